@@ -1,0 +1,174 @@
+"""What the coordinator's pure `step` may ask for, and what it is told in return.
+
+Effects are the only way in which a decision reaches the world; inputs are the only way in which the world reaches a
+decision. `framework.runtime.coordinator` performs the effects through `framework.adapters`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from framework.commit.events import ControlEvent, DataFile
+
+
+@dataclass(frozen=True)
+class PipelineProgress:
+    """What of one pipeline is in a table: its newest batch, and per topic the id and the source offset of each partition."""
+
+    batch: int
+    offsets: dict[str, dict[str, int]] = field(default_factory=dict)  # topic -> partition (text) -> next offset
+    topic_ids: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class TableProgress:
+    """A table's recorded progress (property `floe.progress`): every DataWritten for it below `control_offset` of the
+    control topic with id `control_topic_id` is in it. Invariant 3: never moves backwards."""
+
+    control_topic_id: str
+    control_offset: int
+    pipelines: dict[str, PipelineProgress] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class TableView:
+    """What was examined of a table before a commit is decided (invariant 4).
+
+    `snapshot_id` is the branch's head, None if it has none. `progress` is None when floe never committed to it under this
+    control topic. `unusable_schema_ids` are schema ids whose files may no longer be added (a field dropped, a type
+    changed in a way that is no promotion). `snapshot_control_offset` is `floe.control-offset` of the newest ancestor
+    of the head that has one; lower than `progress.control_offset` after a rollback.
+    """
+
+    table: str
+    table_uuid: str
+    branch: str
+    snapshot_id: int | None
+    schema_id: int
+    progress: TableProgress | None
+    unusable_schema_ids: frozenset[int] = frozenset()
+    snapshot_control_offset: int | None = None
+
+
+# ---- effects: what `step` asks for -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class LoadTable:
+    """Read the table's metadata and answer with TableLoaded or TableMissing."""
+
+    table: str
+    branch: str
+
+
+@dataclass(frozen=True)
+class CommitTable:
+    """Append files and record progress, conditional on the view (invariants 3, 4); answer with one of the outcomes.
+
+    `files` may be empty: then progress alone moves, with an empty snapshot. `commit_id` names the attempt for read-back.
+    """
+
+    table: str
+    view: TableView
+    commit_id: str
+    files: tuple[DataFile, ...]
+    progress: TableProgress
+    valid_through_ms: int | None
+
+
+@dataclass(frozen=True)
+class Publish:
+    """Append an event to the control topic: information, at least once."""
+
+    event: ControlEvent
+
+
+@dataclass(frozen=True)
+class StoreLowWater:
+    """Record durably that everything below `offset` is committed in every table (group offset of the coordinator)."""
+
+    offset: int
+
+
+@dataclass(frozen=True)
+class Stop:
+    """The coordinator must not go on (invariants 6, 11); `message` and `remedy` are for people."""
+
+    code: str
+    message: str
+    remedy: str
+
+
+Effect = LoadTable | CommitTable | Publish | StoreLowWater | Stop
+
+
+# ---- inputs: what `step` is told -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Assigned:
+    """This process owns the control topic's partition now. `low_water` is None when no position was ever stored."""
+
+    coordinator: str
+    control_topic_id: str
+    log_start: int
+    low_water: int | None
+    low_water_topic_id: str | None = None
+
+
+@dataclass(frozen=True)
+class Read:
+    """One committed control record. `event` None: an offset that holds no event for us (unknown type)."""
+
+    offset: int
+    event: ControlEvent | None
+
+
+@dataclass(frozen=True)
+class Tick:
+    """Time has passed; also sent once the log's end is reached (`caught_up`)."""
+
+    caught_up: bool
+
+
+@dataclass(frozen=True)
+class TableLoaded:
+    view: TableView
+
+
+@dataclass(frozen=True)
+class TableMissing:
+    table: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Committed:
+    """The commit is in the table: `view` is the table after it."""
+
+    table: str
+    commit_id: str
+    view: TableView
+    snapshot_id: int
+    timestamp_ms: int
+
+
+@dataclass(frozen=True)
+class CommitConflict:
+    """The commit is certainly not in the table: what was examined has changed. Load again and decide again."""
+
+    table: str
+    commit_id: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class CommitFailed:
+    """The commit is certainly not in the table, or that cannot be found out now; retry after a pause by loading again."""
+
+    table: str
+    commit_id: str
+    reason: str
+
+
+Input = Assigned | Read | Tick | TableLoaded | TableMissing | Committed | CommitConflict | CommitFailed

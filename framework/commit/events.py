@@ -1,0 +1,190 @@
+"""The events of the control topic, as frozen values, and their JSON form.
+
+In: a value of one of the classes below, or the bytes of a control record. Out: the other one. The JSON is validated by
+`schemas/control-event.v1.schema.json`; anyone can read the log with a console consumer. Keeps the size rule of the
+protocol: `split_data_written` cuts an announcement so that no event is above its limit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """One Parquet file as Iceberg must know it.
+
+    `partition` holds the partition tuple in the order of the spec's fields, as Iceberg JSON single values (dates as days
+    since 1970, timestamps as microseconds, decimals and uuids as text, binary as hex). Metrics are keyed by field id (as
+    text, since JSON keys are text); bounds are Iceberg's binary single values in base64.
+    """
+
+    path: str
+    record_count: int
+    file_size_bytes: int
+    spec_id: int
+    partition: tuple[object, ...] = ()
+    column_sizes: dict[str, int] = field(default_factory=dict)
+    value_counts: dict[str, int] = field(default_factory=dict)
+    null_value_counts: dict[str, int] = field(default_factory=dict)
+    nan_value_counts: dict[str, int] = field(default_factory=dict)
+    lower_bounds: dict[str, str] = field(default_factory=dict)
+    upper_bounds: dict[str, str] = field(default_factory=dict)
+    split_offsets: tuple[int, ...] = ()
+    sort_order_id: int | None = None
+
+
+@dataclass(frozen=True)
+class SourceRange:
+    """Offsets [start, end) of one partition of one incarnation (topic id) of a topic. Invariant 11: the id qualifies them.
+
+    `max_timestamp_ms` is the highest record timestamp seen in the range, None when it held no record.
+    """
+
+    topic: str
+    topic_id: str
+    partition: int
+    start: int
+    end: int
+    max_timestamp_ms: int | None = None
+
+
+@dataclass(frozen=True)
+class Accounting:
+    """Invariant 8, in records: offsets = written + filtered + dead_lettered + dropped + holes.
+
+    `written` counts source records that landed in at least one table (`rows` counts rows over all tables, dead letters
+    excluded); `filtered` were removed by `transform.sql`; `dropped` by a rule that says so (unrouted, errors, tombstones);
+    `holes` are offsets without a record: transaction markers, aborted and compacted records.
+    """
+
+    offsets: int = 0
+    written: int = 0
+    filtered: int = 0
+    dead_lettered: int = 0
+    dropped: int = 0
+    holes: int = 0
+    rows: int = 0
+
+    def __add__(self, other: Accounting) -> Accounting:
+        return Accounting(
+            self.offsets + other.offsets,
+            self.written + other.written,
+            self.filtered + other.filtered,
+            self.dead_lettered + other.dead_lettered,
+            self.dropped + other.dropped,
+            self.holes + other.holes,
+            self.rows + other.rows,
+        )
+
+    @property
+    def difference(self) -> int:
+        """Zero when the sum holds."""
+        return self.offsets - (self.written + self.filtered + self.dead_lettered + self.dropped + self.holes)
+
+
+@dataclass(frozen=True)
+class TableCommitPolicy:
+    """When a table is due, carried by the announcement so that a coordinator needs no pipeline file."""
+
+    interval_ms: int
+    max_bytes: int
+    max_rows: int
+    branch: str = "main"
+
+
+@dataclass(frozen=True)
+class DataWritten:
+    """Files of one batch for one table. `part` of `parts` when split; ranges are the batch's whole ranges, in every part."""
+
+    pipeline: str
+    run: str
+    batch: int
+    table: str
+    table_uuid: str
+    schema_id: int
+    files: tuple[DataFile, ...]
+    ranges: tuple[SourceRange, ...]
+    commit: TableCommitPolicy
+    part: int = 0
+    parts: int = 1
+
+    @property
+    def rows(self) -> int:
+        return sum(f.record_count for f in self.files)
+
+    @property
+    def bytes(self) -> int:
+        return sum(f.file_size_bytes for f in self.files)
+
+
+@dataclass(frozen=True)
+class DataComplete:
+    """The end of one batch: ALL partitions of the pipeline (also those without records, start == end), its accounting and
+    the running totals since the pipeline first ran. `tables` names the tables that have a DataWritten in this batch."""
+
+    pipeline: str
+    run: str
+    batch: int
+    ranges: tuple[SourceRange, ...]
+    accounting: Accounting
+    totals: Accounting
+    tables: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Heartbeat:
+    """An idle pipeline is alive: its chain ends here (start == end in every range) and everything before is announced."""
+
+    pipeline: str
+    run: str
+    batch: int
+    ranges: tuple[SourceRange, ...]
+    totals: Accounting
+
+
+@dataclass(frozen=True)
+class CommitRequested:
+    """Asks whichever coordinator is alive to commit what is announced by now, without waiting for intervals.
+
+    `pipeline` "" means all. Answered by a CommitComplete whose `request_id` is this one's.
+    """
+
+    request_id: str
+    pipeline: str
+    deadline_ms: int
+
+
+@dataclass(frozen=True)
+class CommitToTable:
+    """Information, at least once: a table has a new snapshot that contains every announcement below `control_offset`."""
+
+    table: str
+    table_uuid: str
+    snapshot_id: int
+    commit_id: str
+    control_offset: int
+    rows: int
+    files: int
+    timestamp_ms: int
+    valid_through_ms: int | None = None
+
+
+@dataclass(frozen=True)
+class CommitComplete:
+    """Information, at least once: a commit cycle ended. Everything below `low_water` is in every table.
+
+    `blocked` maps tables to the reason why they wait. `request_id` answers a CommitRequested ("" otherwise). `chain`
+    repeats each pipeline's newest batch number and range ends, so that a start-up check need not read the whole log.
+    """
+
+    coordinator: str
+    low_water: int
+    timestamp_ms: int
+    request_id: str = ""
+    blocked: dict[str, str] = field(default_factory=dict)
+    chain: dict[str, Heartbeat] = field(default_factory=dict)
+    valid_through_ms: dict[str, int] = field(default_factory=dict)
+
+
+ControlEvent = DataWritten | DataComplete | Heartbeat | CommitRequested | CommitToTable | CommitComplete

@@ -1,0 +1,233 @@
+"""The pipeline file as frozen values: what a person wrote, with every default filled in and every unit made plain.
+
+`framework.config.load` makes these from YAML; `framework.plan.compile` turns them into a plan. Nothing here knows where a
+value came from, and no secret is ever held: a secret stays a `SecretRef` until the driver resolves it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from fnmatch import fnmatchcase
+
+
+class RouteMode(str, Enum):
+    FIRST_MATCH = "first_match"
+    ALL_MATCH = "all_match"
+
+
+class ErrorPolicy(str, Enum):
+    """What becomes of a record that cannot be decoded, routed or converted (and, as `unrouted`, matched)."""
+
+    DEAD_LETTER = "dead_letter"
+    DROP = "drop"
+    FAIL = "fail"
+
+
+class EvolveMode(str, Enum):
+    """What new data may do to one aspect of a table (`tables`, `columns`, `data_type`, `nullability`)."""
+
+    EVOLVE = "evolve"
+    IGNORE = "ignore"
+    FREEZE = "freeze"
+    WIDEN = "widen"
+    RELAX = "relax"
+    FAIL = "fail"
+
+
+class Case(str, Enum):
+    SENSITIVE = "sensitive"
+    INSENSITIVE = "insensitive"
+
+
+@dataclass(frozen=True)
+class SecretRef:
+    """A secret by reference: scheme `env` or `file` and a name. Printed as `${secret:...}`, never as its value."""
+
+    scheme: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"${{secret:{self.scheme}:{self.name}}}"
+
+
+@dataclass(frozen=True)
+class FieldHint:
+    """Declares one source field exactly. `path` is dotted; `type` is an Iceberg type (`timestamptz`, `decimal(10,2)`).
+
+    `format` is a strptime pattern for text; `unit` (s, ms, us, ns) is for numbers; `zone` is the IANA zone of zoneless text.
+    """
+
+    path: str
+    type: str
+    format: str | None = None
+    unit: str | None = None
+    zone: str | None = None
+    required: bool = False
+
+
+@dataclass(frozen=True)
+class KafkaSourceSpec:
+    connection: str
+    topics: tuple[str, ...] = ()
+    topic_pattern: str | None = None
+    starting_offsets: str = "earliest"  # earliest | latest; used only if the pipeline has never run
+    on_data_loss: str = "fail"
+
+
+@dataclass(frozen=True)
+class SourceSpec:
+    """`metadata_columns` names Kafka's own fields to add as columns: topic, partition, offset, timestamp, key.
+
+    Each becomes the column `_kafka_<name>` of every table (string, int, long, timestamptz, binary).
+    """
+
+    kafka: KafkaSourceSpec
+    format: str = "json"
+    hints: tuple[FieldHint, ...] = ()
+    metadata_columns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Condition:
+    """Either a test of a record's field (dotted path; `equals` or `matches`, a regular expression for the whole value)
+    or a test of the topic's name (`topic`, a regular expression searched in it)."""
+
+    field: str | None = None
+    equals: str | int | float | bool | None = None
+    matches: str | None = None
+    topic: str | None = None
+
+
+@dataclass(frozen=True)
+class RouteRule:
+    """`table` is `namespace.name`, perhaps with `{field}` behind a literal prefix; `when` None matches every record."""
+
+    table: str
+    when: Condition | None = None
+
+
+@dataclass(frozen=True)
+class RoutesSpec:
+    rules: tuple[RouteRule, ...]
+    mode: RouteMode = RouteMode.FIRST_MATCH
+    unrouted: ErrorPolicy = ErrorPolicy.DEAD_LETTER
+    allow_tables: tuple[str, ...] = ()
+    max_new_tables_per_hour: int = 100
+
+
+@dataclass(frozen=True)
+class PartitionFieldSpec:
+    """One partition field: `transform` is identity, bucket, truncate, year, month, day or hour; `argument` its number."""
+
+    column: str
+    transform: str = "identity"
+    argument: int | None = None
+
+
+@dataclass(frozen=True)
+class CreatePolicy:
+    enabled: bool = True
+    partition_by: tuple[PartitionFieldSpec, ...] = ()
+    properties: tuple[tuple[str, str], ...] = (("format-version", "2"),)
+
+
+@dataclass(frozen=True)
+class EvolvePolicy:
+    tables: EvolveMode = EvolveMode.EVOLVE
+    columns: EvolveMode = EvolveMode.EVOLVE
+    data_type: EvolveMode = EvolveMode.WIDEN
+    nullability: EvolveMode = EvolveMode.RELAX
+
+
+@dataclass(frozen=True)
+class CommitPolicy:
+    interval_ms: int = 180_000
+    max_bytes: int = 512 * 1024 * 1024
+    max_rows: int = 10_000_000
+    branch: str = "main"
+
+
+@dataclass(frozen=True)
+class TablePolicy:
+    create: CreatePolicy = field(default_factory=CreatePolicy)
+    evolve: EvolvePolicy = field(default_factory=EvolvePolicy)
+    commit: CommitPolicy = field(default_factory=CommitPolicy)
+    case: Case = Case.INSENSITIVE
+
+
+@dataclass(frozen=True)
+class TablesSpec:
+    """`overrides` are (glob, complete policy) pairs, already merged over the defaults; the first that matches wins."""
+
+    defaults: TablePolicy = field(default_factory=TablePolicy)
+    overrides: tuple[tuple[str, TablePolicy], ...] = ()
+
+    def policy_for(self, table: str) -> TablePolicy:
+        """The policy of one table, by its full name."""
+        for glob, policy in self.overrides:
+            if fnmatchcase(table, glob):
+                return policy
+        return self.defaults
+
+
+@dataclass(frozen=True)
+class ErrorsSpec:
+    policy: ErrorPolicy = ErrorPolicy.DEAD_LETTER
+    dead_letter_table: str | None = None
+    max_ratio: float | None = None
+    max_count: int | None = None
+
+
+@dataclass(frozen=True)
+class TestSpec:
+    """One case of `tests:`; the input and the expectations are kept as plain YAML values."""
+
+    __test__ = False
+
+    name: str
+    input: tuple[object, ...]
+    expect: object
+
+
+@dataclass(frozen=True)
+class PipelineSpec:
+    name: str
+    source: SourceSpec
+    routes: RoutesSpec
+    owner: str | None = None
+    description: str | None = None
+    transform_sql: str | None = None
+    tables: TablesSpec = field(default_factory=TablesSpec)
+    errors: ErrorsSpec = field(default_factory=ErrorsSpec)
+    control_topic: str = "control-iceberg"
+    trigger_every_ms: int | None = None  # None: auto
+    tests: tuple[TestSpec, ...] = ()
+
+
+SettingValue = str | SecretRef
+
+
+@dataclass(frozen=True)
+class TargetSpec:
+    """Where a pipeline runs. Connection settings are librdkafka's and PyIceberg's own keys, values perhaps secrets.
+
+    `prefix` begins every consumer group and transactional id, so that teams can be kept apart by ACL.
+    """
+
+    name: str
+    kafka: dict[str, dict[str, SettingValue]]
+    catalogs: dict[str, dict[str, SettingValue]]
+    prefix: str = "floe"
+    spark_master: str = "local[2,4]"
+    spark_conf: dict[str, str] = field(default_factory=dict)
+    state_dir: str = ".floe"
+
+
+@dataclass(frozen=True)
+class LoadedPipeline:
+    """One pipeline file under one target: where it was read, what it says, and what it runs against."""
+
+    file: str
+    spec: PipelineSpec
+    target: TargetSpec
