@@ -1,0 +1,115 @@
+"""The plan: what a pipeline will do, as plain data. `floe plan` prints this list of steps and `floe run` executes it.
+
+In: nothing; these are the values `framework.plan.compile` makes from a PipelineSpec and a TargetSpec. Out: frozen steps
+that pickle to Spark's tasks and turn into JSON. No step holds a secret or a connection setting: only connection names.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from framework.config.spec import (
+    ErrorPolicy,
+    FieldHint,
+    RouteMode,
+    RouteRule,
+    TablesSpec,
+)
+
+
+@dataclass(frozen=True)
+class ReadKafka:
+    """Plan offset ranges of the topics and fetch them. One range may be cut into slices, one task each."""
+
+    connection: str
+    topics: tuple[str, ...]
+    topic_pattern: str | None
+    starting_offsets: str
+    on_data_loss: str
+    group_id: str
+    max_records_per_batch: int
+    slices: int
+
+
+@dataclass(frozen=True)
+class Decode:
+    """Bytes to Arrow, block by block."""
+
+    format: str
+    hints: tuple[FieldHint, ...]
+    metadata_columns: tuple[str, ...]
+    block_records: int
+
+
+@dataclass(frozen=True)
+class Transform:
+    """Spark SQL between decode and write; projection and filter over `source` only."""
+
+    sql: str
+
+
+@dataclass(frozen=True)
+class Route:
+    """Every record to the name of its table or tables, confined to `allow_tables`."""
+
+    mode: RouteMode
+    rules: tuple[RouteRule, ...]
+    unrouted: ErrorPolicy
+    allow_tables: tuple[str, ...]
+    max_new_tables_per_hour: int
+
+
+@dataclass(frozen=True)
+class WriteFiles:
+    """Convert to each table's schema exactly (invariant 9), write Parquet, keep what cannot be converted."""
+
+    tables: TablesSpec
+    errors: ErrorPolicy
+    dead_letter_table: str | None
+    max_error_ratio: float | None
+    max_error_count: int | None
+    target_file_bytes: int
+    buffer_bytes: int
+
+
+@dataclass(frozen=True)
+class Announce:
+    """One transaction a batch: DataWritten per table, DataComplete, and all source offsets (invariant 1)."""
+
+    control_topic: str
+    transactional_id: str
+    trigger_every_ms: int
+    heartbeat_ms: int
+
+
+@dataclass(frozen=True)
+class CommitTables:
+    """The coordinator appends what is announced, when a table is due."""
+
+    coordinator_group: str
+    catalog: str
+    tables: TablesSpec
+
+
+Step = ReadKafka | Decode | Transform | Route | WriteFiles | Announce | CommitTables
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All steps of one pipeline under one target, in order. `source_file` is shown to people only."""
+
+    pipeline: str
+    target: str
+    source_file: str
+    read: ReadKafka
+    decode: Decode
+    transform: Transform | None
+    route: Route
+    write: WriteFiles
+    announce: Announce
+    commit: CommitTables
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        middle: tuple[Step, ...] = (self.transform,) if self.transform else ()
+        return (self.read, self.decode, *middle, self.route, self.write, self.announce, self.commit)

@@ -1,0 +1,140 @@
+"""The values that travel through the data plane: blocks of Kafka records, rows for tables, and what went wrong.
+
+In: records as fetched (bytes with positions). Out: Arrow rows per table, dead letters, and what tables would have to
+change first. Everything here is plain data: it pickles to and from Spark's tasks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from framework.commit.events import DataFile
+from framework.config.spec import TablePolicy
+
+# The natural type of a field as seen in records, before any table exists:
+# "null" | "boolean" | "long" | "double" | "string" | ["struct", [[name, type], ...]] | ["list", type]
+# For fields with a declared hint it is the hint's Iceberg type as text, for example "timestamptz" or "decimal(10, 2)".
+ObservedType = str | list[object]
+
+
+@dataclass(frozen=True)
+class Slice:
+    """The work of one task: offsets [start, end) of one partition. Every record's offset lies in it."""
+
+    topic: str
+    topic_id: str
+    partition: int
+    start: int
+    end: int
+
+
+@dataclass
+class RecordBlock:
+    """Consecutive records of one slice, about 100,000 of them. All lists are of one length.
+
+    `values` and `keys` are None where the record has none (a None value is a tombstone). `timestamps_ms` is -1 where the
+    broker gives none. `keys` and `headers` may be None as a whole when nobody asked for them; the fetcher can give them
+    again for single offsets through `RecordBlock.headers`.
+    """
+
+    topic: str
+    partition: int
+    values: list[bytes | None]
+    offsets: list[int]
+    timestamps_ms: list[int]
+    keys: list[bytes | None]
+    headers: list[list[tuple[str, bytes | None]] | None]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+@dataclass(frozen=True)
+class TableTarget:
+    """A table as a task must know it to write for it: Iceberg's own JSON for schema, spec, and the policy that applies."""
+
+    name: str
+    table_uuid: str
+    location: str
+    schema_json: str
+    schema_id: int
+    spec_json: str
+    spec_id: int
+    sort_order_id: int
+    last_column_id: int
+    properties: dict[str, str]
+    policy: TablePolicy
+
+
+@dataclass(frozen=True)
+class DeadLetter:
+    """One record that cannot be written, with its bytes, its place and the reason.
+
+    `stage` is fetch, decode, transform, route, convert or write; `code` a stable code such as FLOE-D201.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, bytes | None]]
+    stage: str
+    code: str
+    message: str
+    field_path: str | None = None
+    expected: str | None = None
+    actual: str | None = None
+
+
+@dataclass(frozen=True)
+class TableNeed:
+    """A table that must be created, or fields it must gain or widen, before the block's rows can be written.
+
+    `fields` maps dotted-free top-level names to what was observed (nested types whole).
+    """
+
+    table: str
+    fields: tuple[tuple[str, ObservedType], ...]
+
+
+@dataclass
+class BlockResult:
+    """What became of a block. When `needs` is not empty, nothing of `rows` for those tables may be written.
+
+    The record counts satisfy: records in block = written + filtered + len(dead_letters) + dropped.
+    """
+
+    rows: dict[str, pa.Table] = field(default_factory=dict)
+    dead_letters: list[DeadLetter] = field(default_factory=list)
+    needs: dict[str, TableNeed] = field(default_factory=dict)
+    written: int = 0
+    filtered: int = 0
+    dropped: int = 0
+
+
+@dataclass(frozen=True)
+class SliceReport:
+    """What a task tells the driver about its slice; sent as a pickled value in one binary cell.
+
+    `files` maps table name to its data files; `file_targets` maps table name to (table_uuid, schema_id) they were written
+    for. `written + filtered + dead_lettered + dropped + holes == slice.end - slice.start` (invariant 8), where holes is
+    counted by the fetcher. With `needs`, the slice must be done again once the tables are changed and `files` is empty.
+    `failure` is the first record that the policy `fail` stops at.
+    """
+
+    slice: Slice
+    files: dict[str, list[DataFile]]
+    file_targets: dict[str, tuple[str, int]]
+    needs: dict[str, TableNeed]
+    written: int
+    filtered: int
+    dead_lettered: int
+    dropped: int
+    holes: int
+    rows: int
+    max_timestamp_ms: int | None
+    failure: DeadLetter | None = None
