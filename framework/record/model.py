@@ -118,23 +118,33 @@ class BlockResult:
 
 @dataclass(frozen=True)
 class SliceReport:
-    """What a task tells the driver about its slice; sent as a pickled value in one binary cell.
+    """The accounting of one slice.
 
-    `files` maps table name to its data files; `file_targets` maps table name to (table_uuid, schema_id) they were written
-    for. `written + filtered + dead_lettered + dropped + holes == slice.end - slice.start` (invariant 8), where holes is
-    counted by the fetcher. With `needs`, the slice must be done again once the tables are changed and `files` is empty.
-    `failure` is the first record that the policy `fail` stops at.
+    Invariant 8: ``written + filtered + dead_lettered + dropped + holes == slice.end - slice.start``, where holes are
+    offsets without a record, counted by the fetcher.
     """
 
     slice: Slice
-    files: dict[str, list[DataFile]]
-    file_targets: dict[str, tuple[str, int]]
-    needs: dict[str, TableNeed]
     written: int
     filtered: int
     dead_lettered: int
     dropped: int
     holes: int
-    rows: int
     max_timestamp_ms: int | None
+
+
+@dataclass(frozen=True)
+class TaskReport:
+    """What a task tells the driver about its slices; sent as one pickled value.
+
+    `files` maps a table's name to its data files, `targets` to the (table_uuid, schema_id) they were written for, `rows`
+    to its rows. With `needs` the task must be done again once the tables are changed, and `files` is empty. `failure` is
+    the first record that the policy `fail` stops at.
+    """
+
+    slices: tuple[SliceReport, ...]
+    files: dict[str, list[DataFile]]
+    targets: dict[str, tuple[str, int]]
+    rows: dict[str, int]
+    needs: dict[str, TableNeed]
     failure: DeadLetter | None = None

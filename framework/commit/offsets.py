@@ -1,0 +1,261 @@
+"""Source positions: where a pipeline may start, what its next batch covers, and how the work is cut into tasks.
+
+In: facts as plain values (group offsets, topic facts, the chain in the control log). Out: positions and slices, or a
+StateDisagreement that shows both values. Keeps invariant 2 (batches form an unbroken chain), invariant 11 (offsets are
+valid only for the topic id they came from) and the rule that a missing offset is never read as "new, from 0".
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import astuple, dataclass
+
+from framework.commit.events import Accounting, SourceRange
+from framework.errors import DataLossError, StateDisagreement
+
+PartitionKey = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class SafeOffset:
+    """One partition's committed source offset with what its metadata string says: topic id, batch, running totals."""
+
+    offset: int
+    topic_id: str
+    batch: int
+    totals: Accounting
+
+
+def encode_metadata(topic_id: str, batch: int, totals: Accounting) -> str:
+    """The metadata string committed beside every source offset; well below the broker's limit of 4,096 bytes."""
+    return json.dumps({"topic_id": topic_id, "batch": batch, "totals": list(astuple(totals))}, separators=(",", ":"))
+
+
+def decode_metadata(offset: int, metadata: str, place: str) -> SafeOffset:
+    """Read back what `encode_metadata` wrote.
+
+    Raises:
+        StateDisagreement: the offset was committed by something that is not floe.
+    """
+    try:
+        data = json.loads(metadata)
+        totals = Accounting(*(int(value) for value in data["totals"]))
+        return SafeOffset(offset, str(data["topic_id"]), int(data["batch"]), totals)
+    except (ValueError, KeyError, TypeError) as error:
+        raise StateDisagreement(
+            f"the committed offset {offset} was not written by floe (its metadata is {metadata!r})",
+            code="FLOE-R113",
+            place=place,
+            remedy="another consumer uses this group id, or its offsets were set by hand; restore them with "
+            "`floe offsets set --from-log`, or give the pipeline another name",
+        ) from error
+
+
+@dataclass(frozen=True)
+class PartitionFacts:
+    """A source partition as the broker shows it: [log_start, log_end), log_end being the last stable offset."""
+
+    topic_id: str
+    log_start: int
+    log_end: int
+
+
+@dataclass(frozen=True)
+class StartPoint:
+    """Where a pipeline goes on: its position per partition, the newest announced batch, the totals so far."""
+
+    positions: dict[PartitionKey, int]
+    batch: int
+    totals: Accounting
+    first_run: bool
+
+
+def decide_start(
+    pipeline: str,
+    group: Mapping[PartitionKey, SafeOffset],
+    facts: Mapping[PartitionKey, PartitionFacts],
+    chain: Iterable[SourceRange] | None,
+    starting_offsets: str,
+) -> StartPoint:
+    """Where to start, or a refusal that shows both values.
+
+    Args:
+        group: safe offsets of the pipeline's consumer group.
+        facts: every partition of the pipeline's topics now.
+        chain: ranges of the pipeline's newest DataComplete or Heartbeat in the control log; None when it has none.
+        starting_offsets: `earliest` or `latest`; used only when the pipeline has never run.
+
+    Raises:
+        StateDisagreement: positions in different places do not fit.
+        DataLossError: the safe offset lies outside the log.
+    """
+    announced = {(r.topic, r.partition): r for r in chain} if chain is not None else {}
+    first_run = not group and not announced
+    for key, last in announced.items():
+        if key not in group:
+            raise StateDisagreement(
+                f"pipeline {pipeline} announced offsets up to {last.end} of {_name(key)}, but its consumer group has no offset for it",
+                code="FLOE-R114",
+                place=_name(key),
+                remedy=f"`floe offsets set --pipeline {pipeline} --from-log` writes the announced offsets back",
+            )
+        if group[key].offset != last.end:
+            raise StateDisagreement(
+                f"the group offset of {_name(key)} is {group[key].offset}, but pipeline {pipeline} announced up to {last.end}",
+                code="FLOE-R105",
+                place=_name(key),
+                remedy=f"`floe offsets set --pipeline {pipeline} --from-log` writes the announced offsets back",
+            )
+    positions: dict[PartitionKey, int] = {}
+    for key, fact in facts.items():
+        safe = group.get(key)
+        if safe is None:
+            # A partition never named before: a first run, a grown topic or a new topic of the pattern.
+            latest = first_run and starting_offsets == "latest"
+            positions[key] = fact.log_end if latest else fact.log_start
+        else:
+            positions[key] = _check_position(pipeline, key, safe, fact)
+    for key in group:
+        if key not in facts:
+            raise StateDisagreement(
+                f"pipeline {pipeline} read {_name(key)} up to {group[key].offset}, but that partition no longer exists",
+                code="FLOE-R115",
+                place=_name(key),
+                remedy="restore the topic, or give the pipeline another name to begin anew",
+            )
+    newest = max(group.values(), key=lambda safe: safe.batch, default=None)
+    batch, totals = (newest.batch, newest.totals) if newest else (0, Accounting())
+    return StartPoint(positions, batch, totals, first_run)
+
+
+def check_still_readable(
+    pipeline: str, positions: Mapping[PartitionKey, int], ids: Mapping[str, str], facts: Mapping[PartitionKey, PartitionFacts]
+) -> None:
+    """The same checks for a running pipeline, before each batch.
+
+    Raises:
+        DataLossError, StateDisagreement: as in `decide_start`.
+    """
+    for key, position in positions.items():
+        fact = facts.get(key)
+        if fact is None:
+            raise StateDisagreement(
+                f"{_name(key)} no longer exists; it was read up to {position}",
+                code="FLOE-R115",
+                place=_name(key),
+                remedy="restore the topic, or give the pipeline another name to begin anew",
+            )
+        _check_position(pipeline, key, SafeOffset(position, ids[key[0]], 0, Accounting()), fact)
+
+
+def _check_position(pipeline: str, key: PartitionKey, safe: SafeOffset, fact: PartitionFacts) -> int:
+    if safe.topic_id != fact.topic_id:  # Invariant 11
+        raise StateDisagreement(
+            f"topic {key[0]} was recreated: pipeline {pipeline} read the one with id {safe.topic_id}, now it is {fact.topic_id}",
+            code="FLOE-R116",
+            place=_name(key),
+            remedy="give the pipeline another name to begin anew with the new topic",
+        )
+    if safe.offset < fact.log_start:
+        raise DataLossError(
+            f"records {safe.offset} to {fact.log_start - 1} of {_name(key)} were removed by retention before they were read",
+            place=_name(key),
+            remedy="raise the topic's retention; the records themselves can only come from where they were produced",
+        )
+    if safe.offset > fact.log_end:
+        raise DataLossError(
+            f"the safe offset of {_name(key)} is {safe.offset}, but its log ends at {fact.log_end}",
+            code="FLOE-R117",
+            place=_name(key),
+            remedy="the broker lost records or it is another cluster; check bootstrap.servers before anything else",
+        )
+    return safe.offset
+
+
+def _name(key: PartitionKey) -> str:
+    return f"{key[0]}-{key[1]}"
+
+
+def plan_ends(
+    positions: Mapping[PartitionKey, int], ends: Mapping[PartitionKey, int], max_records: int
+) -> dict[PartitionKey, int]:
+    """How far the next batch goes: to the ends, or a fair share of `max_records` where the backlog is larger.
+
+    Small partitions are read whole first, so that one hot partition never starves the others.
+    """
+    backlog = {key: max(0, ends.get(key, start) - start) for key, start in positions.items()}
+    left, result = max_records, dict(positions)
+    todo = sorted((n, key) for key, n in backlog.items() if n)
+    for index, (count, key) in enumerate(todo):
+        share = min(count, max(1, left // (len(todo) - index)))
+        result[key] = positions[key] + share
+        left = max(0, left - share)
+    return result
+
+
+@dataclass(frozen=True)
+class Span:
+    """Offsets [start, end) of one partition: the piece of a range that one task reads."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+
+def cut_tasks(
+    start: Mapping[PartitionKey, int], end: Mapping[PartitionKey, int], tasks: int, min_records: int
+) -> list[list[Span]]:
+    """Cut the ranges into at most `tasks` bundles of about equal size; parallelism is not bound by the partition count.
+
+    No task gets less than about `min_records` while another could take it, since a task costs more than that to start.
+    """
+    sizes = {key: end[key] - start.get(key, end[key]) for key in end if end[key] > start.get(key, end[key])}
+    total = sum(sizes.values())
+    if not total:
+        return []
+    tasks = max(1, min(tasks, -(-total // max(1, min_records))))
+    goal = -(-total // tasks)
+    bundles: list[list[Span]] = [[]]
+    room = goal
+    for topic, partition in sorted(sizes):
+        at, stop = start[topic, partition], end[topic, partition]
+        while at < stop:
+            if not room:
+                bundles.append([])
+                room = goal
+            take = min(room, stop - at)
+            bundles[-1].append(Span(topic, partition, at, at + take))
+            at += take
+            room -= take
+    return bundles
+
+
+class AnnounceState:
+    """What the group offsets say after an announcement whose outcome was unknown (invariant 7)."""
+
+    ANNOUNCED = "announced"
+    NOT_ANNOUNCED = "not_announced"
+
+
+def read_back(
+    pipeline: str, batch: int, ranges: Iterable[SourceRange], group: Mapping[PartitionKey, SafeOffset]
+) -> str:
+    """Equal to the batch's end and number: announced. Equal to its start: announce again. Anything else: stop.
+
+    Raises:
+        StateDisagreement: the group shows neither, so something else wrote to it.
+    """
+    ranges = list(ranges)
+    shown = {(r.topic, r.partition): group.get((r.topic, r.partition)) for r in ranges}
+    if all((s := shown[r.topic, r.partition]) and s.offset == r.end and s.batch == batch for r in ranges):
+        return AnnounceState.ANNOUNCED
+    if all((s := shown[r.topic, r.partition]) is None or (s.offset == r.start and s.batch < batch) for r in ranges):
+        return AnnounceState.NOT_ANNOUNCED
+    seen = ", ".join(f"{_name(key)}={safe.offset if safe else 'none'}" for key, safe in shown.items())
+    raise StateDisagreement(
+        f"after an unknown outcome of batch {batch} the group offsets of {pipeline} are neither its start nor its end: {seen}",
+        code="FLOE-R118",
+        remedy="something else commits to this group; find it, then `floe offsets set --from-log`",
+    )

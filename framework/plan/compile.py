@@ -1,0 +1,116 @@
+"""PipelineSpec and TargetSpec -> Plan. In: what a person declared, frozen. Out: the steps that will run, as plain data.
+
+Pure: the same two values give the same plan. Names of groups and transactional ids all begin with the target's prefix.
+"""
+
+from __future__ import annotations
+
+import re
+
+from framework.config.spec import CommitPolicy, LoadedPipeline
+from framework.plan.model import (
+    Announce,
+    CommitTables,
+    Decode,
+    Plan,
+    ReadKafka,
+    Route,
+    Transform,
+    WriteFiles,
+)
+
+BLOCK_RECORDS = 100_000
+MAX_RECORDS_PER_BATCH = 2_000_000
+TARGET_FILE_BYTES = 512 * 1024 * 1024
+BUFFER_BYTES = 256 * 1024 * 1024
+HEARTBEAT_MS = 60_000
+LOCAL_MASTER = re.compile(r"local(?:\[(\d+|\*)(?:,\d+)?\])?$")
+
+
+def group_id(prefix: str, pipeline: str) -> str:
+    """The consumer group that holds a pipeline's safe source offsets."""
+    return f"{prefix}-{pipeline}"
+
+
+def transactional_id(prefix: str, pipeline: str) -> str:
+    """The one transactional id under which a pipeline announces (invariant 2)."""
+    return f"{prefix}-{pipeline}"
+
+
+def coordinator_group(prefix: str, control_topic: str) -> str:
+    """The group whose owner of the control topic's partition coordinates; one per control topic."""
+    return f"{prefix}-coordinator" if control_topic == "control-iceberg" else f"{prefix}-coordinator-{control_topic}"
+
+
+def shortest_interval_ms(loaded: LoadedPipeline) -> int:
+    """The shortest commit interval that any table of the pipeline may have."""
+    tables = loaded.spec.tables
+    policies: list[CommitPolicy] = [tables.defaults.commit, *(policy.commit for _, policy in tables.overrides)]
+    return min(policy.interval_ms for policy in policies)
+
+
+def parallelism(master: str, spark_conf: dict[str, str]) -> int:
+    """Tasks that can run at once: the cores of a local master, else what the Spark settings say, else 2."""
+    match = LOCAL_MASTER.match(master)
+    if match and (match.group(1) or "1").isdigit():
+        return int(match.group(1) or 1)
+    if "spark.cores.max" in spark_conf:
+        return int(spark_conf["spark.cores.max"])
+    executors = int(spark_conf.get("spark.executor.instances", "2"))
+    return executors * int(spark_conf.get("spark.executor.cores", "1"))
+
+
+def compile_plan(loaded: LoadedPipeline) -> Plan:
+    """The plan of one pipeline under one target."""
+    spec, target = loaded.spec, loaded.target
+    kafka = spec.source.kafka
+    group = group_id(target.prefix, spec.name)
+    return Plan(
+        pipeline=spec.name,
+        target=target.name,
+        source_file=loaded.file,
+        read=ReadKafka(
+            connection=kafka.connection,
+            topics=kafka.topics,
+            topic_pattern=kafka.topic_pattern,
+            starting_offsets=kafka.starting_offsets,
+            on_data_loss=kafka.on_data_loss,
+            group_id=group,
+            max_records_per_batch=MAX_RECORDS_PER_BATCH,
+            slices=parallelism(target.spark_master, target.spark_conf),
+        ),
+        decode=Decode(
+            format=spec.source.format,
+            hints=spec.source.hints,
+            metadata_columns=spec.source.metadata_columns,
+            block_records=BLOCK_RECORDS,
+        ),
+        transform=Transform(spec.transform_sql) if spec.transform_sql else None,
+        route=Route(
+            mode=spec.routes.mode,
+            rules=spec.routes.rules,
+            unrouted=spec.routes.unrouted,
+            allow_tables=spec.routes.allow_tables,
+            max_new_tables_per_hour=spec.routes.max_new_tables_per_hour,
+        ),
+        write=WriteFiles(
+            tables=spec.tables,
+            errors=spec.errors.policy,
+            dead_letter_table=spec.errors.dead_letter_table,
+            max_error_ratio=spec.errors.max_ratio,
+            max_error_count=spec.errors.max_count,
+            target_file_bytes=TARGET_FILE_BYTES,
+            buffer_bytes=BUFFER_BYTES,
+        ),
+        announce=Announce(
+            control_topic=spec.control_topic,
+            transactional_id=transactional_id(target.prefix, spec.name),
+            trigger_every_ms=spec.trigger_every_ms or shortest_interval_ms(loaded),
+            heartbeat_ms=HEARTBEAT_MS,
+        ),
+        commit=CommitTables(
+            coordinator_group=coordinator_group(target.prefix, spec.control_topic),
+            catalog="default",
+            tables=spec.tables,
+        ),
+    )
