@@ -1,0 +1,135 @@
+"""The one Spark stage of a micro-batch: each task fetches its spans, decodes, routes, converts and writes Parquet.
+
+In: the rows of `spark_source` (spans as JSON) and a TaskContext that pickles with the closure. Out: one pickled TaskReport
+a task. Decides nothing: `framework.record` says what becomes of every record. Keeps invariant 8 per slice by counting
+what it was given against what it reports.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from framework.config.spec import ErrorPolicy
+from framework.plan.model import Plan
+from framework.record.model import BlockResult, DeadLetter, Slice, SliceReport, TableNeed, TableTarget, TaskReport
+
+REPORT_SCHEMA = "report binary"
+
+
+@dataclass(frozen=True)
+class TaskContext:
+    """All that a task needs, as values: it talks to the broker and the store, never to the catalog or the driver."""
+
+    plan: Plan
+    kafka: dict[str, str] = field(repr=False)
+    io_properties: dict[str, str] = field(repr=False)
+    tables: dict[str, TableTarget]
+    topic_ids: dict[str, str]
+    run: str
+    batch: int
+
+
+def make_task(context: TaskContext):  # type: ignore[no-untyped-def]  # a closure for mapInArrow
+    """The function for `mapInArrow`: spans in, one report out."""
+
+    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for text in batch.column(0).to_pylist():
+                spans = [Slice(t, context.topic_ids[t], p, start, end) for t, p, start, end in json.loads(text)]
+                yield report_batch(run_slices(spans, context))
+
+    return task
+
+
+def report_batch(report: TaskReport) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([pickle.dumps(report)], pa.binary())], ["report"])
+
+
+class TaskRun:
+    """Gathers the results of a task's blocks; files are closed at the end, so a task that fails reports nothing."""
+
+    def __init__(self, context: TaskContext) -> None:
+        from framework.adapters.parquet_files import TableWriter
+
+        self.context = context
+        self.writer = TableWriter(
+            context.io_properties,
+            context.plan.pipeline,
+            context.run,
+            context.batch,
+            context.plan.write.buffer_bytes,
+            context.plan.write.target_file_bytes,
+        )
+        self.needs: dict[str, TableNeed] = {}
+        self.failure: DeadLetter | None = None
+        self.rows: dict[str, int] = {}
+        self.slices: list[SliceReport] = []
+
+    def add(self, result: BlockResult) -> None:
+        """Take in one block: its rows are buffered unless some table must change first."""
+        from framework.record.dead_letter import dead_letters_to_arrow
+        from framework.table.evolve import merge_needs
+
+        plan = self.context.plan
+        for name, need in result.needs.items():
+            self.needs[name] = merge_needs([self.needs[name], need]) if name in self.needs else need
+        if result.dead_letters:
+            self.failure = self.failure or next((d for d in result.dead_letters if is_fatal(plan, d)), None)
+            name = plan.write.dead_letter_table or ""
+            if name and name not in self.context.tables:
+                self.needs.setdefault(name, TableNeed(name, ()))
+        if self.needs or self.failure:
+            # The batch will be done again or not at all: go on reading only to learn everything that must change.
+            return
+        if result.dead_letters:
+            target = self.context.tables[name]
+            letters = dead_letters_to_arrow(result.dead_letters, plan.pipeline, self.context.run, target)
+            self.writer.add(target, letters)
+            self.rows[name] = self.rows.get(name, 0) + len(letters)
+        for table, rows in result.rows.items():
+            if len(rows):
+                self.writer.add(self.context.tables[table], rows)
+                self.rows[table] = self.rows.get(table, 0) + len(rows)
+
+    def finish(self) -> TaskReport:
+        if self.needs or self.failure:
+            self.writer.discard()
+            return TaskReport(tuple(self.slices), {}, {}, {}, self.needs, self.failure)
+        files = self.writer.finish()
+        targets = {name: (t.table_uuid, t.schema_id) for name in files for t in (self.context.tables[name],)}
+        return TaskReport(tuple(self.slices), files, targets, self.rows, {}, None)
+
+
+def is_fatal(plan: Plan, letter: DeadLetter) -> bool:
+    """Whether the pipeline file says `fail` for what befell this record."""
+    policy = plan.route.unrouted if letter.code == "FLOE-D301" else plan.write.errors
+    return policy is ErrorPolicy.FAIL
+
+
+def run_slices(slices: list[Slice], context: TaskContext) -> TaskReport:
+    """The fused path: fetch, decode, route, convert and write the slices of one task."""
+    from framework.adapters.kafka_fetch import SliceFetcher
+    from framework.record.process import process_block
+
+    pa.set_cpu_count(1)  # one task a core: Arrow's own threads would fight the neighbours
+    run = TaskRun(context)
+    fetcher = SliceFetcher(context.kafka)
+    for piece in slices:
+        written = filtered = dead = dropped = 0
+        newest: int | None = None
+        for block in fetcher.fetch(piece, context.plan.decode.block_records):
+            result = process_block(block, context.plan, context.tables)
+            run.add(result)
+            written += result.written
+            filtered += result.filtered
+            dropped += result.dropped
+            dead += len(result.dead_letters)
+            stamps = max(block.timestamps_ms, default=-1)
+            newest = stamps if stamps >= 0 and (newest is None or stamps > newest) else newest
+        run.slices.append(SliceReport(piece, written, filtered, dead, dropped, fetcher.holes, newest))
+    return run.finish()

@@ -1,0 +1,64 @@
+"""When a pipeline starts its next batch. In: the clock, the backlog and what was done last. Out: one decision as a value.
+
+Trigger `auto`: one batch per shortest commit interval, sooner when a full batch, or about `max_bytes` or `max_rows`, wait.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Pace(Enum):
+    """What to do now."""
+
+    BATCH = "batch"
+    HEARTBEAT = "heartbeat"
+    WAIT = "wait"
+    DONE = "done"
+
+
+@dataclass(frozen=True)
+class PaceRules:
+    """`max_records` is one batch's cap; `max_bytes` and `max_rows` are the smallest limits of the pipeline's tables."""
+
+    every_ms: int
+    heartbeat_ms: int
+    max_records: int
+    max_bytes: int
+    max_rows: int
+
+
+@dataclass(frozen=True)
+class PaceFacts:
+    """`backlog` is in records up to the wanted end; `bytes_per_record` is an estimate from what was written before.
+
+    `last_batch_ms` is when the newest batch was started, None before the first; `bounded` means: stop at a fixed end.
+    """
+
+    now_ms: int
+    backlog: int
+    bytes_per_record: float
+    last_batch_ms: int | None
+    last_announce_ms: int
+    bounded: bool
+    draining: bool
+    paused: bool = False
+
+
+def decide_pace(rules: PaceRules, facts: PaceFacts) -> Pace:
+    """The next thing to do; the caller asks again after a moment when it is WAIT."""
+    if facts.draining or (facts.bounded and facts.backlog == 0):
+        return Pace.DONE
+    if facts.backlog and not facts.paused:
+        full = (
+            facts.backlog >= rules.max_records
+            or facts.backlog >= rules.max_rows
+            or facts.backlog * facts.bytes_per_record >= rules.max_bytes
+        )
+        due = facts.last_batch_ms is None or facts.now_ms >= facts.last_batch_ms + rules.every_ms
+        if facts.bounded or full or due:
+            return Pace.BATCH
+    if facts.now_ms >= facts.last_announce_ms + rules.heartbeat_ms:
+        return Pace.HEARTBEAT
+    return Pace.WAIT

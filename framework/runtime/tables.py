@@ -1,0 +1,155 @@
+"""The driver's view of the tables a pipeline writes to, and the one party that changes them.
+
+In: what tasks found missing (TableNeed). Out: tables created or altered through the catalog, as the pure functions of
+`framework.table` decided. Keeps invariant 4 (a change is made only to the schema it was decided from) and invariant 10.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from fnmatch import fnmatchcase
+
+from framework.adapters.iceberg import IcebergTables
+from framework.errors import TableBlocked
+from framework.plan.model import Plan
+from framework.record.dead_letter import plan_dead_letter_table
+from framework.record.model import TableNeed, TableTarget
+from framework.table.changes import CreateTable, Refusal
+from framework.table.create import plan_create
+from framework.table.evolve import plan_evolution
+
+ATTEMPTS = 10
+REFRESH_AFTER_S = 30.0
+LOADERS = 4
+HOUR_S = 3600.0
+
+
+class TableRegistry:
+    """Targets of one pipeline's tables, cached; `say` is told of every change that was made."""
+
+    def __init__(self, plan: Plan, catalog: IcebergTables, say: Callable[[str], None]) -> None:
+        self._plan = plan
+        self._catalog = catalog
+        self._say = say
+        self._targets: dict[str, TableTarget] = {}
+        self._loaded_at: dict[str, float] = {}
+        self._created_at: list[float] = []
+        self._lock = threading.Lock()
+
+    @property
+    def targets(self) -> dict[str, TableTarget]:
+        """What tasks are given: every table known by now."""
+        return dict(self._targets)
+
+    def preload(self) -> None:
+        """Load the tables that exist already and that the routes may reach, so that a restart repeats no batch."""
+        names = [rule.table for rule in self._plan.route.rules if "{" not in rule.table]
+        if self._plan.write.dead_letter_table:
+            names.append(self._plan.write.dead_letter_table)
+        patterns = [pattern for rule in self._plan.route.rules if "{" in rule.table for pattern in (_glob(rule.table),)]
+        for namespace in sorted({pattern.rsplit(".", 1)[0] for pattern in patterns if "*" not in pattern.rsplit(".", 1)[0]}):
+            found = self._catalog.list_tables(namespace)
+            names += [name for name in found if any(fnmatchcase(name, pattern) for pattern in patterns)]
+        self._load(dict.fromkeys(names))
+
+    def refresh(self, names: Iterable[str]) -> None:
+        """Load again what was loaded long ago: others may have changed a schema or a partition spec meanwhile."""
+        limit = time.monotonic() - REFRESH_AFTER_S
+        self._load([name for name in names if self._loaded_at.get(name, limit) <= limit])
+
+    def _load(self, names: Iterable[str]) -> None:
+        names = list(names)
+        with ThreadPoolExecutor(LOADERS) as pool:
+            for name, target in zip(names, pool.map(self._load_one, names), strict=True):
+                if target is None:
+                    self._targets.pop(name, None)
+                else:
+                    self._targets[name] = target
+                    self._loaded_at[name] = time.monotonic()
+
+    def _load_one(self, name: str) -> TableTarget | None:
+        return self._catalog.load_target(name, self._plan.write.tables.policy_for(name))
+
+    def satisfy(self, needs: Iterable[TableNeed]) -> None:
+        """Make every table able to hold what was seen.
+
+        Raises:
+            TableBlocked: the policy or Iceberg's rules refuse; the message names table, column and reason.
+        """
+        for need in needs:
+            with self._lock:
+                self._satisfy(need)
+
+    def _satisfy(self, need: TableNeed) -> None:
+        for _ in range(ATTEMPTS):
+            target = self._load_one(need.table)
+            if target is None:
+                self._create(need)
+                continue
+            change = None if need.table == self._plan.write.dead_letter_table else plan_evolution(target, need)
+            if isinstance(change, Refusal):
+                raise _blocked(change)
+            if change is None:
+                self._targets[need.table] = target
+                self._loaded_at[need.table] = time.monotonic()
+                return
+            if self._catalog.alter_table(change):
+                words = ", ".join(f"{type(c).__name__} {'.'.join(c.path)}" for c in change.changes)
+                self._say(f"altered {need.table}: {words}")
+        raise TableBlocked(
+            f"the definition of {need.table} changed under us {ATTEMPTS} times in a row",
+            place=need.table,
+            remedy="find out who else alters this table, then start the pipeline again",
+        )
+
+    def _create(self, need: TableNeed) -> None:
+        plan = self._plan
+        policy = plan.write.tables.policy_for(need.table)
+        change: CreateTable | Refusal
+        if need.table == plan.write.dead_letter_table:
+            change = plan_dead_letter_table(need.table)
+        else:
+            if not policy.create.enabled:
+                raise TableBlocked(
+                    f"table {need.table} does not exist and create.enabled is false",
+                    code="FLOE-R120",
+                    place=need.table,
+                    remedy="create the table, or set tables.defaults.create.enabled: true",
+                )
+            self._check_creation_rate(need.table)
+            change = plan_create(need, policy, plan.decode.hints, plan.decode.metadata_columns)
+        if isinstance(change, Refusal):
+            raise _blocked(change)
+        self._catalog.create_table(change)
+        self._created_at.append(time.monotonic())
+        self._say(f"created {need.table}")
+
+    def _check_creation_rate(self, table: str) -> None:
+        limit = self._plan.route.max_new_tables_per_hour
+        recent = [at for at in self._created_at if at > time.monotonic() - HOUR_S]
+        if len(recent) >= limit:
+            raise TableBlocked(
+                f"{table} would be the {len(recent) + 1}th new table within an hour; routes.max_new_tables_per_hour is {limit}",
+                code="FLOE-R121",
+                place=table,
+                remedy="check the values of the field in the route's table name, then raise the limit if they are right",
+            )
+
+
+def _glob(template: str) -> str:
+    """`flights.carrier_{carrier}` as the glob `flights.carrier_*`."""
+    parts = template.split("{")
+    return parts[0] + "".join("*" + part.split("}", 1)[1] for part in parts[1:])
+
+
+def _blocked(refusal: Refusal) -> TableBlocked:
+    path = ".".join(refusal.path)
+    return TableBlocked(
+        f"{refusal.table}{': column ' + path if path else ''}: {refusal.reason}",
+        code=refusal.code,
+        place=refusal.table,
+        remedy="change the table or the pipeline's tables policy; the records are still in the topic, nothing of the batch was announced",
+    )
