@@ -10,7 +10,8 @@
     ├── AccountingError           1  the sum of invariant 8 is off; the batch is not announced
     ├── RecordError               1  a record cannot be written and the pipeline file says `fail`
     ├── TableBlocked              6  a table is missing, replaced, rolled back or refuses a change (invariant 10)
-    └── DeadlinePassed            7  a commit was asked for and did not come in time
+    ├── DeadlinePassed            7  a commit was asked for and did not come in time
+    └── RetriableError            1  it certainly did not happen and may be tried again as it is
 
 Each carries a stable code, a sentence, the place it is about and one remedy. Signals end with 128 + their number.
 """
@@ -117,3 +118,9 @@ class DeadlinePassed(FloeError):
 
     exit_code = 7
     default_code = "FLOE-R112"
+
+
+class RetriableError(FloeError):
+    """It certainly did not happen, and the same call may be made again: an aborted transaction, a broker that moves."""
+
+    default_code = "FLOE-R120"

@@ -1,0 +1,187 @@
+"""What every Kafka client of floe shares: its settings, its log and the translation of its errors.
+
+In: a connection's settings (librdkafka's own keys, secrets resolved) and what a role needs on top. Out: a configuration
+for one client, and FloeErrors that name the address and the remedy. Settings that the protocol depends on are floe's
+alone: a connection that sets one is refused by name, never overridden in silence.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException
+
+from framework.errors import FloeError, RetriableError, SetupError
+
+CONNECT_TIMEOUT_S = 8.0
+
+# The protocol depends on these; each is set by the role that needs it.
+OWNED = frozenset(
+    {
+        "acks",
+        "request.required.acks",
+        "allow.auto.create.topics",
+        "auto.offset.reset",
+        "delivery.timeout.ms",
+        "message.timeout.ms",
+        "enable.auto.commit",
+        "enable.auto.offset.store",
+        "enable.idempotence",
+        "enable.partition.eof",
+        "group.id",
+        "group.instance.id",
+        "group.protocol",
+        "heartbeat.interval.ms",
+        "isolation.level",
+        "max.poll.interval.ms",
+        "partition.assignment.strategy",
+        "session.timeout.ms",
+        "transaction.timeout.ms",
+        "transactional.id",
+    }
+)
+
+_LOCAL = frozenset({"127.0.0.1", "localhost", "[::1]"})
+
+_UNREACHABLE = frozenset(
+    {
+        KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._RESOLVE,
+        KafkaError._TIMED_OUT,
+        KafkaError._TRANSPORT,
+        KafkaError.BROKER_NOT_AVAILABLE,
+        KafkaError.NETWORK_EXCEPTION,
+        KafkaError.REQUEST_TIMED_OUT,
+    }
+)
+_CREDENTIALS = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError.SASL_AUTHENTICATION_FAILED})
+_FORBIDDEN = frozenset(
+    {
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    }
+)
+
+
+class ClientLog:
+    """Takes a client's own log and errors: the newest error explains a time-out, and nothing is written to stderr."""
+
+    def __init__(self) -> None:
+        self.newest = ""
+        self.code: int | None = None
+
+    def on_error(self, error: KafkaError) -> None:
+        # "All brokers are down" follows the error that says why; keep the one that explains.
+        if error.code() != KafkaError._ALL_BROKERS_DOWN:
+            self.newest = error.str()
+            self.code = error.code()
+
+
+def address_of(settings: Mapping[str, str]) -> str:
+    return settings.get("bootstrap.servers", "no bootstrap.servers")
+
+
+def client_config(settings: Mapping[str, str], log: ClientLog, **role: str | int | bool) -> dict[str, Any]:
+    """Configuration of one client.
+
+    Args:
+        settings: the connection's settings.
+        role: what the role needs, with `_` for `.` in the keys; these win over librdkafka's defaults.
+
+    Raises:
+        SetupError: the connection sets a key that the protocol owns, or has no `bootstrap.servers`.
+    """
+    owned = sorted(OWNED & settings.keys())
+    if owned:
+        raise SetupError(
+            f"the Kafka connection sets {', '.join(owned)}, which the protocol needs at its own value",
+            code="FLOE-E104",
+            place=address_of(settings),
+            remedy="remove the key from the connection in the target file",
+        )
+    if not settings.get("bootstrap.servers"):
+        raise SetupError(
+            "the Kafka connection has no bootstrap.servers",
+            code="FLOE-E105",
+            remedy="set bootstrap.servers in the connection of the target file",
+        )
+    config: dict[str, Any] = {"client.id": "floe", "reconnect.backoff.max.ms": 1000}
+    config.update(settings)
+    config.update({key.replace("_", "."): value for key, value in role.items()})
+    config["error_cb"] = log.on_error
+    config["logger"] = logging.getLogger("framework.kafka")
+    return config
+
+
+def consumer_config(settings: Mapping[str, str], log: ClientLog, group_id: str, **role: str | int | bool) -> dict[str, Any]:
+    """Configuration of a consumer that reads committed records only, commits nothing by itself and never jumps.
+
+    `auto.offset.reset=error`: the default leaps from a lost offset to the log's end without a word.
+    """
+    fixed: dict[str, str | int | bool] = {
+        "group_id": group_id,
+        "isolation_level": "read_committed",
+        "auto_offset_reset": "error",
+        "enable_auto_commit": False,
+        "enable_auto_offset_store": False,
+        "enable_partition_eof": True,
+        "allow_auto_create_topics": False,
+    }
+    return client_config(settings, log, **(fixed | role))
+
+
+def error_of(raised: KafkaException) -> KafkaError:
+    """The KafkaError inside; some client methods raise a plain text instead."""
+    inner = raised.args[0] if raised.args else None
+    return inner if isinstance(inner, KafkaError) else KafkaError(KafkaError._FAIL, str(raised))
+
+
+def setup_error(error: KafkaError, settings: Mapping[str, str], log: ClientLog, doing: str) -> FloeError:
+    """What a failed request means to a person.
+
+    Returns:
+        SetupError FLOE-E101 (unreachable), FLOE-E102 (credentials), FLOE-E103 (not permitted); RetriableError FLOE-R120
+        for what the broker itself calls passing; FloeError FLOE-R121 for the rest.
+    """
+    address, code = address_of(settings), error.code()
+    why = f": {log.newest}" if log.newest and log.newest not in error.str() else ""
+    if code in _CREDENTIALS or (code in _UNREACHABLE and log.code in _CREDENTIALS):
+        return SetupError(
+            f"the broker refused the connection while {doing}: {error.str()}{why}",
+            code="FLOE-E102",
+            place=address,
+            remedy="check security.protocol, sasl.* and ssl.* of the connection in the target file",
+        )
+    if code in _FORBIDDEN:
+        return SetupError(
+            f"not permitted while {doing}: {error.str()}",
+            code="FLOE-E103",
+            place=address,
+            remedy="grant the operation to this principal; `floe plan` lists the topics, groups and ids it needs",
+        )
+    if code in _UNREACHABLE:
+        return SetupError(
+            f"no answer from Kafka while {doing}: {error.str()}{why}",
+            code="FLOE-E101",
+            place=address,
+            remedy=unreachable_remedy(settings),
+        )
+    if error.retriable():
+        return RetriableError(f"Kafka could not do it now, {doing}: {error.str()}", code="FLOE-R120", place=address)
+    return FloeError(
+        f"Kafka refused while {doing}: {error.str()}",
+        code="FLOE-R121",
+        place=address,
+        remedy="the broker's log says more about this error",
+    )
+
+
+def unreachable_remedy(settings: Mapping[str, str]) -> str:
+    hosts = {server.rsplit(":", 1)[0].strip() for server in address_of(settings).split(",")}
+    if hosts <= _LOCAL:
+        return "`floe local up` starts the local broker; otherwise check bootstrap.servers of the target file"
+    return "check bootstrap.servers of the target file, and that this machine reaches that address"
