@@ -1,0 +1,139 @@
+"""The Spark side of a pipeline: the session, the streaming query over the `floe` source, and the stage of one batch.
+
+In: a Plan, positions and task contexts. Out: TaskReports. Every query gets a fresh checkpoint directory: Spark would
+replay a batch whose offsets have moved if an old one survived, and fencing cannot see that (invariant 2).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import sys
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from framework.adapters.spark_source import FloeDataSource, Offer, to_offsets
+from framework.adapters.spark_stage import REPORT_SCHEMA, TaskContext, make_task
+from framework.commit.offsets import PartitionKey
+from framework.errors import SetupError
+from framework.plan.model import Plan
+from framework.record.model import TableNeed, TableTarget, TaskReport
+from framework.table.evolve import merge_needs
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+DEFAULT_CONF = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.streaming.pollingDelay": "20ms",
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.python.worker.reuse": "true",
+    "spark.driver.memory": "1g",
+}
+
+
+def start_session(name: str, master: str, conf: Mapping[str, str], log_dir: Path) -> SparkSession:
+    """The session of this driver; Spark's own log goes to a file, so that the terminal stays readable.
+
+    Raises:
+        SetupError: Java is missing or the master cannot be reached.
+    """
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    if master.startswith("local"):
+        # Workers and the planner must be this very interpreter, not whatever `python3` is on the path.
+        os.environ["PYSPARK_PYTHON"] = sys.executable
+        os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    log_dir.mkdir(parents=True, exist_ok=True)
+    builder = SparkSession.builder.master(master).appName(name)
+    settings = {**DEFAULT_CONF, **conf}
+    options = settings.pop("spark.driver.extraJavaOptions", "")
+    log4j = Path(__file__).with_name("log4j2.properties")
+    settings["spark.driver.extraJavaOptions"] = (
+        f"{options} -Dlog4j2.configurationFile={log4j} -Dfloe.log={log_dir / 'spark.log'} -Xss4m "
+        "-XX:+IgnoreUnrecognizedVMOptions --sun-misc-unsafe-memory-access=allow"
+    ).strip()
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    try:
+        spark = builder.getOrCreate()
+    except (PySparkException, OSError, RuntimeError) as error:
+        raise SetupError(
+            f"Spark does not start: {str(error).splitlines()[0] if str(error) else type(error).__name__}",
+            code="FLOE-E301",
+            place=master,
+            remedy="check that Java 17 or 21 is installed (`java -version`) and that the target's spark.master is reachable",
+        ) from error
+    spark.dataSource.register(FloeDataSource)
+    return spark
+
+
+def start_query(
+    spark: SparkSession,
+    offer_file: Path,
+    positions: Mapping[PartitionKey, int],
+    process: Callable[[DataFrame, int], None],
+) -> Any:
+    """Start the streaming query at `positions`; it waits until an offer goes beyond them."""
+    start = to_offsets(dict(positions))
+    offer_file.parent.mkdir(parents=True, exist_ok=True)
+    Offer(start, start, 1, 1).write(offer_file)
+    frame = (
+        spark.readStream.format("floe").option("offer", str(offer_file)).option("start", json.dumps(start)).load()
+    )
+    checkpoint = offer_file.parent / f"checkpoint-{uuid.uuid4().hex}"
+    return frame.writeStream.foreachBatch(process).option("checkpointLocation", str(checkpoint)).start()
+
+
+def run_stage(
+    frame: DataFrame,
+    plan: Plan,
+    kafka: dict[str, str],
+    io_properties: dict[str, str],
+    tables: dict[str, TableTarget],
+    topic_ids: dict[str, str],
+    run: str,
+    batch: int,
+) -> tuple[list[TaskReport], DataFrame | None, list[TableNeed]]:
+    """Run the stage once.
+
+    Returns:
+        The reports of the tasks that are done; the work of those that must be done again once the tables are changed,
+        as a frame like `frame`; and what the tables need.
+    """
+    context = TaskContext(plan, kafka, io_properties, tables, topic_ids, run, batch)
+    if plan.transform is None:
+        rows = frame.mapInArrow(make_task(context), REPORT_SCHEMA).collect()
+    else:
+        from framework.adapters.spark_sql import run_sql_stage
+
+        rows = run_sql_stage(frame, plan.transform.sql, context)
+    reports: list[TaskReport] = [pickle.loads(bytes(row[0])) for row in rows]
+    failed = [report for report in reports if report.failure is not None]
+    if failed:
+        return failed, None, []
+    again = [report for report in reports if report.needs]
+    if not again:
+        return reports, None, []
+    session = frame.sparkSession
+    spans = [
+        (json.dumps([(p.slice.topic, p.slice.partition, p.slice.start, p.slice.end) for p in report.slices]),)
+        for report in again
+    ]
+    redo = session.createDataFrame(session.sparkContext.parallelize(spans, len(spans)), "spans string")
+    return [report for report in reports if not report.needs], redo, _merge(again)
+
+
+def _merge(reports: Iterable[TaskReport]) -> list[TableNeed]:
+    needs: dict[str, list[TableNeed]] = {}
+    for report in reports:
+        for name, need in report.needs.items():
+            needs.setdefault(name, []).append(need)
+    return [merge_needs(group) for group in needs.values()]

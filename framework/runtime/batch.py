@@ -1,0 +1,193 @@
+"""One micro-batch, from task reports to the events that announce it. Pure apart from calling what it is given.
+
+In: the reports of all tasks and the ranges the batch was to cover. Out: DataWritten and DataComplete events with the
+accounting, or an error that stops the batch before anything is announced. Keeps invariant 8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from framework.commit.codec import split_data_written
+from framework.commit.events import (
+    Accounting,
+    ControlEvent,
+    DataComplete,
+    DataFile,
+    DataWritten,
+    SourceRange,
+    TableCommitPolicy,
+)
+from framework.commit.offsets import PartitionKey
+from framework.errors import AccountingError, RecordError
+from framework.plan.model import Plan
+from framework.record.model import DeadLetter, TaskReport
+
+MIN_RECORDS_FOR_RATIO = 1_000
+
+
+@dataclass(frozen=True)
+class BatchScope:
+    """What a batch is: its number and, for every partition of the pipeline, where it starts and ends."""
+
+    run: str
+    batch: int
+    starts: Mapping[PartitionKey, int]
+    ends: Mapping[PartitionKey, int]
+    topic_ids: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class BatchResult:
+    """What is announced; `ranges` covers every partition, also those without records."""
+
+    events: tuple[ControlEvent, ...]
+    ranges: tuple[SourceRange, ...]
+    accounting: Accounting
+    totals: Accounting
+    rows: dict[str, int]
+    files: int
+    bytes: int
+
+
+def summarise(plan: Plan, scope: BatchScope, reports: Iterable[TaskReport], totals: Accounting) -> BatchResult:
+    """Check coverage and sum, then build the events of the announcing transaction.
+
+    Raises:
+        RecordError: a record met the policy `fail`, or the dead letters passed `errors.max_ratio` or `max_count`.
+        AccountingError: the slices do not cover the ranges, or the sum of invariant 8 is off.
+    """
+    reports = list(reports)
+    for report in reports:
+        if report.failure is not None:
+            raise record_error(plan, report.failure)
+    _check_coverage(scope, reports)
+    accounting = _account(scope, reports)
+    new_totals = totals + accounting
+    _check_error_limits(plan, accounting, new_totals)
+    ranges = _ranges(scope, reports)
+    files: dict[tuple[str, str, int], list[DataFile]] = {}
+    rows: dict[str, int] = {}
+    for report in reports:
+        for table, table_files in report.files.items():
+            files.setdefault((table, *report.targets[table]), []).extend(table_files)
+        for table, count in report.rows.items():
+            rows[table] = rows.get(table, 0) + count
+    events: list[ControlEvent] = []
+    for table in sorted({key[0] for key in files}):
+        events += _announcements(plan, scope, table, {k: v for k, v in files.items() if k[0] == table}, ranges)
+    tables = tuple(sorted(rows))
+    events.append(
+        DataComplete(plan.pipeline, scope.run, scope.batch, ranges, accounting, new_totals, tables)
+    )
+    every_file = [file for group in files.values() for file in group]
+    return BatchResult(
+        tuple(events), ranges, accounting, new_totals, rows, len(every_file), sum(f.file_size_bytes for f in every_file)
+    )
+
+
+def _announcements(
+    plan: Plan,
+    scope: BatchScope,
+    table: str,
+    groups: Mapping[tuple[str, str, int], list[DataFile]],
+    ranges: tuple[SourceRange, ...],
+) -> list[DataWritten]:
+    """One DataWritten a schema that files were written for, each split below the size limit, numbered as one set."""
+    commit = plan.write.tables.policy_for(table).commit
+    policy = TableCommitPolicy(commit.interval_ms, commit.max_bytes, commit.max_rows, commit.branch)
+    pieces = [
+        piece
+        for (_, table_uuid, schema_id), group in groups.items()
+        for piece in split_data_written(
+            DataWritten(
+                plan.pipeline, scope.run, scope.batch, table, table_uuid, schema_id, tuple(group), ranges, policy
+            )
+        )
+    ]
+    return [
+        DataWritten(**{**piece.__dict__, "part": part, "parts": len(pieces)}) for part, piece in enumerate(pieces)
+    ]
+
+
+def _check_coverage(scope: BatchScope, reports: list[TaskReport]) -> None:
+    done: dict[PartitionKey, list[tuple[int, int]]] = {}
+    for report in reports:
+        for piece in report.slices:
+            s = piece.slice
+            done.setdefault((s.topic, s.partition), []).append((s.start, s.end))
+    for key, end in scope.ends.items():
+        at = scope.starts[key]
+        for start, stop in sorted(done.get(key, [])):
+            if start != at:
+                break
+            at = stop
+        if at != end:
+            raise AccountingError(
+                f"batch {scope.batch} was to cover {key[0]}-{key[1]} from {scope.starts[key]} to {end}, its tasks reported {sorted(done.get(key, []))}",
+                place=f"{key[0]}-{key[1]}",
+                remedy="nothing was announced; the batch is done again. If this repeats, report it with the driver's log",
+            )
+
+
+def _account(scope: BatchScope, reports: list[TaskReport]) -> Accounting:
+    total = Accounting()
+    for report in reports:
+        for p in report.slices:
+            offsets = p.slice.end - p.slice.start
+            line = Accounting(offsets, p.written, p.filtered, p.dead_lettered, p.dropped, p.holes)
+            if line.difference:  # Invariant 8: a batch whose sum is off is not announced.
+                raise AccountingError(
+                    f"offsets {p.slice.start} to {p.slice.end} of {p.slice.topic}-{p.slice.partition} are {offsets}, but the task accounts for "
+                    f"{offsets - line.difference} ({line})",
+                    place=f"{p.slice.topic}-{p.slice.partition}",
+                    remedy="nothing was announced; the batch is done again. If this repeats, report it with the driver's log",
+                )
+            total = total + line
+        total = total + Accounting(rows=sum(report.rows.values()))
+    return total
+
+
+def _check_error_limits(plan: Plan, batch: Accounting, totals: Accounting) -> None:
+    ratio, count = plan.write.max_error_ratio, plan.write.max_error_count
+    records = batch.offsets - batch.holes
+    if ratio is not None and records >= MIN_RECORDS_FOR_RATIO and batch.dead_lettered > ratio * records:
+        raise RecordError(
+            f"{batch.dead_lettered} of {records} records of this batch are dead letters; errors.max_ratio is {ratio}",
+            code="FLOE-R122",
+            place=plan.pipeline,
+            remedy="`floe run` announced nothing of the batch; look at the producer, or raise errors.max_ratio",
+        )
+    if count is not None and totals.dead_lettered > count:
+        raise RecordError(
+            f"{totals.dead_lettered} dead letters since the pipeline first ran; errors.max_count is {count}",
+            code="FLOE-R123",
+            place=plan.pipeline,
+            remedy="`floe run` announced nothing of the batch; look at the producer, or raise errors.max_count",
+        )
+
+
+def _ranges(scope: BatchScope, reports: list[TaskReport]) -> tuple[SourceRange, ...]:
+    newest: dict[PartitionKey, int] = {}
+    for report in reports:
+        for piece in report.slices:
+            key = (piece.slice.topic, piece.slice.partition)
+            if piece.max_timestamp_ms is not None:
+                newest[key] = max(newest.get(key, piece.max_timestamp_ms), piece.max_timestamp_ms)
+    return tuple(
+        SourceRange(key[0], scope.topic_ids[key[0]], key[1], scope.starts[key], end, newest.get(key))
+        for key, end in sorted(scope.ends.items())
+    )
+
+
+def record_error(plan: Plan, letter: DeadLetter) -> RecordError:
+    """The error for the first record that the policy `fail` stops at."""
+    place = f"{letter.topic}-{letter.partition} offset {letter.offset}"
+    field = f" (field {letter.field_path}: expected {letter.expected}, got {letter.actual})" if letter.field_path else ""
+    return RecordError(
+        f"a record failed at stage {letter.stage}: {letter.message}{field}",
+        code=letter.code,
+        place=place,
+        remedy="mend the producer, or set errors.policy (or routes.unrouted) to dead_letter or drop; nothing of the batch was announced",
+    )

@@ -1,0 +1,43 @@
+"""Named points in the life of a batch and of a commit, where tests kill the process. A no-op unless armed.
+
+In: the environment variable FLOE_FAULT, as `point=action` or `point@n=action` (the n-th time); actions are `kill`
+(SIGKILL to itself), `stop` (SIGSTOP) and `raise`. Out: nothing, or the end of the process.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import Counter
+
+from framework.errors import FloeError
+
+POINTS = (
+    "before-query",
+    "files-written",
+    "in-transaction",
+    "announced",
+    "before-commit",
+    "manifests-written",
+    "committed",
+    "progress-published",
+)
+_reached: Counter[str] = Counter()
+
+
+def reach(point: str) -> None:
+    """Say that `point` was reached; dies here if a test has armed it."""
+    armed = os.environ.get("FLOE_FAULT")
+    if not armed:
+        return
+    _reached[point] += 1
+    where, _, action = armed.partition("=")
+    name, _, nth = where.partition("@")
+    if name != point or _reached[point] != int(nth or 1):
+        return
+    if action == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    elif action == "stop":
+        os.kill(os.getpid(), signal.SIGSTOP)
+    else:
+        raise FloeError(f"fault point {point} was armed", code="FLOE-R124")

@@ -1,0 +1,410 @@
+"""The worker: one pipeline's life in the driver. It settles what an older run left, paces batches, announces them.
+
+In: a Plan, resolved connections and a Spark session. Out: announcements in the control topic, each one Kafka transaction
+with the source offsets in it. Keeps invariants 1, 2 and 7: a fenced worker stops for good; an outcome that is not known
+is read back before anything else is done.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from framework.adapters.iceberg import IcebergTables
+from framework.adapters.kafka_admin import KafkaAdmin
+from framework.adapters.kafka_control import ControlReader
+from framework.adapters.kafka_worker import PipelineProducer
+from framework.commit.events import Accounting, CommitComplete, DataComplete, Heartbeat, SourceRange
+from framework.commit.offsets import (
+    AnnounceState,
+    PartitionFacts,
+    PartitionKey,
+    SafeOffset,
+    check_still_readable,
+    decide_start,
+    decode_metadata,
+    encode_metadata,
+    plan_ends,
+    read_back,
+)
+from framework.commit.pacing import Pace, PaceFacts, PaceRules, decide_pace
+from framework.errors import FloeError, OutcomeUnknown, SetupError
+from framework.plan.model import Plan
+from framework.runtime.batch import BatchResult, BatchScope, summarise
+from framework.runtime.faults import reach
+from framework.runtime.tables import TableRegistry
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+log = logging.getLogger(__name__)
+
+MIN_RECORDS_PER_TASK = 20_000
+FIRST_BATCH_RECORDS = 50_000
+CHAIN_TAIL = 2_000
+BATCH_ATTEMPTS = 5
+CHANGE_ROUNDS = 8
+
+
+@dataclass
+class WorkerReport:
+    """What one run of a pipeline did so far; read by the summary and by the status server."""
+
+    pipeline: str
+    batches: int = 0
+    accounting: Accounting = field(default_factory=Accounting)
+    totals: Accounting = field(default_factory=Accounting)
+    rows: dict[str, int] = field(default_factory=dict)
+    control_offset: int = 0
+    state: str = "starting"
+    reason: str = ""
+
+
+class PipelineWorker:
+    """Runs one pipeline. `prepare` before Spark starts, then `run` in a thread of its own; `drain` from any thread."""
+
+    def __init__(
+        self, plan: Plan, kafka: dict[str, str], catalog: IcebergTables, scratch: Path, say: Callable[[str], None]
+    ) -> None:
+        self.plan = plan
+        self.report = WorkerReport(plan.pipeline)
+        self.run_id = uuid.uuid4().hex[:12]
+        self._kafka = kafka
+        self._catalog = catalog
+        self._scratch = scratch
+        self._say = say
+        self._admin = KafkaAdmin(kafka)
+        self._tables = TableRegistry(plan, catalog, say)
+        self._producer = PipelineProducer(
+            kafka, plan.announce.transactional_id, plan.read.group_id, plan.announce.control_topic
+        )
+        self._positions: dict[PartitionKey, int] = {}
+        self._ids: dict[str, str] = {}
+        self._batch = 0
+        self._bytes_per_record = 0.0
+        self._last_announce_ms = 0
+        self._draining = threading.Event()
+        self._paused = threading.Event()
+        self._batch_done = threading.Event()
+        self._failure: BaseException | None = None
+        self._scope: BatchScope | None = None
+
+    # ---- before Spark ---------------------------------------------------------------------------------------------
+
+    def prepare(self) -> None:
+        """Fence older runs, settle an unfinished transaction, and decide where to start.
+
+        Raises:
+            SetupError, FencedError, StateDisagreement: as their classes say; nothing was written to a table.
+        """
+        facts = self._facts()
+        self._admin.ensure_control_topic(self.plan.announce.control_topic)
+        # Invariant 2: init_transactions comes before the offsets are read, so that no older run can move them any more.
+        self._producer.start()
+        group = self._group_offsets()
+        chain, totals = self._find_chain()
+        start = decide_start(
+            self.plan.pipeline, group, facts, chain, self.plan.read.starting_offsets
+        )
+        self._positions, self._batch = start.positions, start.batch
+        self.report.totals = totals if totals and not group else start.totals
+        self._tables.preload()
+        self._last_announce_ms = _now_ms()
+        self._say("first run" if start.first_run else f"goes on after batch {start.batch}")
+
+    def _facts(self) -> dict[PartitionKey, PartitionFacts]:
+        read = self.plan.read
+        topics = self._admin.topics(list(read.topics) if read.topics else None, read.topic_pattern)
+        missing = [name for name in read.topics if name not in topics]
+        if missing or not topics:
+            raise SetupError(
+                f"no topic {', '.join(missing)}" if missing else f"no topic matches {read.topic_pattern}",
+                code="FLOE-E110",
+                place=self.plan.source_file,
+                remedy="create the topic, or correct source.kafka.topics",
+            )
+        keys = [(name, partition) for name, topic in topics.items() for partition in range(topic.partitions)]
+        starts, ends = self._admin.start_offsets(keys), self._admin.end_offsets(keys)
+        self._ids.update({name: topic.topic_id for name, topic in topics.items() if name not in self._ids})
+        return {key: PartitionFacts(topics[key[0]].topic_id, starts[key], ends[key]) for key in keys}
+
+    def _group_offsets(self) -> dict[PartitionKey, SafeOffset]:
+        offsets = self._admin.group_offsets(self.plan.read.group_id)
+        return {
+            key: decode_metadata(value.offset, value.metadata, f"group {self.plan.read.group_id}, {key[0]}-{key[1]}")
+            for key, value in offsets.items()
+        }
+
+    def _find_chain(self) -> tuple[tuple[SourceRange, ...] | None, Accounting | None]:
+        """The pipeline's newest announcement in the control log: first in its tail, then, if need be, in all of it."""
+        facts = self._admin.ensure_control_topic(self.plan.announce.control_topic)
+        tail = max(facts.log_start, facts.log_end - CHAIN_TAIL)
+        for begin in dict.fromkeys((tail, facts.log_start)):
+            reader = ControlReader(self._kafka, self.plan.announce.control_topic)
+            try:
+                found = find_chain(reader, self.plan.pipeline, begin)
+            finally:
+                reader.close()
+            if found is not None:
+                return found
+        return None, None
+
+    # ---- with Spark -----------------------------------------------------------------------------------------------
+
+    def run(self, spark: SparkSession, until_caught_up: bool) -> None:
+        """Batches until drained, caught up, or failed for good. A failed batch is done again from what the group says.
+
+        Raises:
+            FloeError: what stopped the pipeline.
+        """
+        wanted = {k: f.log_end for k, f in self._facts().items()} if until_caught_up else None
+        failures = 0
+        while True:
+            self._failure = None
+            batches_before = self.report.batches
+            query = self._start_query(spark)
+            try:
+                self._pace(query, wanted)
+                self.report.state = "drained" if self._draining.is_set() else "caught up"
+                return
+            except FloeError as error:
+                failures = 1 if self.report.batches > batches_before else failures + 1
+                if not is_retriable(error) or failures >= BATCH_ATTEMPTS or self._draining.is_set():
+                    self.report.state, self.report.reason = "failed", error.message
+                    raise
+                self._say(f"batch failed ({error.message}); attempt {failures + 1} of {BATCH_ATTEMPTS}")
+                self.report.state, self.report.reason = "degraded", error.message
+                self._draining.wait(min(30.0, 2.0**failures))
+                self._settle()
+            finally:
+                query.stop()
+
+    def drain(self) -> None:
+        """Finish the batch in hand, announce it, and start no other."""
+        self._draining.set()
+
+    def pause(self, paused: bool) -> None:
+        """Hold or resume reading; heartbeats go on."""
+        (self._paused.set if paused else self._paused.clear)()
+
+    def close(self) -> None:
+        self._producer.close()
+
+    def _start_query(self, spark: SparkSession) -> Any:
+        from framework.adapters.spark_query import start_query
+
+        self._offer_file = self._scratch / f"offer-{uuid.uuid4().hex}.json"
+        return start_query(spark, self._offer_file, self._positions, self._process)
+
+    def _settle(self) -> None:
+        """After a failure: a new producer, then positions from the group, since a commit may have gone through."""
+        self._producer.recover()
+        group = self._group_offsets()
+        if group:
+            self._positions.update({key: safe.offset for key, safe in group.items()})
+            newest = max(group.values(), key=lambda safe: safe.batch)
+            self._batch = max(self._batch, newest.batch)
+            self.report.totals = newest.totals
+
+    def _pace(self, query: Any, wanted: dict[PartitionKey, int] | None) -> None:
+        from framework.adapters.spark_source import Offer, to_offsets
+
+        last_batch_ms: int | None = None
+        announce = self.plan.announce
+        policies = [self.plan.write.tables.defaults, *(p for _, p in self.plan.write.tables.overrides)]
+        rules = PaceRules(
+            announce.trigger_every_ms,
+            announce.heartbeat_ms,
+            self.plan.read.max_records_per_batch,
+            min(p.commit.max_bytes for p in policies),
+            min(p.commit.max_rows for p in policies),
+        )
+        poll_s = min(0.5, max(0.05, announce.trigger_every_ms / 10_000))
+        self.report.state = "running"
+        while True:
+            facts = self._facts()
+            for key, fact in facts.items():
+                # A partition that appeared while running is read from its beginning; no restart is needed.
+                self._positions.setdefault(key, fact.log_start)
+            check_still_readable(self.plan.pipeline, self._positions, self._ids, facts)
+            ends = wanted or {key: fact.log_end for key, fact in facts.items()}
+            backlog = sum(max(0, ends.get(key, at) - at) for key, at in self._positions.items())
+            pace = decide_pace(
+                rules,
+                PaceFacts(
+                    _now_ms(),
+                    backlog,
+                    self._bytes_per_record,
+                    last_batch_ms,
+                    self._last_announce_ms,
+                    wanted is not None,
+                    self._draining.is_set(),
+                    self._paused.is_set(),
+                ),
+            )
+            if pace is Pace.DONE:
+                return
+            if pace is Pace.BATCH:
+                last_batch_ms = _now_ms()
+                cap = rules.max_records if self._tables.targets else FIRST_BATCH_RECORDS
+                new_ends = plan_ends(self._positions, ends, cap)
+                self._batch += 1
+                self._scope = BatchScope(self.run_id, self._batch, dict(self._positions), new_ends, dict(self._ids))
+                self._batch_done.clear()
+                Offer(
+                    to_offsets(self._positions), to_offsets(new_ends), self.plan.read.slices, MIN_RECORDS_PER_TASK
+                ).write(self._offer_file)
+                self._await_batch(query)
+            elif pace is Pace.HEARTBEAT:
+                self._heartbeat()
+            else:
+                self._check(query)
+                self._draining.wait(poll_s)
+
+    def _await_batch(self, query: Any) -> None:
+        while not self._batch_done.wait(0.1):
+            self._check(query)
+
+    def _check(self, query: Any) -> None:
+        """Raise what ended the query. The Python error is kept by us, since it crosses the JVM as text only."""
+        if self._failure is not None:
+            query.stop()
+            failure, self._failure = self._failure, None
+            if isinstance(failure, FloeError):
+                raise failure
+            raise FloeError(f"a batch failed: {failure}", code="FLOE-R124", remedy="see the driver's log") from failure
+        if not query.isActive:
+            error = query.exception()
+            text = str(error).split("\n")[0] if error else "no reason given"
+            raise FloeError(f"the streaming query ended: {text}", code="FLOE-R124", remedy="see Spark's log")
+
+    # ---- one batch, on Spark's callback thread -----------------------------------------------------------------------
+
+    def _process(self, frame: DataFrame, batch_id: int) -> None:
+        """What foreachBatch calls. Errors are kept for the pacing thread and raised, so that the query ends."""
+        try:
+            self._process_batch(frame)
+            self._batch_done.set()
+        except BaseException as error:
+            self._failure = error
+            raise
+
+    def _process_batch(self, frame: DataFrame) -> None:
+        from framework.adapters.spark_query import run_stage
+
+        scope = self._scope
+        if scope is None:
+            return
+        started = time.monotonic()
+        self._tables.refresh(self.report.rows)
+        reports = []
+        todo: DataFrame | None = frame
+        for _ in range(CHANGE_ROUNDS):
+            done, again, needs = run_stage(
+                todo,
+                self.plan,
+                self._kafka,
+                self._catalog.io_properties(),
+                self._tables.targets,
+                dict(self._ids),
+                self.run_id,
+                scope.batch,
+            )
+            reports += done
+            if not needs:
+                break
+            self._tables.satisfy(needs)
+            todo = again
+        else:
+            raise FloeError(
+                f"batch {scope.batch} asked for table changes {CHANGE_ROUNDS} times in a row",
+                code="FLOE-R125",
+                remedy="report this with the driver's log",
+            )
+        reach("files-written")
+        result = summarise(self.plan, scope, reports, self.report.totals)
+        self._announce(scope, result)
+        self._record(scope, result, time.monotonic() - started)
+
+    def _announce(self, scope: BatchScope, result: BatchResult) -> None:
+        # Invariant 1: the offsets are committed in the transaction that announces the files with their records.
+        offsets = {
+            (r.topic, r.partition): (r.end, encode_metadata(r.topic_id, scope.batch, result.totals))
+            for r in result.ranges
+        }
+        try:
+            self.report.control_offset = self._producer.announce(result.events, offsets)
+        except OutcomeUnknown as error:
+            # Invariant 7: read back before anything else.
+            self._say(f"outcome of batch {scope.batch} unknown ({error.message}); reading back")
+            self._producer.recover()
+            state = read_back(self.plan.pipeline, scope.batch, result.ranges, self._group_offsets())
+            if state == AnnounceState.NOT_ANNOUNCED:
+                self.report.control_offset = self._producer.announce(result.events, offsets)
+        reach("announced")
+        self._last_announce_ms = _now_ms()
+
+    def _record(self, scope: BatchScope, result: BatchResult, seconds: float) -> None:
+        self._positions = dict(scope.ends)
+        report = self.report
+        report.batches += 1
+        report.totals = result.totals
+        report.accounting = report.accounting + result.accounting
+        for table, rows in result.rows.items():
+            report.rows[table] = report.rows.get(table, 0) + rows
+        records = result.accounting.offsets - result.accounting.holes
+        if records:
+            self._bytes_per_record = result.bytes / records
+        self._say(
+            f"batch {scope.batch}: {records:,} records, {result.files} files for {len(result.rows)} tables, "
+            f"announced in {seconds:.1f} s"
+            + (f", {result.accounting.dead_lettered:,} dead letters" if result.accounting.dead_lettered else "")
+        )
+
+    def _heartbeat(self) -> None:
+        """Idle, but alive: all offsets are committed again (an idle partition's offset would expire) with the chain's end."""
+        self._batch += 1
+        ranges = tuple(
+            SourceRange(topic, self._ids[topic], partition, at, at)
+            for (topic, partition), at in sorted(self._positions.items())
+        )
+        totals = self.report.totals
+        event = Heartbeat(self.plan.pipeline, self.run_id, self._batch, ranges, totals)
+        offsets = {
+            (r.topic, r.partition): (r.end, encode_metadata(r.topic_id, self._batch, totals)) for r in ranges
+        }
+        self._producer.announce((event,), offsets)
+        self._last_announce_ms = _now_ms()
+
+
+def find_chain(
+    reader: ControlReader, pipeline: str, begin: int
+) -> tuple[tuple[SourceRange, ...] | None, Accounting | None] | None:
+    """Read the log from `begin` to its end; the pipeline's newest DataComplete or Heartbeat, also as others repeat it."""
+    end = reader.end_offset()
+    reader.seek(begin)
+    newest: DataComplete | Heartbeat | None = None
+    while reader.position() < end:
+        for _, event in reader.poll(1.0):
+            if isinstance(event, CommitComplete):
+                event = event.chain.get(pipeline)
+                if event is not None and newest is not None and event.batch < newest.batch:
+                    continue
+            if isinstance(event, DataComplete | Heartbeat) and event.pipeline == pipeline:
+                newest = event
+    return None if newest is None else (newest.ranges, newest.totals)
+
+
+def is_retriable(error: FloeError) -> bool:
+    """Whether doing the batch again may help: not when a person must decide, and never after being fenced."""
+    return error.exit_code == 1 and error.code in {"FLOE-R001", "FLOE-R107", "FLOE-R108", "FLOE-R124"}
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)
