@@ -1,0 +1,72 @@
+"""Processes by pid file, safe against reuse of a pid by another program.
+
+A pid file and a mark that is part of the command line come in. A process counts as ours only if its command line holds
+the mark, so that neither `status` nor `down` ever touches a stranger that was given the same number.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+def command_line(pid: int) -> str:
+    """The command line of a process; empty when it does not exist, has ended, or belongs to someone else."""
+    listing = Path("/proc/self/cmdline")
+    if listing.exists():
+        try:
+            return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+        except OSError:
+            return ""
+    answer = subprocess.run(
+        ["ps", "-ww", "-o", "command=", "-p", str(pid)], capture_output=True, text=True, check=False
+    )
+    return answer.stdout.strip()
+
+
+def running_pid(pid_file: Path, mark: str) -> int | None:
+    """The pid in the file, if that process lives and its command line holds `mark`; else None."""
+    try:
+        pid = int(pid_file.read_text())
+    except (FileNotFoundError, ValueError):
+        return None
+    return pid if mark in command_line(pid).split(" ") else None
+
+
+def stop(pid_file: Path, mark: str, patience_s: float = 20.0) -> bool:
+    """Ends the process of a pid file, gently first, and waits until it is gone. True: there was one to end."""
+    pid = running_pid(pid_file, mark)
+    if pid is None:
+        pid_file.unlink(missing_ok=True)
+        return False
+    for signal_number, wait_s in ((signal.SIGTERM, patience_s), (signal.SIGKILL, 10.0)):
+        _signal(pid, signal_number)
+        deadline = time.monotonic() + wait_s
+        while time.monotonic() < deadline:
+            if running_pid(pid_file, mark) is None:
+                pid_file.unlink(missing_ok=True)
+                return True
+            time.sleep(0.05)
+    raise TimeoutError(f"process {pid} does not end")
+
+
+def _signal(pid: int, signal_number: signal.Signals) -> None:
+    try:
+        os.kill(pid, signal_number)
+    except ProcessLookupError:
+        return  # it ended between the look and the signal, which is what was wanted
+
+
+@contextmanager
+def exclusive(lock_file: Path) -> Iterator[None]:
+    """Holds a lock between processes; two `up` at the same moment start one broker. Waits as long as it takes."""
+    lock_file.parent.mkdir(parents=True, exist_ok=True)
+    with lock_file.open("a") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield

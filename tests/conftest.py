@@ -1,0 +1,93 @@
+"""Fixtures on real servers: one broker for the test run, started on first use and ended with it; catalogs on disk."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from framework.local import stack
+
+
+@dataclass(frozen=True)
+class Broker:
+    """A real broker that tests may write to, kill and start again. Topics are never shared between tests."""
+
+    state_dir: Path
+    bootstrap_servers: str
+    config: Mapping[str, str]
+
+    def new_topic(self, prefix: str = "t", partitions: int = 1, config: Mapping[str, str] | None = None) -> str:
+        """Creates a topic under a name that nobody else has, and returns the name."""
+        name = f"{prefix}-{uuid.uuid4().hex[:8]}"
+        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers})
+        topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=dict(config or {}))
+        admin.create_topics([topic])[name].result(timeout=30)
+        return name
+
+    def produce(
+        self,
+        topic: str,
+        values: Iterable[object],
+        partition: int | None = None,
+        keys: Sequence[str | bytes | None] | None = None,
+        timestamps_ms: Sequence[int] | None = None,
+    ) -> None:
+        """Writes records in order and waits until the broker has them.
+
+        Bytes, text and None (a tombstone) are written as they are, anything else as JSON.
+        """
+        producer = Producer({"bootstrap.servers": self.bootstrap_servers, "linger.ms": 5, "enable.idempotence": True})
+        for index, value in enumerate(values):
+            raw = value if value is None or isinstance(value, (bytes, str)) else json.dumps(value)
+            further: dict[str, object] = {} if partition is None else {"partition": partition}
+            if timestamps_ms is not None:
+                further["timestamp"] = timestamps_ms[index]
+            while True:
+                try:
+                    producer.produce(topic, value=raw, key=keys[index] if keys else None, **further)
+                    break
+                except BufferError:
+                    producer.poll(0.5)
+            producer.poll(0)
+        assert producer.flush(30) == 0
+
+    def kill(self) -> None:
+        """Ends the broker as a crash does: SIGKILL, nothing closed."""
+        pid = stack.status(self.state_dir).pid
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+    def restart(self) -> None:
+        """Starts the broker again on the same port and data, if it is not running, and waits until it answers."""
+        port = int(self.bootstrap_servers.rpartition(":")[2])
+        stack.up(self.state_dir, kafka_port=port, broker_config=self.config)
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """One broker for the whole run, on a free port, with a short check for transactions left open."""
+    state_dir = tmp_path_factory.mktemp("broker")
+    config = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000"}
+    state = stack.up(state_dir, kafka_port=0, progress=print, broker_config=config)
+    try:
+        yield Broker(state_dir, state.bootstrap_servers, config)
+    finally:
+        stack.down(state_dir, wipe=True)
+
+
+@pytest.fixture
+def catalog_settings(tmp_path: Path) -> dict[str, str]:
+    """Settings of a new, empty SQL catalog with a warehouse of its own."""
+    warehouse = tmp_path / "warehouse"
+    warehouse.mkdir()
+    return {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": f"file://{warehouse}"}
