@@ -117,7 +117,9 @@ def client_config(settings: Mapping[str, str], log: ClientLog, **role: str | int
     return config
 
 
-def consumer_config(settings: Mapping[str, str], log: ClientLog, group_id: str, **role: str | int | bool) -> dict[str, Any]:
+def consumer_config(
+    settings: Mapping[str, str], log: ClientLog, group_id: str, **role: str | int | bool
+) -> dict[str, Any]:
     """Configuration of a consumer that reads committed records only, commits nothing by itself and never jumps.
 
     `auto.offset.reset=error`: the default leaps from a lost offset to the log's end without a word.

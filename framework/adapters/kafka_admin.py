@@ -1,0 +1,267 @@
+"""Facts about a Kafka cluster as plain values: topics with their ids, log ends, group offsets with metadata, members.
+
+In: a connection's settings. Out: frozen values; an unreachable broker is a SetupError within ten seconds. Keeps the
+facts that invariant 11 needs: an offset can always be checked against the id of its cluster and topic.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from confluent_kafka import (
+    ConsumerGroupTopicPartitions,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from framework.adapters.kafka_client import (
+    CONNECT_TIMEOUT_S,
+    ClientLog,
+    address_of,
+    client_config,
+    error_of,
+    setup_error,
+    unreachable_remedy,
+)
+from framework.adapters.kafka_control_topic import ControlTopicFacts, check, ensure
+from framework.errors import FloeError, SetupError
+
+Key = tuple[str, int]
+T = TypeVar("T")
+
+# A transaction that was just committed may need a moment until its offsets are stable; one whose owner died is aborted
+# by the broker at the latest one clean-up round (10 s) after its own time-out (10 s).
+STABLE_OFFSETS_TIMEOUT_S = 30.0
+_NOT_NOW = frozenset(
+    {
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.UNSTABLE_OFFSET_COMMIT,
+    }
+)
+
+
+@dataclass(frozen=True)
+class TopicFacts:
+    """`topic_id` is the broker's id of this incarnation (text); `partitions` are the partition numbers, ascending."""
+
+    topic_id: str
+    partitions: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class GroupOffset:
+    """A committed offset and the metadata string that was committed with it ("" when there is none)."""
+
+    offset: int
+    metadata: str
+
+
+@dataclass(frozen=True)
+class GroupMember:
+    """A live member of a consumer group and the partitions it owns."""
+
+    member_id: str
+    client_id: str
+    host: str
+    partitions: tuple[Key, ...]
+
+
+class KafkaAdmin:
+    """One admin client. Every method raises SetupError when the broker cannot be reached (FLOE-E101) or refuses us."""
+
+    def __init__(self, settings: Mapping[str, str], timeout_s: float = CONNECT_TIMEOUT_S) -> None:
+        self._settings = dict(settings)
+        self._timeout_s = timeout_s
+        self._log = ClientLog()
+        self._client = AdminClient(client_config(self._settings, self._log))
+
+    @property
+    def address(self) -> str:
+        return address_of(self._settings)
+
+    def check(self) -> None:
+        """Raises SetupError when no broker answers."""
+        self.cluster_id()
+
+    def cluster_id(self) -> str:
+        """The cluster's id; part of what qualifies an offset (invariant 11)."""
+        try:
+            found = self._client.cluster_id(timeout=self._timeout_s)
+        except KafkaException as raised:
+            raise self.error(raised, "asking for the cluster id") from raised
+        if not found:
+            self._client.poll(0)
+            why = f": {self._log.newest}" if self._log.newest else ""
+            raise SetupError(
+                f"no answer from Kafka while asking for the cluster id{why}",
+                code="FLOE-E101",
+                place=self.address,
+                remedy=unreachable_remedy(self._settings),
+            )
+        return str(found)
+
+    def topics(self, wanted: Sequence[str] | str) -> dict[str, TopicFacts]:
+        """Facts of the named topics, or of those whose name a regular expression is found in.
+
+        Args:
+            wanted: names, or one pattern; a pattern never matches internal topics (`__...`).
+
+        Returns:
+            One entry a topic, sorted by name; a name that does not exist is absent. Nothing is created by asking.
+        """
+        names = self._matching(wanted) if isinstance(wanted, str) else sorted(set(wanted))
+        if not names:
+            return {}
+        futures = self._client.describe_topics(TopicCollection(names), request_timeout=self._timeout_s)
+        found: dict[str, TopicFacts] = {}
+        for name in names:
+            try:
+                description = futures[name].result(self._timeout_s + 2)
+            except KafkaException as raised:
+                if error_of(raised).code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    continue
+                raise self.error(raised, f"describing topic {name}") from raised
+            numbers = tuple(sorted(partition.id for partition in description.partitions))
+            found[name] = TopicFacts(str(description.topic_id), numbers)
+        return found
+
+    def _matching(self, pattern: str) -> list[str]:
+        try:
+            known = self._client.list_topics(timeout=self._timeout_s).topics
+        except KafkaException as raised:
+            raise self.error(raised, "listing topics") from raised
+        regex = re.compile(pattern)
+        return sorted(name for name in known if regex.search(name) and not name.startswith("__"))
+
+    def start_offsets(self, keys: Iterable[Key]) -> dict[Key, int]:
+        """The first offset that each partition still has."""
+        return self._offsets(keys, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+
+    def end_offsets(self, keys: Iterable[Key]) -> dict[Key, int]:
+        """The last stable offset of each partition: below it no transaction is open, so read_committed shows it all."""
+        return self._offsets(keys, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+
+    def _offsets(self, keys: Iterable[Key], spec: OffsetSpec) -> dict[Key, int]:
+        wanted = [TopicPartition(topic, partition) for topic, partition in keys]
+        if not wanted:
+            return {}
+
+        def ask() -> dict[Key, int]:
+            futures = self._client.list_offsets(
+                dict.fromkeys(wanted, spec),
+                isolation_level=IsolationLevel.READ_COMMITTED,
+                request_timeout=self._timeout_s,
+            )
+            return {(tp.topic, tp.partition): f.result(self._timeout_s + 2).offset for tp, f in futures.items()}
+
+        return self._patiently(ask, "asking for log ends", self._timeout_s)
+
+    def group_offsets(self, group: str) -> dict[Key, GroupOffset]:
+        """All committed offsets of a group, with metadata. Waits until no transaction on them is pending.
+
+        Raises:
+            RetriableError: a pending transaction was not settled within 30 seconds.
+        """
+
+        def ask() -> dict[Key, GroupOffset]:
+            request = [ConsumerGroupTopicPartitions(group)]
+            futures = self._client.list_consumer_group_offsets(
+                request, require_stable=True, request_timeout=self._timeout_s
+            )
+            found: dict[Key, GroupOffset] = {}
+            for tp in futures[group].result(self._timeout_s + 2).topic_partitions:
+                if tp.error is not None:
+                    raise KafkaException(tp.error)
+                if tp.offset >= 0:
+                    found[tp.topic, tp.partition] = GroupOffset(tp.offset, tp.metadata or "")
+            return found
+
+        return self._patiently(ask, f"reading the offsets of group {group}", STABLE_OFFSETS_TIMEOUT_S)
+
+    def group_members(self, group: str) -> tuple[GroupMember, ...]:
+        """The live members of a group and what each owns; empty when there are none or the group does not exist."""
+
+        def ask() -> tuple[GroupMember, ...]:
+            futures = self._client.describe_consumer_groups([group], request_timeout=self._timeout_s)
+            try:
+                members = futures[group].result(self._timeout_s + 2).members
+            except KafkaException as raised:
+                if error_of(raised).code() == KafkaError.GROUP_ID_NOT_FOUND:
+                    return ()
+                raise
+            return tuple(
+                GroupMember(
+                    m.member_id,
+                    m.client_id,
+                    m.host,
+                    tuple(sorted((tp.topic, tp.partition) for tp in m.assignment.topic_partitions)),
+                )
+                for m in members
+            )
+
+        return self._patiently(ask, f"describing group {group}", self._timeout_s)
+
+    def check_group_is_free(self, group: str) -> None:
+        """A pipeline's group is written in transactions only; a subscribed member would move its offsets.
+
+        Raises:
+            SetupError: the group has live members.
+        """
+        members = self.group_members(group)
+        if members:
+            names = ", ".join(sorted(f"{m.client_id}@{m.host.lstrip('/')}" for m in members))
+            raise SetupError(
+                f"consumer group {group} has live members that are not floe: {names}",
+                code="FLOE-E106",
+                place=self.address,
+                remedy="stop those consumers, or change the target's prefix or the pipeline's name",
+            )
+
+    def _patiently(self, ask: Callable[[], T], doing: str, timeout_s: float) -> T:
+        """Ask again while the broker says "not now": a leader moves, a coordinator loads, a transaction settles."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            try:
+                return ask()
+            except KafkaException as raised:
+                if error_of(raised).code() not in _NOT_NOW or time.monotonic() > deadline:
+                    raise self.error(raised, doing) from raised
+            time.sleep(0.1)
+
+    def error(self, raised: KafkaException, doing: str) -> FloeError:
+        """What a failed request means to a person, with the newest error of the connection in it."""
+        self._client.poll(0)  # serves the error callback, which knows why nothing answered
+        return setup_error(error_of(raised), self._settings, self._log, doing)
+
+    @property
+    def raw(self) -> AdminClient:
+        """The admin client itself, for the neighbours of this module that create and describe topics."""
+        return self._client
+
+    def wait(self, future: Future[Any], doing: str) -> Any:
+        """The result of one of the client's futures, its error translated."""
+        try:
+            return future.result(self._timeout_s + 2)
+        except KafkaException as raised:
+            raise self.error(raised, doing) from raised
+
+    def ensure_control_topic(self, name: str) -> ControlTopicFacts:
+        """See `kafka_control_topic.ensure`."""
+        return ensure(self, name)
+
+    def check_control_topic(self, name: str) -> ControlTopicFacts:
+        """See `kafka_control_topic.check`."""
+        return check(self, name)
