@@ -6,6 +6,7 @@ change first. Everything here is plain data: it pickles to and from Spark's task
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -34,9 +35,8 @@ class Slice:
 class RecordBlock:
     """Consecutive records of one slice, about 100,000 of them. All lists are of one length.
 
-    `values` and `keys` are None where the record has none (a None value is a tombstone). `timestamps_ms` is -1 where the
-    broker gives none. `keys` and `headers` may be None as a whole when nobody asked for them; the fetcher can give them
-    again for single offsets through `RecordBlock.headers`.
+    `values` and `keys` are None where the record has none (a None value is a tombstone). `timestamps_ms` is -1 where
+    the broker gives none. `keys` and `headers` may be built on demand: few records are ever asked for theirs.
     """
 
     topic: str
@@ -44,11 +44,18 @@ class RecordBlock:
     values: list[bytes | None]
     offsets: list[int]
     timestamps_ms: list[int]
-    keys: list[bytes | None]
-    headers: list[list[tuple[str, bytes | None]] | None]
+    keys: Sequence[bytes | None]
+    headers: Sequence[list[tuple[str, bytes | None]] | None]
 
     def __len__(self) -> int:
         return len(self.values)
+
+    def key(self, index: int) -> bytes | None:
+        return self.keys[index]
+
+    def headers_of(self, index: int) -> list[tuple[str, bytes | None]]:
+        """The headers of one record, in order; empty when it has none."""
+        return list(self.headers[index] or ())
 
 
 @dataclass(frozen=True)
