@@ -83,7 +83,7 @@ def test_records_survive_the_death_of_the_broker(broker: Broker) -> None:
 
 
 def test_up_is_idempotent_and_down_leaves_no_process(state_dir: Path) -> None:
-    """Two `up` at the same moment make one broker; `down` ends it; topics, catalog and port are there at the next `up`."""
+    """Two `up` at the same moment make one broker; `down` ends it; the next `up` finds port and tables again."""
     with ThreadPoolExecutor(2) as pool:
         first, second = pool.map(lambda _: stack.up(state_dir, kafka_port=0), range(2))
     assert first == second == stack.up(state_dir)
@@ -142,7 +142,7 @@ def test_up_on_another_port_while_running_is_refused(state_dir: Path) -> None:
 
 def test_a_broker_that_does_not_start_says_why_and_leaves_nothing(state_dir: Path) -> None:
     """A wrong broker setting ends in an error that quotes the broker's log, without a process or a state file."""
-    with pytest.raises(SetupError, match="cannot be formatted|the broker ended") as caught:
+    with pytest.raises(SetupError, match=r"cannot be formatted|the broker ended") as caught:
         stack.up(state_dir, kafka_port=0, broker_config={"num.io.threads": "none"})
     assert "num.io.threads" in str(caught.value)
     assert stack.status(state_dir).state is None

@@ -1,4 +1,4 @@
-"""The parts of the embedded stack that need no server: Java's version, pinned jars, the state file, foreign processes."""
+"""The parts of the embedded stack that need no server: Java, pinned jars, the state file, foreign processes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from framework.errors import SetupError
-from framework.local.jars import pinned_sums, wrong_files
+from framework.local.jars import broker_jars, pinned_sums, wrong_files
 from framework.local.java import find_java, java_major
 from framework.local.process import command_line, running_pid, stop
 from framework.local.state import LocalPaths, LocalState, default_state_dir, read_state, write_state
@@ -65,6 +65,26 @@ def test_a_changed_or_missing_jar_is_found(tmp_path: Path) -> None:
     """A directory counts as complete only if every file in it is the pinned one."""
     (tmp_path / "kafka_2.13-4.1.2.jar").write_bytes(b"something else")
     assert sorted(wrong_files(tmp_path)) == sorted(pinned_sums())
+
+
+def test_jars_come_from_the_users_mirror_and_an_empty_one_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """FLOE_IVY_SETTINGS decides where jars come from; what cannot be fetched ends in an error, and nothing is kept."""
+    settings = tmp_path / "ivysettings.xml"
+    settings.write_text(
+        '<ivysettings><settings defaultResolver="mirror"/><resolvers><filesystem name="mirror" m2compatible="true">'
+        f'<artifact pattern="{tmp_path}/mirror/[organisation]/[module]/[revision]/[artifact].[ext]"/>'
+        "</filesystem></resolvers></ivysettings>"
+    )
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("FLOE_IVY_SETTINGS", str(settings))
+    said: list[str] = []
+    with pytest.raises(SetupError, match="46 of the broker's 46 jars could not be fetched") as caught:
+        broker_jars(find_java(), said.append)
+    assert "FLOE_IVY_SETTINGS" in caught.value.remedy
+    assert str(settings) in said[0]
+    assert not [path for path in (tmp_path / "cache" / "floe").iterdir() if path.is_dir()]
 
 
 def test_the_state_file_comes_back_as_written(tmp_path: Path) -> None:
