@@ -109,12 +109,13 @@ def run_stage(
         as a frame like `frame`; and what the tables need.
     """
     context = TaskContext(plan, kafka, io_properties, tables, topic_ids, run, batch)
-    if plan.transform is None:
-        rows = frame.mapInArrow(make_task(context), REPORT_SCHEMA).collect()
-    else:
+    if plan.transform is not None:
         from framework.adapters.spark_sql import run_sql_stage
 
-        rows = run_sql_stage(frame, plan.transform.sql, context)
+        report = run_sql_stage(frame, plan.transform.sql, context)
+        redo_all = bool(report.needs) and report.failure is None
+        return ([], frame, list(report.needs.values())) if redo_all else ([report], None, [])
+    rows = frame.mapInArrow(make_task(context), REPORT_SCHEMA).collect()
     reports: list[TaskReport] = [pickle.loads(bytes(row[0])) for row in rows]
     failed = [report for report in reports if report.failure is not None]
     if failed:

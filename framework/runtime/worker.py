@@ -37,7 +37,7 @@ from framework.commit.pacing import Pace, PaceFacts, PaceRules, decide_pace
 from framework.errors import FloeError, OutcomeUnknown, SetupError
 from framework.plan.model import Plan
 from framework.runtime.batch import BatchResult, BatchScope, summarise
-from framework.runtime.faults import reach
+from framework.adapters.faults import reach
 from framework.runtime.tables import TableRegistry
 
 if TYPE_CHECKING:

@@ -1,0 +1,297 @@
+"""The stage cut in three for `transform.sql`: decode to Arrow rows, Spark SQL, then route, convert and write.
+
+In: the frame of spans, the SQL text and the TaskContext. Out: pickled TaskReports, as from the fused stage. The SQL may
+only project and filter, row by row, so that invariant 8 can hold: what SQL removed is `filtered`, counted per slice as
+decoded minus arrived. A hidden column carries each record's position and bytes through the SQL.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from framework.adapters.spark_stage import TaskContext, TaskRun
+from framework.commit.events import DataFile
+from framework.errors import ConfigError
+from framework.record.model import BlockResult, DeadLetter, RecordBlock, Slice, SliceReport, TableNeed, TaskReport
+from framework.table.evolve import merge_needs
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+HIDDEN = "__floe"
+HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
+# A row is either a record (all set) or the note of a slice that was decoded (`note`: a pickled SliceNote).
+HIDDEN_TYPE = pa.struct(
+    [
+        ("slice", pa.int32()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp_ms", pa.int64()),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("headers", pa.list_(HEADER)),
+        ("note", pa.binary()),
+    ]
+)
+ALLOWED_NODES = {"Project", "Filter", "SubqueryAlias", "View", "LogicalRDD", "MapInArrow", "LocalRelation", "InMemoryRelation"}
+SELECT = re.compile(r"^\s*select\s+", re.IGNORECASE)
+REFUSED = re.compile(r"^\s*select\s+distinct\b", re.IGNORECASE)
+
+
+PartitionCounts = dict[tuple[str, int], "Arrived"]
+
+
+@dataclass
+class Arrived:
+    """What became of the rows of one topic-partition that came out of the SQL."""
+
+    records: int = 0
+    written: int = 0
+    dropped: int = 0
+    dead_lettered: int = 0
+
+
+@dataclass(frozen=True)
+class SliceNote:
+    """What decoding a slice found, beside its rows. `early` holds what never reached the SQL."""
+
+    piece: Slice
+    early: BlockResult
+    decoded: int
+    holes: int
+    newest_ms: int | None
+
+
+def run_sql_stage(frame: DataFrame, sql: str, context: TaskContext) -> TaskReport:
+    """Decode, transform and write one batch; the report covers all of it.
+
+    The decoded rows are cached, because each slice's note (how many records it had) and its rows are read by two jobs.
+
+    Raises:
+        ConfigError: the SQL does more than project and filter.
+    """
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    from framework.record.process import declared_schema
+
+    schema = pa.schema([*declared_schema(context.plan), pa.field(HIDDEN, HIDDEN_TYPE)])
+    decoded = frame.mapInArrow(make_decoder(context, schema), from_arrow_schema(schema)).persist()
+    try:
+        rows = transformed(decoded.where(f"{HIDDEN}.note IS NULL"), sql)
+        notes = decoded.where(f"{HIDDEN}.note IS NOT NULL").select(f"{HIDDEN}.note")
+        early = notes.mapInArrow(make_note_writer(context), "report binary").collect()
+        late = rows.mapInArrow(make_writer(context), "report binary").collect()
+    finally:
+        decoded.unpersist()
+    return combine([pickle.loads(bytes(row[0])) for row in early], [pickle.loads(bytes(row[0])) for row in late])
+
+
+def transformed(source: DataFrame, sql: str) -> DataFrame:
+    """The user's SELECT with the hidden column carried along.
+
+    Raises:
+        ConfigError: as in `run_sql_stage`.
+    """
+    if not SELECT.match(sql) or REFUSED.match(sql):
+        raise sql_error("it must begin with SELECT, without DISTINCT")
+    text = SELECT.sub(f"SELECT {HIDDEN} AS {HIDDEN}_carried, ", sql, count=1)
+    session = source.sparkSession
+    source.createOrReplaceTempView("source")
+    rows = session.sql(text)
+    plan = rows._jdf.queryExecution().analyzed()
+    refused = sorted(set(nodes(plan)) - ALLOWED_NODES)
+    if refused:
+        raise sql_error(f"it may only project and filter rows of `source`, but it uses {', '.join(refused)}")
+    return rows.drop(HIDDEN).withColumnRenamed(f"{HIDDEN}_carried", HIDDEN)
+
+
+def nodes(plan: Any) -> Iterator[str]:
+    """Names of the logical plan's nodes, above the decoded rows."""
+    name = str(plan.nodeName())
+    yield name
+    if name in {"MapInArrow", "InMemoryRelation", "LogicalRDD"}:
+        return
+    children = plan.children()
+    for index in range(children.size()):
+        yield from nodes(children.apply(index))
+
+
+def sql_error(reason: str) -> ConfigError:
+    return ConfigError(
+        f"transform.sql is refused: {reason}",
+        code="FLOE-C501",
+        place="transform.sql",
+        remedy="write one SELECT of columns and expressions FROM source, with a WHERE if need be; joins and aggregates belong behind the tables",
+    )
+
+
+def make_decoder(context: TaskContext, schema: pa.Schema):  # type: ignore[no-untyped-def]  # a closure for mapInArrow
+    """Spans in; decoded rows out, and one note a slice."""
+
+    def decode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for text in batch.column(0).to_pylist():
+                yield from decode_spans(json.loads(text), context, schema)
+
+    return decode
+
+
+def decode_spans(spans: list[list[Any]], context: TaskContext, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    from framework.adapters.kafka_fetch import SliceFetcher
+    from framework.record.process import decode_block
+
+    pa.set_cpu_count(1)
+    fetcher = SliceFetcher(context.kafka)
+    for topic, partition, start, end in spans:
+        piece = Slice(topic, context.topic_ids[topic], partition, start, end)
+        early, decoded_count, newest = BlockResult(), 0, -1
+        for block in fetcher.fetch(piece, context.plan.decode.block_records):
+            newest = max(newest, *block.timestamps_ms)
+            rows, result = decode_block(block, context.plan, context.tables)
+            early.dead_letters += result.dead_letters
+            early.dropped += result.dropped
+            decoded_count += len(rows)
+            if len(rows):
+                yield from carry(block, rows, schema).to_batches()
+        note = SliceNote(piece, early, decoded_count, fetcher.holes, newest if newest >= 0 else None)
+        yield note_batch(note, schema)
+
+
+def carry(block: RecordBlock, rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The decoded rows with the hidden column: each record's position and bytes."""
+    at = rows.column(HIDDEN).to_pylist()
+    hidden = [
+        {
+            "slice": 0,
+            "topic": block.topic,
+            "partition": block.partition,
+            "offset": block.offsets[i],
+            "timestamp_ms": block.timestamps_ms[i],
+            "key": block.key(i),
+            "value": block.values[i],
+            "headers": [{"key": k, "value": v} for k, v in block.headers_of(i) or ()],
+            "note": None,
+        }
+        for i in at
+    ]
+    columns = [rows.column(f.name).cast(f.type) for f in schema if f.name != HIDDEN]
+    return pa.Table.from_arrays([*columns, pa.array(hidden, HIDDEN_TYPE)], schema=schema)
+
+
+def note_batch(note: SliceNote, schema: pa.Schema) -> pa.RecordBatch:
+    hidden = pa.array([{"note": pickle.dumps(note)}], HIDDEN_TYPE)
+    columns = [hidden if f.name == HIDDEN else pa.nulls(1, f.type) for f in schema]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def make_note_writer(context: TaskContext):  # type: ignore[no-untyped-def]  # a closure for mapInArrow
+    """Notes in; the records that failed before the SQL are written as dead letters; a report and the notes out."""
+
+    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        run = TaskRun(context)
+        notes: list[SliceNote] = []
+        for batch in batches:
+            for value in batch.column(0).to_pylist():
+                note: SliceNote = pickle.loads(value)
+                run.add(note.early)
+                notes.append(note)
+        yield pickled((run.finish(), notes))
+
+    return write
+
+
+def make_writer(context: TaskContext):  # type: ignore[no-untyped-def]  # a closure for mapInArrow
+    """Rows after the SQL in; a report and the records counted per topic-partition out."""
+
+    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from framework.record.process import process_transformed
+
+        pa.set_cpu_count(1)
+        run = TaskRun(context)
+        counts: PartitionCounts = {}
+        for batch in batches:
+            for block, rows in blocks(pa.Table.from_batches([batch])):
+                result = process_transformed(block, rows, context.plan, context.tables)
+                run.add(result)
+                arrived = counts.setdefault((block.topic, block.partition), Arrived())
+                arrived.records += len(block)
+                arrived.written += result.written
+                arrived.dropped += result.dropped
+                arrived.dead_lettered += len(result.dead_letters)
+        yield pickled((run.finish(), counts))
+
+    return write
+
+
+def pickled(value: object) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([pickle.dumps(value)], pa.binary())], ["report"])
+
+
+def combine(early: list[tuple[TaskReport, list[SliceNote]]], late: list[tuple[TaskReport, PartitionCounts]]) -> TaskReport:
+    """One report for the batch: per topic-partition one slice, `filtered` being what was decoded and did not arrive."""
+    reports = [report for report, _ in early] + [report for report, _ in late]
+    failure: DeadLetter | None = next((r.failure for r in reports if r.failure), None)
+    needs: dict[str, TableNeed] = {}
+    files: dict[str, list[DataFile]] = {}
+    targets: dict[str, tuple[str, int]] = {}
+    rows: dict[str, int] = {}
+    for report in reports:
+        for name, need in report.needs.items():
+            needs[name] = merge_needs([needs[name], need]) if name in needs else need
+        for name, written in report.files.items():
+            files.setdefault(name, []).extend(written)
+        for name, count in report.rows.items():
+            rows[name] = rows.get(name, 0) + count
+        targets.update(report.targets)
+    notes: dict[tuple[str, int], list[SliceNote]] = {}
+    for _, group in early:
+        for note in group:
+            notes.setdefault((note.piece.topic, note.piece.partition), []).append(note)
+    slices = tuple(_slice(group, [counts[key] for _, counts in late if key in counts]) for key, group in sorted(notes.items()))
+    if needs or failure:
+        return TaskReport(slices, {}, {}, {}, needs, failure)
+    return TaskReport(slices, files, targets, rows, {}, None)
+
+
+def _slice(notes: list[SliceNote], arrived: list[Arrived]) -> SliceReport:
+    first = min(notes, key=lambda note: note.piece.start).piece
+    end = max(note.piece.end for note in notes)
+    records = sum(a.records for a in arrived)
+    return SliceReport(
+        Slice(first.topic, first.topic_id, first.partition, first.start, end),
+        written=sum(a.written for a in arrived),
+        filtered=sum(note.decoded for note in notes) - records,
+        dead_lettered=sum(a.dead_lettered for a in arrived) + sum(len(note.early.dead_letters) for note in notes),
+        dropped=sum(a.dropped for a in arrived) + sum(note.early.dropped for note in notes),
+        holes=sum(note.holes for note in notes),
+        max_timestamp_ms=max((n.newest_ms for n in notes if n.newest_ms is not None), default=None),
+    )
+
+
+def blocks(rows: pa.Table) -> Iterator[tuple[RecordBlock, pa.Table]]:
+    """Rows that arrived from SQL, as blocks of one topic-partition each with `__floe` as index into the block."""
+    hidden = rows.column(HIDDEN).to_pylist()
+    groups: dict[tuple[str, int], list[int]] = {}
+    for index, record in enumerate(hidden):
+        groups.setdefault((record["topic"], record["partition"]), []).append(index)
+    for (topic, partition), indices in groups.items():
+        picked = [hidden[i] for i in indices]
+        block = RecordBlock(
+            topic,
+            partition,
+            [r["value"] for r in picked],
+            [r["offset"] for r in picked],
+            [r["timestamp_ms"] for r in picked],
+            [r["key"] for r in picked],
+            [[(h["key"], h["value"]) for h in r["headers"] or ()] for r in picked],
+        )
+        table = rows.take(pa.array(indices, pa.int64())).drop_columns([HIDDEN])
+        yield block, table.append_column(HIDDEN, pa.array(range(len(indices)), pa.int32()))

@@ -1,0 +1,191 @@
+"""The coordinator's loop: it feeds the pure `step` with what happens and performs the effects that come back.
+
+In: a seat (ownership of the control topic's partition), a catalog and a publisher. Out: table commits, information events
+and the stored low-water mark. Decides nothing itself. Keeps invariant 7 by leaving read-back to the catalog adapter and
+invariant 4 by dropping answers that belong to an ownership that has ended.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from framework.adapters.iceberg import IcebergTables
+from framework.adapters.kafka_control import (
+    ControlPublisher,
+    CoordinatorSeat,
+    SeatAssigned,
+    SeatEnd,
+    SeatRead,
+    SeatRevoked,
+)
+from framework.commit.effects import (
+    Assigned,
+    CommitFailed,
+    CommitTable,
+    Committed,
+    Effect,
+    Input,
+    LoadTable,
+    Publish,
+    Read,
+    Stop,
+    StoreLowWater,
+    TableLoaded,
+    TableMissing,
+    Tick,
+)
+from framework.commit.state import CoordinatorState, next_due_ms, step
+from framework.errors import FloeError, StateDisagreement
+from framework.adapters.faults import reach
+
+log = logging.getLogger(__name__)
+
+COMMITTERS = 4
+IDLE_POLL_S = 0.2
+BUSY_POLL_S = 0.01
+
+
+class Coordinator:
+    """Runs in a thread of a driver or alone. Several may be alive: one owns the partition, the others wait."""
+
+    def __init__(
+        self,
+        kafka: dict[str, str],
+        group: str,
+        control_topic: str,
+        catalog: IcebergTables,
+        say: Callable[[str], None],
+        transactional_prefix: str = "",
+    ) -> None:
+        self.name = f"{group}/{uuid.uuid4().hex[:8]}"
+        self.error: FloeError | None = None
+        self.state = CoordinatorState()
+        self.owner = False
+        self._seat = CoordinatorSeat(kafka, group, control_topic)
+        self._publisher = ControlPublisher(kafka, control_topic)
+        self._catalog = catalog
+        self._say = say
+        self._stopping = threading.Event()
+        self._answers: queue.SimpleQueue[tuple[int, Input]] = queue.SimpleQueue()
+        self._pool = ThreadPoolExecutor(COMMITTERS, thread_name_prefix="commit")
+        self._term = 0
+        self._in_flight = 0
+        self._caught_up = False
+        self._thread = threading.Thread(target=self._run, name="coordinator", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the loop; commits in flight are waited for, so that their outcome is known."""
+        self._stopping.set()
+        self._thread.join()
+
+    @property
+    def alive(self) -> bool:
+        return self._thread.is_alive()
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping.is_set() or self._in_flight:
+                self._turn()
+        except FloeError as error:
+            self.error = error
+        finally:
+            self._pool.shutdown(wait=True)
+            self._seat.close()
+            self._publisher.close()
+
+    def _turn(self) -> None:
+        for message in self._seat.poll(self._timeout_s()):
+            if isinstance(message, SeatAssigned):
+                self._term += 1
+                self._in_flight = 0
+                self._caught_up = False
+                self.owner = True
+                self.state = CoordinatorState()
+                self._say("coordinates")
+                self._feed(
+                    Assigned(
+                        self.name, message.topic_id, message.log_start, message.low_water, message.low_water_topic_id
+                    )
+                )
+            elif isinstance(message, SeatRevoked):
+                # What was asked before must not be answered into the next state.
+                self._term += 1
+                self._in_flight = 0
+                self.owner = False
+                self.state = CoordinatorState()
+                self._say("no longer coordinates")
+            elif isinstance(message, SeatRead):
+                self._feed(Read(message.offset, message.event))
+            elif isinstance(message, SeatEnd):
+                self._caught_up = True
+        while not self._answers.empty():
+            term, answer = self._answers.get()
+            if term == self._term:
+                self._in_flight -= 1
+                self._feed(answer)
+        if self.owner:
+            self._feed(Tick(self._caught_up))
+
+    def _timeout_s(self) -> float:
+        if self._in_flight:
+            return BUSY_POLL_S
+        due = next_due_ms(self.state) if self.owner else None
+        if due is None:
+            return IDLE_POLL_S
+        return min(IDLE_POLL_S, max(0.0, (due - _now_ms()) / 1000))
+
+    def _feed(self, message: Input) -> None:
+        self.state, effects = step(self.state, message, _now_ms())
+        for effect in effects:
+            self._perform(effect)
+
+    def _perform(self, effect: Effect) -> None:
+        if isinstance(effect, LoadTable | CommitTable):
+            self._in_flight += 1
+            self._pool.submit(self._answer, self._term, effect)
+        elif isinstance(effect, Publish):
+            self._publisher.publish((effect.event,))
+            reach("progress-published")
+        elif isinstance(effect, StoreLowWater):
+            self._seat.store_low_water(effect.offset)
+        elif isinstance(effect, Stop):
+            raise StateDisagreement(effect.message, code=effect.code, remedy=effect.remedy)
+
+    def _answer(self, term: int, effect: LoadTable | CommitTable) -> None:
+        """On a thread of the pool. Every outcome becomes an input; none is swallowed."""
+        answer: Input
+        try:
+            if isinstance(effect, LoadTable):
+                view = self._catalog.load_view(effect.table, effect.branch, self.state.control_topic_id)
+                answer = TableLoaded(view) if view else TableMissing(effect.table, "the table does not exist")
+            else:
+                reach("before-commit")
+                answer = self._catalog.commit(effect)
+                reach("committed")
+                self._report(effect, answer)
+        except (FloeError, OSError, RuntimeError, ValueError) as error:
+            table = effect.table
+            commit_id = effect.commit_id if isinstance(effect, CommitTable) else ""
+            answer = CommitFailed(table, commit_id, f"{type(error).__name__}: {error}")
+            self._say(f"{table}: {answer.reason}")
+        self._answers.put((term, answer))
+
+    def _report(self, effect: CommitTable, answer: Input) -> None:
+        if isinstance(answer, Committed):
+            rows = sum(file.record_count for file in effect.files)
+            self._say(f"committed {effect.table}: {rows:,} rows in {len(effect.files)} files, snapshot {answer.snapshot_id}")
+        else:
+            self._say(f"not committed {effect.table}: {getattr(answer, 'reason', '')}")
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)

@@ -1,0 +1,203 @@
+"""A whole run: several pipelines in one driver, one embedded coordinator per control topic, one Spark session.
+
+In: loaded pipelines of one target. Out: an exit code and a summary. The order matters: transactions are settled and
+older runs fenced before Spark starts (invariant 2); at the end what is announced is committed before the process leaves.
+"""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+from framework.adapters.iceberg import IcebergTables
+from framework.adapters.kafka_control import ControlPublisher, ControlReader
+from framework.adapters.secrets import resolve
+from framework.commit.events import CommitComplete, CommitRequested
+from framework.config.spec import LoadedPipeline
+from framework.errors import DeadlinePassed, FloeError, SetupError, TableBlocked
+from framework.plan.compile import compile_plan
+from framework.plan.model import Plan
+from framework.runtime.coordinator import Coordinator
+from framework.adapters.faults import reach
+from framework.runtime.worker import PipelineWorker, WorkerReport
+
+COMMIT_DEADLINE_S = 120.0
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class JobResult:
+    """What a run did; `signal` is the one that ended it, if one did."""
+
+    reports: tuple[WorkerReport, ...]
+    seconds: float
+    signal: int | None
+
+
+def run_job(pipelines: Sequence[LoadedPipeline], until_caught_up: bool, say: Say) -> JobResult:
+    """Run pipelines until caught up, drained by SIGTERM or SIGINT, or failed.
+
+    Raises:
+        FloeError: the first failure; the other pipelines are drained before it is raised.
+    """
+    return Job(pipelines, until_caught_up, say).run()
+
+
+class Job:
+    def __init__(self, pipelines: Sequence[LoadedPipeline], until_caught_up: bool, say: Say) -> None:
+        self._pipelines = pipelines
+        self._until_caught_up = until_caught_up
+        self._say = say
+        self._target = pipelines[0].target
+        self._signal: int | None = None
+        self._scratch = Path(tempfile.mkdtemp(prefix="floe-run-"))
+        self._workers: list[PipelineWorker] = []
+        self._coordinators: dict[tuple[str, str], Coordinator] = {}
+        self._stop = threading.Event()
+
+    def run(self) -> JobResult:
+        started = time.monotonic()
+        try:
+            plans = [compile_plan(pipeline) for pipeline in self._pipelines]
+            catalog = open_catalog(self._target.catalogs)
+            for plan in plans:
+                self._prepare(plan, catalog)
+            self._start_coordinators(plans, catalog)
+            self._run_workers()
+            self._commit_announced(plans)
+        finally:
+            for coordinator in self._coordinators.values():
+                coordinator.stop()
+            for worker in self._workers:
+                worker.close()
+            shutil.rmtree(self._scratch, ignore_errors=True)
+        return JobResult(tuple(w.report for w in self._workers), time.monotonic() - started, self._signal)
+
+    def _kafka(self, connection: str) -> dict[str, str]:
+        return resolve(self._target.kafka[connection])
+
+    def _prepare(self, plan: Plan, catalog: IcebergTables) -> None:
+        def say(text: str, name: str = plan.pipeline) -> None:
+            self._say(f"{name}: {text}")
+
+        worker = PipelineWorker(plan, self._kafka(plan.read.connection), catalog, self._scratch / plan.pipeline, say)
+        self._workers.append(worker)
+        worker.prepare()
+
+    def _start_coordinators(self, plans: Sequence[Plan], catalog: IcebergTables) -> None:
+        for plan in plans:
+            key = (plan.read.connection, plan.announce.control_topic)
+            if key not in self._coordinators:
+                coordinator = Coordinator(
+                    self._kafka(plan.read.connection),
+                    plan.commit.coordinator_group,
+                    plan.announce.control_topic,
+                    catalog,
+                    lambda text: self._say(f"coordinator: {text}"),
+                )
+                coordinator.start()
+                self._coordinators[key] = coordinator
+
+    def _run_workers(self) -> None:
+        from framework.adapters.spark_query import start_session
+
+        reach("before-query")
+        self._say("starting Spark")
+        name = "floe " + " ".join(worker.plan.pipeline for worker in self._workers)
+        log_dir = Path(self._target.state_dir) / "logs"
+        spark = start_session(name, self._target.spark_master, self._target.spark_conf, log_dir)
+        restore = [(number, signal.signal(number, self._on_signal)) for number in (signal.SIGTERM, signal.SIGINT)]
+        try:
+            with ThreadPoolExecutor(len(self._workers)) as pool:
+                runs = [pool.submit(worker.run, spark, self._until_caught_up) for worker in self._workers]
+                while not all(run.done() for run in runs):
+                    time.sleep(0.05)
+                    failed = any(run.done() and run.exception() for run in runs)
+                    if failed or self._signal or self._coordinator_error():
+                        for worker in self._workers:
+                            worker.drain()
+                error = next((run.exception() for run in runs if run.exception()), None) or self._coordinator_error()
+            if error is not None:
+                raise error
+        finally:
+            for number, handler in restore:
+                signal.signal(number, handler)
+            spark.stop()
+
+    def _coordinator_error(self) -> FloeError | None:
+        return next((c.error for c in self._coordinators.values() if c.error), None)
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if self._signal is not None:
+            sys.exit(128 + number)  # asked twice: leave now; what is announced will be committed by the next coordinator
+        self._signal = number
+        self._say("draining: finishing the batch in hand and committing what is announced")
+
+    def _commit_announced(self, plans: Sequence[Plan]) -> None:
+        done: set[tuple[str, str]] = set()
+        for plan in plans:
+            key = (plan.read.connection, plan.announce.control_topic)
+            if key not in done:
+                done.add(key)
+                request_commit(self._kafka(key[0]), key[1], COMMIT_DEADLINE_S, self._coordinators[key])
+
+
+def open_catalog(catalogs: dict[str, dict[str, object]]) -> IcebergTables:
+    """The target's default catalog, checked.
+
+    Raises:
+        SetupError: it cannot be reached, or the target names none.
+    """
+    if "default" not in catalogs:
+        raise SetupError("the target has no catalog named default", code="FLOE-E111", remedy="add connections.catalog.default")
+    catalog = IcebergTables(resolve(catalogs["default"]), "default")  # type: ignore[arg-type]
+    catalog.check()
+    return catalog
+
+
+def request_commit(kafka: dict[str, str], control_topic: str, deadline_s: float, local: Coordinator | None) -> CommitComplete:
+    """Ask whichever coordinator is alive to commit everything announced by now, and wait for its answer.
+
+    Raises:
+        TableBlocked: some table could not be committed; its announcements wait.
+        DeadlinePassed: no coordinator answered in time.
+        FloeError: our own coordinator stopped with an error.
+    """
+    request = CommitRequested(uuid.uuid4().hex, "", int((time.time() + deadline_s) * 1000))
+    reader = ControlReader(kafka, control_topic)
+    publisher = ControlPublisher(kafka, control_topic)
+    try:
+        reader.seek(reader.end_offset())
+        publisher.publish((request,))
+        limit = time.monotonic() + deadline_s
+        while time.monotonic() < limit:
+            if local is not None and local.error is not None:
+                raise local.error
+            for _, event in reader.poll(0.2):
+                if isinstance(event, CommitComplete) and event.request_id == request.request_id:
+                    if event.blocked:
+                        table, reason = next(iter(sorted(event.blocked.items())))
+                        raise TableBlocked(
+                            f"{len(event.blocked)} tables are blocked; the first is {table}: {reason}",
+                            place=table,
+                            remedy="`floe status` shows all of them; what was announced for them waits and is not lost",
+                        )
+                    return event
+    finally:
+        reader.close()
+        publisher.close()
+    raise DeadlinePassed(
+        f"no coordinator committed within {deadline_s:.0f} s",
+        place=control_topic,
+        remedy="what is announced is not lost: start `floe coordinator`, or run again; `floe status` shows what waits",
+    )
