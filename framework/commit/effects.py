@@ -37,7 +37,8 @@ class TableView:
     `snapshot_id` is the branch's head, None if it has none. `progress` is None when floe never committed to it under this
     control topic. `unusable_schema_ids` are schema ids whose files may no longer be added (a field dropped, a type
     changed in a way that is no promotion). `snapshot_control_offset` is `floe.control-offset` of the newest ancestor
-    of the head that has one; lower than `progress.control_offset` after a rollback.
+    of the head that has one; lower than `progress.control_offset` after a rollback; 0 when the ancestry is whole and none
+    has one; None when ancestors have expired and none of those left has one.
     """
 
     table: str
@@ -85,9 +86,14 @@ class Publish:
 
 @dataclass(frozen=True)
 class StoreLowWater:
-    """Record durably that everything below `offset` is committed in every table (group offset of the coordinator)."""
+    """Record durably that everything below `offset` is committed in every table (group offset of the coordinator).
+
+    `chain_from` (never above `offset`) is where a successor begins to read, so that it knows the newest link of every
+    pipeline's chain: kept beside the offset, in its metadata, with the control topic's id.
+    """
 
     offset: int
+    chain_from: int | None = None
 
 
 @dataclass(frozen=True)
@@ -107,13 +113,23 @@ Effect = LoadTable | CommitTable | Publish | StoreLowWater | Stop
 
 @dataclass(frozen=True)
 class Assigned:
-    """This process owns the control topic's partition now. `low_water` is None when no position was ever stored."""
+    """This process owns the control topic's partition now. `low_water` is None when no position was ever stored.
+
+    `low_water_topic_id` and `chain_from` are what was stored with it; a low-water mark without a topic id is refused
+    (invariant 11). `framework.commit.state.start_offset` tells where reading begins.
+    """
 
     coordinator: str
     control_topic_id: str
     log_start: int
     low_water: int | None
     low_water_topic_id: str | None = None
+    chain_from: int | None = None
+
+
+@dataclass(frozen=True)
+class Revoked:
+    """This process owns the control topic's partition no longer: everything in memory is forgotten."""
 
 
 @dataclass(frozen=True)
@@ -126,9 +142,14 @@ class Read:
 
 @dataclass(frozen=True)
 class Tick:
-    """Time has passed; also sent once the log's end is reached (`caught_up`)."""
+    """Time has passed; also sent once the log's end is reached (`caught_up`).
+
+    `position`, when known, is the reader's position: everything below it was delivered or holds no event, such as the
+    markers that end transactions. It lets the low-water mark reach the end of an idle log.
+    """
 
     caught_up: bool
+    position: int | None = None
 
 
 @dataclass(frozen=True)
@@ -138,6 +159,14 @@ class TableLoaded:
 
 @dataclass(frozen=True)
 class TableMissing:
+    table: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class LoadFailed:
+    """The table could not be examined now (catalog unreachable, for example): asked again after a pause."""
+
     table: str
     reason: str
 
@@ -171,4 +200,6 @@ class CommitFailed:
     reason: str
 
 
-Input = Assigned | Read | Tick | TableLoaded | TableMissing | Committed | CommitConflict | CommitFailed
+Input = (
+    Assigned | Revoked | Read | Tick | TableLoaded | TableMissing | LoadFailed | Committed | CommitConflict | CommitFailed
+)

@@ -175,7 +175,10 @@ class CommitComplete:
     """Information, at least once: a commit cycle ended. Everything below `low_water` is in every table.
 
     `blocked` maps tables to the reason why they wait. `request_id` answers a CommitRequested ("" otherwise). `chain`
-    repeats each pipeline's newest batch number and range ends, so that a start-up check need not read the whole log.
+    repeats each pipeline's newest batch number and range ends, so that a start-up check need not read the whole log: of
+    the pipelines that moved since the coordinator's previous CommitComplete, and of all at longer intervals. `position`
+    is how far the log was folded when this was said (exclusive; -1 not known). `blocked_pipelines` maps pipelines whose
+    chain is broken to the reason. `valid_through_ms` is by pipeline.
     """
 
     coordinator: str
@@ -185,6 +188,8 @@ class CommitComplete:
     blocked: dict[str, str] = field(default_factory=dict)
     chain: dict[str, Heartbeat] = field(default_factory=dict)
     valid_through_ms: dict[str, int] = field(default_factory=dict)
+    position: int = -1
+    blocked_pipelines: dict[str, str] = field(default_factory=dict)
 
 
 ControlEvent = DataWritten | DataComplete | Heartbeat | CommitRequested | CommitToTable | CommitComplete
