@@ -1,0 +1,133 @@
+"""Plan -> words and Plan -> JSON. What is shown is the very list of steps that `floe run` executes, in its order.
+
+Pure: no colours, no terminal; `framework.cli.plan` prints what comes out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from enum import Enum
+
+from framework.config.spec import Condition, PartitionFieldSpec, TablePolicy
+from framework.plan.model import (
+    Announce,
+    CommitTables,
+    Decode,
+    Plan,
+    ReadKafka,
+    Route,
+    Step,
+    Transform,
+    WriteFiles,
+)
+
+
+def plan_to_json(plan: Plan) -> dict[str, object]:
+    """The plan as JSON values; `steps` is the list that runs."""
+    return {
+        "pipeline": plan.pipeline,
+        "target": plan.target,
+        "file": plan.source_file,
+        "steps": [{"step": type(step).__name__, **_plain(asdict(step))} for step in plan.steps],  # type: ignore[dict-item]
+    }
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value
+
+
+def explain_plan(plan: Plan) -> list[tuple[str, list[str]]]:
+    """Each step as a title and its lines."""
+    return [(type(step).__name__, _lines(step)) for step in plan.steps]
+
+
+def _lines(step: Step) -> list[str]:
+    if isinstance(step, ReadKafka):
+        topics = ", ".join(step.topics) or f"every topic that matches {step.topic_pattern}"
+        return [
+            f"topics {topics} through connection {step.connection}",
+            f"safe offsets in group {step.group_id}; a first run starts at {step.starting_offsets}",
+            f"at most {step.max_records_per_batch:,} records a batch, in up to {step.slices} tasks",
+        ]
+    if isinstance(step, Decode):
+        lines = [f"{step.format}, blocks of {step.block_records:,} records"]
+        lines += [f"{hint.path}: {hint.type}{_hint_detail(hint.format, hint.unit, hint.zone)}" for hint in step.hints]
+        if step.metadata_columns:
+            lines.append("columns from Kafka: " + ", ".join(f"_kafka_{name}" for name in step.metadata_columns))
+        return lines
+    if isinstance(step, Transform):
+        return [line.strip() for line in step.sql.strip().splitlines()]
+    if isinstance(step, Route):
+        lines = [f"{rule.table}  when {_condition(rule.when)}" for rule in step.rules]
+        return [
+            f"{step.mode.value}:",
+            *lines,
+            f"unrouted records: {step.unrouted.value}",
+            f"only into: {', '.join(step.allow_tables) or 'the tables named above'}",
+        ]
+    if isinstance(step, WriteFiles):
+        lines = [f"{glob}: {_policy(policy)}" for glob, policy in step.tables.overrides]
+        lines.append(f"{'other tables' if lines else 'tables'}: {_policy(step.tables.defaults)}")
+        dead = f" in {step.dead_letter_table}" if step.dead_letter_table else ""
+        return [*lines, f"records that cannot be written: {step.errors.value}{dead}"]
+    if isinstance(step, Announce):
+        return [
+            f"one transaction a batch on {step.control_topic}, as {step.transactional_id}",
+            f"a batch every {duration(step.trigger_every_ms)}, sooner when a full one waits",
+        ]
+    return _commit_lines(step)
+
+
+def _commit_lines(step: CommitTables) -> list[str]:
+    lines = [f"{glob}: every {duration(policy.commit.interval_ms)}" for glob, policy in step.tables.overrides]
+    default = step.tables.defaults.commit
+    lines.append(f"{'other tables' if lines else 'tables'}: every {duration(default.interval_ms)} on branch {default.branch}")
+    return [f"coordinator group {step.coordinator_group}, catalog {step.catalog}", *lines]
+
+
+def _hint_detail(pattern: str | None, unit: str | None, zone: str | None) -> str:
+    parts = [f"format {pattern}" if pattern else "", f"unit {unit}" if unit else "", f"zone {zone}" if zone else ""]
+    text = ", ".join(part for part in parts if part)
+    return f" ({text})" if text else ""
+
+
+def _condition(when: Condition | None) -> str:
+    if when is None:
+        return "always"
+    if when.topic is not None:
+        return f"the topic matches {when.topic}"
+    if when.matches is not None:
+        return f"{when.field} matches {when.matches}"
+    return f"{when.field} = {when.equals!r}"
+
+
+def _policy(policy: TablePolicy) -> str:
+    create = "created when missing" if policy.create.enabled else "never created"
+    by = ", ".join(partition_text(p) for p in policy.create.partition_by)
+    evolve = policy.evolve
+    return (
+        f"{create}{f', partitioned by {by}' if by else ''}; columns {evolve.columns.value}, "
+        f"data_type {evolve.data_type.value}, nullability {evolve.nullability.value}, case {policy.case.value}"
+    )
+
+
+def partition_text(spec: PartitionFieldSpec) -> str:
+    """A partition field as the pipeline file writes it."""
+    if spec.transform == "identity":
+        return spec.column
+    argument = f"{spec.argument}, " if spec.argument is not None else ""
+    return f"{spec.transform}({argument}{spec.column})"
+
+
+def duration(milliseconds: int) -> str:
+    """`180000` as `3m`: the largest unit that divides it."""
+    for unit, size in (("h", 3_600_000), ("m", 60_000), ("s", 1_000)):
+        if milliseconds and milliseconds % size == 0:
+            return f"{milliseconds // size}{unit}"
+    return f"{milliseconds}ms"
