@@ -1,0 +1,39 @@
+# Every command makes .venv itself if it is missing. `make` alone lists them.
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-all chaos bench lint format clean
+
+help:  ## list the commands
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup:  ## make .venv with the locked packages; name what the machine lacks
+	@sh .ci/setup
+
+demo: setup  ## start the embedded stack, replay 336,776 flights, show the tables
+	@.venv/bin/floe demo
+
+test: setup  ## import contracts, unit tests, and tests on a real broker, catalog and Spark
+	@.venv/bin/lint-imports
+	@.venv/bin/python -m pytest -m "not slow and not chaos and not packaging"
+
+test-all: setup  ## everything: also the slow, chaos and packaging tests
+	@.venv/bin/lint-imports
+	@.venv/bin/python -m pytest
+
+chaos: setup  ## only the tests that kill processes
+	@.venv/bin/python -m pytest -m chaos
+
+bench: setup  ## every benchmark, each with its table of figures
+	@for file in benchmarks/*.py; do echo "== $$file"; .venv/bin/python "$$file" || exit 1; done
+
+lint: setup  ## ruff, mypy and the import contracts
+	@.venv/bin/ruff check .
+	@.venv/bin/ruff format --check .
+	@.venv/bin/mypy
+	@.venv/bin/lint-imports
+
+format: setup  ## rewrite the code in the one style
+	@.venv/bin/ruff check --fix .
+	@.venv/bin/ruff format .
+
+clean:  ## stop the embedded stack and delete its data
+	@.venv/bin/floe local down --wipe
