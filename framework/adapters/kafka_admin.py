@@ -49,6 +49,7 @@ _NOT_NOW = frozenset(
         KafkaError.NOT_COORDINATOR,
         KafkaError.NOT_LEADER_FOR_PARTITION,
         KafkaError.UNSTABLE_OFFSET_COMMIT,
+        KafkaError._NOENT,  # "no leaders found": what the client last heard of the topic is out of date
     }
 )
 
@@ -139,12 +140,14 @@ class KafkaAdmin:
         return found
 
     def _matching(self, pattern: str) -> list[str]:
+        regex = re.compile(pattern)
+        return sorted(name for name in self._all_topics() if regex.search(name) and not name.startswith("__"))
+
+    def _all_topics(self) -> Iterable[str]:
         try:
-            known = self._client.list_topics(timeout=self._timeout_s).topics
+            return list(self._client.list_topics(timeout=self._timeout_s).topics)
         except KafkaException as raised:
             raise self.error(raised, "listing topics") from raised
-        regex = re.compile(pattern)
-        return sorted(name for name in known if regex.search(name) and not name.startswith("__"))
 
     def start_offsets(self, keys: Iterable[Key]) -> dict[Key, int]:
         """The first offset that each partition still has."""
@@ -237,8 +240,11 @@ class KafkaAdmin:
             try:
                 return ask()
             except KafkaException as raised:
-                if error_of(raised).code() not in _NOT_NOW or time.monotonic() > deadline:
+                code = error_of(raised).code()
+                if code not in _NOT_NOW or time.monotonic() > deadline:
                     raise self.error(raised, doing) from raised
+            if code == KafkaError._NOENT:
+                self._all_topics()  # asks anew; naming one topic could create it
             time.sleep(0.1)
 
     def error(self, raised: KafkaException, doing: str) -> FloeError:

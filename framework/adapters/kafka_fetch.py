@@ -8,8 +8,10 @@ only if the topic still has the slice's id after it was read.
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Generic, TypeVar, overload
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -68,12 +70,13 @@ class _Connection:
                 # Slices are short and read to their very end: an answer that is there must not wait for more.
                 fetch_wait_max_ms=10,
                 fetch_min_bytes=1,
-                # TCP and the broker have checked the bytes; a CRC of each batch again costs 3 % of the fetch.
+                # TCP and the broker have checked the bytes already.
                 check_crcs=False,
-                fetch_max_bytes=32 * 1024 * 1024,
-                max_partition_fetch_bytes=8 * 1024 * 1024,
+                # What is fetched past a slice's end is thrown away: with 8 MiB and 200,000 messages a slice of 1,000
+                # records costs 170 ms, with these 40 ms, and long slices are no slower.
+                max_partition_fetch_bytes=1024 * 1024,
                 queued_max_messages_kbytes=64 * 1024,
-                queued_min_messages=200_000,
+                queued_min_messages=20_000,
                 fetch_queue_backoff_ms=5,
             )
         )
@@ -131,16 +134,17 @@ class SliceFetcher:
         position = piece.start
         progress_at = time.monotonic()
         while position < piece.end:
-            wanted = min(_CONSUME_RECORDS, piece.end - position)
-            got = connection.consumer.consume(wanted, _CONSUME_WAIT_S)
-            if got:
-                before = position
-                messages, position = self._take(connection, piece, got, position)
-                block += messages
-                if position > before:
-                    progress_at = time.monotonic()
+            before = position
+            wanted = min(_CONSUME_RECORDS, piece.end - position, max(1, block_records - len(block)))
+            with _no_cycle_collection():
+                got = connection.consumer.consume(wanted, _CONSUME_WAIT_S)
+                if got:
+                    messages, position = self._take(connection, piece, got, position)
+                    block += messages
             if position < piece.end:
                 position = max(position, _position(connection.consumer, piece))
+            if position > before:
+                progress_at = time.monotonic()
             if len(block) >= block_records:
                 yield block
                 block = []
@@ -213,6 +217,19 @@ class SliceFetcher:
             place=address_of(self._settings),
             remedy="check that the partition has a leader and that this machine reaches every broker",
         )
+
+
+@contextmanager
+def _no_cycle_collection() -> Iterator[None]:
+    """Message objects hold no cycles, but making 20,000 of them sets off the collector so often that it takes more
+    time than the fetch: 1.4 s instead of 0.7 s of CPU per million records."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _position(consumer: Consumer, piece: Slice) -> int:
