@@ -1,0 +1,232 @@
+"""The door to one Iceberg catalog: what the driver and the coordinator may ask of tables.
+
+In: a catalog's settings (PyIceberg's own keys) and the plain values of `framework.commit`, `framework.table` and
+`framework.record`. Out: views, targets and outcomes as plain values; no PyIceberg object leaves this package. The
+commit itself, and the invariants it keeps, are in `iceberg_commit`; creating and altering in `iceberg_define`.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator, Mapping
+
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, NotInstalledError
+from pyiceberg.table import Table
+
+from framework.adapters import iceberg_define
+from framework.adapters.iceberg_commit import SUPPORTED_FORMAT_VERSIONS, Outcome, TableCommits
+from framework.adapters.iceberg_views import SnapshotInfo, ancestry, head_of, info_of, target_of, view_of
+from framework.commit.effects import CommitTable, TableView
+from framework.config.spec import TablePolicy
+from framework.errors import FloeError, SetupError, TableBlocked
+from framework.record.model import TableTarget
+from framework.table.changes import AlterTable, CreateTable
+
+__all__ = ["IcebergTables", "SnapshotInfo"]
+
+CATALOG_TYPES = ("sql", "rest", "hive", "glue", "dynamodb", "bigquery")
+
+# What only the catalog itself needs; everything else goes to the tasks, which need it to write files.
+_CATALOG_ONLY = (
+    "uri",
+    "type",
+    "name",
+    "credential",
+    "token",
+    "scope",
+    "py-catalog-impl",
+    "init_catalog_tables",
+    "echo",
+)
+_CATALOG_ONLY_PREFIXES = ("rest.", "oauth2", "auth", "header.", "ssl", "hive.", "dynamodb.", "pool_", "init_catalog_")
+
+
+class IcebergTables:
+    """One catalog. Opened at first use; safe for threads."""
+
+    def __init__(self, settings: Mapping[str, str], name: str = "default") -> None:
+        self._settings = dict(settings)
+        self._name = name
+        self._lock = threading.Lock()
+        self._opened: tuple[Catalog, TableCommits] | None = None
+
+    # ---- the catalog ------------------------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Find out whether the catalog can be used.
+
+        Raises:
+            SetupError: FLOE-E201 it cannot be reached; FLOE-E202 its settings are wrong; FLOE-E203 it has no warehouse
+                to put new tables into; FLOE-E204 a package is missing.
+        """
+        if self._kind() == "sql" and not self._settings.get("warehouse"):
+            raise self._setup_error(
+                "it has no `warehouse`", "FLOE-E203", "set `warehouse`, for example file:///data/lake"
+            )
+        catalog, _ = self._open()
+        try:
+            catalog.list_namespaces()
+        except Exception as error:
+            raise self._unreachable(error) from error
+
+    def io_properties(self) -> dict[str, str]:
+        """The settings that tasks need to write files. Credentials of the catalog itself are left out."""
+        return {
+            key: value
+            for key, value in self._settings.items()
+            if key not in _CATALOG_ONLY and not key.startswith(_CATALOG_ONLY_PREFIXES)
+        }
+
+    def list_tables(self, namespace: str | None = None) -> list[str]:
+        """Full names of the tables of one namespace (none when it does not exist), or of all, in order."""
+        catalog, _ = self._open()
+        try:
+            names = [(namespace,)] if namespace is not None else list(_namespaces(catalog, ()))
+            found = [table for each in names for table in catalog.list_tables(".".join(each))]
+        except NoSuchNamespaceError:
+            return []
+        except Exception as error:
+            raise self._unreachable(error) from error
+        return sorted({".".join(table) for table in found})
+
+    # ---- tables -----------------------------------------------------------------------------------------------------
+
+    def load_view(self, table: str, branch: str, control_topic_id: str) -> TableView | None:
+        """What is examined before a commit is decided; None when there is no such table.
+
+        Raises:
+            FloeError: the catalog cannot be asked now.
+            StateDisagreement: the recorded progress cannot be read.
+        """
+        loaded = self._load(table)
+        return view_of(table, loaded.metadata, branch, control_topic_id) if loaded else None
+
+    def load_target(self, table: str, policy: TablePolicy) -> TableTarget | None:
+        """What tasks need to write for the table; None when there is no such table.
+
+        Raises:
+            FloeError: the catalog cannot be asked now.
+            TableBlocked: the table has a format version that cannot be written.
+        """
+        loaded = self._load(table)
+        if loaded is None:
+            return None
+        if loaded.metadata.format_version not in SUPPORTED_FORMAT_VERSIONS:
+            raise TableBlocked(
+                f"table {table} has Iceberg format version {loaded.metadata.format_version}; 1 and 2 can be written",
+                code="FLOE-R131",
+                place=table,
+                remedy="write to another table, or have this one made again with format version 2",
+            )
+        return target_of(table, loaded.metadata, policy)
+
+    def snapshots(self, table: str, branch: str = "main", limit: int | None = None) -> list[SnapshotInfo]:
+        """The branch's snapshots, newest first; none when there is no such table or branch."""
+        loaded = self._load(table)
+        if loaded is None:
+            return []
+        infos: list[SnapshotInfo] = []
+        for snapshot in ancestry(loaded.metadata, head_of(loaded.metadata, branch)):
+            if limit is not None and len(infos) >= limit:
+                break
+            infos.append(info_of(snapshot))
+        return infos
+
+    def commit(self, effect: CommitTable) -> Outcome:
+        """Append files and record progress in one conditional commit; the outcome is read back where it is not known.
+
+        Never raises for what the catalog does; never retries; deletes nothing while the outcome is unknown.
+        """
+        return self._open()[1].commit(effect)
+
+    def create_table(self, change: CreateTable) -> None:
+        """Make the table and its namespace. A table that is there already is success: load it and check."""
+        iceberg_define.create(self._open()[0], change)
+
+    def alter_table(self, change: AlterTable) -> bool:
+        """Make the new schema current; False when the table has changed meanwhile: load it and plan again."""
+        catalog, commits = self._open()
+        return iceberg_define.alter(catalog, commits, change)
+
+    # ---- inside -----------------------------------------------------------------------------------------------------
+
+    def _load(self, table: str) -> Table | None:
+        catalog, _ = self._open()
+        try:
+            return catalog.load_table(table)
+        except NoSuchTableError:
+            return None
+        except Exception as error:
+            raise FloeError(
+                f"table {table} cannot be loaded: {_first_line(error)}",
+                code="FLOE-R135",
+                place=table,
+                remedy="check that the catalog answers and that the table's metadata file can be read",
+            ) from error
+
+    def _open(self) -> tuple[Catalog, TableCommits]:
+        with self._lock:
+            if self._opened is None:
+                catalog = self._load_catalog()
+                self._opened = (catalog, TableCommits(catalog))
+            return self._opened
+
+    def _load_catalog(self) -> Catalog:
+        kind = self._kind()
+        if "py-catalog-impl" not in self._settings and kind not in CATALOG_TYPES:
+            said = f"its type is {kind!r}" if kind else "it has no `type`"
+            raise self._setup_error(said, "FLOE-E202", f"set `type` to one of {', '.join(CATALOG_TYPES)}")
+        try:
+            return self._sql_catalog() if kind == "sql" else load_catalog(self._name, **self._settings)
+        except NotInstalledError as error:
+            raise self._setup_error(
+                f"a package is missing: {_first_line(error)}", "FLOE-E204", f'pip install "pyiceberg[{kind}]"'
+            ) from error
+        except (ValueError, KeyError, ImportError) as error:
+            raise self._setup_error(
+                f"its settings are wrong: {_first_line(error)}", "FLOE-E202", "mend the target's connections.catalog"
+            ) from error
+        except Exception as error:
+            raise self._unreachable(error) from error
+
+    def _sql_catalog(self) -> Catalog:
+        from framework.adapters.iceberg_sql import FlatSqlCatalog  # SQLAlchemy is needed for this kind alone
+
+        if not self._settings.get("uri"):
+            raise ValueError("`uri` is missing")
+        try:
+            return FlatSqlCatalog(self._name, **self._settings)
+        except Exception as error:
+            # Two processes that open a new database at once both create its tables; the second finds them made.
+            if "already exists" not in str(error):
+                raise
+            return FlatSqlCatalog(self._name, **self._settings)
+
+    def _kind(self) -> str:
+        return self._settings.get("type", "").lower()
+
+    def _unreachable(self, error: Exception) -> SetupError:
+        return self._setup_error(
+            f"it cannot be used: {_first_line(error)}",
+            "FLOE-E201",
+            "check that the catalog runs and that the target's connections.catalog points to it",
+        )
+
+    def _setup_error(self, said: str, code: str, remedy: str) -> SetupError:
+        # An address may carry a password; it is never shown.
+        address = re.sub(r"//[^/@]*@", "//***@", self._settings.get("uri", ""))
+        place = f"connections.catalog.{self._name}" + (f", {address}" if address else "")
+        return SetupError(f"catalog {self._name}: {said}", code=code, place=place, remedy=remedy)
+
+
+def _namespaces(catalog: Catalog, above: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    for namespace in catalog.list_namespaces(above):
+        yield namespace
+        yield from _namespaces(catalog, namespace)
+
+
+def _first_line(error: Exception) -> str:
+    text = str(error).strip() or type(error).__name__
+    return re.sub(r"//[^/@\s]*@", "//***@", text.splitlines()[0])

@@ -1,0 +1,138 @@
+"""From Iceberg's table metadata to the plain values that decisions are made from. Reads nothing, changes nothing.
+
+In: a loaded `TableMetadata`. Out: a `TableView` for the coordinator, a `TableTarget` for the tasks that write, and
+`SnapshotInfo` for people. A view carries all that a commit is made conditional on (invariant 4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.refs import MAIN_BRANCH
+from pyiceberg.table.snapshots import Snapshot
+
+from framework.commit.effects import TableView
+from framework.commit.progress import (
+    PROGRESS_PROPERTY,
+    SUMMARY_COMMIT_ID,
+    SUMMARY_CONTROL_OFFSET,
+    SUMMARY_VALID_THROUGH,
+    parse,
+    summary_control_offset,
+)
+from framework.config.spec import TablePolicy
+from framework.record.model import TableTarget
+from framework.table.compatible import unusable_schema_ids
+
+
+@dataclass(frozen=True)
+class SnapshotInfo:
+    """One snapshot, for people. Counts are None where the writer of the snapshot gave none; `control_offset`,
+    `commit_id` and `valid_through_ms` are None for snapshots that floe did not make."""
+
+    snapshot_id: int
+    parent_id: int | None
+    timestamp_ms: int
+    operation: str
+    added_rows: int | None
+    added_files: int | None
+    total_rows: int | None
+    total_files: int | None
+    total_bytes: int | None
+    control_offset: int | None
+    commit_id: str | None
+    valid_through_ms: int | None
+
+
+def head_of(metadata: TableMetadata, branch: str) -> Snapshot | None:
+    """The snapshot that the branch points to; None when there is no such branch yet."""
+    return metadata.snapshot_by_name(branch)
+
+
+def start_of(metadata: TableMetadata, branch: str) -> Snapshot | None:
+    """The snapshot that a commit to the branch builds on: its head, or main's for a branch that does not exist yet."""
+    return head_of(metadata, branch) or head_of(metadata, MAIN_BRANCH)
+
+
+def ancestry(metadata: TableMetadata, snapshot: Snapshot | None) -> Iterator[Snapshot]:
+    """The snapshot and its ancestors, newest first, as far as they have not expired."""
+    by_id: dict[int, Snapshot] | None = None
+    while snapshot is not None:
+        yield snapshot
+        if snapshot.parent_snapshot_id is None:
+            return
+        if by_id is None:  # PyIceberg's own lookup goes through all snapshots for each step
+            by_id = {each.snapshot_id: each for each in metadata.snapshots}
+        snapshot = by_id.get(snapshot.parent_snapshot_id)
+
+
+def view_of(name: str, metadata: TableMetadata, branch: str, control_topic_id: str) -> TableView:
+    """What is examined of a table before a commit is decided."""
+    head = head_of(metadata, branch)
+    return TableView(
+        table=name,
+        table_uuid=str(metadata.table_uuid),
+        branch=branch,
+        snapshot_id=head.snapshot_id if head else None,
+        schema_id=metadata.current_schema_id,
+        progress=parse(metadata.properties.get(PROGRESS_PROPERTY), control_topic_id),
+        unusable_schema_ids=unusable_schema_ids(
+            {schema.schema_id: schema for schema in metadata.schemas}, metadata.current_schema_id
+        ),
+        snapshot_control_offset=_newest_control_offset(metadata, branch, control_topic_id),
+    )
+
+
+def _newest_control_offset(metadata: TableMetadata, branch: str, control_topic_id: str) -> int | None:
+    for snapshot in ancestry(metadata, start_of(metadata, branch)):
+        entries = snapshot.summary.additional_properties if snapshot.summary else {}
+        offset = summary_control_offset(entries, control_topic_id)
+        if offset is not None:
+            return offset
+    return None
+
+
+def target_of(name: str, metadata: TableMetadata, policy: TablePolicy) -> TableTarget:
+    """What a task must know to write files for the table, as text that pickles."""
+    schema, spec = metadata.schema(), metadata.spec()
+    return TableTarget(
+        name=name,
+        table_uuid=str(metadata.table_uuid),
+        location=metadata.location,
+        schema_json=schema.model_dump_json(),
+        schema_id=schema.schema_id,
+        spec_json=spec.model_dump_json(),
+        spec_id=spec.spec_id,
+        sort_order_id=metadata.default_sort_order_id,
+        last_column_id=metadata.last_column_id,
+        properties=dict(metadata.properties),
+        policy=policy,
+    )
+
+
+def info_of(snapshot: Snapshot) -> SnapshotInfo:
+    return SnapshotInfo(
+        snapshot_id=snapshot.snapshot_id,
+        parent_id=snapshot.parent_snapshot_id,
+        timestamp_ms=snapshot.timestamp_ms,
+        operation=snapshot.summary.operation.value if snapshot.summary else "unknown",
+        added_rows=_number(snapshot, "added-records"),
+        added_files=_number(snapshot, "added-data-files"),
+        total_rows=_number(snapshot, "total-records"),
+        total_files=_number(snapshot, "total-data-files"),
+        total_bytes=_number(snapshot, "total-files-size"),
+        control_offset=_number(snapshot, SUMMARY_CONTROL_OFFSET),
+        commit_id=_text(snapshot, SUMMARY_COMMIT_ID),
+        valid_through_ms=_number(snapshot, SUMMARY_VALID_THROUGH),
+    )
+
+
+def _text(snapshot: Snapshot, key: str) -> str | None:
+    return snapshot.summary.additional_properties.get(key) if snapshot.summary else None
+
+
+def _number(snapshot: Snapshot, key: str) -> int | None:
+    text = _text(snapshot, key)
+    return int(text) if text is not None else None
