@@ -1,0 +1,181 @@
+"""Reads and appends to the control topic outside of transactions of a pipeline.
+
+In: a connection's settings and the topic's name. Out: committed events with their offsets, in log order; or, for the
+publisher, events appended at least once. Keeps invariant 6's ground rule: a position outside the log is an error, never
+a jump to an end of it. The coordinator's own reader is `kafka_seat`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from framework.adapters.kafka_admin import KafkaAdmin
+from framework.adapters.kafka_client import ClientLog, address_of, client_config, consumer_config, error_of, setup_error
+from framework.adapters.kafka_seat import CoordinatorSeat, SeatAssigned, SeatEnd, SeatRead, SeatRevoked, SeatUpdate
+from framework.commit.codec import decode, encode
+from framework.commit.events import ControlEvent
+from framework.errors import DataLossError, RetriableError
+
+__all__ = [
+    "ControlPublisher",
+    "ControlReader",
+    "CoordinatorSeat",
+    "SeatAssigned",
+    "SeatEnd",
+    "SeatRead",
+    "SeatRevoked",
+    "SeatUpdate",
+]
+
+READ_GROUP_ID = "floe-control-reader"
+STALL_TIMEOUT_S = 30.0
+PUBLISH_TIMEOUT_S = 30.0
+_POLL_RECORDS = 1000
+
+
+class ControlReader:
+    """A reader that belongs to no group and commits nothing. Call `seek` first. Not for use by several threads."""
+
+    def __init__(self, settings: Mapping[str, str], topic: str) -> None:
+        self._settings = dict(settings)
+        self._topic = topic
+        self._log = ClientLog()
+        self._admin = KafkaAdmin(settings)
+        self._consumer = Consumer(consumer_config(settings, self._log, READ_GROUP_ID, fetch_wait_max_ms=100))
+        self._position = 0
+
+    def seek(self, offset: int) -> None:
+        """Go on reading at `offset`."""
+        self._consumer.assign([TopicPartition(self._topic, 0, offset)])
+        self._position = offset
+
+    def start_offset(self) -> int:
+        """The first offset that the log still has."""
+        return self._admin.start_offsets([(self._topic, 0)])[self._topic, 0]
+
+    def end_offset(self) -> int:
+        """The last stable offset now: everything below it is decided."""
+        return self._admin.end_offsets([(self._topic, 0)])[self._topic, 0]
+
+    def position(self) -> int:
+        """The offset to be read next; past transaction markers that were met."""
+        return self._position
+
+    def poll(self, timeout_s: float) -> list[tuple[int, ControlEvent | None]]:
+        """What is there, after waiting for the first record at most `timeout_s`. An event of an unknown type is None.
+
+        Raises:
+            DataLossError: the position lies outside the log.
+            FloeError: the connection is refused, or a record is malformed.
+        """
+        events: list[tuple[int, ControlEvent | None]] = []
+        deadline = time.monotonic() + timeout_s
+        message = self._consumer.poll(timeout_s)
+        while message is not None:
+            error = message.error()
+            if error is None:
+                offset = message.offset() or 0
+                events.append((offset, decode(message.value() or b"")))
+                self._position = offset + 1
+            elif error.code() == KafkaError._PARTITION_EOF:
+                # The end of what is committed so far: also past the markers behind the last event.
+                self._position = max(self._position, message.offset() or 0)
+            else:
+                self._refuse(error)
+            if len(events) >= _POLL_RECORDS:
+                break
+            wait_s = 0.0 if events else max(0.0, deadline - time.monotonic())
+            message = self._consumer.poll(wait_s)
+        return events
+
+    def read_until(
+        self, end: int, stall_timeout_s: float = STALL_TIMEOUT_S
+    ) -> Iterator[tuple[int, ControlEvent | None]]:
+        """Everything from the position up to `end` (an `end_offset` taken before).
+
+        Raises:
+            RetriableError: nothing came for `stall_timeout_s`.
+        """
+        progress_at = time.monotonic()
+        while self._position < end:
+            before = self._position
+            for offset, event in self.poll(1.0):
+                if offset < end:
+                    yield offset, event
+            if self._position > before:
+                progress_at = time.monotonic()
+            elif time.monotonic() - progress_at > stall_timeout_s:
+                why = f": {self._log.newest}" if self._log.newest else ""
+                raise RetriableError(
+                    f"nothing came from the control topic {self._topic} at {self._position} of {end}{why}",
+                    code="FLOE-R123",
+                    place=address_of(self._settings),
+                    remedy="check that the topic has a leader and that this machine reaches it",
+                )
+
+    def close(self) -> None:
+        self._consumer.close()
+
+    def _refuse(self, error: KafkaError) -> None:
+        lost = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._LOG_TRUNCATION)
+        if error.code() in lost:
+            start, end = self.start_offset(), self.end_offset()
+            raise DataLossError(
+                f"the control topic {self._topic} was to be read at {self._position}, but its log is [{start}, {end})",
+                place=address_of(self._settings),
+                remedy="announcements are gone or the topic was recreated; `floe rebase` reads their records again",
+            )
+        passing = (KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._TIMED_OUT)
+        if error.code() not in passing and not error.retriable():
+            raise setup_error(error, self._settings, self._log, f"reading the control topic {self._topic}")
+
+
+class ControlPublisher:
+    """Appends events at least once: what a coordinator tells, and requests. Kept open between calls."""
+
+    def __init__(self, settings: Mapping[str, str], topic: str) -> None:
+        self._settings = dict(settings)
+        self._topic = topic
+        self._log = ClientLog()
+        self._producer = Producer(
+            client_config(
+                settings,
+                self._log,
+                enable_idempotence=True,
+                acks="all",
+                compression_type="zstd",
+                linger_ms=0,
+                message_timeout_ms=int(PUBLISH_TIMEOUT_S * 1000),
+            )
+        )
+
+    def publish(self, events: Sequence[ControlEvent]) -> list[int]:
+        """Append the events in order and wait until the broker has them all; returns their offsets.
+
+        Raises:
+            FloeError: some were not taken; publishing again may repeat others, which every reader allows for.
+        """
+        offsets: list[int] = []
+        failed: list[KafkaError] = []
+
+        def on_delivery(error: KafkaError | None, message: Message) -> None:
+            if error is not None:
+                failed.append(error)
+                return
+            offsets.append(message.offset() or 0)
+
+        try:
+            for event in events:
+                self._producer.produce(self._topic, encode(event), partition=0, on_delivery=on_delivery)
+            self._producer.flush(PUBLISH_TIMEOUT_S + 1)
+        except KafkaException as raised:
+            failed.append(error_of(raised))
+        if failed:
+            raise setup_error(failed[0], self._settings, self._log, f"writing to the control topic {self._topic}")
+        return offsets
+
+    def close(self) -> None:
+        self._producer.flush(5)

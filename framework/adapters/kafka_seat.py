@@ -1,0 +1,236 @@
+"""The coordinator's seat: whoever owns the control topic's partition in the coordinators' group reads it and commits.
+
+In: a connection's settings, the group and the control topic. Out: SeatAssigned with the facts that invariant 6 needs,
+then committed events from the low-water mark on, SeatEnd whenever the log's end is reached, SeatRevoked when the seat
+is lost. The low-water mark is the group's offset, with the topic's id beside it (invariant 11).
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from framework.adapters.kafka_admin import KafkaAdmin
+from framework.adapters.kafka_client import ClientLog, address_of, consumer_config, error_of, setup_error
+from framework.commit.codec import decode
+from framework.commit.events import ControlEvent
+from framework.errors import DataLossError, SetupError
+
+# The least that brokers allow by default. With members' heartbeats at one second a dead owner is replaced in about
+# seven seconds; librdkafka's defaults take 45 and more.
+SESSION_TIMEOUT_MS = 6_000
+HEARTBEAT_INTERVAL_MS = 1_000
+# The longest that one turn of the coordinator (many commits to a slow catalog) may take before it loses the seat.
+MAX_POLL_INTERVAL_MS = 120_000
+_POLL_RECORDS = 1000
+
+
+@dataclass(frozen=True)
+class SeatAssigned:
+    """This process owns the seat. `low_water` is None when none was ever stored, or it expired."""
+
+    topic_id: str
+    log_start: int
+    low_water: int | None
+    low_water_topic_id: str | None
+
+
+@dataclass(frozen=True)
+class SeatRevoked:
+    """The seat is gone, or was gone for a while: forget everything; what was decided before may no longer be stored."""
+
+
+@dataclass(frozen=True)
+class SeatRead:
+    """One committed record; `event` None: a type unknown to this version."""
+
+    offset: int
+    event: ControlEvent | None
+
+
+@dataclass(frozen=True)
+class SeatEnd:
+    """Everything that is committed so far was read; `position` is the next offset, past transaction markers."""
+
+    position: int
+
+
+SeatUpdate = SeatAssigned | SeatRevoked | SeatRead | SeatEnd
+
+
+class CoordinatorSeat:
+    """A member of the coordinators' group. `poll` must be called at least every two minutes. One thread only."""
+
+    def __init__(self, settings: Mapping[str, str], group: str, topic: str, client_id: str | None = None) -> None:
+        """`client_id` is what `floe status` shows as the coordinator's name."""
+        self._settings = dict(settings) | ({"client.id": client_id} if client_id else {})
+        self._group = group
+        self._topic = topic
+        self._log = ClientLog()
+        self._admin = KafkaAdmin(settings)
+        self._updates: list[SeatUpdate] = []
+        self._topic_id: str | None = None
+        self._position = 0
+        self._consumer = Consumer(
+            consumer_config(
+                self._settings,
+                self._log,
+                group,
+                session_timeout_ms=SESSION_TIMEOUT_MS,
+                heartbeat_interval_ms=HEARTBEAT_INTERVAL_MS,
+                max_poll_interval_ms=MAX_POLL_INTERVAL_MS,
+                # Cooperative: a member that joins or leaves takes nothing from the owner. Eager assignment would move
+                # the seat, and so re-read the log, each time a driver starts.
+                partition_assignment_strategy="cooperative-sticky",
+                fetch_wait_max_ms=100,
+            )
+        )
+        self._consumer.subscribe([topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_revoke)
+
+    @property
+    def owned(self) -> bool:
+        """Whether this process believes that it owns the seat; only a conditional commit proves it (invariant 4)."""
+        return self._topic_id is not None
+
+    def poll(self, timeout_s: float) -> list[SeatUpdate]:
+        """What happened, in order, after waiting at most `timeout_s` for the first update.
+
+        Raises:
+            SetupError: the broker refuses us, or the facts of a new seat cannot be read; close this seat, open another.
+            DataLossError: the log was cut while it was read.
+            FloeError: a control record is malformed.
+        """
+        deadline = time.monotonic() + timeout_s
+        while True:
+            wait_s = 0.0 if self._updates else max(0.0, deadline - time.monotonic())
+            message = self._consumer.poll(wait_s)  # serves the rebalance callbacks below, too
+            if message is None:
+                if self._updates or time.monotonic() >= deadline:
+                    break
+                continue
+            error = message.error()
+            if error is None:
+                self._position = (message.offset() or 0) + 1
+                self._updates.append(SeatRead(message.offset() or 0, decode(message.value() or b"")))
+            elif error.code() == KafkaError._PARTITION_EOF:
+                self._position = max(self._position, message.offset() or 0)
+                self._updates.append(SeatEnd(self._position))
+            else:
+                self._refuse(error)
+            if len(self._updates) >= _POLL_RECORDS:
+                break
+        updates, self._updates = self._updates, []
+        return updates
+
+    def store_low_water(self, offset: int) -> bool:
+        """Record durably that everything below `offset` is committed in every table.
+
+        Returns:
+            False when this process no longer owns the seat or the group is changing hands: nothing was stored, and a
+            later mark, by whoever owns it then, includes this one.
+
+        Raises:
+            FloeError: the broker did not take it for another reason.
+        """
+        if self._topic_id is None:
+            return False
+        metadata = json.dumps({"topic_id": self._topic_id}, separators=(",", ":"))
+        try:
+            stored = self._consumer.commit(
+                offsets=[TopicPartition(self._topic, 0, offset, metadata)], asynchronous=False
+            )
+            error = stored[0].error if stored else None
+        except KafkaException as raised:
+            error = error_of(raised)
+        if error is None:
+            return True
+        not_ours = (
+            KafkaError.ILLEGAL_GENERATION,
+            KafkaError.REBALANCE_IN_PROGRESS,
+            KafkaError.UNKNOWN_MEMBER_ID,
+            KafkaError.FENCED_INSTANCE_ID,
+            KafkaError._ASSIGNMENT_LOST,
+            KafkaError._STATE,
+        )
+        if error.code() in not_ours:
+            return False
+        raise setup_error(error, self._settings, self._log, f"storing the low-water mark of group {self._group}")
+
+    def close(self) -> None:
+        """Leave the group, so that another member takes the seat at once."""
+        self._topic_id = None
+        self._consumer.close()
+
+    def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        if not any(tp.partition == 0 for tp in partitions):
+            consumer.incremental_assign(partitions)
+            return
+        assigned = self._facts()
+        start = first_offset(assigned)
+        # Always an explicit offset: the group's own would be taken unchecked, and its absence as an end of the log.
+        consumer.incremental_assign([TopicPartition(self._topic, 0, start)])
+        self._topic_id, self._position = assigned.topic_id, start
+        self._updates.append(assigned)
+
+    def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        consumer.incremental_unassign(partitions)
+        if any(tp.partition == 0 for tp in partitions):
+            self._topic_id = None
+            self._updates.append(SeatRevoked())
+
+    def _facts(self) -> SeatAssigned:
+        """Read anew at every assignment: another owner may have moved the mark since."""
+        key = (self._topic, 0)
+        topic = self._admin.topics([self._topic]).get(self._topic)
+        if topic is None:
+            raise SetupError(
+                f"the control topic {self._topic} was deleted",
+                code="FLOE-E108",
+                place=address_of(self._settings),
+                remedy="`floe run` creates it anew; then `floe rebase` reads what was announced but not committed",
+            )
+        stored = self._admin.group_offsets(self._group).get(key)
+        low_water = stored.offset if stored else None
+        low_water_topic_id = topic_id_in(stored.metadata) if stored else None
+        return SeatAssigned(topic.topic_id, self._admin.start_offsets([key])[key], low_water, low_water_topic_id)
+
+    def _refuse(self, error: KafkaError) -> None:
+        lost = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._LOG_TRUNCATION)
+        if error.code() in lost:
+            start = self._admin.start_offsets([(self._topic, 0)])[self._topic, 0]
+            raise DataLossError(
+                f"the control topic {self._topic} was to be read at {self._position}, but begins at {start} now",
+                place=address_of(self._settings),
+                remedy="announcements are gone or the topic was recreated; `floe rebase` reads their records again",
+            )
+        passing = (
+            KafkaError._ALL_BROKERS_DOWN,
+            KafkaError._TRANSPORT,
+            KafkaError._TIMED_OUT,
+            KafkaError._MAX_POLL_EXCEEDED,  # the seat is lost, and the callback says so
+        )
+        if error.code() not in passing and not error.retriable():
+            raise setup_error(error, self._settings, self._log, f"reading the control topic {self._topic}")
+
+
+def first_offset(assigned: SeatAssigned) -> int:
+    """Invariant 6: from the low-water mark of this very topic, else from the log's beginning, never from its end.
+
+    Whether that is enough (a log that starts above the mark, a mark of another topic) is decided by `commit.state`.
+    """
+    mark = assigned.low_water
+    if mark is None or assigned.low_water_topic_id != assigned.topic_id:
+        return assigned.log_start
+    return max(mark, assigned.log_start)
+
+
+def topic_id_in(metadata: str) -> str | None:
+    """The topic id beside a low-water mark; None when something else wrote it."""
+    try:
+        return str(json.loads(metadata)["topic_id"])
+    except (ValueError, KeyError, TypeError):
+        return None
