@@ -1,0 +1,160 @@
+"""Source positions: start decisions, batch ends, task cuts and read-back, through their public functions."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from framework.commit.events import Accounting, SourceRange
+from framework.commit.offsets import (
+    AnnounceState,
+    PartitionFacts,
+    SafeOffset,
+    check_still_readable,
+    cut_tasks,
+    decide_start,
+    decode_metadata,
+    encode_metadata,
+    plan_ends,
+    read_back,
+)
+from framework.errors import DataLossError, StateDisagreement
+
+KEYS = st.tuples(st.sampled_from(["a", "b"]), st.integers(0, 3))
+T = "topic-id-1"
+
+
+def safe(offset: int, batch: int = 1, topic_id: str = T) -> SafeOffset:
+    return SafeOffset(offset, topic_id, batch, Accounting())
+
+
+def facts(start: int, end: int, topic_id: str = T) -> PartitionFacts:
+    return PartitionFacts(topic_id, start, end)
+
+
+@given(st.integers(0, 2**60), st.lists(st.integers(0, 2**60), min_size=7, max_size=7))
+def test_metadata_round_trip(batch: int, numbers: list[int]) -> None:
+    """What is written beside a source offset is read back as it was, and fits the broker's limit."""
+    text = encode_metadata("u" * 22, batch, Accounting(*numbers))
+
+    assert decode_metadata(5, text, "here") == SafeOffset(5, "u" * 22, batch, Accounting(*numbers))
+    assert len(text) < 4096
+
+
+@pytest.mark.parametrize("text", ["", "x", "{}", '{"topic_id": "a"}', "[]"])
+def test_foreign_metadata_is_refused(text: str) -> None:
+    """An offset that something else committed is never taken for ours."""
+    with pytest.raises(StateDisagreement):
+        decode_metadata(5, text, "here")
+
+
+def test_first_run_starts_at_the_log_start_or_end() -> None:
+    """A pipeline that never ran starts where `starting_offsets` says."""
+    now = {("a", 0): facts(10, 50)}
+
+    assert decide_start("p", {}, now, None, "earliest").positions == {("a", 0): 10}
+    assert decide_start("p", {}, now, None, "latest").positions == {("a", 0): 50}
+
+
+def test_a_later_run_ignores_starting_offsets() -> None:
+    """A pipeline that has run goes on at its safe offset, whatever `starting_offsets` says."""
+    start = decide_start("p", {("a", 0): safe(20, 7)}, {("a", 0): facts(10, 50)}, None, "latest")
+
+    assert start.positions == {("a", 0): 20}
+    assert start.batch == 7
+    assert not start.first_run
+
+
+def test_a_grown_topic_is_read_from_its_log_start() -> None:
+    """A partition never named before is read from its beginning, also with `latest`, once the pipeline has run."""
+    start = decide_start("p", {("a", 0): safe(20)}, {("a", 0): facts(0, 50), ("a", 1): facts(0, 9)}, None, "latest")
+
+    assert start.positions == {("a", 0): 20, ("a", 1): 0}
+
+
+def test_a_missing_offset_of_a_named_partition_stops_the_start() -> None:
+    """A group that lost the offset of a partition it had announced is never read as new."""
+    chain = [SourceRange("a", T, 0, 0, 20), SourceRange("a", T, 1, 0, 5)]
+
+    with pytest.raises(StateDisagreement, match="has no offset"):
+        decide_start("p", {("a", 0): safe(20)}, {("a", 0): facts(0, 50), ("a", 1): facts(0, 9)}, chain, "earliest")
+
+
+def test_a_group_that_disagrees_with_the_chain_stops_the_start() -> None:
+    """Group offsets that were moved by hand are refused, with both values."""
+    with pytest.raises(StateDisagreement, match=r"10.*20"):
+        decide_start("p", {("a", 0): safe(10)}, {("a", 0): facts(0, 50)}, [SourceRange("a", T, 0, 0, 20)], "earliest")
+
+
+@pytest.mark.parametrize(
+    ("fact", "error"),
+    [
+        (facts(30, 50), DataLossError),
+        (facts(0, 10), DataLossError),
+        (facts(0, 50, "topic-id-2"), StateDisagreement),
+    ],
+    ids=["retention passed", "beyond the end", "recreated"],
+)
+def test_an_offset_outside_its_log_stops(fact: PartitionFacts, error: type[Exception]) -> None:
+    """An offset before the log's start, behind its end, or of another incarnation stops start and running job alike."""
+    with pytest.raises(error):
+        decide_start("p", {("a", 0): safe(20)}, {("a", 0): fact}, None, "earliest")
+    with pytest.raises(error):
+        check_still_readable("p", {("a", 0): 20}, {"a": T}, {("a", 0): fact})
+
+
+def test_a_vanished_partition_stops() -> None:
+    """A partition that was read and is gone is refused, not forgotten."""
+    with pytest.raises(StateDisagreement, match="no longer exists"):
+        decide_start("p", {("a", 0): safe(20), ("a", 1): safe(2)}, {("a", 0): facts(0, 50)}, None, "earliest")
+
+
+@given(st.dictionaries(KEYS, st.tuples(st.integers(0, 1000), st.integers(0, 1000)), max_size=8), st.integers(1, 3000))
+def test_ends_stay_within_backlog_and_cap(spans: dict[tuple[str, int], tuple[int, int]], cap: int) -> None:
+    """A batch never goes behind the ends, never back, keeps to its cap, and makes progress when there is any backlog."""
+    positions = {k: a for k, (a, _) in spans.items()}
+    ends = {k: a + n for k, (a, n) in spans.items()}
+
+    planned = plan_ends(positions, ends, cap)
+
+    taken = {k: planned[k] - positions[k] for k in positions}
+    assert all(0 <= taken[k] <= spans[k][1] for k in positions)
+    assert sum(taken.values()) <= max(cap, sum(1 for _, n in spans.values() if n))
+    assert (sum(taken.values()) > 0) == any(n for _, n in spans.values())
+
+
+@given(
+    st.dictionaries(KEYS, st.tuples(st.integers(0, 10**9), st.integers(0, 10**6)), max_size=8),
+    st.integers(1, 16),
+    st.integers(1, 10**5),
+)
+def test_tasks_cover_the_ranges_exactly(
+    spans: dict[tuple[str, int], tuple[int, int]], tasks: int, least: int
+) -> None:
+    """The tasks of a batch cover every offset once, in no more tasks than asked for."""
+    start = {k: a for k, (a, _) in spans.items()}
+    end = {k: a + n for k, (a, n) in spans.items()}
+
+    bundles = cut_tasks(start, end, tasks, least)
+
+    assert len(bundles) <= tasks
+    assert all(bundles)
+    pieces = sorted((s.topic, s.partition, s.start, s.end) for b in bundles for s in b)
+    at = dict(start)
+    for topic, partition, begin, stop in pieces:
+        assert begin == at[topic, partition]
+        assert stop > begin
+        at[topic, partition] = stop
+    assert at == end
+
+
+def test_read_back_tells_announced_from_not() -> None:
+    """After an unknown outcome: at the end, announced; at the start, not; anywhere else, stop."""
+    ranges = [SourceRange("a", T, 0, 10, 20), SourceRange("a", T, 1, 5, 5)]
+
+    assert read_back("p", 4, ranges, {("a", 0): safe(20, 4), ("a", 1): safe(5, 4)}) == AnnounceState.ANNOUNCED
+    assert read_back("p", 4, ranges, {("a", 0): safe(10, 3), ("a", 1): safe(5, 3)}) == AnnounceState.NOT_ANNOUNCED
+    assert read_back("p", 4, ranges, {}) == AnnounceState.NOT_ANNOUNCED
+    with pytest.raises(StateDisagreement):
+        read_back("p", 4, ranges, {("a", 0): safe(15, 3), ("a", 1): safe(5, 3)})
