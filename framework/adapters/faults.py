@@ -40,4 +40,4 @@ def reach(point: str) -> None:
     elif action == "stop":
         os.kill(os.getpid(), signal.SIGSTOP)
     else:
-        raise FloeError(f"fault point {point} was armed", code="FLOE-R124")
+        raise FloeError(f"fault point {point} was armed", code="FLOE-R324")

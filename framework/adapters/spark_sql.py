@@ -127,7 +127,7 @@ def nodes(plan: Any) -> Iterator[str]:
 def sql_error(reason: str) -> ConfigError:
     return ConfigError(
         f"transform.sql is refused: {reason}",
-        code="FLOE-C501",
+        code="FLOE-C801",
         place="transform.sql",
         remedy="write one SELECT of columns and expressions FROM source, with a WHERE if need be; joins and aggregates belong behind the tables",
     )

@@ -45,7 +45,7 @@ def decode_metadata(offset: int, metadata: str, place: str) -> SafeOffset:
     except (ValueError, KeyError, TypeError) as error:
         raise StateDisagreement(
             f"the committed offset {offset} was not written by floe (its metadata is {metadata!r})",
-            code="FLOE-R113",
+            code="FLOE-R313",
             place=place,
             remedy="another consumer uses this group id, or its offsets were set by hand; restore them with "
             "`floe offsets set --from-log`, or give the pipeline another name",
@@ -96,7 +96,7 @@ def decide_start(
         if key not in group:
             raise StateDisagreement(
                 f"pipeline {pipeline} announced offsets up to {last.end} of {_name(key)}, but its consumer group has no offset for it",
-                code="FLOE-R114",
+                code="FLOE-R314",
                 place=_name(key),
                 remedy=f"`floe offsets set --pipeline {pipeline} --from-log` writes the announced offsets back",
             )
@@ -120,7 +120,7 @@ def decide_start(
         if key not in facts:
             raise StateDisagreement(
                 f"pipeline {pipeline} read {_name(key)} up to {group[key].offset}, but that partition no longer exists",
-                code="FLOE-R115",
+                code="FLOE-R315",
                 place=_name(key),
                 remedy="restore the topic, or give the pipeline another name to begin anew",
             )
@@ -130,7 +130,10 @@ def decide_start(
 
 
 def check_still_readable(
-    pipeline: str, positions: Mapping[PartitionKey, int], ids: Mapping[str, str], facts: Mapping[PartitionKey, PartitionFacts]
+    pipeline: str,
+    positions: Mapping[PartitionKey, int],
+    ids: Mapping[str, str],
+    facts: Mapping[PartitionKey, PartitionFacts],
 ) -> None:
     """The same checks for a running pipeline, before each batch.
 
@@ -142,7 +145,7 @@ def check_still_readable(
         if fact is None:
             raise StateDisagreement(
                 f"{_name(key)} no longer exists; it was read up to {position}",
-                code="FLOE-R115",
+                code="FLOE-R315",
                 place=_name(key),
                 remedy="restore the topic, or give the pipeline another name to begin anew",
             )
@@ -153,7 +156,7 @@ def _check_position(pipeline: str, key: PartitionKey, safe: SafeOffset, fact: Pa
     if safe.topic_id != fact.topic_id:  # Invariant 11
         raise StateDisagreement(
             f"topic {key[0]} was recreated: pipeline {pipeline} read the one with id {safe.topic_id}, now it is {fact.topic_id}",
-            code="FLOE-R116",
+            code="FLOE-R316",
             place=_name(key),
             remedy="give the pipeline another name to begin anew with the new topic",
         )
@@ -166,7 +169,7 @@ def _check_position(pipeline: str, key: PartitionKey, safe: SafeOffset, fact: Pa
     if safe.offset > fact.log_end:
         raise DataLossError(
             f"the safe offset of {_name(key)} is {safe.offset}, but its log ends at {fact.log_end}",
-            code="FLOE-R117",
+            code="FLOE-R317",
             place=_name(key),
             remedy="the broker lost records or it is another cluster; check bootstrap.servers before anything else",
         )
@@ -256,6 +259,6 @@ def read_back(
     seen = ", ".join(f"{_name(key)}={safe.offset if safe else 'none'}" for key, safe in shown.items())
     raise StateDisagreement(
         f"after an unknown outcome of batch {batch} the group offsets of {pipeline} are neither its start nor its end: {seen}",
-        code="FLOE-R118",
+        code="FLOE-R318",
         remedy="something else commits to this group; find it, then `floe offsets set --from-log`",
     )

@@ -155,14 +155,14 @@ def _check_error_limits(plan: Plan, batch: Accounting, totals: Accounting) -> No
     if ratio is not None and records >= MIN_RECORDS_FOR_RATIO and batch.dead_lettered > ratio * records:
         raise RecordError(
             f"{batch.dead_lettered} of {records} records of this batch are dead letters; errors.max_ratio is {ratio}",
-            code="FLOE-R122",
+            code="FLOE-R322",
             place=plan.pipeline,
             remedy="`floe run` announced nothing of the batch; look at the producer, or raise errors.max_ratio",
         )
     if count is not None and totals.dead_lettered > count:
         raise RecordError(
             f"{totals.dead_lettered} dead letters since the pipeline first ran; errors.max_count is {count}",
-            code="FLOE-R123",
+            code="FLOE-R323",
             place=plan.pipeline,
             remedy="`floe run` announced nothing of the batch; look at the producer, or raise errors.max_count",
         )

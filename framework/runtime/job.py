@@ -159,7 +159,7 @@ def open_catalog(catalogs: dict[str, dict[str, object]]) -> IcebergTables:
         SetupError: it cannot be reached, or the target names none.
     """
     if "default" not in catalogs:
-        raise SetupError("the target has no catalog named default", code="FLOE-E111", remedy="add connections.catalog.default")
+        raise SetupError("the target has no catalog named default", code="FLOE-E311", remedy="add connections.catalog.default")
     catalog = IcebergTables(resolve(catalogs["default"]), "default")  # type: ignore[arg-type]
     catalog.check()
     return catalog

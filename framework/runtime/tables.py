@@ -115,7 +115,7 @@ class TableRegistry:
             if not policy.create.enabled:
                 raise TableBlocked(
                     f"table {need.table} does not exist and create.enabled is false",
-                    code="FLOE-R120",
+                    code="FLOE-R320",
                     place=need.table,
                     remedy="create the table, or set tables.defaults.create.enabled: true",
                 )
@@ -133,7 +133,7 @@ class TableRegistry:
         if len(recent) >= limit:
             raise TableBlocked(
                 f"{table} would be the {len(recent) + 1}th new table within an hour; routes.max_new_tables_per_hour is {limit}",
-                code="FLOE-R121",
+                code="FLOE-R321",
                 place=table,
                 remedy="check the values of the field in the route's table name, then raise the limit if they are right",
             )

@@ -125,7 +125,7 @@ class PipelineWorker:
         if missing or not topics:
             raise SetupError(
                 f"no topic {', '.join(missing)}" if missing else f"no topic matches {read.topic_pattern}",
-                code="FLOE-E110",
+                code="FLOE-E310",
                 place=self.plan.source_file,
                 remedy="create the topic, or correct source.kafka.topics",
             )
@@ -278,11 +278,11 @@ class PipelineWorker:
             failure, self._failure = self._failure, None
             if isinstance(failure, FloeError):
                 raise failure
-            raise FloeError(f"a batch failed: {failure}", code="FLOE-R124", remedy="see the driver's log") from failure
+            raise FloeError(f"a batch failed: {failure}", code="FLOE-R324", remedy="see the driver's log") from failure
         if not query.isActive:
             error = query.exception()
             text = str(error).split("\n")[0] if error else "no reason given"
-            raise FloeError(f"the streaming query ended: {text}", code="FLOE-R124", remedy="see Spark's log")
+            raise FloeError(f"the streaming query ended: {text}", code="FLOE-R324", remedy="see Spark's log")
 
     # ---- one batch, on Spark's callback thread -----------------------------------------------------------------------
 
@@ -324,7 +324,7 @@ class PipelineWorker:
         else:
             raise FloeError(
                 f"batch {scope.batch} asked for table changes {CHANGE_ROUNDS} times in a row",
-                code="FLOE-R125",
+                code="FLOE-R325",
                 remedy="report this with the driver's log",
             )
         reach("files-written")
@@ -403,7 +403,7 @@ def find_chain(
 
 def is_retriable(error: FloeError) -> bool:
     """Whether doing the batch again may help: not when a person must decide, and never after being fenced."""
-    return error.exit_code == 1 and error.code in {"FLOE-R001", "FLOE-R107", "FLOE-R108", "FLOE-R124"}
+    return error.exit_code == 1 and error.code in {"FLOE-R001", "FLOE-R107", "FLOE-R108", "FLOE-R324"}
 
 
 def _now_ms() -> int:

@@ -1,0 +1,43 @@
+"""`floe coordinator`: the commit coordinator alone, beside or instead of the ones embedded in drivers."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+
+import click
+
+from framework.cli.target_options import open_control, target_options
+
+
+@click.command("coordinator")
+@target_options
+def coordinator_command(target: str | None, connection: str | None, control_topic: str) -> None:
+    """Commit what pipelines announce, until SIGTERM. Several may run: one owns the control topic, the others wait."""
+    from framework.plan.compile import coordinator_group
+    from framework.runtime.coordinator import Coordinator
+    from framework.runtime.job import open_catalog
+
+    control = open_control(target, connection, control_topic)
+    started = time.monotonic()
+
+    def say(text: str) -> None:
+        click.echo(f"{time.monotonic() - started:7.1f} s  coordinator: {text}", err=True)
+
+    from framework.adapters.kafka_admin import KafkaAdmin
+
+    KafkaAdmin(control.kafka).ensure_control_topic(control.topic)
+    group = coordinator_group(control.target.prefix, control.topic)
+    coordinator = Coordinator(control.kafka, group, control.topic, open_catalog(control.target.catalogs), say)
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    coordinator.start()
+    try:
+        while not stop.wait(0.2) and coordinator.alive:
+            pass
+    finally:
+        coordinator.stop()
+    if coordinator.error is not None:
+        raise coordinator.error

@@ -1,0 +1,97 @@
+"""`floe log`: the control topic as a readable commit log."""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import datetime, timezone
+
+import click
+
+from framework.cli.target_options import open_control, target_options
+from framework.commit.codec import encode
+from framework.commit.events import (
+    CommitComplete,
+    CommitRequested,
+    CommitToTable,
+    ControlEvent,
+    DataComplete,
+    DataWritten,
+    Heartbeat,
+)
+
+DEFAULT_LAST = 50
+
+
+@click.command("log")
+@target_options
+@click.option("--last", type=click.IntRange(1), default=DEFAULT_LAST, show_default=True, help="How many offsets back to begin.")
+@click.option("--from", "begin", type=click.IntRange(0), default=None, help="Control offset to begin at.")
+@click.option("--follow", "-f", is_flag=True, help="Go on with what is announced from now on; Ctrl-C ends it.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line: the offset and the event as it is stored.")
+def log_command(
+    target: str | None,
+    connection: str | None,
+    control_topic: str,
+    last: int,
+    begin: int | None,
+    follow: bool,
+    as_json: bool,
+) -> None:
+    """Print what was announced and committed, in the order of the control topic."""
+    control = open_control(target, connection, control_topic)
+    reader = control.reader()
+    try:
+        start, end = reader.start_offset(), reader.end_offset()
+        reader.seek(min(end, max(start, end - last if begin is None else begin)))
+        events = reader.read_until(end)
+        for offset, event in events:
+            _print(offset, event, as_json)
+        while follow:
+            for offset, event in reader.poll(1.0):
+                _print(offset, event, as_json)
+            time.sleep(0.05)
+    finally:
+        reader.close()
+
+
+def _print(offset: int, event: ControlEvent | None, as_json: bool) -> None:
+    if event is None:
+        return
+    if as_json:
+        click.echo(json.dumps({"offset": offset, "event": json.loads(encode(event))}))
+    else:
+        click.echo(f"{offset:>8}  {type(event).__name__:<15} {describe(event)}")
+
+
+def describe(event: ControlEvent) -> str:
+    """One event in one line."""
+    if isinstance(event, DataWritten):
+        part = f" (part {event.part + 1} of {event.parts})" if event.parts > 1 else ""
+        return f"{event.pipeline} batch {event.batch}: {event.rows:,} rows in {len(event.files)} files for {event.table}{part}"
+    if isinstance(event, DataComplete):
+        a = event.accounting
+        return (
+            f"{event.pipeline} batch {event.batch}: {a.offsets:,} offsets = {a.written:,} written + {a.filtered:,} filtered + "
+            f"{a.dead_lettered:,} dead letters + {a.dropped:,} dropped + {a.holes:,} holes"
+        )
+    if isinstance(event, Heartbeat):
+        return f"{event.pipeline} batch {event.batch}: idle, {len(event.ranges)} partitions"
+    if isinstance(event, CommitRequested):
+        return f"{event.pipeline or 'all pipelines'} until {_time(event.deadline_ms)}"
+    if isinstance(event, CommitToTable):
+        through = f", valid through {_time(event.valid_through_ms)}" if event.valid_through_ms else ""
+        return (
+            f"{event.table}: snapshot {event.snapshot_id}, {event.rows:,} rows in {event.files} files, "
+            f"all below {event.control_offset}{through}"
+        )
+    return _complete(event)
+
+
+def _complete(event: CommitComplete) -> str:
+    blocked = "".join(f"; {table} is blocked: {reason}" for table, reason in sorted(event.blocked.items()))
+    return f"everything below {event.low_water} is in every table ({_time(event.timestamp_ms)}){blocked}"
+
+
+def _time(milliseconds: int) -> str:
+    return datetime.fromtimestamp(milliseconds / 1000, timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -1,0 +1,68 @@
+"""The options of verbs that look at a target without a pipeline file, and what they open."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import click
+
+from framework.adapters.files import load_target_or_raise
+from framework.adapters.secrets import resolve
+from framework.config.spec import TargetSpec
+from framework.errors import SetupError
+
+F = TypeVar("F", bound=Callable[..., object])
+CONTROL_TOPIC = "control-iceberg"
+
+
+def target_options(command: F) -> F:
+    """--target, --connection and --control-topic."""
+    command = click.option("--control-topic", default=CONTROL_TOPIC, show_default=True, help="The control topic.")(command)
+    command = click.option("--connection", default=None, help="The target's Kafka connection; its only one if not named.")(
+        command
+    )
+    return click.option("--target", "-t", default=None, help="The target; `local` where none is named.")(command)
+
+
+@dataclass(frozen=True)
+class Control:
+    """A target's control topic, opened by name; settings are resolved and never printed."""
+
+    target: TargetSpec
+    connection: str
+    topic: str
+
+    @property
+    def kafka(self) -> dict[str, str]:
+        return resolve(self.target.kafka[self.connection])
+
+    def reader(self):  # type: ignore[no-untyped-def]  # the Kafka client is imported only when it is used
+        from framework.adapters.kafka_admin import KafkaAdmin
+        from framework.adapters.kafka_control import ControlReader
+
+        KafkaAdmin(self.kafka).check_control_topic(self.topic)
+        return ControlReader(self.kafka, self.topic)
+
+
+def open_control(target: str | None, connection: str | None, control_topic: str) -> Control:
+    """Load the target and choose its connection.
+
+    Raises:
+        ConfigError, SetupError: the target is wrong, or the connection is not one of its own.
+    """
+    spec = load_target_or_raise(target or "local", Path.cwd())
+    names = sorted(spec.kafka)
+    if connection is None and len(names) == 1:
+        connection = names[0]
+    if connection not in spec.kafka:
+        said = f"no Kafka connection {connection}" if connection else "several Kafka connections"
+        raise SetupError(
+            f"target {spec.name} has {said}: {', '.join(names) or 'none'}",
+            code="FLOE-E312",
+            place=spec.name,
+            remedy="name one with --connection",
+        )
+    return Control(spec, connection, control_topic)
