@@ -1,38 +1,54 @@
-"""The options that every verb which reads pipeline files shares, and the one way in which verbs load files."""
+"""Options that many verbs share, and the values they give."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import click
 
-from framework.adapters.files import load_or_raise
-from framework.config.spec import LoadedPipeline
+Command = TypeVar("Command", bound=Callable[..., Any])
 
-F = TypeVar("F", bound=Callable[..., object])
-
-
-def load_options(command: F) -> F:
-    """--target, --var and --set."""
-    command = click.option("--set", "sets", multiple=True, metavar="PATH=VALUE", help="Replace one value of the file.")(command)
-    command = click.option("--var", "variables", multiple=True, metavar="K=V", help="Set a variable.")(command)
-    return click.option("--target", "-t", default=None, help="The target; `local` where none is named.")(command)
+FILES = click.argument("files", nargs=-1, required=True, type=click.Path(), metavar="FILE...")
 
 
-def pairs(items: tuple[str, ...], option: str) -> dict[str, str]:
-    """`("a=1",)` as `{"a": "1"}`."""
-    result = {}
-    for item in items:
-        key, sign, value = item.partition("=")
-        if not sign or not key:
-            raise click.BadParameter(f"{item!r} is not of the form KEY=VALUE", param_hint=option)
-        result[key] = value
-    return result
+def _pairs(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    pairs: dict[str, str] = {}
+    for value in values:
+        name, equals, text = value.partition("=")
+        if not equals or not name:
+            raise click.BadParameter(f"`{value}` has no `=`; write NAME=VALUE", context, parameter)
+        pairs[name.strip()] = text
+    return pairs
 
 
-def load_pipelines(
-    files: tuple[str, ...], target: str | None, variables: tuple[str, ...], sets: tuple[str, ...]
-) -> list[LoadedPipeline]:
-    """Load every file, or raise one ConfigError with all findings."""
-    return load_or_raise(list(files), target or "local", pairs(variables, "--var"), pairs(sets, "--set"))
+def loading_options(command: Command) -> Command:
+    """Adds `--target`, `--var` and `--set`, which arrive as `target`, `variables` and `sets`."""
+    for option in (
+        click.option(
+            "--set",
+            "sets",
+            multiple=True,
+            callback=_pairs,
+            metavar="PATH=VALUE",
+            help="Replace one value of the file, such as tables.defaults.commit.interval=10s.",
+        ),
+        click.option(
+            "--var",
+            "variables",
+            multiple=True,
+            callback=_pairs,
+            metavar="NAME=VALUE",
+            help="Give a variable its value.",
+        ),
+        click.option(
+            "--target", "-t", "target", metavar="NAME", help="The target, by name or path; `local` without it."
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def json_option(command: Command) -> Command:
+    """Adds `--json`, which arrives as `as_json`."""
+    return click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")(command)

@@ -1,0 +1,81 @@
+"""The outside, gathered as values for the loader: environment, the local stack's state, files.
+
+In: this process. Out: a `World`. Nothing is decided here; `framework.config.load` does that.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from framework.config.load import LoadResult, load_pipelines
+from framework.config.spec import LoadedPipeline
+from framework.config.world import World
+from framework.errors import ConfigError, SetupError
+
+_MAX_BYTES = 4 * 1024 * 1024
+
+
+def state_dir() -> Path:
+    """Where the local stack keeps its state: `$FLOE_HOME`, or `.floe` in the current folder."""
+    return Path(os.environ.get("FLOE_HOME") or ".floe")
+
+
+def read_text(path: Path) -> str:
+    """The text of a file. Raises OSError, also for one of more than 4 MiB, and UnicodeDecodeError."""
+    with path.open("rb") as stream:
+        content = stream.read(_MAX_BYTES + 1)
+    if len(content) > _MAX_BYTES:
+        raise OSError(27, "it is larger than 4 MiB")
+    return content.decode("utf-8-sig").replace("\r\n", "\n")
+
+
+def real_world(offline: bool = False) -> World:
+    """The world as it is.
+
+    Args:
+        offline: see `World.offline`.
+    """
+    return World(env=dict(os.environ), local=_local_state(), read_file=read_text, offline=offline)
+
+
+def _local_state() -> Mapping[str, str]:
+    path = state_dir() / "local" / "state.json"
+    try:
+        state = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return {key: str(value) for key, value in state.items()} if isinstance(state, dict) else {}
+
+
+def load_or_raise(
+    files: Sequence[str | Path],
+    target: str | None,
+    variables: Mapping[str, str] | None = None,
+    sets: Mapping[str, str] | None = None,
+) -> list[LoadedPipeline]:
+    """All files as pipelines, for a command that is about to use them.
+
+    Raises:
+        ConfigError: one or more files are wrong; carries every finding.
+        SetupError: the files are right, but the environment lacks a value that they need.
+    """
+    results = load_pipelines(files, target, real_world(), variables, sets)
+    return pipelines_or_raise(results)
+
+
+def pipelines_or_raise(results: Sequence[LoadResult]) -> list[LoadedPipeline]:
+    """The pipelines of results without errors; see `load_or_raise`."""
+    findings = tuple(dict.fromkeys(finding for result in results for finding in result.diagnostics))
+    errors = [finding for finding in findings if finding.is_error]
+    if errors and all(finding.code == "FLOE-C306" for finding in errors):
+        raise SetupError(
+            "the embedded stack is not up", code="FLOE-C306", place=errors[0].path, remedy=errors[0].remedy or ""
+        )
+    if errors:
+        wrong = len({result.file for result in results if not result.ok})
+        message = f"{len(errors)} error{'s' if len(errors) > 1 else ''} in {wrong} file{'s' if wrong > 1 else ''}"
+        raise ConfigError(message, findings)
+    return [result.pipeline for result in results if result.pipeline is not None]

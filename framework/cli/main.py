@@ -1,0 +1,108 @@
+"""`floe`: the list of verbs, and what an error means for the process's exit code.
+
+In: the command line. Out: an exit code: 0 done, 1 something failed, 2 a file or an option is wrong, 3 the environment is
+wrong, the others as in `framework.errors`, 128 plus the number of a signal. A verb's module is imported when it is used,
+so that checking files loads no engine.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import sys
+from types import FrameType
+
+import click
+
+from framework.errors import ConfigError, FloeError
+
+# Every verb: its module and command object, and its one-line help, shown without importing it.
+VERBS: dict[str, tuple[str, str]] = {
+    "validate": ("framework.cli.validate:validate", "Check pipeline files without a cluster."),
+    "render": ("framework.cli.render:render_command", "Print a file as it is after templates, target and variables."),
+    "explain": ("framework.cli.explain:explain", "Explain an error code, with a wrong and a right example."),
+    "schema": ("framework.cli.schema:schema", "Print a JSON Schema for editors."),
+    "plan": ("framework.cli.plan:plan", "Print what a pipeline will do, step by step."),
+    "run": ("framework.cli.run:run", "Run pipelines."),
+    "coordinator": ("framework.cli.coordinator:coordinator", "Run the commit coordinator alone."),
+    "status": ("framework.cli.status:status", "Show what is read, announced and committed."),
+    "log": ("framework.cli.log:log", "Print the control topic as a commit log."),
+    "local": ("framework.cli.local:local", "Start and stop the embedded broker and catalog."),
+    "demo": ("framework.cli.demo:demo", "Run the demonstration."),
+}
+
+
+class VerbGroup(click.Group):
+    """A group whose commands are imported on first use."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in VERBS:
+            return None
+        module, _, attribute = VERBS[cmd_name][0].partition(":")
+        command = getattr(importlib.import_module(module), attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, help_line) for name, (_, help_line) in VERBS.items()])
+
+
+@click.group(cls=VerbGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="floe-pipelines", prog_name="floe")
+def floe() -> None:
+    """Lands Kafka streams in Apache Iceberg tables, declaratively and exactly once."""
+
+
+def show_error(error: FloeError) -> str:
+    """An error as it is shown: every finding of a wrong file, or the sentence, the place and the remedy."""
+    if isinstance(error, ConfigError) and error.diagnostics:
+        from framework.diagnose.render import render
+
+        files = list(dict.fromkeys(finding.span.file for finding in error.diagnostics if finding.span))
+        return render(error.diagnostics, "text", files, colour=use_colour(sys.stderr.isatty()))
+    return str(error)
+
+
+def use_colour(is_terminal: bool) -> bool:
+    """Colour only for a terminal, and never under NO_COLOR."""
+    return is_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Runs one verb and ends the process with its exit code."""
+    sys.exit(run_main(arguments))
+
+
+def run_main(arguments: list[str] | None = None) -> int:
+    """Runs one verb and returns its exit code; what goes wrong is told on standard error."""
+    signal.signal(signal.SIGTERM, _end_by_signal)
+    try:
+        result = floe.main(args=arguments, prog_name="floe", standalone_mode=False)
+    except FloeError as error:
+        click.echo(show_error(error), err=True)
+        return error.exit_code
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("interrupted", err=True)
+        return 128 + signal.SIGINT
+    except BrokenPipeError:
+        # The reader of our output went away; nothing is left to tell it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
+    return result if isinstance(result, int) else 0
+
+
+def _end_by_signal(number: int, frame: FrameType | None) -> None:
+    """A verb that drains installs its own handler; all others end at once."""
+    sys.exit(128 + number)
+
+
+if __name__ == "__main__":
+    main()

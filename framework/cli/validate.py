@@ -1,0 +1,56 @@
+"""`floe validate`: pipeline and target files checked without a cluster. Imports no engine, no broker client, no Arrow."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+
+from framework.adapters.files import real_world
+from framework.cli.main import use_colour
+from framework.cli.options import FILES, loading_options
+from framework.config.load import load_pipelines
+from framework.diagnose.render import FORMATS, render
+
+
+@click.command()
+@FILES
+@loading_options
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(FORMATS),
+    default="text",
+    show_default=True,
+    help="How findings are printed.",
+)
+@click.option("--strict", is_flag=True, help="Treat warnings as errors.")
+def validate(
+    files: tuple[str, ...],
+    target: str | None,
+    variables: Mapping[str, str],
+    sets: Mapping[str, str],
+    format_: str,
+    strict: bool,
+) -> int:
+    """Check pipeline files without a cluster: every finding, in every file. Folders are searched for *.yaml."""
+    paths = expand(files)
+    results = load_pipelines(paths, target, real_world(offline=True), variables, sets)
+    findings = tuple(dict.fromkeys(finding for result in results for finding in result.diagnostics))
+    click.echo(render(findings, format_, [str(path) for path in paths], use_colour(sys.stdout.isatty())))
+    wrong = any(finding.is_error or strict for finding in findings)
+    return 2 if wrong else 0
+
+
+def expand(files: tuple[str, ...]) -> list[Path]:
+    """The files, with each folder replaced by its *.yaml files; `targets/` and `templates/` inside it are left out."""
+    paths: list[Path] = []
+    for path in map(Path, files):
+        if path.is_dir():
+            found = sorted(path.rglob("*.yaml"))
+            paths += [item for item in found if not {"targets", "templates"} & set(item.relative_to(path).parts[:-1])]
+        else:
+            paths.append(path)
+    return list(dict.fromkeys(paths))

@@ -1,0 +1,144 @@
+"""A checked tree to the frozen spec. In: the plain values of a tree without findings. Out: a `PipelineSpec`.
+
+Every default is that of the dataclasses in `framework.config.spec`; a test keeps the schema's `default`s equal to them.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from framework.config.spec import (
+    Case,
+    CommitPolicy,
+    Condition,
+    CreatePolicy,
+    ErrorPolicy,
+    ErrorsSpec,
+    EvolveMode,
+    EvolvePolicy,
+    FieldHint,
+    KafkaSourceSpec,
+    PipelineSpec,
+    RouteMode,
+    RouteRule,
+    RoutesSpec,
+    SourceSpec,
+    TablePolicy,
+    TablesSpec,
+    TestSpec,
+)
+from framework.config.units import duration_ms, partition_field, size_bytes
+
+Values = dict[str, Any]  # a checked document: the one place where untyped values are taken apart
+
+
+def build_pipeline(document: Values) -> PipelineSpec:
+    """The spec of a document that has passed the schema and the rules."""
+    metadata = document["metadata"]
+    every = document.get("trigger", {}).get("every", "auto")
+    return PipelineSpec(
+        name=metadata["name"],
+        owner=metadata.get("owner"),
+        description=metadata.get("description"),
+        source=_source(document["source"]),
+        transform_sql=document.get("transform", {}).get("sql"),
+        routes=_routes(document["routes"]),
+        tables=_tables(document.get("tables", {})),
+        errors=_errors(document.get("errors", {})),
+        control_topic=document.get("commit", {}).get("control_topic", PipelineSpec.control_topic),
+        trigger_every_ms=None if every == "auto" else _duration(every),
+        tests=tuple(TestSpec(test["name"], tuple(test["input"]), test["expect"]) for test in document.get("tests", [])),
+    )
+
+
+def _source(source: Values) -> SourceSpec:
+    kafka = _own(source["kafka"])
+    return SourceSpec(
+        kafka=KafkaSourceSpec(**{"connection": "main", **kafka, "topics": tuple(kafka.get("topics", ()))}),
+        format=source.get("format", {}).get("type", SourceSpec.format),
+        hints=tuple(_hint(path, hint) for path, hint in source.get("schema", {}).items()),
+        metadata_columns=tuple(source.get("metadata_columns", ())),
+    )
+
+
+def _hint(path: str, hint: str | Values) -> FieldHint:
+    values = {"type": hint} if isinstance(hint, str) else _own(hint)
+    return FieldHint(path=path, **{**values, "type": canonical_type(values["type"])})
+
+
+def canonical_type(text: str) -> str:
+    """An Iceberg type as Iceberg's own JSON writes it: `decimal(10,2)` as `decimal(10, 2)`."""
+    return re.sub(r"\( *(\d+) *, *(\d+) *\)", r"(\1, \2)", text)
+
+
+def _routes(routes: Values) -> RoutesSpec:
+    values = _own(routes)
+    if "mode" in values:
+        values["mode"] = RouteMode(values["mode"])
+    if "unrouted" in values:
+        values["unrouted"] = ErrorPolicy(values["unrouted"])
+    values["rules"] = tuple(
+        RouteRule(rule["table"], Condition(**_own(rule["when"])) if "when" in rule else None)
+        for rule in routes["rules"]
+    )
+    values["allow_tables"] = tuple(routes.get("allow_tables", ()))
+    return RoutesSpec(**values)
+
+
+def _tables(tables: Values) -> TablesSpec:
+    defaults = tables.get("defaults", {})
+    overrides = tuple(
+        (override["match"], table_policy(merge_policy(defaults, override))) for override in tables.get("overrides", [])
+    )
+    return TablesSpec(table_policy(defaults), overrides)
+
+
+def merge_policy(defaults: Values, override: Values) -> Values:
+    """An override over the defaults, key by key; properties are joined too, lists replace lists."""
+    merged = dict(defaults)
+    for key, value in override.items():
+        below = merged.get(key)
+        merged[key] = merge_policy(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
+    return merged
+
+
+def table_policy(values: Values) -> TablePolicy:
+    """A complete policy from what is written."""
+    create, commit = _own(values.get("create", {})), _own(values.get("commit", {}))
+    if "partition_by" in create:
+        fields = [partition_field(text) for text in create["partition_by"]]
+        create["partition_by"] = tuple(field for field in fields if field is not None)
+    if "properties" in create:
+        create["properties"] = tuple((key, _text(value)) for key, value in create["properties"].items())
+    if "interval" in commit:
+        commit["interval_ms"] = _duration(commit.pop("interval"))
+    if "max_bytes" in commit:
+        commit["max_bytes"] = size_bytes(commit["max_bytes"])
+    if "max_rows" in commit:
+        commit["max_rows"] = int(commit["max_rows"])
+    evolve = {key: EvolveMode(value) for key, value in _own(values.get("evolve", {})).items()}
+    case = Case(values["case"]) if "case" in values else TablePolicy.case
+    return TablePolicy(CreatePolicy(**create), EvolvePolicy(**evolve), CommitPolicy(**commit), case)
+
+
+def _errors(errors: Values) -> ErrorsSpec:
+    values = _own(errors)
+    if "policy" in values:
+        values["policy"] = ErrorPolicy(values["policy"])
+    return ErrorsSpec(**values)
+
+
+def _own(values: Values) -> Values:
+    """The keys that are floe's: without those that begin with `x-`."""
+    return {key: value for key, value in values.items() if not key.startswith("x-")}
+
+
+def _duration(text: str) -> int:
+    milliseconds = duration_ms(text)
+    assert milliseconds is not None  # the schema has checked its form
+    return milliseconds
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

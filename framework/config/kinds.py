@@ -1,0 +1,245 @@
+"""Words for values that have a form of their own: durations, sizes, partition fields, table names, Iceberg types.
+
+In: the kind that the schema names as `x-floe-kind`, and a value that is not of it. Out: a code, what is wrong, a guess and a
+remedy. Whether a value is right is decided by the schema alone; here it is only explained.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from framework.config.tree import ScalarValue
+from framework.config.units import NUMBERED_TRANSFORMS, PLAIN_TRANSFORMS
+from framework.diagnose.suggest import nearest
+
+ICEBERG_TYPES = (
+    "boolean", "int", "long", "float", "double", "decimal(10, 2)", "date", "time",
+    "timestamp", "timestamptz", "string", "uuid", "binary", "fixed[16]",
+)  # fmt: skip
+_TYPE_WORDS = {
+    "bool": "boolean", "integer": "int", "bigint": "long", "smallint": "int", "number": "double", "real": "float",
+    "varchar": "string", "text": "string", "str": "string", "datetime": "timestamptz", "timestamp_tz": "timestamptz",
+    "timestamp_ltz": "timestamptz", "timestamp_ntz": "timestamp", "decimal": "decimal(10, 2)", "numeric": "decimal(10, 2)",
+    "bytes": "binary", "blob": "binary", "fixed": "fixed[16]",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Explained:
+    code: str
+    message: str
+    remedy: str
+    hint: str | None = None
+
+
+def show(value: ScalarValue) -> str:
+    """A value as it would be written, cut to a length that fits a line."""
+    text = value if isinstance(value, str) else json.dumps(value)
+    return f"`{text if len(text) <= 60 else text[:57] + '...'}`"
+
+
+def _duration(value: ScalarValue) -> Explained:
+    remedy = "write a whole number and a unit (ms, s, m, h or d), such as `90s`"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return Explained("FLOE-C205", f"{show(value)} has no unit", remedy, f"did you mean `{value}s`?")
+    text = str(value)
+    clock = re.match(r"(\d{1,3}):(\d\d)\Z", text)
+    if clock:
+        return Explained(
+            "FLOE-C205",
+            f"{show(value)} is not a duration",
+            remedy,
+            f"did you mean `{int(clock[1]) * 60 + int(clock[2])}s`?",
+        )
+    words = re.match(r"(\d+) *([A-Za-z]+)\Z", text)
+    unit = _unit(words[2]) if words else None
+    hint = f"did you mean `{int(words[1])}{unit}`?" if words and unit and int(words[1]) > 0 else None
+    return Explained("FLOE-C205", f"{show(value)} is not a duration", remedy, hint)
+
+
+def _unit(word: str) -> str | None:
+    word = word.lower()
+    for unit, names in (("ms", "ms msec msecs millis milliseconds millisecond"), ("s", "s sec secs second seconds"),
+                        ("m", "m min mins minute minutes"), ("h", "h hr hrs hour hours"), ("d", "d day days")):  # fmt: skip
+        if word in names.split():
+            return unit
+    return None
+
+
+def _size(value: ScalarValue) -> Explained:
+    remedy = "write bytes, or a whole number and a unit (KiB, MiB, GiB, TiB, kB, MB, GB, TB), such as `512MiB`"
+    match = re.match(r"([1-9]\d*) *([kmgtKMGT])(?:i?[bB]?)\Z", str(value))
+    hint = f"did you mean `{match[1]}{'K' if match[2] in 'kK' else match[2].upper()}iB`?" if match else None
+    return Explained("FLOE-C206", f"{show(value)} is not a size", remedy, hint)
+
+
+def _partition(value: ScalarValue) -> Explained:
+    text = str(value)
+    known = (*PLAIN_TRANSFORMS, *NUMBERED_TRANSFORMS)
+    call = re.match(r"\s*([A-Za-z_]+)\s*\((.*)\)\s*\Z", text)
+    if call is None:
+        return Explained(
+            "FLOE-C208",
+            f"{show(value)} is not a partition field",
+            "write a column, or a transform such as `day(ordered_at)` or `bucket(16, id)`",
+        )
+    name, inner = call[1], call[2].strip()
+    if name not in known:
+        guess = nearest(name, known)
+        hint = f"did you mean `{guess}({inner})`?" if guess else None
+        return Explained(
+            "FLOE-C208",
+            f"there is no partition transform `{name}`",
+            "use year, month, day, hour, bucket, truncate or identity",
+            hint,
+        )
+    if name in NUMBERED_TRANSFORMS:
+        meaning = "how many buckets" if name == "bucket" else "how many characters"
+        return Explained(
+            "FLOE-C208", f"`{name}` needs a number, {meaning}, and a column", f"write `{name}(16, column)`"
+        )
+    return Explained("FLOE-C208", f"`{name}` takes one column and nothing else", f"write `{name}(column)`")
+
+
+def _iceberg_type(value: ScalarValue) -> Explained:
+    text = str(value)
+    if re.match(r"(list|map|struct|array|timestamp_ns|timestamptz_ns|variant|geo)", text):
+        remedy = "declare fields of plain types; nested values are read as they come"
+        return Explained("FLOE-C501", f"the type {show(value)} cannot be declared for a field", remedy)
+    word = text.split("(")[0].strip().lower()
+    guess = _TYPE_WORDS.get(word) or nearest(text, ICEBERG_TYPES)
+    remedy = "use an Iceberg type: boolean, int, long, float, double, decimal(p, s), date, time, timestamp, timestamptz, string, uuid, binary, fixed[n]"
+    return Explained(
+        "FLOE-C214",
+        f"{show(value)} is not an Iceberg type",
+        remedy,
+        f"did you mean `{guess}`?" if guess and guess != text else None,
+    )
+
+
+def _table(value: ScalarValue) -> Explained:
+    text = str(value)
+    if "{" in text:
+        return Explained(
+            "FLOE-C212", f"{show(value)} is not the name of one table", "write it without `{}`, as `namespace.name`"
+        )
+    return _table_template(value)
+
+
+def _table_template(value: ScalarValue) -> Explained:
+    text = str(value)
+    remedy = "write `namespace.name`, with letters, digits, `_` and `-`"
+    if text.startswith("{"):
+        return Explained(
+            "FLOE-C403",
+            f"{show(value)} lets a record choose any namespace",
+            "begin with a literal namespace, such as `events.{type}`",
+        )
+    if "." not in text:
+        return Explained("FLOE-C212", f"{show(value)} has no namespace", remedy)
+    if text.count("{") != text.count("}"):
+        return Explained("FLOE-C212", f"a brace is not closed in {show(value)}", "write `{field}`")
+    if "{" in text.split(".")[0]:
+        return Explained(
+            "FLOE-C403",
+            f"{show(value)} lets a record choose the namespace",
+            "begin with a literal namespace, such as `events.{type}`",
+        )
+    return Explained("FLOE-C212", f"{show(value)} is not a table name", remedy)
+
+
+def _glob(value: ScalarValue) -> Explained:
+    return Explained(
+        "FLOE-C209",
+        f"{show(value)} is not a pattern for names",
+        "use letters, digits, `_`, `-`, `.`, and `*` or `?` for what is free",
+    )
+
+
+def _name(value: ScalarValue) -> Explained:
+    return Explained(
+        "FLOE-C209",
+        f"{show(value)} is not a name",
+        "use up to 100 letters, digits, `_` and `-`, beginning with a letter or digit",
+    )
+
+
+def _topic(value: ScalarValue) -> Explained:
+    remedy = "use letters, digits, `.`, `_` and `-`"
+    if re.search(r"[\^$*+?()\[\]|\\]", str(value)):
+        remedy = "for a regular expression use `topic_pattern`"
+    return Explained("FLOE-C209", f"{show(value)} is not the name of a Kafka topic", remedy)
+
+
+def _column(value: ScalarValue) -> Explained:
+    return Explained(
+        "FLOE-C209",
+        f"{show(value)} is not the name of a field",
+        "write `field`, or `outer.inner` for a field inside another",
+    )
+
+
+def _regex(value: ScalarValue) -> Explained:
+    try:
+        re.compile(str(value))
+    except re.error as error:
+        where = f" at its character {error.pos + 1}" if error.pos is not None else ""
+        return Explained(
+            "FLOE-C207",
+            f"{show(value)} is not a regular expression: {error.msg}{where}",
+            "mend it, or escape special characters with `\\`",
+        )
+    except (OverflowError, RecursionError):
+        return Explained(
+            "FLOE-C207", f"{show(value)} is too large for a regular expression", "use smaller repeat counts"
+        )
+    return Explained("FLOE-C207", f"{show(value)} is not a regular expression", "write at least one character")
+
+
+def _integer(value: ScalarValue) -> Explained:
+    digits = str(value).replace("_", "").replace(",", "")
+    hint = f"did you mean `{digits}`?" if isinstance(value, str) and digits.isdecimal() and digits.isascii() else None
+    return Explained("FLOE-C203", f"a whole number is expected here, not {show(value)}", "write digits alone", hint)
+
+
+def _number(value: ScalarValue) -> Explained:
+    return Explained("FLOE-C203", f"a number is expected here, not {show(value)}", "write a number, such as `0.01`")
+
+
+def _boolean(value: ScalarValue) -> Explained:
+    text = str(value).lower()
+    guess = (
+        "true"
+        if text in ("yes", "on", "y", "1")
+        else "false"
+        if text in ("no", "off", "n", "0")
+        else nearest(text, ("true", "false"))
+    )
+    return Explained(
+        "FLOE-C203",
+        f"`true` or `false` is expected here, not {show(value)}",
+        "write `true` or `false`",
+        f"did you mean `{guess}`?" if guess else None,
+    )
+
+
+EXPLAINERS: dict[str, Callable[[ScalarValue], Explained]] = {
+    "duration": _duration,
+    "duration-or-auto": _duration,
+    "size": _size,
+    "partition": _partition,
+    "iceberg-type": _iceberg_type,
+    "table": _table,
+    "table-template": _table_template,
+    "glob": _glob,
+    "name": _name,
+    "topic": _topic,
+    "column": _column,
+    "regex": _regex,
+    "integer": _integer,
+    "number": _number,
+    "boolean": _boolean,
+}

@@ -1,0 +1,109 @@
+"""One tree laid over another: targets over pipelines, pipelines over templates, `--set` over all.
+
+In: two trees. Out: one, whose every value keeps the place where it was written. Mappings are joined key by key; lists and
+values replace what they cover, so that an overlay reads as what the result will be.
+"""
+
+from __future__ import annotations
+
+from framework.config.text import SourceText, start_of
+from framework.config.tree import Entry, Mapping, Node, Path, PathPart, Scalar, Sequence, dotted, parse
+from framework.diagnose.diagnostic import Diagnostic, Span
+
+
+def lay_over(base: Node, over: Node) -> Node:
+    """`over` on top of `base`."""
+    if not (isinstance(base, Mapping) and isinstance(over, Mapping)):
+        return over
+    entries = {entry.key: entry for entry in base.entries}
+    for entry in over.entries:
+        below = entries.get(entry.key)
+        value = lay_over(below.value, entry.value) if below else entry.value
+        joined = below is not None and isinstance(below.value, Mapping) and isinstance(entry.value, Mapping)
+        span = below.key_span if below and joined else entry.key_span
+        entries[entry.key] = Entry(entry.key, span, value)
+    return Mapping(tuple(entries.values()), base.span)
+
+
+def without(node: Mapping, *keys: str) -> Mapping:
+    """The mapping without some keys."""
+    return Mapping(tuple(entry for entry in node.entries if entry.key not in keys), node.span)
+
+
+def apply_set(tree: Node, path_text: str, value_text: str) -> tuple[Node, SourceText, list[Diagnostic]]:
+    """The tree with one value replaced, as `--set path=value` asks; also the option as a source, for excerpts."""
+    source = SourceText(f"--set {path_text}", f"{path_text}={value_text}")
+    path = parse_path(path_text)
+    whole = Span(source.file, 1, 1, 1, len(path_text) + 1)
+    if path is None:
+        remedy = "write keys and dots, and `[0]` for list items, such as `tables.overrides[0].commit.interval=10s`"
+        return tree, source, [Diagnostic("FLOE-C310", f"`{path_text}` is not a path in a file", whole, remedy=remedy)]
+    value, findings = parse(SourceText(source.file, " " * (len(path_text) + 1) + value_text))
+    if not value_text.strip():
+        value, findings = Scalar("", start_of(source.file)), []
+    if value is None or findings:
+        return tree, source, findings
+    changed = _put(tree, path, value, whole)
+    if changed is None:
+        remedy = "a list's item must exist; keys must lie in mappings"
+        return (
+            tree,
+            source,
+            [Diagnostic("FLOE-C310", f"there is no place `{dotted(path)}` in the file", whole, remedy=remedy)],
+        )
+    return changed, source, []
+
+
+def parse_path(text: str) -> Path | None:
+    """`a.b[0].c` as ("a", "b", 0, "c"); None when it is not of that form. Keys with dots are written in quotes: `a."b.c"`."""
+    parts: list[PathPart] = []
+    rest = text
+    while rest:
+        if rest.startswith("["):
+            number, closed, rest = rest[1:].partition("]")
+            if not closed or not number.isdecimal():
+                return None
+            parts.append(int(number))
+        elif rest.startswith('"'):
+            key, closed, rest = rest[1:].partition('"')
+            if not closed or not key:
+                return None
+            parts.append(key)
+        else:
+            end = min((at for at in (rest.find("."), rest.find("[")) if at >= 0), default=len(rest))
+            if end == 0:
+                return None
+            parts.append(rest[:end])
+            rest = rest[end:]
+        if rest.startswith("."):
+            rest = rest[1:]
+            if not rest:
+                return None
+        elif rest and not rest.startswith("["):
+            return None
+    return tuple(parts) or None
+
+
+def _put(node: Node | None, path: Path, value: Node, span: Span) -> Node | None:
+    if not path:
+        return value
+    first, rest = path[0], path[1:]
+    if isinstance(first, int):
+        if not isinstance(node, Sequence) or first >= len(node.items):
+            return None
+        changed = _put(node.items[first], rest, value, span)
+        if changed is None:
+            return None
+        return Sequence((*node.items[:first], changed, *node.items[first + 1 :]), node.span)
+    if node is None:
+        node = Mapping((), span)
+    if not isinstance(node, Mapping):
+        return None
+    entry = node.entry(first)
+    changed = _put(entry.value if entry else None, rest, value, span)
+    if changed is None:
+        return None
+    if entry is None:
+        return Mapping((*node.entries, Entry(first, span, changed)), node.span)
+    entries = tuple(Entry(e.key, e.key_span, changed) if e is entry else e for e in node.entries)
+    return Mapping(entries, node.span)

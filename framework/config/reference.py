@@ -1,0 +1,231 @@
+"""References in string values: `${var.NAME}`, `${env:NAME}`, `${local:NAME}`, `${secret:env:NAME}`, `${secret:file:/path}`.
+
+In: a tree and what the names stand for. Out: the tree with values in place of references, and the paths of leaves whose
+reference could not be resolved. References live in values only, never in keys, and are resolved after parsing, so that no
+value can change a file's structure. A secret is left as its reference and never read here. `$${` stands for `${`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping as Mapped
+from dataclasses import dataclass, field, replace
+
+from framework.config.tree import Entry, Mapping, Node, Path, Scalar, Sequence, dotted
+from framework.config.variables import Value
+from framework.config.world import World
+from framework.diagnose.diagnostic import Diagnostic, Severity, Span
+from framework.diagnose.suggest import did_you_mean, listed
+
+_REFERENCE = re.compile(r"\$\$\{|\$\{([^}]*)\}|\$\{")
+_NAMED = re.compile(r"(var|param)\.([A-Za-z_][A-Za-z0-9_]*)\Z|(env|local):([A-Za-z_][A-Za-z0-9_]*)\Z")
+_SECRET = re.compile(r"\$\{secret:(env|file):([^}]+)\}\Z")
+_FORMS = "write `${var.NAME}`, `${env:NAME}`, `${local:NAME}`, `${secret:env:NAME}` or `${secret:file:/path}`; `$${` stands for `${`"
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What references may name. `open_variables` are declared but have no value here; `secrets` says where they may stand."""
+
+    world: World
+    variables: Mapped[str, Value]
+    open_variables: frozenset[str] = frozenset()
+    secrets: bool = False
+    kind: str = "var"
+
+
+@dataclass
+class _State:
+    scope: Scope
+    findings: list[Diagnostic] = field(default_factory=list)
+    unresolved: set[Path] = field(default_factory=set)
+
+
+def resolve(tree: Node, scope: Scope) -> tuple[Node, list[Diagnostic], frozenset[Path]]:
+    """The tree with references resolved, what is wrong with them, and the leaves that stay as they were."""
+    state = _State(scope)
+    result = _walk(tree, (), state)
+    return result, state.findings, frozenset(state.unresolved)
+
+
+def secret_of(text: str) -> tuple[str, str] | None:
+    """("env", "NAME") for `${secret:env:NAME}`; None for other text."""
+    match = _SECRET.match(text)
+    return (match[1], match[2]) if match else None
+
+
+def _walk(node: Node, path: Path, state: _State) -> Node:
+    if isinstance(node, Mapping):
+        entries = []
+        for entry in node.entries:
+            if "${" in entry.key:
+                remedy = "write the key out; references are for values"
+                state.findings.append(
+                    Diagnostic(
+                        "FLOE-C312",
+                        f"the key `{entry.key}` holds a reference",
+                        entry.key_span,
+                        path=dotted(path),
+                        remedy=remedy,
+                    )
+                )
+            entries.append(Entry(entry.key, entry.key_span, _walk(entry.value, (*path, entry.key), state)))
+        return Mapping(tuple(entries), node.span)
+    if isinstance(node, Sequence):
+        return Sequence(tuple(_walk(item, (*path, index), state) for index, item in enumerate(node.items)), node.span)
+    if isinstance(node.value, str) and "${" in node.value:
+        return _leaf(node, path, state)
+    return node
+
+
+def _leaf(node: Scalar, path: Path, state: _State) -> Node:
+    text = str(node.value)
+    if secret_of(text):
+        if not state.scope.secrets:
+            remedy = "name secrets in the target's connections only"
+            _refuse(
+                state,
+                path,
+                Diagnostic("FLOE-C304", "a secret cannot be used here", node.span, path=dotted(path), remedy=remedy),
+            )
+        return node
+    whole = _REFERENCE.fullmatch(text)
+    if whole is not None and whole[1] is not None:
+        value = _value(whole[1], node.span, path, state)
+        if isinstance(value, list):
+            return Sequence(tuple(Scalar(item, node.span, plain=False) for item in value), node.span)
+        return Scalar(value, node.span, plain=False) if path not in state.unresolved else node
+    parts: list[str] = []
+    position = 0
+    for match in _REFERENCE.finditer(text):
+        parts.append(text[position : match.start()])
+        position = match.end()
+        if match[0] == "$${":
+            parts.append("${")
+            continue
+        place = _inside(node, text, match.start(), len(match[0]))
+        if match[1] is None:
+            _refuse(
+                state,
+                path,
+                Diagnostic("FLOE-C303", "a reference is not closed", place, path=dotted(path), remedy=_FORMS),
+            )
+            return node
+        if match[1].startswith("secret:") and secret_of(match[0]):
+            remedy = "make the secret the whole value; keep the rest of the text in the secret"
+            _refuse(
+                state,
+                path,
+                Diagnostic("FLOE-C304", "a secret stands inside other text", place, path=dotted(path), remedy=remedy),
+            )
+            continue
+        value = _value(match[1], place, path, state)
+        if isinstance(value, list):
+            _refuse(
+                state,
+                path,
+                Diagnostic(
+                    "FLOE-C313",
+                    "a list stands inside text",
+                    place,
+                    path=dotted(path),
+                    remedy="use the reference as the whole value",
+                ),
+            )
+            continue
+        parts.append(_text(value))
+    return node if path in state.unresolved else Scalar("".join(parts) + text[position:], node.span, plain=False)
+
+
+def _value(body: str, span: Span, path: Path, state: _State) -> Value:
+    scope, where = state.scope, dotted(path)
+    match = _NAMED.match(body)
+    if match is None:
+        guess = re.match(r"(var|env|local|param|secret)[.:](.*)", body)
+        right = {"var": ".", "param": ".", "env": ":", "local": ":"}
+        hint = f"did you mean `${{{guess[1]}{right[guess[1]]}{guess[2]}}}`?" if guess and guess[1] in right else None
+        _refuse(
+            state,
+            path,
+            Diagnostic("FLOE-C303", f"`${{{body}}}` is not a reference", span, path=where, hint=hint, remedy=_FORMS),
+        )
+        return None
+    kind, name = match[1] or match[3], match[2] or match[4]
+    if kind == "env":
+        return _env(name, span, path, state)
+    if kind == "local":
+        if name in scope.world.local:
+            return scope.world.local[name]
+        state.unresolved.add(path)
+        if not scope.world.offline:
+            message = f"the local stack has not said what `{name}` is"
+            state.findings.append(
+                Diagnostic(
+                    "FLOE-C306",
+                    message,
+                    span,
+                    path=where,
+                    remedy="run `floe local up`, or name another target with `--target`",
+                )
+            )
+        return None
+    if kind == scope.kind and name in scope.variables:
+        return scope.variables[name]
+    if kind == scope.kind and name in scope.open_variables:
+        state.unresolved.add(path)
+        return None
+    word, section = ("parameter", "parameters") if kind == "param" else ("variable", "variables")
+    known = sorted({*scope.variables, *scope.open_variables}) if kind == scope.kind else []
+    hint = did_you_mean(name, known)
+    remedy = f"declared are {listed(known)}" if known and len(known) < 10 else f"declare it under `{section}:`"
+    _refuse(
+        state, path, Diagnostic("FLOE-C301", f"there is no {word} `{name}`", span, path=where, hint=hint, remedy=remedy)
+    )
+    return None
+
+
+def _env(name: str, span: Span, path: Path, state: _State) -> Value:
+    world = state.scope.world
+    if name in world.env:
+        return world.env[name]
+    state.unresolved.add(path)
+    if world.offline:
+        message = f"the environment variable `{name}` is not set here, so its value was not checked"
+        state.findings.append(
+            Diagnostic(
+                "FLOE-C305", message, span, Severity.WARNING, dotted(path), remedy=f"set `{name}` to check it too"
+            )
+        )
+    else:
+        message = f"the environment variable `{name}` is not set"
+        state.findings.append(
+            Diagnostic(
+                "FLOE-C302",
+                message,
+                span,
+                path=dotted(path),
+                hint=did_you_mean(name, world.env),
+                remedy=f"set it: `export {name}=...`",
+            )
+        )
+    return None
+
+
+def _refuse(state: _State, path: Path, finding: Diagnostic) -> None:
+    state.unresolved.add(path)
+    state.findings.append(finding)
+
+
+def _text(value: Value) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "" if value is None else str(value)
+
+
+def _inside(node: Scalar, text: str, start: int, length: int) -> Span:
+    """The span of a part of a one-line value; of the whole value where lines or quotes make that unsure."""
+    span = node.span
+    if span.line != span.end_line or span.end_column - span.column not in (len(text), len(text) + 2):
+        return span
+    column = span.column + start + (span.end_column - span.column - len(text)) // 2
+    return replace(span, column=column, end_column=column + length)

@@ -1,0 +1,65 @@
+"""Rules between the values of one pipeline file, which no JSON Schema can state.
+
+In: a tree whose references are resolved, and the target. Out: a diagnostic per violation. Each rule is one generator whose
+docstring is its documentation; each looks at what is there and says nothing about values that the schema refuses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from framework.config.spec import TargetSpec
+from framework.config.tree import Entry, Mapping, Node, Path, Scalar, Sequence, dotted, find
+from framework.diagnose.diagnostic import Diagnostic, Severity
+
+
+@dataclass(frozen=True)
+class Document:
+    """A tree with questions that rules ask of it. All answers are empty where the tree is malformed or unresolved."""
+
+    tree: Mapping
+    target: TargetSpec | None
+    unresolved: frozenset[Path] = frozenset()
+
+    def text(self, *path: str | int) -> str | None:
+        """The text at a path; None where there is none or where it is a reference without a value."""
+        node = find(self.tree, path)
+        if path in self.unresolved or not isinstance(node, Scalar) or not isinstance(node.value, str):
+            return None
+        return node.value
+
+    def node(self, *path: str | int) -> Node | None:
+        return find(self.tree, path)
+
+    def entry(self, *path: str | int) -> Entry | None:
+        parent = find(self.tree, path[:-1])
+        return parent.entry(str(path[-1])) if isinstance(parent, Mapping) else None
+
+    def mapping(self, *path: str | int) -> tuple[Entry, ...]:
+        node = find(self.tree, path)
+        return node.entries if isinstance(node, Mapping) else ()
+
+    def items(self, *path: str | int) -> tuple[tuple[Path, Node], ...]:
+        """The items of a list, each with its path."""
+        node = find(self.tree, path)
+        return (
+            tuple(((*path, index), item) for index, item in enumerate(node.items)) if isinstance(node, Sequence) else ()
+        )
+
+
+Rule = Callable[[Document], Iterator[Diagnostic]]
+
+
+def at(
+    code: str,
+    message: str,
+    node: Node | Entry,
+    path: Path,
+    remedy: str,
+    hint: str | None = None,
+    severity: Severity = Severity.ERROR,
+) -> Diagnostic:
+    """A finding at a value, or at a key."""
+    span = node.key_span if isinstance(node, Entry) else node.span
+    return Diagnostic(code, message, span, severity, dotted(path), hint, remedy)

@@ -1,0 +1,318 @@
+"""YAML text to a tree of nodes that know where they were written.
+
+In: a `SourceText`. Out: a `Node`, or diagnostics. The rules are those of YAML 1.2's core schema (`no`, `1:30` and `on` are
+text), and stricter: duplicate keys, keys that are not text, merge keys, tags and second documents are refused.
+Positions stay beside the data, never in it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from framework.config.text import SourceText, start_of
+from framework.diagnose.diagnostic import Diagnostic, Span
+
+ScalarValue = str | int | float | bool | None
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_NULL = {"", "~", "null", "Null", "NULL"}
+_BOOL = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
+_INT = re.compile(r"[-+]?[0-9]+\Z")
+_OCTAL_HEX = re.compile(r"0o[0-7]+\Z|0x[0-9a-fA-F]+\Z")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?\Z")
+_NOT_FINITE = re.compile(r"([-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN))\Z")
+_MAX_NODES = 200_000
+_MAX_DEPTH = 100
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """A leaf. `plain` is true for a value written without quotes."""
+
+    value: ScalarValue
+    span: Span
+    plain: bool = True
+
+
+@dataclass(frozen=True)
+class Sequence:
+    items: tuple[Node, ...]
+    span: Span
+
+
+@dataclass(frozen=True)
+class Entry:
+    key: str
+    key_span: Span
+    value: Node
+
+
+@dataclass(frozen=True)
+class Mapping:
+    entries: tuple[Entry, ...]
+    span: Span
+
+    def entry(self, key: str) -> Entry | None:
+        for entry in self.entries:
+            if entry.key == key:
+                return entry
+        return None
+
+    def get(self, key: str) -> Node | None:
+        found = self.entry(key)
+        return found.value if found else None
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        return tuple(entry.key for entry in self.entries)
+
+
+Node = Scalar | Sequence | Mapping
+PathPart = str | int
+Path = tuple[PathPart, ...]
+
+
+class _Stop(Exception):
+    """Ends the reading of a file whose nesting is out of all bounds."""
+
+
+def parse(source: SourceText, allow_duplicates: bool = False) -> tuple[Node | None, list[Diagnostic]]:
+    """The tree of a file and what is wrong with its YAML. A None tree means that nothing more can be said.
+
+    Args:
+        allow_duplicates: keep the last of duplicate keys, for reading a template's head before it is rendered.
+    """
+    reader = _Reader(source, allow_duplicates)
+    try:
+        documents = list(yaml.compose_all(source.text, Loader=_Loader))
+        node = reader.document(documents)
+    except yaml.YAMLError as error:
+        return None, [*reader.findings, _syntax(source, error)]
+    except (_Stop, RecursionError):
+        return None, [
+            *reader.findings,
+            Diagnostic("FLOE-C107", f"more than {_MAX_DEPTH} levels or {_MAX_NODES} values", start_of(source.file)),
+        ]
+    return node, reader.findings
+
+
+class _Reader:
+    def __init__(self, source: SourceText, allow_duplicates: bool) -> None:
+        self.source = source
+        self.allow_duplicates = allow_duplicates
+        self.findings: list[Diagnostic] = []
+        self.count = 0
+
+    def document(self, documents: list[Any]) -> Node | None:
+        if not documents or documents[0] is None:
+            message = "the file is empty"
+            self.findings.append(
+                Diagnostic("FLOE-C110", message, start_of(self.source.file), remedy="begin with `apiVersion: floe/v1`")
+            )
+            return None
+        if len(documents) > 1:
+            self.refuse(
+                "FLOE-C109",
+                "the file holds more than one YAML document",
+                documents[1],
+                remedy="put each document in a file of its own",
+            )
+        return self.convert(documents[0], 0)
+
+    def convert(self, node: Any, depth: int) -> Node:
+        self.count += 1
+        if depth > _MAX_DEPTH or self.count > _MAX_NODES:
+            raise _Stop
+        if isinstance(node, yaml.MappingNode):
+            return self.mapping(node, depth)
+        if isinstance(node, yaml.SequenceNode):
+            self.check_tag(node, "tag:yaml.org,2002:seq")
+            return Sequence(tuple(self.convert(item, depth + 1) for item in node.value), self.span(node))
+        return self.scalar(node)
+
+    def mapping(self, node: Any, depth: int) -> Mapping:
+        self.check_tag(node, "tag:yaml.org,2002:map")
+        entries: dict[str, Entry] = {}
+        for key_node, value_node in node.value:
+            key = self.key(key_node)
+            if key is None:
+                continue
+            if key in entries and not self.allow_duplicates:
+                first = entries[key].key_span
+                self.refuse(
+                    "FLOE-C105",
+                    f"the key `{key}` is written twice; the first is on line {first.line}",
+                    key_node,
+                    remedy="keep one of them",
+                )
+                continue
+            entries[key] = Entry(key, self.span(key_node), self.convert(value_node, depth + 1))
+        return Mapping(tuple(entries.values()), self.span(node))
+
+    def key(self, node: Any) -> str | None:
+        if not isinstance(node, yaml.ScalarNode):
+            remedy = (
+                'put quotes around it: `"{{ ... }}"`'
+                if "{" in self.source.line(node.start_mark.line + 1)
+                else "use a plain name"
+            )
+            self.refuse("FLOE-C106", "a key must be a word, not a list or a mapping", node, remedy=remedy)
+            return None
+        if node.value == "<<" and node.style is None:
+            remedy = "write the keys out, or use a template from `pipelines/templates/`"
+            self.refuse("FLOE-C111", "merge keys (`<<`) are not part of YAML 1.2", node, remedy=remedy)
+            return None
+        return str(node.value)
+
+    def scalar(self, node: Any) -> Scalar:
+        span = self.span(node)
+        plain = node.style is None
+        self.check_tag(node, None if plain else "tag:yaml.org,2002:str")
+        if not plain:
+            return Scalar(str(node.value), span, plain=False)
+        text = str(node.value)
+        if _NOT_FINITE.match(text):
+            self.refuse(
+                "FLOE-C112",
+                f"`{text}` is not a finite number",
+                node,
+                remedy="write a number, or put quotes around text",
+            )
+        return Scalar(core_value(text), span)
+
+    def check_tag(self, node: Any, expected: str | None) -> None:
+        start, end = node.start_mark, node.end_mark
+        begins = self.source.line(start.line + 1)[start.column : start.column + 1]
+        if begins == "!" and (start.line, start.column) != (end.line, end.column) and node.tag != expected:
+            remedy = "remove the tag; put quotes around a value that must be text"
+            self.refuse("FLOE-C108", "YAML tags are not used in these files", node, remedy=remedy)
+
+    def span(self, node: Any) -> Span:
+        start, end = node.start_mark, node.end_mark
+        end_line, end_column = end.line, end.column
+        if end_line > start.line and end_column == 0:  # a block's end mark stands on the line after it
+            end_line = max(start.line, end_line - 1)
+            end_column = len(self.source.line(end_line + 1))
+        return Span(self.source.file, start.line + 1, start.column + 1, end_line + 1, end_column + 1)
+
+    def refuse(self, code: str, message: str, node: Any, remedy: str) -> None:
+        self.findings.append(Diagnostic(code, message, self.span(node), remedy=remedy))
+
+
+def core_value(text: str) -> ScalarValue:
+    """A plain scalar by YAML 1.2's core schema; numbers that are not finite stay text."""
+    if text in _NULL:
+        return None
+    if text in _BOOL:
+        return _BOOL[text]
+    if _INT.match(text):
+        return int(text) if len(text) < 4000 else text
+    if _OCTAL_HEX.match(text) and len(text) < 4000:
+        return int(text, 0)
+    if _FLOAT.match(text):
+        number = float(text)
+        return number if abs(number) != float("inf") else text
+    return text
+
+
+def _syntax(source: SourceText, error: yaml.YAMLError) -> Diagnostic:
+    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+    problem = str(getattr(error, "problem", None) or getattr(error, "reason", None) or error).strip()
+    if mark is None:
+        return Diagnostic(
+            "FLOE-C102", f"the text is not YAML: {problem}", start_of(source.file), remedy="remove the character"
+        )
+    span = source.at(mark.line + 1, mark.column + 1)
+    if "\t" in source.line(mark.line + 1)[: mark.column + 1] or "\\t" in problem:
+        return Diagnostic("FLOE-C104", "a tab is used for indentation", span, remedy="indent with spaces")
+    message, remedy = _explain_syntax(problem, str(getattr(error, "context", None) or ""))
+    return Diagnostic("FLOE-C103", message, span, remedy=remedy)
+
+
+def _explain_syntax(problem: str, context: str) -> tuple[str, str]:
+    if "mapping values are not allowed" in problem:
+        return (
+            "a second `key:` on one line, or a line indented too far",
+            "put quotes around text that holds `: `, or mend the indentation",
+        )
+    if (
+        "expected <block end>" in problem
+        or "did not find expected '-' indicator" in problem
+        or "did not find expected key" in problem
+    ):
+        return "the indentation does not fit the lines before it", "give keys of one level the same number of spaces"
+    if "could not find expected ':'" in problem:
+        return "this line has no `:` after its key", "write `key: value`"
+    if "unexpected end of stream" in problem or "found unexpected end" in problem:
+        return "a quote is opened and never closed", "close the quote"
+    if "expected ',' or" in problem:
+        return "a `,` or a closing bracket is missing", "close every `[` and `{` that is opened"
+    if "cannot start any token" in problem:
+        return "a value begins with a character that YAML keeps for itself", "put quotes around the value"
+    if "undefined alias" in problem:
+        return f"the text is not YAML: {problem}", "put quotes around a value that begins with `*`"
+    text = f"{problem} {context}".strip()
+    return f"the text is not YAML: {text}", "mend the line"
+
+
+# ---- walking -----------------------------------------------------------------------------------------------------
+
+
+def plain(node: Node) -> Any:
+    """The node's values as dicts, lists and scalars, without places."""
+    if isinstance(node, Mapping):
+        return {entry.key: plain(entry.value) for entry in node.entries}
+    if isinstance(node, Sequence):
+        return [plain(item) for item in node.items]
+    return node.value
+
+
+def find(node: Node, path: Path) -> Node | None:
+    """The node at `path`, or None."""
+    for part in path:
+        following: Node | None = None
+        if isinstance(node, Mapping) and isinstance(part, str):
+            following = node.get(part)
+        elif isinstance(node, Sequence) and isinstance(part, int) and part < len(node.items):
+            following = node.items[part]
+        if following is None:
+            return None
+        node = following
+    return node
+
+
+def nearest_span(node: Node, path: Path) -> Span:
+    """The span of the node at `path`, or of the last one on the way to it that exists."""
+    for part in path:
+        following = find(node, (part,))
+        if following is None:
+            break
+        node = following
+    return node.span
+
+
+def leaves(node: Node, path: Path = ()) -> Iterator[tuple[Path, Scalar]]:
+    """All scalars with their paths, in the order they were written."""
+    if isinstance(node, Mapping):
+        for entry in node.entries:
+            yield from leaves(entry.value, (*path, entry.key))
+    elif isinstance(node, Sequence):
+        for index, item in enumerate(node.items):
+            yield from leaves(item, (*path, index))
+    else:
+        yield path, node
+
+
+def dotted(path: Path) -> str:
+    """`("rules", 0, "when")` as `rules[0].when`."""
+    text = ""
+    for part in path:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        else:
+            text += f".{part}" if text else part
+    return text

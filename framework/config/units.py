@@ -1,0 +1,63 @@
+"""Durations, sizes and partition fields as people write them, as plain values.
+
+In: text that has passed the schema, or any text at all. Out: milliseconds, bytes, `PartitionFieldSpec`; None where the text
+is not of the form. The canonical partition text is that of Iceberg's SQL, `bucket(16, id)`; `bucket(id, 16)` is read too.
+"""
+
+from __future__ import annotations
+
+import re
+
+from framework.config.spec import PartitionFieldSpec
+
+_DURATION = re.compile(r"([1-9][0-9]{0,8})(ms|s|m|h|d)\Z")
+_MILLISECONDS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_SIZE = re.compile(r"([1-9][0-9]{0,14})(B|kB|KB|MB|GB|TB|KiB|MiB|GiB|TiB)?\Z")
+_BYTES = {
+    "B": 1,
+    **{unit: 1000**power for unit, power in (("kB", 1), ("KB", 1), ("MB", 2), ("GB", 3), ("TB", 4))},
+    **{unit: 1024**power for unit, power in (("KiB", 1), ("MiB", 2), ("GiB", 3), ("TiB", 4))},
+}
+COLUMN = r"[A-Za-z_][A-Za-z0-9_-]*(?:\.[A-Za-z_][A-Za-z0-9_-]*)*"
+_CALL = re.compile(r"([A-Za-z_]+)\( *([^,()]+?) *(?:, *([^,()]+?) *)?\)\Z")
+_COLUMN = re.compile(COLUMN + r"\Z")
+PLAIN_TRANSFORMS = ("identity", "year", "month", "day", "hour")
+NUMBERED_TRANSFORMS = ("bucket", "truncate")
+
+
+def duration_ms(text: str) -> int | None:
+    """`3m` as 180000."""
+    match = _DURATION.match(text)
+    return int(match[1]) * _MILLISECONDS[match[2]] if match else None
+
+
+def size_bytes(value: str | int) -> int | None:
+    """`512MiB` as 536870912; a plain number counts bytes."""
+    if isinstance(value, int):
+        return value
+    match = _SIZE.match(value)
+    return int(match[1]) * _BYTES[match[2] or "B"] if match else None
+
+
+def partition_field(text: str) -> PartitionFieldSpec | None:
+    """`day(ordered_at)`, `bucket(16, id)` or a plain column."""
+    if _COLUMN.match(text):
+        return PartitionFieldSpec(text)
+    match = _CALL.match(text)
+    if match is None:
+        return None
+    transform, first, second = match[1], match[2], match[3]
+    if transform in PLAIN_TRANSFORMS and second is None and _COLUMN.match(first):
+        return PartitionFieldSpec(first, transform)
+    if transform in NUMBERED_TRANSFORMS and second is not None:
+        number, column = (first, second) if first.isdecimal() else (second, first)
+        if re.match(r"[1-9][0-9]{0,8}\Z", number) and _COLUMN.match(column):
+            return PartitionFieldSpec(column, transform, int(number))
+    return None
+
+
+def partition_text(field: PartitionFieldSpec) -> str:
+    """The canonical text of a partition field."""
+    if field.transform == "identity":
+        return field.column
+    return f"{field.transform}({f'{field.argument}, ' if field.argument is not None else ''}{field.column})"

@@ -1,0 +1,27 @@
+"""Everything that loading a file may know of the outside, as values: environment, the local stack's state, file texts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class World:
+    """The outside, handed in by `framework.adapters.files` or by a test.
+
+    Args:
+        env: the environment variables that `${env:NAME}` may read.
+        local: what `floe local up` wrote, for `${local:NAME}`.
+        read_file: the text of a file; raises OSError or UnicodeDecodeError.
+        offline: the values of the run's environment are not expected to be here (validation in CI): a missing
+            `${local:NAME}` is left as it is and a missing `${env:NAME}` is a warning.
+        packaged_templates: the folders of template libraries that installed packages offer, by package name.
+    """
+
+    env: Mapping[str, str]
+    local: Mapping[str, str]
+    read_file: Callable[[Path], str]
+    offline: bool = False
+    packaged_templates: Mapping[str, Path] | None = None

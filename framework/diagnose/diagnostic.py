@@ -1,0 +1,70 @@
+"""What floe tells people about their files, as values: a place, a stable code, one sentence, a suggestion and a remedy.
+
+In: findings of the loader. Out: frozen `Diagnostic` values, which carry the line they are about so that showing them
+needs no file. `framework.diagnose.render` turns them into text, JSON, SARIF and the rest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Severity(str, Enum):
+    """An error makes the file unusable; a warning fails only under `--strict`."""
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
+@dataclass(frozen=True, order=True)
+class Span:
+    """A piece of a file. Lines and columns count from 1, in characters; `end_column` is one past the last character."""
+
+    file: str
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+
+    @property
+    def start(self) -> str:
+        """`file:line:column`, the form that editors and terminals turn into a link."""
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """One finding.
+
+    Args:
+        code: stable identifier; `floe explain CODE` tells more.
+        message: one sentence without a final full stop.
+        span: where, or None when the finding is about no file (a wrong option of the command line).
+        path: dotted path of the value in the file (`tables.overrides[0].commit.interval`), "" for the whole.
+        hint: what was probably meant (`did you mean ...`), or None.
+        remedy: one sentence that says what to do, or None where the message says it already.
+        excerpt: the text of the line that `span` begins on.
+        times: how often the same line was the cause; more than one for a line inside a loop of a template.
+    """
+
+    code: str
+    message: str
+    span: Span | None
+    severity: Severity = Severity.ERROR
+    path: str = ""
+    hint: str | None = None
+    remedy: str | None = None
+    excerpt: str | None = None
+    times: int = 1
+
+    @property
+    def is_error(self) -> bool:
+        return self.severity is Severity.ERROR
+
+    @property
+    def order(self) -> tuple[str, int, int, str]:
+        """Sorts findings by place, then by code; findings without a place come first."""
+        if self.span is None:
+            return ("", 0, 0, self.code)
+        return (self.span.file, self.span.line, self.span.column, self.code)

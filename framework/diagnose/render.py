@@ -1,0 +1,198 @@
+"""Findings as people and tools read them: text with a caret, JSON, GitHub annotations, SARIF 2.1.0, JUnit XML.
+
+In: diagnostics. Out: one text. No file is read and nothing is printed here; colour is a parameter.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from xml.sax.saxutils import escape, quoteattr
+
+from framework.diagnose.diagnostic import Diagnostic
+
+FORMATS = ("text", "json", "github", "sarif", "junit")
+_RED, _YELLOW, _BLUE, _BOLD, _END = "\x1b[31m", "\x1b[33m", "\x1b[34m", "\x1b[1m", "\x1b[0m"
+
+
+def render(diagnostics: Sequence[Diagnostic], format: str, files: Sequence[str] = (), colour: bool = False) -> str:
+    """The findings in one of `FORMATS`.
+
+    Args:
+        files: all files that were looked at, in order; for the summary and for JUnit's cases.
+        colour: whether `text` may use ANSI colours.
+    """
+    if format == "json":
+        return _json(diagnostics, files)
+    if format == "github":
+        return "\n".join(_github(finding) for finding in diagnostics)
+    if format == "sarif":
+        return _sarif(diagnostics)
+    if format == "junit":
+        return _junit(diagnostics, files)
+    return "\n".join([*(text_of(finding, colour) + "\n" for finding in diagnostics), summary(diagnostics, files)])
+
+
+def text_of(finding: Diagnostic, colour: bool = False) -> str:
+    """One finding: place, code, sentence; the line with a caret; hint and remedy."""
+
+    def paint(style: str, text: str) -> str:
+        return f"{style}{text}{_END}" if colour else text
+
+    style = _RED if finding.is_error else _YELLOW
+    place = f"{finding.span.start}: " if finding.span else ""
+    times = f" ({finding.times} times)" if finding.times > 1 else ""
+    lines = [
+        f"{paint(_BOLD, place)}{paint(style, f'{finding.severity.value}[{finding.code}]')} {finding.message}{times}"
+    ]
+    if finding.span and finding.excerpt and finding.excerpt.strip():
+        number, bar = str(finding.span.line), paint(_BLUE, "|")
+        shown, caret = _caret(finding)
+        lines.append(f"  {paint(_BLUE, number)} {bar} {shown}")
+        lines.append(f"  {' ' * len(number)} {bar} {paint(style, caret)}")
+    if finding.hint:
+        lines.append(f"  hint: {finding.hint}")
+    if finding.remedy:
+        lines.append(f"  remedy: {finding.remedy}")
+    return "\n".join(lines)
+
+
+def _caret(finding: Diagnostic) -> tuple[str, str]:
+    assert finding.span is not None
+    excerpt = (finding.excerpt or "").replace("\t", " ")
+    start = finding.span.column - 1
+    end = finding.span.end_column - 1 if finding.span.end_line == finding.span.line else len(excerpt)
+    cut = max(0, start - 80) if len(excerpt) > 120 else 0
+    shown = ("..." if cut else "") + excerpt[cut : cut + 120] + ("..." if len(excerpt) > cut + 120 else "")
+    offset = start - cut + (3 if cut else 0)
+    width = max(1, min(end - start, len(excerpt.rstrip()) - start, len(shown) - offset))
+    return shown.rstrip(), " " * offset + "^" * width
+
+
+def summary(diagnostics: Sequence[Diagnostic], files: Sequence[str]) -> str:
+    """The closing line: how many findings, in how many files."""
+    errors = sum(finding.is_error for finding in diagnostics)
+    warnings = len(diagnostics) - errors
+    if not diagnostics:
+        return f"{_count(len(files), 'file')} checked, nothing to say"
+    parts = [_count(number, word) for number, word in ((errors, "error"), (warnings, "warning")) if number]
+    where = f" in {_count(len(files), 'file')}" if files else ""
+    return f"found {' and '.join(parts)}{where}"
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"
+
+
+def as_dict(finding: Diagnostic) -> dict[str, object]:
+    """One finding as JSON: keys with nothing to say are left out."""
+    result: dict[str, object] = {"code": finding.code, "severity": finding.severity.value, "message": finding.message}
+    if finding.span:
+        span = finding.span
+        result |= {
+            "file": span.file,
+            "line": span.line,
+            "column": span.column,
+            "end_line": span.end_line,
+            "end_column": span.end_column,
+        }
+    extra = {"path": finding.path, "hint": finding.hint, "remedy": finding.remedy, "excerpt": finding.excerpt}
+    result |= {key: value for key, value in extra.items() if value}
+    if finding.times > 1:
+        result["times"] = finding.times
+    return result
+
+
+def _json(diagnostics: Sequence[Diagnostic], files: Sequence[str]) -> str:
+    errors = sum(finding.is_error for finding in diagnostics)
+    document = {
+        "ok": errors == 0,
+        "files": list(files),
+        "errors": errors,
+        "warnings": len(diagnostics) - errors,
+        "diagnostics": [as_dict(finding) for finding in diagnostics],
+    }
+    return json.dumps(document, indent=2, ensure_ascii=False)
+
+
+def _github(finding: Diagnostic) -> str:
+    def data(text: str) -> str:
+        return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+    def prop(text: str) -> str:
+        return data(text).replace(":", "%3A").replace(",", "%2C")
+
+    properties = [f"title={prop(finding.code)}"]
+    if finding.span:
+        span = finding.span
+        properties = [
+            f"file={prop(span.file)}",
+            f"line={span.line}",
+            f"col={span.column}",
+            f"endLine={span.end_line}",
+            *properties,
+        ]
+    return f"::{finding.severity.value} {','.join(properties)}::{data(_sentence(finding))}"
+
+
+def _sentence(finding: Diagnostic) -> str:
+    parts = [finding.message, finding.hint and f"hint: {finding.hint}", finding.remedy and f"remedy: {finding.remedy}"]
+    return "\n".join(part for part in parts if part)
+
+
+def _sarif(diagnostics: Sequence[Diagnostic]) -> str:
+    rules = sorted({finding.code for finding in diagnostics})
+    results = []
+    for finding in diagnostics:
+        # A result without a location is refused by common readers, so one about no file points to the first line of nothing.
+        span = finding.span
+        region = (
+            {"startLine": span.line, "startColumn": span.column, "endLine": span.end_line, "endColumn": span.end_column}
+            if span
+            else {"startLine": 1}
+        )
+        location = {
+            "physicalLocation": {"artifactLocation": {"uri": span.file if span else "command-line"}, "region": region}
+        }
+        results.append(
+            {
+                "ruleId": finding.code,
+                "ruleIndex": rules.index(finding.code),
+                "level": finding.severity.value,
+                "message": {"text": _sentence(finding)},
+                "locations": [location],
+            }
+        )
+    driver = {
+        "name": "floe",
+        "informationUri": "https://github.com/floe-pipelines/floe",
+        "rules": [{"id": code} for code in rules],
+    }
+    document = {
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [{"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}],
+    }
+    return json.dumps(document, indent=2, ensure_ascii=False)
+
+
+def _junit(diagnostics: Sequence[Diagnostic], files: Sequence[str]) -> str:
+    places = list(
+        dict.fromkeys([*files, *(finding.span.file if finding.span else "command line" for finding in diagnostics)])
+    )
+    lines = []
+    failures = 0
+    for place in places:
+        mine = [finding for finding in diagnostics if (finding.span.file if finding.span else "command line") == place]
+        lines.append(f'  <testcase classname="floe validate" name={quoteattr(place)}>')
+        for finding in mine:
+            if finding.is_error:
+                failures += 1
+                lines.append(
+                    f"    <failure type={quoteattr(finding.code)} message={quoteattr(finding.message)}>{escape(text_of(finding))}</failure>"
+                )
+            else:
+                lines.append(f"    <system-out>{escape(text_of(finding))}</system-out>")
+        lines.append("  </testcase>")
+    head = f'<?xml version="1.0" encoding="UTF-8"?>\n<testsuite name="floe validate" tests="{len(places)}" failures="{failures}" errors="0">'
+    return "\n".join([head, *lines, "</testsuite>"])

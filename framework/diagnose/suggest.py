@@ -1,0 +1,31 @@
+"""Guesses what a mistyped word was meant to be. In: a word and the words that are allowed. Out: the nearest, or None."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+def nearest(word: str, allowed: Iterable[str]) -> str | None:
+    """The allowed word most like `word`, looking past case, `-` and `_`; None when nothing is close."""
+    candidates = {_plain(name): name for name in sorted(allowed, reverse=True)}
+    matches = difflib.get_close_matches(_plain(word), candidates, n=1, cutoff=0.6)
+    return candidates[matches[0]] if matches else None
+
+
+def did_you_mean(word: str, allowed: Iterable[str]) -> str | None:
+    """`did you mean `x`?` for the nearest allowed word, or None."""
+    found = nearest(word, allowed)
+    return f"did you mean `{found}`?" if found is not None else None
+
+
+def listed(words: Iterable[str]) -> str:
+    """The words for a sentence: `a`, `b` or `c`."""
+    quoted = [f"`{word}`" for word in words]
+    if len(quoted) < 2:
+        return "".join(quoted)
+    return f"{', '.join(quoted[:-1])} or {quoted[-1]}"
+
+
+def _plain(word: str) -> str:
+    return word.lower().replace("-", "_")
