@@ -29,17 +29,7 @@ __all__ = ["IcebergTables", "SnapshotInfo"]
 CATALOG_TYPES = ("sql", "rest", "hive", "glue", "dynamodb", "bigquery")
 
 # What only the catalog itself needs; everything else goes to the tasks, which need it to write files.
-_CATALOG_ONLY = (
-    "uri",
-    "type",
-    "name",
-    "credential",
-    "token",
-    "scope",
-    "py-catalog-impl",
-    "init_catalog_tables",
-    "echo",
-)
+_CATALOG_ONLY = ("uri", "type", "name", "credential", "token", "scope", "py-catalog-impl", "echo")
 _CATALOG_ONLY_PREFIXES = ("rest.", "oauth2", "auth", "header.", "ssl", "hive.", "dynamodb.", "pool_", "init_catalog_")
 
 
