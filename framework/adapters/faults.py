@@ -10,7 +10,7 @@ import os
 import signal
 from collections import Counter
 
-from framework.errors import FloeError
+from framework.errors import RetriableError
 
 POINTS = (
     "before-query",
@@ -40,4 +40,4 @@ def reach(point: str) -> None:
     elif action == "stop":
         os.kill(os.getpid(), signal.SIGSTOP)
     else:
-        raise FloeError(f"fault point {point} was armed", code="FLOE-R324")
+        raise RetriableError(f"fault point {point} was armed", code="FLOE-R324")

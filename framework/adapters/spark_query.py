@@ -85,9 +85,7 @@ def start_query(
     start = to_offsets(dict(positions))
     offer_file.parent.mkdir(parents=True, exist_ok=True)
     Offer(start, start, 1, 1).write(offer_file)
-    frame = (
-        spark.readStream.format("floe").option("offer", str(offer_file)).option("start", json.dumps(start)).load()
-    )
+    frame = spark.readStream.format("floe").option("offer", str(offer_file)).option("start", json.dumps(start)).load()
     checkpoint = offer_file.parent / f"checkpoint-{uuid.uuid4().hex}"
     return frame.writeStream.foreachBatch(process).option("checkpointLocation", str(checkpoint)).start()
 

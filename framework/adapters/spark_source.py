@@ -68,10 +68,10 @@ class FloeStreamReader(DataSourceStreamReader):  # type: ignore[misc]
         self._start: Offsets = json.loads(options["start"])
         self._seen = ""
 
-    def initialOffset(self) -> Offsets:  # noqa: N802 - Spark's name
+    def initialOffset(self) -> Offsets:
         return self._start
 
-    def latestOffset(self) -> Offsets:  # noqa: N802 - Spark's name
+    def latestOffset(self) -> Offsets:
         """The offered end. Waits a moment for a new offer, so that an idle query does not spin."""
         for _ in range(POLLS):
             text = self._offer.read_text()
@@ -105,5 +105,5 @@ class FloeDataSource(DataSource):  # type: ignore[misc]
     def schema(self) -> str:
         return "spans string"
 
-    def streamReader(self, schema: object) -> FloeStreamReader:  # noqa: N802 - Spark's name
+    def streamReader(self, schema: object) -> FloeStreamReader:
         return FloeStreamReader(dict(self.options))

@@ -41,7 +41,16 @@ HIDDEN_TYPE = pa.struct(
         ("note", pa.binary()),
     ]
 )
-ALLOWED_NODES = {"Project", "Filter", "SubqueryAlias", "View", "LogicalRDD", "MapInArrow", "LocalRelation", "InMemoryRelation"}
+ALLOWED_NODES = {
+    "Project",
+    "Filter",
+    "SubqueryAlias",
+    "View",
+    "LogicalRDD",
+    "MapInArrow",
+    "LocalRelation",
+    "InMemoryRelation",
+}
 SELECT = re.compile(r"^\s*select\s+", re.IGNORECASE)
 REFUSED = re.compile(r"^\s*select\s+distinct\b", re.IGNORECASE)
 
@@ -235,7 +244,9 @@ def pickled(value: object) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array([pickle.dumps(value)], pa.binary())], ["report"])
 
 
-def combine(early: list[tuple[TaskReport, list[SliceNote]]], late: list[tuple[TaskReport, PartitionCounts]]) -> TaskReport:
+def combine(
+    early: list[tuple[TaskReport, list[SliceNote]]], late: list[tuple[TaskReport, PartitionCounts]]
+) -> TaskReport:
     """One report for the batch: per topic-partition one slice, `filtered` being what was decoded and did not arrive."""
     reports = [report for report, _ in early] + [report for report, _ in late]
     failure: DeadLetter | None = next((r.failure for r in reports if r.failure), None)
@@ -255,7 +266,9 @@ def combine(early: list[tuple[TaskReport, list[SliceNote]]], late: list[tuple[Ta
     for _, group in early:
         for note in group:
             notes.setdefault((note.piece.topic, note.piece.partition), []).append(note)
-    slices = tuple(_slice(group, [counts[key] for _, counts in late if key in counts]) for key, group in sorted(notes.items()))
+    slices = tuple(
+        _slice(group, [counts[key] for _, counts in late if key in counts]) for key, group in sorted(notes.items())
+    )
     if needs or failure:
         return TaskReport(slices, {}, {}, {}, needs, failure)
     return TaskReport(slices, files, targets, rows, {}, None)

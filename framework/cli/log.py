@@ -25,10 +25,14 @@ DEFAULT_LAST = 50
 
 @click.command("log")
 @target_options
-@click.option("--last", type=click.IntRange(1), default=DEFAULT_LAST, show_default=True, help="How many offsets back to begin.")
+@click.option(
+    "--last", type=click.IntRange(1), default=DEFAULT_LAST, show_default=True, help="How many offsets back to begin."
+)
 @click.option("--from", "begin", type=click.IntRange(0), default=None, help="Control offset to begin at.")
 @click.option("--follow", "-f", is_flag=True, help="Go on with what is announced from now on; Ctrl-C ends it.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line: the offset and the event as it is stored.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="One JSON object a line: the offset and the event as it is stored."
+)
 def log_command(
     target: str | None,
     connection: str | None,

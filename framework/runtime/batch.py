@@ -78,9 +78,7 @@ def summarise(plan: Plan, scope: BatchScope, reports: Iterable[TaskReport], tota
     for table in sorted({key[0] for key in files}):
         events += _announcements(plan, scope, table, {k: v for k, v in files.items() if k[0] == table}, ranges)
     tables = tuple(sorted(rows))
-    events.append(
-        DataComplete(plan.pipeline, scope.run, scope.batch, ranges, accounting, new_totals, tables)
-    )
+    events.append(DataComplete(plan.pipeline, scope.run, scope.batch, ranges, accounting, new_totals, tables))
     every_file = [file for group in files.values() for file in group]
     return BatchResult(
         tuple(events), ranges, accounting, new_totals, rows, len(every_file), sum(f.file_size_bytes for f in every_file)
@@ -106,9 +104,7 @@ def _announcements(
             )
         )
     ]
-    return [
-        DataWritten(**{**piece.__dict__, "part": part, "parts": len(pieces)}) for part, piece in enumerate(pieces)
-    ]
+    return [DataWritten(**{**piece.__dict__, "part": part, "parts": len(pieces)}) for part, piece in enumerate(pieces)]
 
 
 def _check_coverage(scope: BatchScope, reports: list[TaskReport]) -> None:
@@ -184,7 +180,9 @@ def _ranges(scope: BatchScope, reports: list[TaskReport]) -> tuple[SourceRange, 
 def record_error(plan: Plan, letter: DeadLetter) -> RecordError:
     """The error for the first record that the policy `fail` stops at."""
     place = f"{letter.topic}-{letter.partition} offset {letter.offset}"
-    field = f" (field {letter.field_path}: expected {letter.expected}, got {letter.actual})" if letter.field_path else ""
+    field = (
+        f" (field {letter.field_path}: expected {letter.expected}, got {letter.actual})" if letter.field_path else ""
+    )
     return RecordError(
         f"a record failed at stage {letter.stage}: {letter.message}{field}",
         code=letter.code,

@@ -15,6 +15,7 @@ import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
+from framework.adapters.faults import reach
 from framework.adapters.iceberg import IcebergTables
 from framework.adapters.kafka_control import (
     ControlPublisher,
@@ -42,7 +43,6 @@ from framework.commit.effects import (
 )
 from framework.commit.state import CoordinatorState, next_due_ms, step
 from framework.errors import FloeError, StateDisagreement
-from framework.adapters.faults import reach
 
 log = logging.getLogger(__name__)
 
@@ -182,7 +182,9 @@ class Coordinator:
     def _report(self, effect: CommitTable, answer: Input) -> None:
         if isinstance(answer, Committed):
             rows = sum(file.record_count for file in effect.files)
-            self._say(f"committed {effect.table}: {rows:,} rows in {len(effect.files)} files, snapshot {answer.snapshot_id}")
+            self._say(
+                f"committed {effect.table}: {rows:,} rows in {len(effect.files)} files, snapshot {answer.snapshot_id}"
+            )
         else:
             self._say(f"not committed {effect.table}: {getattr(answer, 'reason', '')}")
 

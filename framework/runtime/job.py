@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
+from framework.adapters.faults import reach
 from framework.adapters.iceberg import IcebergTables
 from framework.adapters.kafka_control import ControlPublisher, ControlReader
 from framework.adapters.secrets import resolve
@@ -28,7 +29,6 @@ from framework.errors import DeadlinePassed, FloeError, SetupError, TableBlocked
 from framework.plan.compile import compile_plan
 from framework.plan.model import Plan
 from framework.runtime.coordinator import Coordinator
-from framework.adapters.faults import reach
 from framework.runtime.worker import PipelineWorker, WorkerReport
 
 COMMIT_DEADLINE_S = 120.0
@@ -139,7 +139,9 @@ class Job:
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if self._signal is not None:
-            sys.exit(128 + number)  # asked twice: leave now; what is announced will be committed by the next coordinator
+            sys.exit(
+                128 + number
+            )  # asked twice: leave now; what is announced will be committed by the next coordinator
         self._signal = number
         self._say("draining: finishing the batch in hand and committing what is announced")
 
@@ -159,13 +161,17 @@ def open_catalog(catalogs: dict[str, dict[str, object]]) -> IcebergTables:
         SetupError: it cannot be reached, or the target names none.
     """
     if "default" not in catalogs:
-        raise SetupError("the target has no catalog named default", code="FLOE-E311", remedy="add connections.catalog.default")
+        raise SetupError(
+            "the target has no catalog named default", code="FLOE-E311", remedy="add connections.catalog.default"
+        )
     catalog = IcebergTables(resolve(catalogs["default"]), "default")  # type: ignore[arg-type]
     catalog.check()
     return catalog
 
 
-def request_commit(kafka: dict[str, str], control_topic: str, deadline_s: float, local: Coordinator | None) -> CommitComplete:
+def request_commit(
+    kafka: dict[str, str], control_topic: str, deadline_s: float, local: Coordinator | None
+) -> CommitComplete:
     """Ask whichever coordinator is alive to commit everything announced by now, and wait for its answer.
 
     Raises:

@@ -50,7 +50,9 @@ class TableRegistry:
         if self._plan.write.dead_letter_table:
             names.append(self._plan.write.dead_letter_table)
         patterns = [pattern for rule in self._plan.route.rules if "{" in rule.table for pattern in (_glob(rule.table),)]
-        for namespace in sorted({pattern.rsplit(".", 1)[0] for pattern in patterns if "*" not in pattern.rsplit(".", 1)[0]}):
+        for namespace in sorted(
+            {pattern.rsplit(".", 1)[0] for pattern in patterns if "*" not in pattern.rsplit(".", 1)[0]}
+        ):
             found = self._catalog.list_tables(namespace)
             names += [name for name in found if any(fnmatchcase(name, pattern) for pattern in patterns)]
         self._load(dict.fromkeys(names))

@@ -8,6 +8,7 @@ is read back before anything else is done.
 from __future__ import annotations
 
 import logging
+import re
 import threading
 import time
 import uuid
@@ -16,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from framework.adapters.faults import reach
 from framework.adapters.iceberg import IcebergTables
 from framework.adapters.kafka_admin import KafkaAdmin
 from framework.adapters.kafka_control import ControlReader
@@ -34,10 +36,9 @@ from framework.commit.offsets import (
     read_back,
 )
 from framework.commit.pacing import Pace, PaceFacts, PaceRules, decide_pace
-from framework.errors import FloeError, OutcomeUnknown, SetupError
+from framework.errors import AccountingError, FloeError, OutcomeUnknown, RetriableError, SetupError
 from framework.plan.model import Plan
 from framework.runtime.batch import BatchResult, BatchScope, summarise
-from framework.adapters.faults import reach
 from framework.runtime.tables import TableRegistry
 
 if TYPE_CHECKING:
@@ -49,6 +50,8 @@ MIN_RECORDS_PER_TASK = 20_000
 FIRST_BATCH_RECORDS = 50_000
 CHAIN_TAIL = 2_000
 BATCH_ATTEMPTS = 5
+LOG_REMEDY = "the whole story is in Spark's log, `logs/spark.log` in the state directory"
+NAMED_ERROR = re.compile(r"^(?:error\[|[A-Za-z_.]+(?:Error|Exception|Gone)\b)")
 CHANGE_ROUNDS = 8
 
 
@@ -109,9 +112,7 @@ class PipelineWorker:
         self._producer.start()
         group = self._group_offsets()
         chain, totals = self._find_chain()
-        start = decide_start(
-            self.plan.pipeline, group, facts, chain, self.plan.read.starting_offsets
-        )
+        start = decide_start(self.plan.pipeline, group, facts, chain, self.plan.read.starting_offsets)
         self._positions, self._batch = start.positions, start.batch
         self.report.totals = totals if totals and not group else start.totals
         self._tables.preload()
@@ -120,7 +121,7 @@ class PipelineWorker:
 
     def _facts(self) -> dict[PartitionKey, PartitionFacts]:
         read = self.plan.read
-        topics = self._admin.topics(list(read.topics) if read.topics else None, read.topic_pattern)
+        topics = self._admin.topics(read.topics or read.topic_pattern or ())
         missing = [name for name in read.topics if name not in topics]
         if missing or not topics:
             raise SetupError(
@@ -129,7 +130,7 @@ class PipelineWorker:
                 place=self.plan.source_file,
                 remedy="create the topic, or correct source.kafka.topics",
             )
-        keys = [(name, partition) for name, topic in topics.items() for partition in range(topic.partitions)]
+        keys = [(name, partition) for name, topic in topics.items() for partition in topic.partitions]
         starts, ends = self._admin.start_offsets(keys), self._admin.end_offsets(keys)
         self._ids.update({name: topic.topic_id for name, topic in topics.items() if name not in self._ids})
         return {key: PartitionFacts(topics[key[0]].topic_id, starts[key], ends[key]) for key in keys}
@@ -165,15 +166,17 @@ class PipelineWorker:
         """
         wanted = {k: f.log_end for k, f in self._facts().items()} if until_caught_up else None
         failures = 0
+        error: FloeError | None = None
         while True:
-            self._failure = None
             batches_before = self.report.batches
-            query = self._start_query(spark)
             try:
-                self._pace(query, wanted)
+                if error is not None:
+                    self._settle(error)
+                self._run_query(spark, wanted)
                 self.report.state = "drained" if self._draining.is_set() else "caught up"
                 return
-            except FloeError as error:
+            except FloeError as raised:
+                error = raised
                 failures = 1 if self.report.batches > batches_before else failures + 1
                 if not is_retriable(error) or failures >= BATCH_ATTEMPTS or self._draining.is_set():
                     self.report.state, self.report.reason = "failed", error.message
@@ -181,9 +184,14 @@ class PipelineWorker:
                 self._say(f"batch failed ({error.message}); attempt {failures + 1} of {BATCH_ATTEMPTS}")
                 self.report.state, self.report.reason = "degraded", error.message
                 self._draining.wait(min(30.0, 2.0**failures))
-                self._settle()
-            finally:
-                query.stop()
+
+    def _run_query(self, spark: SparkSession, wanted: dict[PartitionKey, int] | None) -> None:
+        self._failure = None
+        query = self._start_query(spark)
+        try:
+            self._pace(query, wanted)
+        finally:
+            query.stop()
 
     def drain(self) -> None:
         """Finish the batch in hand, announce it, and start no other."""
@@ -202,9 +210,13 @@ class PipelineWorker:
         self._offer_file = self._scratch / f"offer-{uuid.uuid4().hex}.json"
         return start_query(spark, self._offer_file, self._positions, self._process)
 
-    def _settle(self) -> None:
-        """After a failure: a new producer, then positions from the group, since a commit may have gone through."""
-        self._producer.recover()
+    def _settle(self, error: FloeError) -> None:
+        """After a failure: positions from the group, since an announcement may have gone through.
+
+        Only an unknown outcome asks for a new producer: taking the transactional id again would fence a newer run.
+        """
+        if isinstance(error, OutcomeUnknown):
+            self._producer.recover()
         group = self._group_offsets()
         if group:
             self._positions.update({key: safe.offset for key, safe in group.items()})
@@ -278,11 +290,14 @@ class PipelineWorker:
             failure, self._failure = self._failure, None
             if isinstance(failure, FloeError):
                 raise failure
-            raise FloeError(f"a batch failed: {failure}", code="FLOE-R324", remedy="see the driver's log") from failure
+            raise RetriableError(f"a batch failed: {said(failure)}", code="FLOE-R324", remedy=LOG_REMEDY) from failure
         if not query.isActive:
             error = query.exception()
-            text = str(error).split("\n")[0] if error else "no reason given"
-            raise FloeError(f"the streaming query ended: {text}", code="FLOE-R324", remedy="see Spark's log")
+            raise RetriableError(
+                f"the streaming query ended: {said(error) if error else 'no reason given'}",
+                code="FLOE-R324",
+                remedy=LOG_REMEDY,
+            )
 
     # ---- one batch, on Spark's callback thread -----------------------------------------------------------------------
 
@@ -376,9 +391,7 @@ class PipelineWorker:
         )
         totals = self.report.totals
         event = Heartbeat(self.plan.pipeline, self.run_id, self._batch, ranges, totals)
-        offsets = {
-            (r.topic, r.partition): (r.end, encode_metadata(r.topic_id, self._batch, totals)) for r in ranges
-        }
+        offsets = {(r.topic, r.partition): (r.end, encode_metadata(r.topic_id, self._batch, totals)) for r in ranges}
         self._producer.announce((event,), offsets)
         self._last_announce_ms = _now_ms()
 
@@ -390,20 +403,25 @@ def find_chain(
     end = reader.end_offset()
     reader.seek(begin)
     newest: DataComplete | Heartbeat | None = None
-    while reader.position() < end:
-        for _, event in reader.poll(1.0):
-            if isinstance(event, CommitComplete):
-                event = event.chain.get(pipeline)
-                if event is not None and newest is not None and event.batch < newest.batch:
-                    continue
-            if isinstance(event, DataComplete | Heartbeat) and event.pipeline == pipeline:
-                newest = event
+    for _, event in reader.read_until(end):
+        link = event.chain.get(pipeline) if isinstance(event, CommitComplete) else event
+        if not isinstance(link, DataComplete | Heartbeat) or link.pipeline != pipeline:
+            continue
+        if newest is None or link.batch >= newest.batch:
+            newest = link
     return None if newest is None else (newest.ranges, newest.totals)
 
 
 def is_retriable(error: FloeError) -> bool:
     """Whether doing the batch again may help: not when a person must decide, and never after being fenced."""
-    return error.exit_code == 1 and error.code in {"FLOE-R001", "FLOE-R107", "FLOE-R108", "FLOE-R324"}
+    return isinstance(error, RetriableError | OutcomeUnknown | AccountingError)
+
+
+def said(error: BaseException) -> str:
+    """What an error from Spark says, in one line: the last line of a task's Python traceback, else the first line."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    named = [line for line in lines if NAMED_ERROR.match(line)]
+    return (named or lines or [type(error).__name__])[0 if not named else -1]
 
 
 def _now_ms() -> int:
