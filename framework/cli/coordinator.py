@@ -11,9 +11,9 @@ import click
 from framework.cli.target_options import open_control, target_options
 
 
-@click.command("coordinator")
+@click.command()
 @target_options
-def coordinator_command(target: str | None, connection: str | None, control_topic: str) -> None:
+def coordinator(target: str | None, connection: str | None, control_topic: str) -> None:
     """Commit what pipelines announce, until SIGTERM. Several may run: one owns the control topic, the others wait."""
     from framework.plan.compile import coordinator_group
     from framework.runtime.coordinator import Coordinator
@@ -29,15 +29,15 @@ def coordinator_command(target: str | None, connection: str | None, control_topi
 
     KafkaAdmin(control.kafka).ensure_control_topic(control.topic)
     group = coordinator_group(control.target.prefix, control.topic)
-    coordinator = Coordinator(control.kafka, group, control.topic, open_catalog(control.target.catalogs), say)
+    committer = Coordinator(control.kafka, group, control.topic, open_catalog(control.target.catalogs), say)
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    coordinator.start()
+    committer.start()
     try:
-        while not stop.wait(0.2) and coordinator.alive:
+        while not stop.wait(0.2) and committer.alive:
             pass
     finally:
-        coordinator.stop()
-    if coordinator.error is not None:
-        raise coordinator.error
+        committer.stop()
+    if committer.error is not None:
+        raise committer.error

@@ -23,7 +23,7 @@ from framework.commit.events import (
 DEFAULT_LAST = 50
 
 
-@click.command("log")
+@click.command()
 @target_options
 @click.option(
     "--last", type=click.IntRange(1), default=DEFAULT_LAST, show_default=True, help="How many offsets back to begin."
@@ -33,7 +33,7 @@ DEFAULT_LAST = 50
 @click.option(
     "--json", "as_json", is_flag=True, help="One JSON object a line: the offset and the event as it is stored."
 )
-def log_command(
+def log(
     target: str | None,
     connection: str | None,
     control_topic: str,

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Mapping
 
 import click
 
-from framework.cli.options import load_options, load_pipelines
+from framework.adapters.files import load_or_raise
+from framework.cli.options import FILES, json_option, loading_options
 
 
-@click.command("run")
-@click.argument("files", nargs=-1, required=True, type=click.Path())
-@load_options
+@click.command()
+@FILES
+@loading_options
 @click.option("--until-caught-up", is_flag=True, help="Read to the end offsets seen at the start, commit, and end.")
-@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON on standard output.")
+@json_option
 @click.option("--quiet", is_flag=True, help="No progress on standard error.")
-def run_command(
+def run(
     files: tuple[str, ...],
     target: str | None,
-    variables: tuple[str, ...],
-    sets: tuple[str, ...],
+    variables: Mapping[str, str],
+    sets: Mapping[str, str],
     until_caught_up: bool,
     as_json: bool,
     quiet: bool,
@@ -30,7 +32,7 @@ def run_command(
     All FILEs share one driver and one coordinator. SIGTERM or Ctrl-C drains: the batch in hand is finished and
     announced, what is announced is committed, and the exit code is 0.
     """
-    pipelines = load_pipelines(files, target, variables, sets)
+    pipelines = load_or_raise(files, target, variables, sets)
     started = time.monotonic()
 
     def say(text: str) -> None:

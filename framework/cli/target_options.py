@@ -9,10 +9,11 @@ from typing import TypeVar
 
 import click
 
-from framework.adapters.files import load_target_or_raise
+from framework.adapters.files import real_world
 from framework.adapters.secrets import resolve
 from framework.config.spec import TargetSpec
-from framework.errors import SetupError
+from framework.config.target import load_target
+from framework.errors import ConfigError, SetupError
 
 F = TypeVar("F", bound=Callable[..., object])
 CONTROL_TOPIC = "control-iceberg"
@@ -20,10 +21,12 @@ CONTROL_TOPIC = "control-iceberg"
 
 def target_options(command: F) -> F:
     """--target, --connection and --control-topic."""
-    command = click.option("--control-topic", default=CONTROL_TOPIC, show_default=True, help="The control topic.")(command)
-    command = click.option("--connection", default=None, help="The target's Kafka connection; its only one if not named.")(
+    command = click.option("--control-topic", default=CONTROL_TOPIC, show_default=True, help="The control topic.")(
         command
     )
+    command = click.option(
+        "--connection", default=None, help="The target's Kafka connection; its only one if not named."
+    )(command)
     return click.option("--target", "-t", default=None, help="The target; `local` where none is named.")(command)
 
 
@@ -53,7 +56,7 @@ def open_control(target: str | None, connection: str | None, control_topic: str)
     Raises:
         ConfigError, SetupError: the target is wrong, or the connection is not one of its own.
     """
-    spec = load_target_or_raise(target or "local", Path.cwd())
+    spec = load_target_or_raise(target or "local")
     names = sorted(spec.kafka)
     if connection is None and len(names) == 1:
         connection = names[0]
@@ -66,3 +69,15 @@ def open_control(target: str | None, connection: str | None, control_topic: str)
             remedy="name one with --connection",
         )
     return Control(spec, connection, control_topic)
+
+
+def load_target_or_raise(name_or_path: str) -> TargetSpec:
+    """One target, without a pipeline.
+
+    Raises:
+        ConfigError: the file is wrong; carries every finding.
+    """
+    result = load_target(name_or_path, real_world(), Path.cwd())
+    if result.target is None:
+        raise ConfigError(f"target {name_or_path} is wrong", result.diagnostics)
+    return result.target

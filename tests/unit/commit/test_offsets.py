@@ -129,9 +129,7 @@ def test_ends_stay_within_backlog_and_cap(spans: dict[tuple[str, int], tuple[int
     st.integers(1, 16),
     st.integers(1, 10**5),
 )
-def test_tasks_cover_the_ranges_exactly(
-    spans: dict[tuple[str, int], tuple[int, int]], tasks: int, least: int
-) -> None:
+def test_tasks_cover_the_ranges_exactly(spans: dict[tuple[str, int], tuple[int, int]], tasks: int, least: int) -> None:
     """The tasks of a batch cover every offset once, in no more tasks than asked for."""
     start = {k: a for k, (a, _) in spans.items()}
     end = {k: a + n for k, (a, n) in spans.items()}

@@ -10,7 +10,13 @@ from framework.commit.pacing import Pace, PaceFacts, PaceRules, decide_pace
 
 RULES = PaceRules(every_ms=10_000, heartbeat_ms=60_000, max_records=1000, max_bytes=10_000, max_rows=800)
 IDLE = PaceFacts(
-    now_ms=100_000, backlog=0, bytes_per_record=1.0, last_batch_ms=95_000, last_announce_ms=95_000, bounded=False, draining=False
+    now_ms=100_000,
+    backlog=0,
+    bytes_per_record=1.0,
+    last_batch_ms=95_000,
+    last_announce_ms=95_000,
+    bounded=False,
+    draining=False,
 )
 
 
