@@ -1,0 +1,154 @@
+"""KafkaAdmin on a real broker."""
+
+from __future__ import annotations
+
+import socket
+import time
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import NewTopic
+
+from framework.adapters.kafka_admin import KafkaAdmin, TopicFacts
+from framework.errors import SetupError
+from tests.conftest import Broker
+from tests.kafka.conftest import unique, wait_for
+
+pytestmark = pytest.mark.kafka
+
+
+def test_topics_by_name_have_an_id_and_all_partitions(broker: Broker, admin: KafkaAdmin) -> None:
+    """A named topic is described by its id and its partitions; a name that does not exist is absent, and stays so."""
+    topic = broker.new_topic(partitions=3)
+    missing = unique("missing")
+    found = admin.topics([topic, missing])
+    assert found.keys() == {topic}
+    assert found[topic].partitions == (0, 1, 2)
+    assert admin.topics([missing]) == {}
+
+
+def test_topics_by_pattern(broker: Broker, admin: KafkaAdmin) -> None:
+    """A pattern finds what its regular expression matches, sorted, and never an internal topic."""
+    prefix = unique("orders")
+    names = sorted(broker.new_topic(prefix=prefix) for _ in range(2))
+    broker.new_topic(prefix="other")
+    assert list(admin.topics(f"^{prefix}-")) == names
+    assert not [name for name in admin.topics(".") if name.startswith("__")]
+
+
+def test_a_recreated_topic_has_another_id(broker: Broker, admin: KafkaAdmin) -> None:
+    """Invariant 11 can be kept, because a topic that is deleted and made again is told apart by its id."""
+    topic = broker.new_topic()
+    before = admin.topics([topic])[topic]
+    recreate(admin, topic)
+    after = admin.topics([topic])[topic]
+    assert isinstance(after, TopicFacts)
+    assert after.topic_id != before.topic_id
+
+
+def test_the_cluster_has_an_id(admin: KafkaAdmin) -> None:
+    """The cluster's id is known and stays the same between clients."""
+    assert admin.cluster_id()
+    assert admin.cluster_id() == KafkaAdmin({"bootstrap.servers": admin.address}).cluster_id()
+
+
+def test_start_and_end_offsets(broker: Broker, admin: KafkaAdmin) -> None:
+    """A log's ends are known per partition, also after its head was removed."""
+    topic = broker.new_topic(partitions=2)
+    broker.produce(topic, ["a", "b", "c"], partition=0)
+    admin.raw.delete_records([TopicPartition(topic, 0, 2)])[TopicPartition(topic, 0, 2)].result(10)
+    keys = [(topic, 0), (topic, 1)]
+    assert admin.start_offsets(keys) == {(topic, 0): 2, (topic, 1): 0}
+    assert admin.end_offsets(keys) == {(topic, 0): 3, (topic, 1): 0}
+
+
+def test_the_end_is_the_last_stable_offset(broker: Broker, admin: KafkaAdmin) -> None:
+    """Records of an open transaction lie above the end, since a batch that covers them could not be read to its end."""
+    topic = broker.new_topic()
+    broker.produce(topic, ["a", "b"])
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": unique("tx")})
+    producer.init_transactions(10)
+    producer.begin_transaction()
+    producer.produce(topic, b"open")
+    producer.flush(10)
+    broker.produce(topic, ["after"])
+    key = (topic, 0)
+    assert admin.end_offsets([key])[key] == 2
+    producer.commit_transaction(10)
+    wait_for(lambda: admin.end_offsets([key])[key] == 5)
+
+
+def test_a_group_without_offsets_is_empty(admin: KafkaAdmin) -> None:
+    """A group that never committed has no offsets and no members, and that is no error."""
+    assert admin.group_offsets(unique("group")) == {}
+    assert admin.group_members(unique("group")) == ()
+
+
+def test_a_group_with_a_live_member_is_refused(broker: Broker, admin: KafkaAdmin) -> None:
+    """A consumer that joined a pipeline's group by mistake is found before it can move the offsets."""
+    topic, group = broker.new_topic(), unique("group")
+    admin.check_group_is_free(group)
+    consumer = Consumer({"bootstrap.servers": admin.address, "group.id": group, "client.id": "stranger"})
+    try:
+        consumer.subscribe([topic])
+        wait_for(lambda: consumer.poll(0.1) or consumer.assignment())
+        [member] = admin.group_members(group)
+        assert member.partitions == ((topic, 0),)
+        with pytest.raises(SetupError, match="stranger") as caught:
+            admin.check_group_is_free(group)
+        assert caught.value.code == "FLOE-E106"
+    finally:
+        consumer.close()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "kafka.invalid"])
+def test_an_unreachable_broker_is_a_setup_error(host: str) -> None:
+    """An address where no broker answers ends in one error with the address and the remedy, not in a hang."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        address = f"{host}:{probe.getsockname()[1]}"
+    admin = KafkaAdmin({"bootstrap.servers": address}, timeout_s=0.5)
+    asks = [
+        admin.cluster_id,
+        lambda: admin.topics(["t"]),
+        lambda: admin.topics("^t"),
+        lambda: admin.end_offsets([("t", 0)]),
+        lambda: admin.group_offsets("g"),
+        lambda: admin.group_members("g"),
+        lambda: admin.ensure_control_topic("c"),
+    ]
+    for ask in asks:
+        with pytest.raises(SetupError) as caught:
+            ask()
+        assert caught.value.code == "FLOE-E101"
+        assert caught.value.place == address
+        assert ("floe local up" in caught.value.remedy) == (host == "127.0.0.1")
+
+
+def test_settings_that_the_protocol_owns_are_refused() -> None:
+    """A connection cannot set what exactly-once depends on; it is told so by name instead of being overridden."""
+    with pytest.raises(SetupError, match=r"enable\.auto\.commit, isolation\.level") as caught:
+        KafkaAdmin({"bootstrap.servers": "h:1", "isolation.level": "read_uncommitted", "enable.auto.commit": "true"})
+    assert caught.value.code == "FLOE-E104"
+
+
+def test_a_connection_without_an_address_is_refused() -> None:
+    """A connection without bootstrap.servers is an error at once."""
+    with pytest.raises(SetupError) as caught:
+        KafkaAdmin({})
+    assert caught.value.code == "FLOE-E105"
+
+
+def recreate(admin: KafkaAdmin, topic: str) -> None:
+    """Delete a topic and make it again under the same name."""
+    admin.raw.delete_topics([topic])[topic].result(10)
+    wait_for(lambda: not admin.topics([topic]))
+    deadline = time.monotonic() + 10
+    while True:
+        try:
+            admin.raw.create_topics([NewTopic(topic, 1, 1)])[topic].result(10)
+            return
+        except KafkaException:  # the broker is still busy with the deletion
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.2)

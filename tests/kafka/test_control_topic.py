@@ -1,0 +1,63 @@
+"""The control topic on a real broker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from framework.adapters.kafka_admin import KafkaAdmin
+from framework.adapters.kafka_control_topic import RETENTION_MS
+from framework.errors import SetupError
+from tests.conftest import Broker
+from tests.kafka.conftest import unique
+
+pytestmark = pytest.mark.kafka
+
+GOOD = {"cleanup.policy": "delete", "retention.ms": str(RETENTION_MS), "max.message.bytes": "1048588"}
+
+
+def test_it_is_created_once(admin: KafkaAdmin) -> None:
+    """The first call creates the topic with the settings the protocol needs; the second finds it and says so."""
+    name = unique("control")
+    first, second = admin.ensure_control_topic(name), admin.ensure_control_topic(name)
+    assert (first.created, second.created) == (True, False)
+    assert first.topic_id == second.topic_id
+    assert (first.log_start, first.log_end, first.retention_ms) == (0, 0, RETENTION_MS)
+
+
+def test_a_good_topic_of_somebody_else_is_accepted(broker: Broker, admin: KafkaAdmin) -> None:
+    """A topic that an administrator made is used as it is, also one that keeps its records for ever."""
+    assert not admin.ensure_control_topic(broker.new_topic(config=GOOD)).created
+    assert admin.check_control_topic(broker.new_topic(config=GOOD | {"retention.ms": "-1"})).retention_ms == -1
+
+
+@pytest.mark.parametrize(
+    ("partitions", "config", "says"),
+    [
+        (2, {}, "has 2 partitions"),
+        (1, {"cleanup.policy": "compact"}, "cleanup.policy=compact"),
+        (1, {"cleanup.policy": "compact,delete"}, "compaction would remove announcements"),
+        (1, {"retention.ms": "3600000"}, "3600000 ms"),
+        (1, {"max.message.bytes": "100000"}, "100000 bytes"),
+    ],
+)
+def test_a_wrong_topic_is_refused(
+    broker: Broker, admin: KafkaAdmin, partitions: int, config: Mapping[str, str], says: str
+) -> None:
+    """A topic that would lose or reorder announcements is refused, with the setting that is wrong and what mends it."""
+    topic = broker.new_topic(partitions=partitions, config=GOOD | config)
+    with pytest.raises(SetupError, match=says) as caught:
+        admin.ensure_control_topic(topic)
+    assert caught.value.code == "FLOE-E109"
+    assert caught.value.remedy
+
+
+def test_a_missing_topic_is_named_with_the_command_that_makes_it(admin: KafkaAdmin) -> None:
+    """Checking does not create: the error has the command."""
+    name = unique("control")
+    with pytest.raises(SetupError) as caught:
+        admin.check_control_topic(name)
+    assert caught.value.code == "FLOE-E108"
+    assert f"--create --topic {name}" in caught.value.remedy
+    assert admin.topics([name]) == {}
