@@ -68,5 +68,6 @@ def run(
         a = report.accounting
         click.echo(
             f"{report.pipeline}: {report.state}; {a.offsets:,} offsets = {a.written:,} written + {a.filtered:,} filtered + "
-            f"{a.dead_lettered:,} dead letters + {a.dropped:,} dropped + {a.holes:,} holes; {a.rows:,} rows in {len(report.rows)} tables"
+            f"{a.dead_lettered:,} dead letters + {a.dropped:,} dropped + {a.holes:,} holes; "
+            f"{a.rows:,} rows in {len(report.rows)} tables"
         )

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from framework.commit.codec import split_data_written
 from framework.commit.events import (
     Accounting,
     ControlEvent,
@@ -20,6 +19,7 @@ from framework.commit.events import (
     TableCommitPolicy,
 )
 from framework.commit.offsets import PartitionKey
+from framework.commit.split import split_data_written
 from framework.errors import AccountingError, RecordError
 from framework.plan.model import Plan
 from framework.record.model import DeadLetter, TaskReport
@@ -121,7 +121,8 @@ def _check_coverage(scope: BatchScope, reports: list[TaskReport]) -> None:
             at = stop
         if at != end:
             raise AccountingError(
-                f"batch {scope.batch} was to cover {key[0]}-{key[1]} from {scope.starts[key]} to {end}, its tasks reported {sorted(done.get(key, []))}",
+                f"batch {scope.batch} was to cover {key[0]}-{key[1]} from {scope.starts[key]} to {end}, "
+                f"its tasks reported {sorted(done.get(key, []))}",
                 place=f"{key[0]}-{key[1]}",
                 remedy="nothing was announced; the batch is done again. If this repeats, report it with the driver's log",
             )
@@ -135,8 +136,8 @@ def _account(scope: BatchScope, reports: list[TaskReport]) -> Accounting:
             line = Accounting(offsets, p.written, p.filtered, p.dead_lettered, p.dropped, p.holes)
             if line.difference:  # Invariant 8: a batch whose sum is off is not announced.
                 raise AccountingError(
-                    f"offsets {p.slice.start} to {p.slice.end} of {p.slice.topic}-{p.slice.partition} are {offsets}, but the task accounts for "
-                    f"{offsets - line.difference} ({line})",
+                    f"offsets {p.slice.start} to {p.slice.end} of {p.slice.topic}-{p.slice.partition} are {offsets}, "
+                    f"but the task accounts for {offsets - line.difference} ({line})",
                     place=f"{p.slice.topic}-{p.slice.partition}",
                     remedy="nothing was announced; the batch is done again. If this repeats, report it with the driver's log",
                 )
@@ -187,5 +188,6 @@ def record_error(plan: Plan, letter: DeadLetter) -> RecordError:
         f"a record failed at stage {letter.stage}: {letter.message}{field}",
         code=letter.code,
         place=place,
-        remedy="mend the producer, or set errors.policy (or routes.unrouted) to dead_letter or drop; nothing of the batch was announced",
+        remedy="mend the producer, or set errors.policy (or routes.unrouted) to dead_letter or drop; "
+        "nothing of the batch was announced",
     )

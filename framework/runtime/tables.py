@@ -153,5 +153,6 @@ def _blocked(refusal: Refusal) -> TableBlocked:
         f"{refusal.table}{': column ' + path if path else ''}: {refusal.reason}",
         code=refusal.code,
         place=refusal.table,
-        remedy="change the table or the pipeline's tables policy; the records are still in the topic, nothing of the batch was announced",
+        remedy="change the table or the pipeline's tables policy; nothing of the batch was announced, its records are still "
+        "in the topic",
     )

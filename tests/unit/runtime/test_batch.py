@@ -1,0 +1,109 @@
+"""A batch's reports become its announcement, or an error that stops it before anything is announced."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from framework.commit.events import Accounting, DataComplete, DataFile, DataWritten
+from framework.config.spec import (
+    ErrorPolicy,
+    KafkaSourceSpec,
+    LoadedPipeline,
+    PipelineSpec,
+    RouteRule,
+    RoutesSpec,
+    SourceSpec,
+    TargetSpec,
+)
+from framework.errors import AccountingError, RecordError
+from framework.plan.compile import compile_plan
+from framework.plan.model import Plan
+from framework.record.model import DeadLetter, Slice, SliceReport, TaskReport
+from framework.runtime.batch import BatchScope, summarise
+
+IDS = {"t": "id-t"}
+
+
+def plan(**write: object) -> Plan:
+    spec = PipelineSpec("p", SourceSpec(KafkaSourceSpec("main", ("t",))), RoutesSpec((RouteRule("a.b"),)))
+    made = compile_plan(LoadedPipeline("p.yaml", spec, TargetSpec("local", {"main": {}}, {"default": {}})))
+    return replace(made, write=replace(made.write, **write))  # type: ignore[arg-type]
+
+
+def scope(end: int = 100) -> BatchScope:
+    return BatchScope("run", 3, {("t", 0): 10, ("t", 1): 5}, {("t", 0): end, ("t", 1): 5}, IDS)
+
+
+def report(start: int, end: int, files: int = 1, schema_id: int = 0, **counts: int) -> TaskReport:
+    counts = {"written": end - start, "filtered": 0, "dead_lettered": 0, "dropped": 0, "holes": 0} | counts
+    piece = SliceReport(Slice("t", "id-t", 0, start, end), max_timestamp_ms=end, **counts)
+    made = [DataFile(f"f{start}-{i}", counts["written"] // max(1, files), 10, 0) for i in range(files)]
+    return TaskReport((piece,), {"a.b": made}, {"a.b": ("uuid", schema_id)}, {"a.b": counts["written"]}, {})
+
+
+def test_reports_become_one_announcement() -> None:
+    """All files of a table are announced in one event, and the batch's end carries every partition and the sum."""
+    result = summarise(plan(), scope(), [report(10, 60), report(60, 100)], Accounting(5, 5, rows=5))
+
+    written, complete = result.events
+    assert isinstance(written, DataWritten)
+    assert isinstance(complete, DataComplete)
+    assert [f.path for f in written.files] == ["f10-0", "f60-0"]
+    assert [(r.partition, r.start, r.end, r.max_timestamp_ms) for r in complete.ranges] == [(0, 10, 100, 100), (1, 5, 5, None)]
+    assert complete.accounting == Accounting(90, 90, rows=90)
+    assert complete.totals == Accounting(95, 95, rows=95)
+    assert complete.tables == ("a.b",)
+
+
+def test_files_of_two_schemas_are_parts_of_one_set() -> None:
+    """Tasks that wrote before and after a change of the schema are announced as numbered parts of one announcement."""
+    result = summarise(plan(), scope(), [report(10, 60), report(60, 100, schema_id=1)], Accounting())
+
+    parts = [e for e in result.events if isinstance(e, DataWritten)]
+    assert [(e.schema_id, e.part, e.parts) for e in parts] == [(0, 0, 2), (1, 1, 2)]
+
+
+@pytest.mark.parametrize(
+    "reports",
+    [
+        [report(10, 60)],
+        [report(10, 60), report(61, 100)],
+        [report(10, 60), report(50, 100)],
+        [report(10, 100), report(100, 110)],
+        [],
+    ],
+    ids=["short", "gap", "overlap", "beyond", "nothing"],
+)
+def test_slices_must_cover_the_ranges(reports: list[TaskReport]) -> None:
+    """Slices that do not cover the batch's ranges exactly stop the batch."""
+    with pytest.raises(AccountingError):
+        summarise(plan(), scope(), reports, Accounting())
+
+
+def test_a_sum_that_is_off_stops_the_batch() -> None:
+    """Invariant 8: a record that is in no category stops the batch."""
+    with pytest.raises(AccountingError, match="accounts for"):
+        summarise(plan(), scope(), [report(10, 100, written=89)], Accounting())
+
+
+def test_dead_letters_past_the_limit_stop_the_batch() -> None:
+    """`errors.max_ratio` and `max_count` stop a pipeline before the batch is announced."""
+    bad = report(10, 2010, written=1900, dead_lettered=100)
+
+    with pytest.raises(RecordError, match="max_ratio"):
+        summarise(plan(max_error_ratio=0.01), scope(2010), [bad], Accounting())
+    with pytest.raises(RecordError, match="max_count"):
+        summarise(plan(max_error_count=99), scope(2010), [bad], Accounting())
+    assert summarise(plan(max_error_ratio=0.06, max_error_count=100), scope(2010), [bad], Accounting()).rows
+
+
+def test_policy_fail_names_the_record() -> None:
+    """The first record that the policy `fail` stops at is named with topic, partition, offset and reason."""
+    letter = DeadLetter("t", 0, 42, 0, None, b"x", [], "decode", "FLOE-D101", "not JSON")
+    failed = replace(report(10, 100), failure=letter)
+
+    with pytest.raises(RecordError, match="not JSON") as caught:
+        summarise(plan(errors=ErrorPolicy.FAIL), scope(), [failed], Accounting())
+    assert caught.value.place == "t-0 offset 42"
