@@ -171,7 +171,7 @@ def test_an_aborted_transaction_leaves_nothing(
     """What the broker refuses is aborted as a whole: neither its events nor its offsets are seen, and the run goes on."""
     source, pipeline = broker.new_topic(), unique("p")
     producer = new_producer(pipeline)
-    with pytest.raises(Exception, match="(?i)metadata"):
+    with pytest.raises(Exception, match=r"(?i)metadata"):
         producer.announce([heartbeat(pipeline, 1)], {(source, 0): (1, "x" * 5000)})
     assert admin.group_offsets(pipeline) == {}
     producer.announce([heartbeat(pipeline, 2)], {(source, 0): (2, "fits")})

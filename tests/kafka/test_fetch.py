@@ -1,0 +1,278 @@
+"""SliceFetcher on a real broker: slices end by position, holes are counted, and nothing outside is ever read."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+
+import pytest
+from confluent_kafka import Producer, TopicPartition
+
+from framework.adapters import kafka_fetch
+from framework.adapters.kafka_admin import KafkaAdmin
+from framework.adapters.kafka_fetch import SliceFetcher
+from framework.errors import DataLossError, RetriableError, StateDisagreement
+from framework.record.model import RecordBlock, Slice
+from tests.conftest import Broker
+from tests.kafka.conftest import unique, wait_for
+from tests.kafka.test_admin import recreate
+
+pytestmark = pytest.mark.kafka
+
+Cut = Callable[..., Slice]
+
+
+@pytest.fixture
+def cut(admin: KafkaAdmin) -> Cut:
+    """Makes a slice of a topic's partition; the whole stable log by default."""
+
+    def make(topic: str, start: int = 0, end: int | None = None, partition: int = 0) -> Slice:
+        key = (topic, partition)
+        last = admin.end_offsets([key])[key] if end is None else end
+        return Slice(topic, admin.topics([topic])[topic].topic_id, partition, start, last)
+
+    return make
+
+
+def transact(broker: Broker, topic: str, values: list[str], commit: bool) -> None:
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": unique("tx")})
+    producer.init_transactions(20)
+    producer.begin_transaction()
+    for value in values:
+        producer.produce(topic, value, partition=0)
+    producer.flush(20)
+    if commit:
+        producer.commit_transaction(20)
+    else:
+        producer.abort_transaction(20)
+
+
+def stable_end(admin: KafkaAdmin, topic: str, end: int) -> None:
+    """Wait until everything below `end` is decided: a commit is confirmed before its marker is written."""
+    wait_for(lambda: admin.end_offsets([(topic, 0)])[topic, 0] == end)
+
+
+def read(fetcher: SliceFetcher, piece: Slice, block_records: int = 100_000) -> dict[int, bytes | None]:
+    """Offset -> value of all records of the slice; an offset that comes twice fails."""
+    found: dict[int, bytes | None] = {}
+    for block in fetcher.fetch(piece, block_records):
+        assert len(block.offsets) == len(block.values) == len(block.timestamps_ms) == len(block)
+        for offset, value in zip(block.offsets, block.values, strict=True):
+            assert offset not in found
+            found[offset] = value
+    assert list(found) == sorted(found)
+    assert len(found) + fetcher.holes == piece.end - piece.start
+    return found
+
+
+def test_a_slice_holds_exactly_its_offsets(broker: Broker, settings: dict[str, str], cut: Cut) -> None:
+    """A slice in the middle of a log gives every record of [start, end) and none around it, in blocks as asked."""
+    topic = broker.new_topic()
+    broker.produce(topic, [f"v{i}" for i in range(5000)])
+    fetcher = SliceFetcher(settings)
+    assert read(fetcher, cut(topic, 1000, 2500)) == {i: f"v{i}".encode() for i in range(1000, 2500)}
+    sizes = [len(block) for block in fetcher.fetch(cut(topic, 0, 5000), block_records=1000)]
+    assert sum(sizes) == 5000
+    assert max(sizes) == 1000
+    assert fetcher.holes == 0
+
+
+def test_slices_of_several_partitions_share_one_consumer(broker: Broker, settings: dict[str, str], cut: Cut) -> None:
+    """One process keeps one consumer: slices in any order, also an earlier one again, never mix."""
+    topic = broker.new_topic(partitions=2)
+    for partition in (0, 1):
+        broker.produce(topic, [f"{partition}:{i}" for i in range(300)], partition=partition)
+    fetcher = SliceFetcher(settings)
+    for partition, start, end in ((0, 100, 300), (1, 0, 300), (0, 0, 100), (1, 299, 300), (0, 0, 300)):
+        found = read(fetcher, cut(topic, start, end, partition))
+        assert found == {i: f"{partition}:{i}".encode() for i in range(start, end)}
+    assert SliceFetcher(settings) is not fetcher
+    assert len([key for key in kafka_fetch._connections if key == frozenset(settings.items())]) == 1
+
+
+def test_an_empty_slice_is_nothing(settings: dict[str, str], broker: Broker, cut: Cut) -> None:
+    """A slice without offsets gives no block, no hole and no error."""
+    fetcher = SliceFetcher(settings)
+    assert list(fetcher.fetch(cut(broker.new_topic(), 0, 0))) == []
+    assert fetcher.holes == 0
+
+
+def test_markers_are_holes(broker: Broker, settings: dict[str, str], admin: KafkaAdmin, cut: Cut) -> None:
+    """A slice that begins or ends at transaction markers ends all the same, and each marker counts as a hole."""
+    topic = broker.new_topic()
+    for values in (["a", "b"], ["c"], ["d", "e"]):
+        transact(broker, topic, values, commit=True)
+    stable_end(admin, topic, 8)  # a b M c M d e M
+    fetcher = SliceFetcher(settings)
+    whole = {0: b"a", 1: b"b", 3: b"c", 5: b"d", 6: b"e"}
+    for start in range(9):
+        for end in range(start, 9):
+            assert read(fetcher, cut(topic, start, end)) == {o: v for o, v in whole.items() if start <= o < end}
+
+
+def test_aborted_records_are_holes(broker: Broker, settings: dict[str, str], admin: KafkaAdmin, cut: Cut) -> None:
+    """Records of an aborted transaction are never read, at the start, in the middle or at the end of a slice."""
+    topic = broker.new_topic()
+    transact(broker, topic, ["x", "x", "x"], commit=False)
+    broker.produce(topic, ["a", "b"])
+    transact(broker, topic, ["y"] * 50, commit=False)
+    stable_end(admin, topic, 57)
+    fetcher = SliceFetcher(settings)
+    assert read(fetcher, cut(topic, 0, 57)) == {4: b"a", 5: b"b"}
+    assert fetcher.holes == 55
+    assert read(fetcher, cut(topic, 6, 57)) == {}
+    assert read(fetcher, cut(topic, 10, 20)) == {}
+    assert fetcher.holes == 10
+
+
+def test_a_slice_of_holes_alone_ends_before_later_records(
+    broker: Broker, settings: dict[str, str], admin: KafkaAdmin, cut: Cut
+) -> None:
+    """A counting reader would take the next record after the slice to fill its count; this one leaves it to the next."""
+    topic = broker.new_topic()
+    transact(broker, topic, ["x"] * 20, commit=False)
+    broker.produce(topic, ["after"])
+    stable_end(admin, topic, 22)
+    fetcher = SliceFetcher(settings)
+    assert read(fetcher, cut(topic, 0, 21)) == {}
+    assert read(fetcher, cut(topic, 21, 22)) == {21: b"after"}
+
+
+@pytest.mark.timeout(180)
+def test_compacted_records_are_holes(broker: Broker, settings: dict[str, str], admin: KafkaAdmin, cut: Cut) -> None:
+    """In a compacted log most offsets are gone; a slice over them ends by position and counts them."""
+    config = {
+        "cleanup.policy": "compact",
+        "segment.ms": "100",
+        "min.cleanable.dirty.ratio": "0.01",
+        "max.compaction.lag.ms": "100",
+    }
+    topic = broker.new_topic(config=config)
+    broker.produce(topic, [f"v{i}" for i in range(200)], keys=["same"] * 200)
+    fetcher = SliceFetcher(settings)
+    count = 200
+
+    def compacted() -> bool:
+        nonlocal count
+        broker.produce(topic, ["more"], keys=[f"other-{count}"])  # rolls the active segment, which is never compacted
+        count += 1
+        return len(read(fetcher, cut(topic, 0, 200))) < 200
+
+    wait_for(compacted, timeout_s=120)
+    kept = read(fetcher, cut(topic, 0, 200))
+    assert fetcher.holes == 200 - len(kept) > 0
+    assert kept[199] == b"v199"
+    assert read(fetcher, cut(topic, 0, 100)).keys() <= set(range(100))
+
+
+def test_an_open_transaction_bounds_what_is_read(
+    broker: Broker, settings: dict[str, str], admin: KafkaAdmin, cut: Cut
+) -> None:
+    """Up to the last stable offset a slice ends at once, although undecided records follow it."""
+    topic = broker.new_topic()
+    broker.produce(topic, ["a", "b"])
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": unique("tx")})
+    producer.init_transactions(20)
+    producer.begin_transaction()
+    producer.produce(topic, "open")
+    producer.flush(20)
+    assert read(SliceFetcher(settings), cut(topic)) == {0: b"a", 1: b"b"}
+    producer.abort_transaction(20)
+
+
+def test_a_lost_range_is_an_error_not_a_jump(
+    broker: Broker, settings: dict[str, str], admin: KafkaAdmin, cut: Cut
+) -> None:
+    """A slice whose head was removed by retention raises with the first offset that is left; nothing is skipped."""
+    topic = broker.new_topic()
+    broker.produce(topic, [str(i) for i in range(120)])
+    piece = cut(topic, 10, 110)
+    lost = TopicPartition(topic, 0, 100)
+    admin.raw.delete_records([lost])[lost].result(10)
+    with pytest.raises(DataLossError, match="first offset available is 100|holds 100") as caught:
+        list(SliceFetcher(settings).fetch(piece))
+    assert caught.value.exit_code == 5
+    assert read(SliceFetcher(settings), cut(topic, 100, 120)).keys() == set(range(100, 120))
+
+
+def test_a_range_beyond_the_log_is_an_error(broker: Broker, settings: dict[str, str], cut: Cut) -> None:
+    """A slice that starts above the log's end (another cluster, a log cut short) raises instead of waiting for ever."""
+    topic = broker.new_topic()
+    broker.produce(topic, ["a"])
+    with pytest.raises(DataLossError):
+        list(SliceFetcher(settings).fetch(cut(topic, 50, 60)))
+
+
+def test_a_recreated_topic_is_found(broker: Broker, settings: dict[str, str], admin: KafkaAdmin, cut: Cut) -> None:
+    """Invariant 11: records of a topic made anew under the same name are refused, although their offsets fit."""
+    topic = broker.new_topic()
+    broker.produce(topic, ["old"] * 10)
+    piece = cut(topic)
+    recreate(admin, topic)
+    broker.produce(topic, ["new"] * 20)
+    with pytest.raises(StateDisagreement, match="recreated") as caught:
+        list(SliceFetcher(settings).fetch(piece))
+    assert caught.value.code == "FLOE-R116"
+
+
+def test_a_deleted_topic_is_found(broker: Broker, settings: dict[str, str], admin: KafkaAdmin, cut: Cut) -> None:
+    """A topic that was deleted ends the slice with its name, not with a hang."""
+    topic = broker.new_topic()
+    broker.produce(topic, ["old"] * 10)
+    piece = cut(topic)
+    admin.raw.delete_topics([topic])[topic].result(10)
+    wait_for(lambda: not admin.topics([topic]))
+    with pytest.raises(StateDisagreement, match="does not exist"):
+        list(SliceFetcher(settings, stall_timeout_s=5).fetch(piece))
+
+
+def test_a_slice_that_gets_nothing_fails_in_time(broker: Broker, settings: dict[str, str], cut: Cut) -> None:
+    """When the log cannot reach the slice's end, the task fails after the stall time-out and can be tried again."""
+    topic = broker.new_topic()
+    broker.produce(topic, ["a", "b"])
+    with pytest.raises(RetriableError, match="nothing came") as caught:
+        list(SliceFetcher(settings, stall_timeout_s=1.5).fetch(cut(topic, 0, 10)))
+    assert caught.value.code == "FLOE-R123"
+    assert "at offset 2" in caught.value.message
+
+
+def test_everything_about_a_record_is_there(broker: Broker, settings: dict[str, str], cut: Cut) -> None:
+    """Values, tombstones, keys, headers and timestamps come as they were produced, also through pickling."""
+    topic = broker.new_topic()
+    producer = Producer(settings)
+    headers = [("h", b"1"), ("h", None)]
+    producer.produce(topic, b"v", key=b"k", timestamp=1_700_000_000_000, headers=headers)
+    producer.produce(topic, None, key=b"gone", timestamp=1_700_000_000_001)
+    producer.produce(topic, b"", timestamp=1_700_000_000_002)
+    producer.flush(10)
+    [block] = SliceFetcher(settings).fetch(cut(topic, 0, 3))
+    again: RecordBlock = pickle.loads(pickle.dumps(block))
+    for b in (block, again):
+        assert b.values == [b"v", None, b""]
+        assert list(b.keys) == [b"k", b"gone", None]
+        assert [b.key(i) for i in range(3)] == [b"k", b"gone", None]
+        assert [b.headers_of(i) for i in range(3)] == [headers, [], []]
+        assert b.timestamps_ms == [1_700_000_000_000, 1_700_000_000_001, 1_700_000_000_002]
+        assert b.offsets == [0, 1, 2]
+    assert list(block.keys[1:]) == [b"gone", None]
+
+
+def test_reading_commits_nothing(broker: Broker, settings: dict[str, str], admin: KafkaAdmin, cut: Cut) -> None:
+    """Fetching leaves no trace in any group: offsets move in announcing transactions only (invariant 1)."""
+    topic = broker.new_topic()
+    broker.produce(topic, ["a"] * 100)
+    read(SliceFetcher(settings), cut(topic))
+    assert (topic, 0) not in admin.group_offsets(kafka_fetch.FETCH_GROUP_ID)
+    assert admin.group_members(kafka_fetch.FETCH_GROUP_ID) == ()
+
+
+def test_giving_up_half_way_leaves_the_next_slice_alone(broker: Broker, settings: dict[str, str], cut: Cut) -> None:
+    """A task that stops in the middle of a slice leaves no record of it to the next one."""
+    topic, other = broker.new_topic(), broker.new_topic()
+    broker.produce(topic, [f"t{i}" for i in range(1000)])
+    broker.produce(other, [f"o{i}" for i in range(10)])
+    fetcher = SliceFetcher(settings)
+    blocks = fetcher.fetch(cut(topic), block_records=100)
+    assert len(next(blocks)) == 100
+    blocks.close()  # type: ignore[attr-defined]  # a generator
+    assert read(fetcher, cut(other)) == {i: f"o{i}".encode() for i in range(10)}
