@@ -172,24 +172,25 @@ class TableCommits:
         try:
             after = self.apply(table, requirements, updates)
         except Exception as error:
-            return self._read_back(effect, table.io, attempt, error)
+            return self._read_back(effect, table, attempt, error)
         parent = start_of(metadata, effect.view.branch)
         self._remember(attempt.snapshot.manifest_list, attempt.manifests, parent.manifest_list if parent else None)
         return _committed(effect, after.metadata, attempt.snapshot)
 
-    def _read_back(self, effect: CommitTable, io: FileIO, attempt: _Attempt, error: Exception) -> Outcome:
+    def _read_back(self, effect: CommitTable, before: Table, attempt: _Attempt, error: Exception) -> Outcome:
         """Invariant 7: whatever the exception says, look for the snapshot first; until then no file goes."""
         try:
-            table = self._catalog.load_table(effect.table)
+            now = self._catalog.load_table(effect.table)
         except NoSuchTableError:
             return CommitConflict(effect.table, effect.commit_id, "the table does not exist any more")
         except Exception as second:
             reason = f"outcome unknown ({_words(error)}) and the table cannot be read back now ({_words(second)})"
             return CommitFailed(effect.table, effect.commit_id, reason)
-        settled = self._settled(effect, table.metadata, attempt.snapshot.snapshot_id)
-        if isinstance(settled, CommitConflict) and isinstance(error, CommitFailedException):
-            # Refused, not found, and its conditions hold no longer: this attempt can never appear. Its files are ours.
-            self._remove(io, attempt.written)
+        settled = self._settled(effect, now.metadata, attempt.snapshot.snapshot_id)
+        # Refused, not found, and its conditions hold no longer: this attempt can never appear, so its files may go.
+        refused = isinstance(settled, CommitConflict) and isinstance(error, CommitFailedException)
+        if refused and not self._in_use(attempt.written, before.metadata, now):
+            self._remove(before.io, attempt.written)
         if settled is not None:
             return settled
         return CommitFailed(effect.table, effect.commit_id, f"the catalog did not commit: {_words(error)}")
@@ -204,6 +205,18 @@ class TableCommits:
             if snapshot.snapshot_id == snapshot_id or own == effect.commit_id:
                 return _committed(effect, metadata, snapshot)
         return CommitConflict(effect.table, effect.commit_id, reason)
+
+    def _in_use(self, written: Sequence[str], before: TableMetadata, now: Table) -> bool:
+        """Whether a snapshot that came meanwhile lists one of these manifests: then our commit did land, was built upon,
+        and has been expired already."""
+        known = {snapshot.snapshot_id for snapshot in before.snapshots}
+        new = [snapshot for snapshot in now.metadata.snapshots if snapshot.snapshot_id not in known]
+        try:
+            listed = {manifest.manifest_path for each in new for manifest in self._manifests(now.io, each)}
+        except Exception as error:  # what cannot be found out counts as in use
+            log.warning("metadata files of a refused commit to %s are left behind: %s", ".".join(now.name()), error)
+            return True
+        return not listed.isdisjoint(written)
 
     @staticmethod
     def _remove(io: FileIO, paths: Sequence[str]) -> None:

@@ -55,7 +55,9 @@ class Lake:
         **properties: str,
     ) -> str:
         """Makes a table through floe; keyword `format_version` stands for the property `format-version`."""
-        given = tuple((key.replace("_", "-"), value) for key, value in properties.items())
+        given = tuple(
+            ("format-version" if key == "format_version" else key, value) for key, value in properties.items()
+        )
         self.tables.create_table(CreateTable(name, schema.model_dump_json(), tuple(partition_by), given))
         return name
 
