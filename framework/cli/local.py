@@ -14,7 +14,7 @@ from rich.console import Console
 
 from framework.local.state import LocalState, default_state_dir
 
-_STATE_DIR = click.option(
+STATE_DIR = click.option(
     "--state-dir",
     type=click.Path(file_okay=False, path_type=Path),
     default=default_state_dir,
@@ -31,13 +31,13 @@ KAFKA_PORT = click.option(
 
 
 @click.group("local")
-def local_group() -> None:
+def local() -> None:
     """Start, stop and look at the embedded stack: a real Kafka broker and an Iceberg catalog, no Docker."""
 
 
-@local_group.command("up")
+@local.command("up")
 @KAFKA_PORT
-@_STATE_DIR
+@STATE_DIR
 @_JSON
 def up_command(kafka_port: int | None, state_dir: Path, as_json: bool) -> None:
     """Start the stack, or say where it runs already.
@@ -55,9 +55,9 @@ def up_command(kafka_port: int | None, state_dir: Path, as_json: bool) -> None:
         click.echo(_addresses(state))
 
 
-@local_group.command("down")
+@local.command("down")
 @click.option("--wipe", is_flag=True, help="Delete the broker's topics, the catalog and the tables too.")
-@_STATE_DIR
+@STATE_DIR
 @_JSON
 def down_command(wipe: bool, state_dir: Path, as_json: bool) -> None:
     """Stop the stack and wait until its process is gone. Data stays, unless --wipe is given."""
@@ -72,8 +72,8 @@ def down_command(wipe: bool, state_dir: Path, as_json: bool) -> None:
         )
 
 
-@local_group.command("status")
-@_STATE_DIR
+@local.command("status")
+@STATE_DIR
 @_JSON
 def status_command(state_dir: Path, as_json: bool) -> None:
     """Say whether the stack runs, and where. The exit code is 0 when it runs and 3 when it does not."""
