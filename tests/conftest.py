@@ -15,6 +15,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from framework.local import stack
+from framework.local.replay import counts
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,7 @@ class Broker:
         admin = AdminClient({"bootstrap.servers": self.bootstrap_servers})
         topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=dict(config or {}))
         admin.create_topics([topic])[name].result(timeout=30)
+        counts(self.bootstrap_servers, name, partitions)  # waits until every partition has its leader
         return name
 
     def produce(

@@ -7,6 +7,7 @@ replay is resumed behind them, a complete one writes nothing.
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 
@@ -15,6 +16,13 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from framework.errors import SetupError
 
+_NOT_YET = (
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._UNKNOWN_PARTITION,
+    KafkaError._UNKNOWN_TOPIC,
+)
 Record = tuple[int, bytes, bytes]
 _WIPE = "floe local down --wipe, then run the command again; this deletes all topics and tables of the embedded stack"
 
@@ -42,12 +50,22 @@ def counts(bootstrap_servers: str, topic: str, partitions: int) -> list[int]:
     """How many records were ever written to each partition (without transactions, so an offset is a record)."""
     consumer = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": "floe-demo", "enable.auto.commit": False})
     try:
-        ends = (
-            consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=30) for number in range(partitions)
-        )
-        return [high for _, high in ends]
+        return [_end(consumer, TopicPartition(topic, number)) for number in range(partitions)]
     finally:
         consumer.close()
+
+
+def _end(consumer: Consumer, partition: TopicPartition) -> int:
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            _, high = consumer.get_watermark_offsets(partition, timeout=30)
+            return int(high)
+        except KafkaException as error:
+            # For a moment after its creation a topic is listed and its partitions have no leader yet.
+            if error.args[0].code() not in _NOT_YET or time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
 
 
 def replay(
