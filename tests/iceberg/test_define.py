@@ -1,0 +1,260 @@
+"""Creating and altering tables in a real catalog, alone and in a crowd."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from pyiceberg.io.pyarrow import PyArrowFileIO
+from pyiceberg.schema import Schema
+from pyiceberg.types import IntegerType, ListType, LongType, NestedField, StringType, StructType, TimestamptzType
+
+from framework.adapters.iceberg import IcebergTables
+from framework.commit.effects import CommitFailed
+from framework.config.spec import PartitionFieldSpec
+from framework.errors import FloeError, TableBlocked
+from framework.record.model import TableTarget
+from framework.table.changes import AlterTable, CreateTable
+from tests.iceberg.conftest import POLICY, SCHEMA, Lake
+
+pytestmark = pytest.mark.iceberg
+
+NESTED = Schema(
+    NestedField(10, "id", LongType(), required=False),
+    NestedField(
+        20,
+        "customer",
+        StructType(
+            NestedField(21, "name", StringType(), required=False), NestedField(22, "age", LongType(), required=False)
+        ),
+        required=False,
+    ),
+    NestedField(30, "tags", ListType(31, StringType(), element_required=False), required=False),
+    NestedField(40, "at", TimestamptzType(), required=False),
+)
+
+
+def target(lake: Lake, name: str) -> TableTarget:
+    found = lake.tables.load_target(name, POLICY)
+    assert found is not None
+    return found
+
+
+def test_a_target_says_what_the_table_says(lake: Lake) -> None:
+    """Whatever ids were asked for, the target carries those that the table really has, also inside partition fields."""
+    name = lake.create(
+        "shop.nested", NESTED, [PartitionFieldSpec("customer.age", "bucket", 4), PartitionFieldSpec("at", "day")]
+    )
+    table, found = lake.plain(name), target(lake, name)
+    assert Schema.model_validate_json(found.schema_json) == table.schema()
+    assert json.loads(found.spec_json) == json.loads(table.spec().model_dump_json())
+    assert found.table_uuid == str(table.metadata.table_uuid)
+    assert (found.schema_id, found.spec_id, found.sort_order_id) == (0, 0, 0)
+    assert found.last_column_id == table.metadata.last_column_id == 7
+    assert found.location == table.location()
+    assert found.properties == table.properties
+    assert found.policy is POLICY
+    names = {field.name: table.schema().find_column_name(field.source_id) for field in table.spec().fields}
+    assert names == {"customer.age_bucket": "customer.age", "at_day": "at"}
+
+
+def test_partition_fields_have_icebergs_standard_names(lake: Lake) -> None:
+    """`day(at)` is `at_day`, `bucket(id)` is `id_bucket`, `truncate(name)` is `name_trunc`, an identity is the column."""
+    schema = Schema(*SCHEMA.fields, NestedField(3, "at", TimestamptzType(), required=False))
+    partition = [
+        PartitionFieldSpec("at", "day"),
+        PartitionFieldSpec("id", "bucket", 16),
+        PartitionFieldSpec("name", "truncate", 2),
+        PartitionFieldSpec("name"),
+    ]
+    name = lake.create("shop.orders", schema, partition)
+    spec = lake.plain(name).spec()
+    assert [field.name for field in spec.fields] == ["at_day", "id_bucket", "name_trunc", "name"]
+    assert [str(field.transform) for field in spec.fields] == ["day", "bucket[16]", "truncate[2]", "identity"]
+
+
+def test_a_partition_name_that_is_a_column_gets_a_number(lake: Lake) -> None:
+    """A column `at_day` in the data does not stop the partition field of `day(at)`."""
+    schema = Schema(NestedField(1, "at", TimestamptzType()), NestedField(2, "at_day", StringType()))
+    name = lake.create("shop.orders", schema, [PartitionFieldSpec("at", "day")])
+    assert [field.name for field in lake.plain(name).spec().fields] == ["at_day_2"]
+
+
+def test_new_tables_remove_their_old_metadata_files_unless_told_otherwise(lake: Lake) -> None:
+    """Tables that floe creates clean up behind themselves; the pipeline file's own properties win."""
+    kept = lake.plain(lake.create("a.one")).properties
+    assert kept["write.metadata.delete-after-commit.enabled"] == "true"
+    assert kept["write.metadata.previous-versions-max"] == "100"
+    own = lake.plain(lake.create("a.two", **{"write.metadata.previous-versions-max": "7", "owner": "me"})).properties
+    assert (own["write.metadata.previous-versions-max"], own["owner"]) == ("7", "me")
+    assert "format-version" not in own
+
+
+def test_namespaces_of_any_depth_are_made(lake: Lake) -> None:
+    """A table in a nested namespace that does not exist is created with the namespaces above it."""
+    lake.create("lake.raw.orders")
+    assert lake.tables.list_tables("lake.raw") == ["lake.raw.orders"]
+    lake.create("flat.orders")
+    assert lake.tables.list_tables() == ["flat.orders", "lake.raw.orders"]
+    assert lake.tables.list_tables("nowhere") == []
+
+
+def test_a_table_that_is_there_is_left_as_it_is(lake: Lake) -> None:
+    """'Already exists' is success, and nothing of the existing table changes."""
+    name = lake.create()
+    before = lake.plain(name).metadata
+    lake.create(name, NESTED)
+    assert lake.plain(name).metadata == before
+
+
+def test_format_version_three_is_refused_by_name(lake: Lake) -> None:
+    """Neither is a table made with format version 3, nor is an existing one written to."""
+    with pytest.raises(TableBlocked, match="format version 3") as caught:
+        lake.create("shop.three", format_version="3")
+    assert caught.value.code == "FLOE-R131"
+    assert lake.tables.list_tables() == []
+    name = lake.create("shop.two")
+    table = lake.plain(name)
+    text = json.loads(table.metadata.model_dump_json())
+    location = table.metadata_location.replace("00000-", "00009-")
+    with PyArrowFileIO().new_output(location).create() as stream:
+        stream.write(json.dumps({**text, "format-version": 3, "next-row-id": 0}).encode())
+    lake.catalog.drop_table(name)
+    lake.catalog.register_table(name, location)
+    with pytest.raises(TableBlocked, match="format version 3"):
+        lake.tables.load_target(name, POLICY)
+    answer = lake.tables.commit(lake.effect(name, (), 1))
+    assert isinstance(answer, CommitFailed)
+    assert "format version 3" in answer.reason
+
+
+@pytest.mark.parametrize(
+    "partition",
+    [PartitionFieldSpec("nothing", "day"), PartitionFieldSpec("name", "day"), PartitionFieldSpec("id", "hour")],
+)
+def test_a_partition_that_does_not_fit_is_refused(lake: Lake, partition: PartitionFieldSpec) -> None:
+    """A column that is not there, or a transform that does not take its type, is refused with the table's name."""
+    with pytest.raises(TableBlocked, match=r"shop.orders cannot be partitioned by") as caught:
+        lake.create("shop.orders", SCHEMA, [partition])
+    assert caught.value.place == "shop.orders"
+    assert lake.tables.list_tables() == []
+
+
+def test_a_creation_that_fails_names_table_and_reason(lake: Lake) -> None:
+    """A warehouse that cannot be written to is an error with the table, the reason and a remedy."""
+    tables = IcebergTables({**lake.settings, "warehouse": "file:///proc/nowhere"})
+    with pytest.raises(FloeError, match=r"shop.orders could not be created") as caught:
+        tables.create_table(CreateTable("shop.orders", SCHEMA.model_dump_json(), (), ()))
+    assert caught.value.place == "shop.orders"
+    assert caught.value.remedy
+
+
+# ---- changing --------------------------------------------------------------------------------------------------------
+
+
+def adding(found: TableTarget, *fields: NestedField) -> AlterTable:
+    schema = Schema.model_validate_json(found.schema_json)
+    return AlterTable(
+        found.name,
+        found.table_uuid,
+        found.schema_id,
+        found.last_column_id,
+        Schema(*schema.fields, *fields).model_dump_json(),
+        (),
+    )
+
+
+def test_a_column_is_added_and_old_rows_read_null(lake: Lake) -> None:
+    """A new column is there at once, keeps all other ids, and rows written before read null in it."""
+    name = lake.create()
+    files = lake.files(name, [{"id": 1, "name": "a"}])
+    assert lake.tables.alter_table(adding(target(lake, name), NestedField(3, "more", LongType(), required=False)))
+    lake.tables.commit(lake.effect(name, files, 1))
+    assert lake.plain(name).scan().to_arrow().to_pylist() == [{"id": 1, "name": "a", "more": None}]
+    found = target(lake, name)
+    assert (found.schema_id, found.last_column_id) == (1, 3)
+
+
+def test_a_type_is_widened(lake: Lake) -> None:
+    """A promotion keeps the column's id, and files of both types read as one column."""
+    schema = Schema(NestedField(1, "id", IntegerType(), required=False))
+    name = lake.create("shop.small", schema)
+    files = lake.files(name, [{"id": 1}])
+    found = target(lake, name)
+    wide = Schema(NestedField(1, "id", LongType(), required=False))
+    change = AlterTable(name, found.table_uuid, found.schema_id, found.last_column_id, wide.model_dump_json(), ())
+    assert lake.tables.alter_table(change)
+    assert lake.view(name).unusable_schema_ids == frozenset()
+    lake.tables.commit(lake.effect(name, (*files, *lake.files(name, [{"id": 2**40}])), 1))
+    assert lake.rows(name) == [1, 2**40]
+
+
+def test_a_change_planned_from_an_older_schema_is_not_made(lake: Lake) -> None:
+    """When the schema has changed meanwhile, or the table is another one, the answer is 'plan again'."""
+    name = lake.create()
+    stale = target(lake, name)
+    assert lake.tables.alter_table(adding(stale, NestedField(3, "one", LongType(), required=False)))
+    assert not lake.tables.alter_table(adding(stale, NestedField(3, "two", LongType(), required=False)))
+    assert lake.plain(name).schema().column_names == ["id", "name", "one"]
+    change = adding(target(lake, name), NestedField(4, "three", LongType(), required=False))
+    lake.catalog.drop_table(name)
+    assert not lake.tables.alter_table(change)
+    lake.create(name)
+    assert not lake.tables.alter_table(change)
+    assert lake.plain(name).schema().column_names == ["id", "name"]
+
+
+def test_a_change_that_is_made_already_is_success(lake: Lake) -> None:
+    """The same change asked for twice is made once."""
+    name = lake.create()
+    change = adding(target(lake, name), NestedField(3, "more", LongType(), required=False))
+    assert lake.tables.alter_table(change)
+    assert lake.tables.alter_table(change)
+    assert len(lake.plain(name).metadata.schemas) == 2
+
+
+def test_a_schema_from_before_comes_back_under_its_own_id(lake: Lake) -> None:
+    """Going back to a schema that the table had before makes no second copy of it."""
+    name = lake.create()
+    assert lake.tables.alter_table(adding(target(lake, name), NestedField(3, "more", LongType(), required=False)))
+    found = target(lake, name)
+    back = AlterTable(name, found.table_uuid, found.schema_id, found.last_column_id, SCHEMA.model_dump_json(), ())
+    assert lake.tables.alter_table(back)
+    assert target(lake, name).schema_id == 0
+    assert len(lake.plain(name).metadata.schemas) == 2
+
+
+def grow(settings: dict[str, str], name: str, column: str) -> None:
+    """What a driver does that meets a new field: create the table if need be, then plan and alter until it has it."""
+    tables = IcebergTables(settings)
+    tables.create_table(CreateTable(name, SCHEMA.model_dump_json(), (), ()))
+    while True:
+        found = tables.load_target(name, POLICY)
+        assert found is not None
+        if column in Schema.model_validate_json(found.schema_json).column_names:
+            return
+        tables.alter_table(adding(found, NestedField(found.last_column_id + 1, column, LongType(), required=False)))
+
+
+def test_fifty_drivers_that_see_one_new_field_make_one_change(lake: Lake) -> None:
+    """Fifty callers, in threads of two processes, that create one table and add one column make one of each."""
+    script = (
+        "import json, sys; from concurrent.futures import ThreadPoolExecutor; from tests.iceberg.test_define import grow; "
+        "settings = json.loads(sys.argv[1]); pool = ThreadPoolExecutor(25); "
+        "list(pool.map(lambda _: grow(settings, 'shop.crowd', 'more'), range(25)))"
+    )
+    settings = {**lake.settings, "uri": lake.settings["uri"] + "?timeout=60"}
+    command = [sys.executable, "-c", script, json.dumps(settings)]
+    other = subprocess.Popen(command, cwd=Path(__file__).parents[2])
+    with ThreadPoolExecutor(25) as pool:
+        list(pool.map(lambda _: grow(settings, "shop.crowd", "more"), range(25)))
+    assert other.wait(timeout=120) == 0
+    metadata = lake.plain("shop.crowd").metadata
+    assert [schema.schema_id for schema in metadata.schemas] == [0, 1]
+    assert metadata.schema().column_names == ["id", "name", "more"]
+    assert metadata.last_column_id == 3
+    assert lake.tables.list_tables() == ["shop.crowd"]
