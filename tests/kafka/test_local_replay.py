@@ -17,7 +17,7 @@ from framework.local import pizzas
 from framework.local.replay import counts, ensure_topic, replay
 
 if TYPE_CHECKING:
-    from conftest import Broker
+    from tests.conftest import Broker
 
 pytestmark = pytest.mark.kafka
 PARTITIONS = 3

@@ -23,7 +23,7 @@ from framework.local import stack
 from framework.local.process import command_line
 
 if TYPE_CHECKING:
-    from conftest import Broker
+    from tests.conftest import Broker
 
 pytestmark = pytest.mark.kafka
 
