@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from importlib.metadata import EntryPoint, entry_points
+from importlib.resources import files
 from pathlib import Path
 
 from framework.config.load import LoadResult, load_pipelines
@@ -38,7 +41,25 @@ def real_world(offline: bool = False) -> World:
     Args:
         offline: see `World.offline`.
     """
-    return World(env=dict(os.environ), local=_local_state(), read_file=read_text, offline=offline)
+    return World(dict(os.environ), _local_state(), read_text, offline, _PackagedTemplates())
+
+
+class _PackagedTemplates(Mapping[str, Path]):
+    """The template folders of installed packages: entry points of the group `floe.templates`, looked up when asked for."""
+
+    @cached_property
+    def _points(self) -> dict[str, EntryPoint]:
+        return {point.name: point for point in entry_points(group="floe.templates")}
+
+    def __getitem__(self, name: str) -> Path:
+        package = self._points[name].load()
+        return Path(str(files(package)))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._points)
+
+    def __len__(self) -> int:
+        return len(self._points)
 
 
 def _local_state() -> Mapping[str, str]:
@@ -51,7 +72,7 @@ def _local_state() -> Mapping[str, str]:
 
 
 def load_or_raise(
-    files: Sequence[str | Path],
+    paths: Sequence[str | Path],
     target: str | None,
     variables: Mapping[str, str] | None = None,
     sets: Mapping[str, str] | None = None,
@@ -62,7 +83,7 @@ def load_or_raise(
         ConfigError: one or more files are wrong; carries every finding.
         SetupError: the files are right, but the environment lacks a value that they need.
     """
-    results = load_pipelines(files, target, real_world(), variables, sets)
+    results = load_pipelines(paths, target, real_world(), variables, sets)
     return pipelines_or_raise(results)
 
 

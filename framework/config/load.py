@@ -1,34 +1,36 @@
 """The one loader, used by every command: a pipeline file to its spec, or to everything that is wrong with it.
 
 In: a path and the outside as values. Out: a `LoadResult`; a wrong file never raises. The chain is: text, template, strict
-YAML tree, target overlay, `--set`, references in values, JSON Schema, rules between values, frozen spec.
+YAML tree, shared template below, target overlay and `--set` above, references in values, JSON Schema, rules, frozen spec.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from collections.abc import Mapping as Mapped
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from framework.config import rules_routes, rules_source, rules_tables
+from framework.config.across import findings_between
 from framework.config.build import build_pipeline
-from framework.config.kinds import show
-from framework.config.overlay import apply_set, lay_over
+from framework.config.document import Files, Head, read_head, read_source, read_tree
+from framework.config.library import use_template
+from framework.config.overlay import apply_set, lay_over, without
 from framework.config.reference import Scope, resolve
 from framework.config.rules import Document
 from framework.config.schema import check
-from framework.config.spec import LoadedPipeline
+from framework.config.spec import LoadedPipeline, PipelineSpec
 from framework.config.target import TargetResult, load_target
-from framework.config.text import SourceText, start_of
-from framework.config.tree import Mapping, Node, Scalar, parse, plain
-from framework.config.variables import declarations, unknown_variable, values_of
+from framework.config.tree import Mapping, Node, Scalar, plain
+from framework.config.tree import Path as TreePath
+from framework.config.variables import Declared, declarations, values_of
 from framework.config.world import World
 from framework.diagnose.diagnostic import Diagnostic
 
 __all__ = ["LoadResult", "World", "load_pipeline", "load_pipelines", "load_target"]
 
-_RULES = (*rules_source.RULES, *rules_routes.RULES, *rules_tables.RULES)
+RULES = (*rules_source.RULES, *rules_routes.RULES, *rules_tables.RULES)
 DEFAULT_TARGET = "local"
 
 
@@ -36,13 +38,15 @@ DEFAULT_TARGET = "local"
 class LoadResult:
     """What came of one file. `pipeline` is None when there are errors, or when values are missing here (offline).
 
-    `tree` is the resolved tree, for rules across files; `known_variables` are the names that `--var` may give.
+    `tree` is the resolved tree, `files` the texts it came from; `known_variables` are the names that `--var` may give.
     """
 
     file: str
     pipeline: LoadedPipeline | None
     diagnostics: tuple[Diagnostic, ...]
     tree: Mapping | None = None
+    spec: PipelineSpec | None = None
+    files: Files = field(default_factory=Files)
     known_variables: tuple[str, ...] = ()
 
     @property
@@ -78,81 +82,96 @@ def load_pipelines(
     targets: dict[Path, TargetResult] = {}
     results = []
     for path in map(Path, paths):
-        folder = path.parent
-        if folder not in targets:
-            targets[folder] = load_target(target_name or DEFAULT_TARGET, world, folder)
-        results.append(_load(path, targets[folder], world, variables or {}, sets or {}))
-    return tuple(_across(results, variables or {}))
+        if path.parent not in targets:
+            targets[path.parent] = load_target(target_name or DEFAULT_TARGET, world, path.parent)
+        results.append(_Loading(path, targets[path.parent], world, variables or {}, sets or {}).result())
+    return tuple(with_findings_between(results, variables or {}))
 
 
-def _load(
-    path: Path, target: TargetResult, world: World, given: Mapped[str, str], sets: Mapped[str, str]
-) -> LoadResult:
-    file = str(path)
-    source, problem = read_source(path, world)
-    if source is None:
-        return LoadResult(file, None, (problem,) if problem else ())
-    sources = {source.file: source, **({target.source.file: target.source} if target.source else {})}
-    tree, findings = parse(source)
-    findings += target.diagnostics
-    if tree is None or not isinstance(tree, Mapping) or (other := _other_kind(tree)):
-        if isinstance(tree, Mapping) and other:
-            findings.append(other)
-        elif tree is not None:
-            findings.append(
-                Diagnostic(
-                    "FLOE-C203", "the file must be a mapping", tree.span, remedy="begin with `apiVersion: floe/v1`"
-                )
-            )
-        return LoadResult(file, None, finish(findings, sources))
+class _Loading:
+    """One file on its way through the chain; gathers what is found on the way."""
 
-    declared = declarations(tree.get("variables"))
-    values, found, open_names = values_of(declared, target.variables, given, world.offline)
-    findings += found
-    whole: Node = tree
-    name = pipeline_name(tree)
-    for overlay in target.overlays_for(name or ""):
-        whole = lay_over(whole, overlay)
-    for set_path, set_value in sets.items():
-        whole, option, found = apply_set(whole, set_path, set_value)
-        sources[option.file] = option
-        findings += found
+    def __init__(
+        self, path: Path, target: TargetResult, world: World, given: Mapped[str, str], sets: Mapped[str, str]
+    ) -> None:
+        self.path, self.target, self.world, self.given, self.sets = path, target, world, given, sets
+        self.files = Files()
+        self.findings: list[Diagnostic] = list(target.diagnostics)
+        self.known: tuple[str, ...] = ()
 
-    resolved, found, unresolved = resolve(whole, Scope(world, values, open_names))
-    findings += found
-    checked, found = check(resolved, "pipeline", unresolved)
-    findings += found
-    assert isinstance(checked, Mapping)
-    document = Document(checked, target.target, unresolved)
-    for rule in _RULES:
-        findings += rule(document)
-    broken = any(finding.is_error for finding in findings)
-    pipeline = None
-    if not broken and not unresolved and target.target is not None:
-        pipeline = LoadedPipeline(file, build_pipeline(plain(checked)), target.target)
-    known = (*(variable.name for variable in declared), *(target.variables.keys if target.variables else ()))
-    return LoadResult(file, pipeline, finish(findings, sources), checked, known)
+    def result(self) -> LoadResult:
+        self.files.add(self.target.source)
+        source, problem = read_source(self.path, self.world)
+        if source is None:
+            return self._end([problem] if problem else [])
+        self.files.add(source)
+        head = read_head(source)
+        other = _other_kind(head.tree) if head.tree else None
+        if head.tree is None or other:
+            return self._end([*head.findings, *([other] if other else [])])
+        declared = declarations(head.tree.get("variables"))
+        self.known = (*(one.name for one in declared), *(self.target.variables.keys if self.target.variables else ()))
+        scope, tree = self._tree(head, declared)
+        if tree is None:
+            return self._end()
+        resolved, found, unresolved = resolve(self._overlaid(tree, scope), scope)
+        self.findings += found
+        checked, found = check(resolved, "pipeline", unresolved)
+        self.findings += found
+        assert isinstance(checked, Mapping)
+        return self._checked(checked, unresolved)
 
+    def _tree(self, head: Head, declared: tuple[Declared, ...]) -> tuple[Scope, Mapping | None]:
+        """What references may name, and the file's own tree after rendering."""
+        # A template's structure may hang on any variable, so each must have a value.
+        offline = self.world.offline and not head.templated
+        values, found, open_names = values_of(declared, self.target.variables, self.given, offline)
+        self.findings += found
+        scope = Scope(self.world, values, open_names)
+        if head.templated and any(finding.is_error for finding in found):
+            return scope, None
+        tree, found = read_tree(head, {"var": values}, self.world, self.files)
+        self.findings += found
+        return scope, tree
 
-def read_source(path: Path, world: World) -> tuple[SourceText | None, Diagnostic | None]:
-    """The text of a file, or why it cannot be had."""
-    place = start_of(str(path))
-    try:
-        text = world.read_file(path)
-    except FileNotFoundError:
-        return None, Diagnostic("FLOE-C101", "there is no such file", place, remedy="check the path")
-    except UnicodeDecodeError as error:
-        return None, Diagnostic(
-            "FLOE-C102", f"the file is not UTF-8 text: byte {error.start + 1} is not", place, remedy="save it as UTF-8"
-        )
-    except OSError as error:
-        return None, Diagnostic(
-            "FLOE-C101",
-            f"the file cannot be read: {error.strerror or error}",
-            place,
-            remedy="check the path and its permissions",
-        )
-    return SourceText(str(path), text), None
+    def _overlaid(self, tree: Mapping, scope: Scope) -> Node:
+        """The tree over its shared template and below the target's overrides and `--set`."""
+        whole: Node = tree
+        use = tree.entry("template")
+        if use:
+            body, found = use_template(use, self.path, scope, self.world, self.files)
+            self.findings += found
+            # Without its template a file is not whole; what is missing then is not the file's fault.
+            whole = lay_over(body, without(tree, "template")) if body else tree
+        for overlay in self.target.overlays_for(pipeline_name(tree) or ""):
+            whole = lay_over(whole, overlay)
+        for set_path, set_value in self.sets.items():
+            whole, option, found = apply_set(whole, set_path, set_value)
+            self.files.add(option)
+            self.findings += found
+        return whole
+
+    def _checked(self, tree: Mapping, unresolved: frozenset[TreePath]) -> LoadResult:
+        if "template" not in tree.keys:
+            document = Document(tree, self.target.target, unresolved)
+            for rule in RULES:
+                self.findings += rule(document)
+        broken = any(finding.is_error for finding in self.findings)
+        # Invariant of the chain: a spec is built only from a tree that nothing is wrong with and nothing is missing in.
+        spec = build_pipeline(plain(tree)) if not broken and not unresolved else None
+        target = self.target.target
+        pipeline = LoadedPipeline(str(self.path), spec, target) if spec and target else None
+        return self._end(tree=tree, spec=spec, pipeline=pipeline)
+
+    def _end(
+        self,
+        more: Iterable[Diagnostic] = (),
+        tree: Mapping | None = None,
+        spec: PipelineSpec | None = None,
+        pipeline: LoadedPipeline | None = None,
+    ) -> LoadResult:
+        findings = self.files.finish([*self.findings, *more])
+        return LoadResult(str(self.path), pipeline, findings, tree, spec, self.files, self.known)
 
 
 def pipeline_name(tree: Mapping) -> str | None:
@@ -166,49 +185,21 @@ def _other_kind(tree: Mapping) -> Diagnostic | None:
     kind = tree.get("kind")
     if isinstance(kind, Scalar) and kind.value in ("Target", "Template"):
         remedy = "give it to `--target`" if kind.value == "Target" else "name it under `template:` in a pipeline file"
-        return Diagnostic(
-            "FLOE-C211", f"this file is a {kind.value}, not a Pipeline", kind.span, path="kind", remedy=remedy
-        )
+        message = f"this file is a {kind.value}, not a Pipeline"
+        return Diagnostic("FLOE-C211", message, kind.span, path="kind", remedy=remedy)
     return None
 
 
-def finish(findings: Iterable[Diagnostic], sources: Mapped[str, SourceText]) -> tuple[Diagnostic, ...]:
-    """Findings in file order, each once, with the line that it is about."""
-    unique: dict[tuple[object, ...], Diagnostic] = {}
-    for finding in findings:
-        if finding.excerpt is None and finding.span is not None and finding.span.file in sources:
-            finding = replace(finding, excerpt=sources[finding.span.file].line(finding.span.line))
-        key = (finding.code, finding.span, finding.message)
-        unique[key] = replace(unique[key], times=unique[key].times + finding.times) if key in unique else finding
-    return tuple(sorted(unique.values(), key=lambda finding: finding.order))
-
-
-def _across(results: list[LoadResult], given: Mapped[str, str]) -> Iterable[LoadResult]:
-    """Findings between files: a variable that no file knows, two pipelines with one name."""
+def with_findings_between(results: list[LoadResult], given: Mapped[str, str]) -> Iterable[LoadResult]:
+    """The results with what is wrong between files added to the file that can mend it."""
+    trees = [(result.tree, result.spec) for result in results]
     known = {name for result in results for name in result.known_variables}
+    # A file that could not be read may declare the name, so nothing is said then.
     unknown = [name for name in given if name not in known] if all(result.tree for result in results) else []
-    names: dict[str, str] = {}
-    for index, result in enumerate(results):
-        extra = [unknown_variable(name, sorted(known)) for name in unknown] if index == 0 else []
-        name = pipeline_name(result.tree) if result.tree else None
-        if result.tree and name:
-            if name in names:
-                node = result.tree.get("metadata")
-                place = node.get("name") if isinstance(node, Mapping) else None
-                message = f"the pipeline {show(name)} is also in {names[name]}"
-                extra.append(
-                    Diagnostic(
-                        "FLOE-C412",
-                        message,
-                        (place or result.tree).span,
-                        path="metadata.name",
-                        remedy="give each pipeline its own name",
-                    )
-                )
-            names.setdefault(name, result.file)
+    for result, extra in zip(results, findings_between(trees, unknown, sorted(known)), strict=True):
         if not extra:
             yield result
             continue
-        findings = finish([*result.diagnostics, *extra], {})
+        findings = tuple(sorted([*result.diagnostics, *result.files.finish(extra)], key=lambda finding: finding.order))
         broken = any(finding.is_error for finding in findings)
         yield replace(result, pipeline=None if broken else result.pipeline, diagnostics=findings)

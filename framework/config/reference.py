@@ -31,7 +31,7 @@ class Scope:
     variables: Mapped[str, Value]
     open_variables: frozenset[str] = frozenset()
     secrets: bool = False
-    kind: str = "var"
+    kind: str = "var"  # "param": only `${param.NAME}` is resolved; everything else is left for the pipeline
 
 
 @dataclass
@@ -80,6 +80,8 @@ def _walk(node: Node, path: Path, state: _State) -> Node:
 
 def _leaf(node: Scalar, path: Path, state: _State) -> Node:
     text = str(node.value)
+    if state.scope.kind == "param" and "${param" not in text:
+        return node
     if secret_of(text):
         if not state.scope.secrets:
             remedy = "name secrets in the target's connections only"
@@ -100,6 +102,9 @@ def _leaf(node: Scalar, path: Path, state: _State) -> Node:
     for match in _REFERENCE.finditer(text):
         parts.append(text[position : match.start()])
         position = match.end()
+        if state.scope.kind == "param" and not (match[1] or "").startswith("param"):
+            parts.append(match[0])
+            continue
         if match[0] == "$${":
             parts.append("${")
             continue

@@ -70,7 +70,7 @@ def confined(document: Document) -> Iterator[Diagnostic]:
         (path, str(item.value)) for path, item in document.items("routes", "allow_tables") if isinstance(item, Scalar)
     ]
     dynamic = False
-    for path, rule in document.items("routes", "rules"):
+    for path, _ in document.items("routes", "rules"):
         where = (*path, "table")
         table, node = document.text(*where), document.node(*where)
         if table is None or node is None:

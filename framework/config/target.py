@@ -18,7 +18,7 @@ from framework.config.schema import check
 from framework.config.spec import SecretRef, SettingValue, TargetSpec
 from framework.config.text import SourceText, start_of
 from framework.config.tree import Mapping, Node, Scalar, Sequence, dotted, leaves, parse, plain
-from framework.config.variables import declarations, values_of
+from framework.config.variables import Value, values_of
 from framework.config.world import World
 from framework.diagnose.diagnostic import Diagnostic, Span
 
@@ -88,14 +88,12 @@ def load_target(name_or_path: str, world: World, search_dir: Path) -> TargetResu
         return TargetResult(None, tuple(findings), source)
     variables = tree.get("variables")
     variable_node = variables if isinstance(variables, Mapping) else None
-    values, _, _ = values_of(declarations(None), variable_node, {}, offline=True)
-    secrets_in = tree.get("connections")
+    values, _, _ = values_of((), variable_node, {}, offline=True)
     resolved, reference_findings, unresolved = _resolve(tree, world, values)
     findings += reference_findings
     resolved, schema_findings = check(resolved, "target", unresolved)
     findings += schema_findings
-    if isinstance(secrets_in, Mapping) or "spark" in tree.keys:
-        findings += _connection_rules(tree, resolved)
+    findings += _connection_rules(tree, resolved)
     overrides = resolved.get("overrides") if isinstance(resolved, Mapping) else None
     parts = (
         tuple(item for item in overrides.items if isinstance(item, Mapping)) if isinstance(overrides, Sequence) else ()
@@ -106,7 +104,7 @@ def load_target(name_or_path: str, world: World, search_dir: Path) -> TargetResu
 
 
 def _resolve(
-    tree: Mapping, world: World, values: dict[str, object]
+    tree: Mapping, world: World, values: dict[str, Value]
 ) -> tuple[Node, list[Diagnostic], frozenset[tuple[str | int, ...]]]:
     """Connections may hold secrets; overrides keep their references until they lie over a pipeline; the rest is plain."""
     findings: list[Diagnostic] = []
@@ -121,7 +119,7 @@ def _resolve(
                 if isinstance(leaf.value, str) and "${" in leaf.value
             }
             continue
-        scope = Scope(world, values, secrets=entry.key == "connections")  # type: ignore[arg-type]
+        scope = Scope(world, values, secrets=entry.key == "connections")
         part, found, open_paths = resolve(entry.value, scope)
         findings += found
         unresolved |= {(entry.key, *path) for path in open_paths}

@@ -166,7 +166,9 @@ def fits_type(value: object, kind: str) -> bool:
         return isinstance(value, bool)
     if isinstance(value, bool):
         return False
-    return isinstance(value, {"string": str, "integer": int, "number": (int, float)}.get(kind, object))
+    if kind == "number":
+        return isinstance(value, (int, float))
+    return isinstance(value, int if kind == "integer" else str)
 
 
 def _from_text(text: str, kind: str) -> tuple[Value, bool]:

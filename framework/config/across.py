@@ -1,0 +1,73 @@
+"""Rules between pipeline files that run together: names are unique, one table has one policy.
+
+In: the tree and the spec of each file, in order. Out: the findings of each file, in the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from framework.config.spec import PipelineSpec
+from framework.config.tree import Mapping, find
+from framework.config.variables import unknown_variable
+from framework.diagnose.diagnostic import Diagnostic, Span
+
+Loaded = tuple[Mapping | None, PipelineSpec | None]
+
+
+def findings_between(
+    files: Sequence[Loaded], unknown_variables: Sequence[str], known: list[str]
+) -> list[list[Diagnostic]]:
+    """What is wrong between files. A variable that no file declares is told with the first."""
+    findings: list[list[Diagnostic]] = [[] for _ in files]
+    if files:
+        findings[0] += [unknown_variable(name, known) for name in unknown_variables]
+    names: dict[str, Span] = {}
+    tables: dict[str, tuple[object, Span]] = {}
+    dead_letter_tables: dict[str, Span] = {}
+    for (tree, spec), found in zip(files, findings, strict=True):
+        if tree is None or spec is None:
+            continue
+        found += _names(tree, spec, names)
+        found += _policies(tree, spec, tables, dead_letter_tables)
+        if spec.errors.dead_letter_table:
+            dead_letter_tables.setdefault(spec.errors.dead_letter_table, tree.span)
+    return findings
+
+
+def _names(tree: Mapping, spec: PipelineSpec, names: dict[str, Span]) -> list[Diagnostic]:
+    node = find(tree, ("metadata", "name")) or tree
+    first = names.setdefault(spec.name, node.span)
+    if first == node.span:
+        return []
+    message = f"the name `{spec.name}` is already that of the pipeline at {first.file}:{first.line}"
+    remedy = "give each pipeline its own name: consumer group and transactional id hold it"
+    return [Diagnostic("FLOE-C412", message, node.span, path="metadata.name", remedy=remedy)]
+
+
+def _policies(
+    tree: Mapping, spec: PipelineSpec, tables: dict[str, tuple[object, Span]], dead_letter_tables: dict[str, Span]
+) -> list[Diagnostic]:
+    """One table has one policy, whoever writes it; otherwise its interval and its shape hang on which batch comes first."""
+    findings = []
+    for index, rule in enumerate(spec.routes.rules):
+        if "{" in rule.table:
+            continue
+        path = ("routes", "rules", index, "table")
+        node = find(tree, path) or tree
+        policy = spec.tables.policy_for(rule.table)
+        known, first = tables.setdefault(rule.table, (policy, node.span))
+        if known != policy:
+            message = f"`{rule.table}` has another policy here than at {first.file}:{first.line}"
+            remedy = "give the table the same `create`, `evolve`, `commit` and `case` in both files, or put them in a shared template"
+            findings.append(
+                Diagnostic("FLOE-C423", message, node.span, path=f"routes.rules[{index}].table", remedy=remedy)
+            )
+        if rule.table in dead_letter_tables:
+            message = f"`{rule.table}` is the dead-letter table of {dead_letter_tables[rule.table].file}"
+            findings.append(
+                Diagnostic(
+                    "FLOE-C416", message, node.span, path=f"routes.rules[{index}].table", remedy="choose another table"
+                )
+            )
+    return findings

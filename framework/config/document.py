@@ -1,0 +1,129 @@
+"""One file as a tree: read, rendered if it is a template, and parsed, with the way back to what was written.
+
+In: a path, the outside as values, and the values that templates may use. Out: a tree whose places are those of the rendered
+text, and `Files`, which turns findings about it into findings about the files that a person wrote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from collections.abc import Mapping as Mapped
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from framework.config.template import Rendered, is_template, render
+from framework.config.text import SourceText, start_of
+from framework.config.tree import Mapping, Node, parse
+from framework.config.world import World
+from framework.diagnose.diagnostic import Diagnostic, Span
+
+
+@dataclass
+class Files:
+    """The texts that took part in loading, by name, and the templates among them."""
+
+    sources: dict[str, SourceText] = field(default_factory=dict)
+    rendered: dict[str, Rendered] = field(default_factory=dict)
+
+    def add(self, source: SourceText | None) -> None:
+        if source is not None:
+            self.sources[source.file] = source
+
+    def locate(self, span: Span) -> Span:
+        """The place that a person wrote for a place in a rendered text."""
+        template = self.rendered.get(span.file)
+        if template is None:
+            return span
+        if template.origin is None:
+            return start_of(span.file)
+        for source in template.origin.sources:
+            self.add(source)
+        return template.origin.locate(span)
+
+    def finish(self, findings: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
+        """Findings in file order at the places that people wrote, each once, with the line that it is about."""
+        unique: dict[tuple[object, ...], Diagnostic] = {}
+        for finding in findings:
+            finding = self._placed(finding)
+            key = (finding.code, finding.span, finding.message)
+            known = unique.get(key)
+            unique[key] = replace(known, times=known.times + finding.times) if known else finding
+        return tuple(sorted(unique.values(), key=lambda finding: finding.order))
+
+    def _placed(self, finding: Diagnostic) -> Diagnostic:
+        if finding.span is None or finding.excerpt is not None:
+            return finding
+        span = self.locate(finding.span)
+        source = self.sources.get(span.file)
+        return replace(finding, span=span, excerpt=source.line(span.line) if source else None)
+
+
+def read_source(path: Path, world: World) -> tuple[SourceText | None, Diagnostic | None]:
+    """The text of a file, or why it cannot be had."""
+    place = start_of(str(path))
+    try:
+        text = world.read_file(path)
+    except FileNotFoundError:
+        return None, Diagnostic("FLOE-C101", "there is no such file", place, remedy="check the path")
+    except UnicodeDecodeError as error:
+        message = f"the file is not UTF-8 text: byte {error.start + 1} is not"
+        return None, Diagnostic("FLOE-C102", message, place, remedy="save it as UTF-8")
+    except OSError as error:
+        message = f"the file cannot be read: {error.strerror or error}"
+        return None, Diagnostic("FLOE-C101", message, place, remedy="check the path and its permissions")
+    return SourceText(str(path), text), None
+
+
+@dataclass(frozen=True)
+class Head:
+    """A file before it is rendered: its tree as far as it can be read, for what it declares."""
+
+    source: SourceText
+    tree: Mapping | None
+    findings: tuple[Diagnostic, ...]
+    templated: bool
+
+
+def read_head(source: SourceText) -> Head:
+    """Parses a file as it was written. The tree is None when nothing more can be done with the file."""
+    templated = is_template(source.text)
+    tree, findings = parse(source, allow_duplicates=templated)
+    if tree is not None and not isinstance(tree, Mapping):
+        findings.append(not_a_mapping(tree))
+        tree = None
+    if templated:
+        findings = [_quoted(finding) for finding in findings]
+    return Head(source, tree, tuple(findings), templated)
+
+
+def read_tree(
+    head: Head, context: Mapped[str, object], world: World, files: Files
+) -> tuple[Mapping | None, list[Diagnostic]]:
+    """The tree of a file after rendering; `head` itself when it is no template."""
+    if not head.templated or head.tree is None or head.findings:
+        return head.tree, list(head.findings)
+    rendered, findings = render(head.source, context, lambda name: world.read_file(Path(name)))
+    for finding in findings:
+        if finding.span is not None and finding.span.file not in files.sources:
+            files.add(read_source(Path(finding.span.file), world)[0])
+    if rendered is None:
+        return None, findings
+    tree, found = parse(rendered.text)
+    files.rendered[head.source.file] = rendered
+    if tree is not None and not isinstance(tree, Mapping):
+        found.append(not_a_mapping(tree))
+        tree = None
+    return tree, findings + found
+
+
+def not_a_mapping(tree: Node) -> Diagnostic:
+    """The finding for a file that is a list or a single value."""
+    return Diagnostic("FLOE-C203", "the file must be a mapping", tree.span, remedy="begin with `apiVersion: floe/v1`")
+
+
+def _quoted(finding: Diagnostic) -> Diagnostic:
+    """A template must be YAML before it is rendered; the usual reason why it is not is a missing quote."""
+    if finding.code not in ("FLOE-C103", "FLOE-C106"):
+        return finding
+    message = "a template must be YAML before it is rendered, and this line is not"
+    return replace(finding, code="FLOE-C607", message=message, remedy='put quotes around expressions: `"{{ ... }}"`')
