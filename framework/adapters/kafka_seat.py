@@ -37,6 +37,8 @@ class SeatAssigned:
     log_start: int
     low_water: int | None
     low_water_topic_id: str | None
+    chain_from: int | None = None
+    """Where reading begins so that the pipelines' chains are seen; stored beside the mark, never above it."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +128,7 @@ class CoordinatorSeat:
         updates, self._updates = self._updates, []
         return updates
 
-    def store_low_water(self, offset: int) -> bool:
+    def store_low_water(self, offset: int, chain_from: int | None = None) -> bool:
         """Record durably that everything below `offset` is committed in every table.
 
         Returns:
@@ -138,7 +140,8 @@ class CoordinatorSeat:
         """
         if self._topic_id is None:
             return False
-        metadata = json.dumps({"topic_id": self._topic_id}, separators=(",", ":"))
+        chain = {} if chain_from is None else {"chain_from": chain_from}
+        metadata = json.dumps({"topic_id": self._topic_id, **chain}, separators=(",", ":"))
         try:
             stored = self._consumer.commit(
                 offsets=[TopicPartition(self._topic, 0, offset, metadata)], asynchronous=False
@@ -159,6 +162,12 @@ class CoordinatorSeat:
         if error.code() in not_ours:
             return False
         raise setup_error(error, self._settings, self._log, f"storing the low-water mark of group {self._group}")
+
+    def pause(self, paused: bool) -> None:
+        """Hold or resume delivery of the log; membership and the seat are kept."""
+        partitions = [tp for tp in self._consumer.assignment() if tp.partition == 0]
+        if partitions:
+            (self._consumer.pause if paused else self._consumer.resume)(partitions)
 
     def close(self) -> None:
         """Leave the group, so that another member takes the seat at once."""
@@ -195,8 +204,9 @@ class CoordinatorSeat:
             )
         stored = self._admin.group_offsets(self._group).get(key)
         low_water = stored.offset if stored else None
-        low_water_topic_id = topic_id_in(stored.metadata) if stored else None
-        return SeatAssigned(topic.topic_id, self._admin.start_offsets([key])[key], low_water, low_water_topic_id)
+        topic_id, chain_from = mark_metadata(stored.metadata) if stored else (None, None)
+        log_start = self._admin.start_offsets([key])[key]
+        return SeatAssigned(topic.topic_id, log_start, low_water, topic_id, chain_from)
 
     def _refuse(self, error: KafkaError) -> None:
         lost = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._LOG_TRUNCATION)
@@ -225,12 +235,15 @@ def first_offset(assigned: SeatAssigned) -> int:
     mark = assigned.low_water
     if mark is None or assigned.low_water_topic_id != assigned.topic_id:
         return assigned.log_start
-    return max(mark, assigned.log_start)
+    chain_from = mark if assigned.chain_from is None else assigned.chain_from
+    return max(min(mark, chain_from), assigned.log_start)
 
 
-def topic_id_in(metadata: str) -> str | None:
-    """The topic id beside a low-water mark; None when something else wrote it."""
+def mark_metadata(metadata: str) -> tuple[str | None, int | None]:
+    """Topic id and `chain_from` beside a low-water mark; both None when something else wrote it."""
     try:
-        return str(json.loads(metadata)["topic_id"])
-    except (ValueError, KeyError, TypeError):
-        return None
+        found = json.loads(metadata)
+        chain_from = found.get("chain_from")
+        return str(found["topic_id"]), int(chain_from) if chain_from is not None else None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None, None

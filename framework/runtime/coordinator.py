@@ -17,14 +17,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 from framework.adapters.faults import reach
 from framework.adapters.iceberg import IcebergTables
-from framework.adapters.kafka_control import (
-    ControlPublisher,
-    CoordinatorSeat,
-    SeatAssigned,
-    SeatEnd,
-    SeatRead,
-    SeatRevoked,
-)
+from framework.adapters.kafka_control import ControlPublisher
+from framework.adapters.kafka_seat import CoordinatorSeat, SeatAssigned, SeatEnd, SeatRead, SeatRevoked
 from framework.commit.effects import (
     Assigned,
     CommitFailed,
@@ -32,16 +26,18 @@ from framework.commit.effects import (
     Committed,
     Effect,
     Input,
+    LoadFailed,
     LoadTable,
     Publish,
     Read,
+    Revoked,
     Stop,
     StoreLowWater,
     TableLoaded,
     TableMissing,
     Tick,
 )
-from framework.commit.state import CoordinatorState, next_due_ms, step
+from framework.commit.state import CoordinatorState, next_due_ms, step, wants_more
 from framework.errors import FloeError, StateDisagreement
 
 log = logging.getLogger(__name__)
@@ -67,7 +63,7 @@ class Coordinator:
         self.error: FloeError | None = None
         self.state = CoordinatorState()
         self.owner = False
-        self._seat = CoordinatorSeat(kafka, group, control_topic)
+        self._seat = CoordinatorSeat(kafka, group, control_topic, self.name)
         self._publisher = ControlPublisher(kafka, control_topic)
         self._catalog = catalog
         self._say = say
@@ -77,6 +73,8 @@ class Coordinator:
         self._term = 0
         self._in_flight = 0
         self._caught_up = False
+        self._position: int | None = None
+        self._paused = False
         self._thread = threading.Thread(target=self._run, name="coordinator", daemon=True)
 
     def start(self) -> None:
@@ -103,17 +101,29 @@ class Coordinator:
             self._publisher.close()
 
     def _turn(self) -> None:
+        if not wants_more(self.state):
+            # Back-pressure: the log waits in the broker, not in memory, until tables are drained.
+            self._seat.pause(True)
+            self._paused = True
+        elif self._paused:
+            self._seat.pause(False)
+            self._paused = False
         for message in self._seat.poll(self._timeout_s()):
             if isinstance(message, SeatAssigned):
                 self._term += 1
                 self._in_flight = 0
                 self._caught_up = False
                 self.owner = True
-                self.state = CoordinatorState()
+                self._position = None
                 self._say("coordinates")
                 self._feed(
                     Assigned(
-                        self.name, message.topic_id, message.log_start, message.low_water, message.low_water_topic_id
+                        self.name,
+                        message.topic_id,
+                        message.log_start,
+                        message.low_water,
+                        message.low_water_topic_id,
+                        message.chain_from,
                     )
                 )
             elif isinstance(message, SeatRevoked):
@@ -121,19 +131,20 @@ class Coordinator:
                 self._term += 1
                 self._in_flight = 0
                 self.owner = False
-                self.state = CoordinatorState()
+                self._feed(Revoked())
                 self._say("no longer coordinates")
             elif isinstance(message, SeatRead):
                 self._feed(Read(message.offset, message.event))
             elif isinstance(message, SeatEnd):
                 self._caught_up = True
+                self._position = message.position
         while not self._answers.empty():
             term, answer = self._answers.get()
             if term == self._term:
                 self._in_flight -= 1
                 self._feed(answer)
         if self.owner:
-            self._feed(Tick(self._caught_up))
+            self._feed(Tick(self._caught_up, self._position))
 
     def _timeout_s(self) -> float:
         if self._in_flight:
@@ -156,7 +167,7 @@ class Coordinator:
             self._publisher.publish((effect.event,))
             reach("progress-published")
         elif isinstance(effect, StoreLowWater):
-            self._seat.store_low_water(effect.offset)
+            self._seat.store_low_water(effect.offset, effect.chain_from)
         elif isinstance(effect, Stop):
             raise StateDisagreement(effect.message, code=effect.code, remedy=effect.remedy)
 
@@ -173,10 +184,12 @@ class Coordinator:
                 reach("committed")
                 self._report(effect, answer)
         except (FloeError, OSError, RuntimeError, ValueError) as error:
-            table = effect.table
-            commit_id = effect.commit_id if isinstance(effect, CommitTable) else ""
-            answer = CommitFailed(table, commit_id, f"{type(error).__name__}: {error}")
-            self._say(f"{table}: {answer.reason}")
+            reason = error.message if isinstance(error, FloeError) else f"{type(error).__name__}: {error}"
+            if isinstance(effect, CommitTable):
+                answer = CommitFailed(effect.table, effect.commit_id, reason)
+            else:
+                answer = LoadFailed(effect.table, reason)
+            self._say(f"{effect.table}: {reason}")
         self._answers.put((term, answer))
 
     def _report(self, effect: CommitTable, answer: Input) -> None:
