@@ -1,0 +1,131 @@
+"""What a commit costs and leaves behind: old metadata files, the catalog's cache, many tables at once."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from pyiceberg.expressions import EqualTo
+from pyiceberg.table import StaticTable
+from pyiceberg.types import LongType
+
+from framework.adapters import iceberg_sql
+from framework.adapters.iceberg import IcebergTables
+from framework.commit.effects import Committed
+from tests.iceberg.conftest import Lake, metadata_files
+
+pytestmark = pytest.mark.iceberg
+
+
+def grow(lake: Lake, name: str, commits: range) -> None:
+    for number in commits:
+        answer = lake.tables.commit(lake.effect(name, lake.files(name, [{"id": number}]), number))
+        assert isinstance(answer, Committed), answer
+
+
+def test_old_metadata_files_go_within_the_tables_limits(lake: Lake) -> None:
+    """As many old metadata files stay as the table's property says: those of the metadata log, and the current one."""
+    name = lake.create(**{"write.metadata.previous-versions-max": "3"})
+    grow(lake, name, range(1, 9))
+    table = lake.plain(name)
+    logged = {entry.metadata_file.rsplit("/", 1)[1] for entry in table.metadata.metadata_log}
+    assert len(logged) == 3
+    assert metadata_files(table) == logged | {table.metadata_location.rsplit("/", 1)[1]}
+    for entry in table.metadata.metadata_log:
+        assert StaticTable.from_metadata(entry.metadata_file).current_snapshot() is not None
+    assert lake.rows(name) == list(range(1, 9))
+
+
+def test_metadata_files_stay_when_the_table_says_so(lake: Lake) -> None:
+    """With `delete-after-commit` off, as Iceberg has it by default, no metadata file is ever removed."""
+    properties = {"write.metadata.previous-versions-max": "2", "write.metadata.delete-after-commit.enabled": "false"}
+    name = lake.create(**properties)
+    grow(lake, name, range(1, 6))
+    assert len(metadata_files(lake.plain(name))) == 6
+
+
+def test_metadata_files_are_what_pyiceberg_would_write(lake: Lake) -> None:
+    """The metadata file of a commit parses to what is in memory, and PyIceberg writes it again without a difference."""
+    for version in ("1", "2"):
+        name = lake.create(f"shop.v{version}", format_version=version)
+        grow(lake, name, range(1, 4))
+        table = lake.plain(name)
+        written = json.loads(Path(table.metadata_location.removeprefix("file://")).read_text())
+        assert written == json.loads(table.metadata.model_dump_json())
+        assert ("sequence-number" in written["snapshots"][0]) == (version == "2")
+
+
+def test_changes_by_others_are_seen_at_once(lake: Lake) -> None:
+    """The catalog's memory of a table never hides what another writer did to it."""
+    name = lake.create()
+    grow(lake, name, range(1, 3))
+    plain = lake.plain(name)
+    plain.append(plain.scan(row_filter=EqualTo("id", 1)).to_arrow())
+    with lake.plain(name).update_schema() as update:
+        update.add_column("more", LongType())
+    view = lake.view(name)
+    table = lake.plain(name)
+    assert view.schema_id == table.metadata.current_schema_id == 1
+    assert view.snapshot_id == table.metadata.current_snapshot_id
+    grow(lake, name, range(3, 5))
+    lake.catalog.drop_table(name)
+    assert lake.tables.load_view(name, "main", "any") is None
+    lake.create(name)
+    assert lake.view(name).table_uuid != view.table_uuid
+    grow(lake, name, range(7, 9))
+    assert lake.rows(name) == [7, 8]
+
+
+def test_snapshots_expired_by_others_do_not_come_back(lake: Lake) -> None:
+    """What was expired elsewhere stays expired, although its JSON was rendered before, and parents are mended."""
+    name = lake.create()
+    grow(lake, name, range(1, 6))
+    first, second, *kept = [snapshot.snapshot_id for snapshot in lake.plain(name).metadata.snapshots]
+    lake.plain(name).maintenance.expire_snapshots().by_ids([first, second]).commit()
+    grow(lake, name, range(6, 8))
+    metadata = lake.plain(name).metadata
+    assert [snapshot.snapshot_id for snapshot in metadata.snapshots[:3]] == kept
+    assert metadata.snapshots[0].parent_snapshot_id is None
+    assert lake.rows(name) == list(range(1, 8))
+
+
+def test_a_full_cache_costs_time_only(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables that no longer fit into the catalog's memory are read again and committed to all the same."""
+    monkeypatch.setattr(iceberg_sql, "MAX_CACHED_SNAPSHOTS", 3)
+    names = [lake.create(f"shop.t{number}") for number in range(3)]
+    for number in range(1, 5):
+        for name in names:
+            grow(lake, name, range(number, number + 1))
+    assert [lake.rows(name) for name in names] == [[1, 2, 3, 4]] * 3
+
+
+def test_one_adapter_commits_to_many_tables_at_once(lake: Lake) -> None:
+    """Threads that commit to different tables through one adapter lose nothing, and each table has its own history."""
+    tables = IcebergTables({**lake.settings, "uri": lake.settings["uri"] + "?timeout=60"})
+    names = [lake.create(f"shop.t{number}") for number in range(8)]
+    prepared = {name: [lake.files(name, [{"id": number}]) for number in range(5)] for name in names}
+
+    def commit_all(name: str) -> None:
+        for number, files in enumerate(prepared[name]):
+            view = tables.load_view(name, "main", "control-topic-id")
+            answer = tables.commit(lake.effect(name, files, number + 1, view=view))
+            assert isinstance(answer, Committed), answer
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(commit_all, names))
+    assert [lake.rows(name) for name in names] == [[0, 1, 2, 3, 4]] * 8
+
+
+def test_of_many_commits_from_one_view_exactly_one_lands(lake: Lake) -> None:
+    """Coordinators that decide from the same view at once waste work, and never write twice."""
+    name = lake.create()
+    view = lake.view(name)
+    effects = [lake.effect(name, lake.files(name, [{"id": number}]), 1, view=view) for number in range(8)]
+    rivals = [IcebergTables({**lake.settings, "uri": lake.settings["uri"] + "?timeout=60"}) for _ in effects]
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda pair: pair[0].commit(pair[1]), zip(rivals, effects, strict=True)))
+    assert [isinstance(answer, Committed) for answer in answers].count(True) == 1
+    assert len(lake.rows(name)) == 1
+    assert len(lake.plain(name).metadata.snapshots) == 1
