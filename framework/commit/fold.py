@@ -1,0 +1,267 @@
+"""Folds the control topic, one event after another, in offset order.
+
+In: an offset and its event (or None). Out: changes to the draft: announcements queued per table, pipelines' chains,
+requests. Keeps invariant 2 (a batch counts once its DataComplete is folded and fits the chain) and the prefix rule: an
+announcement is queued in log order and leaves the queue only when its table's metadata says that it is in the table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from framework.commit.chain import Fit, check_link, next_link
+from framework.commit.effects import LoadTable
+from framework.commit.events import (
+    CommitComplete,
+    CommitRequested,
+    CommitToTable,
+    ControlEvent,
+    DataComplete,
+    DataWritten,
+    Heartbeat,
+)
+from framework.commit.fifo import Fifo
+from framework.commit.model import Announcement, OpenBatch, PipelineState, Request, TableState
+from framework.commit.turn import Turn
+
+
+def fold(turn: Turn, offset: int, event: ControlEvent | None) -> None:
+    """One committed control record. Offsets below the position were folded before and change nothing."""
+    if offset < turn.state.position:
+        return
+    turn.set(position=offset + 1, settled=False)
+    if isinstance(event, DataWritten):
+        _data_written(turn, offset, event)
+    elif isinstance(event, DataComplete | Heartbeat):
+        _link(turn, offset, event)
+    elif isinstance(event, CommitRequested):
+        _commit_requested(turn, offset, event)
+    elif isinstance(event, CommitToTable):
+        _commit_to_table(turn, event)
+    elif isinstance(event, CommitComplete):
+        _commit_complete(turn, event)
+
+
+def queue_announcement(table: TableState, announcement: Announcement, now_ms: int) -> TableState:
+    """The table with one more announcement at the end of its queue."""
+    event = announcement.event
+    return replace(
+        table,
+        policy=event.commit,
+        pending=table.pending.append(announcement),
+        pending_rows=table.pending_rows + event.rows,
+        pending_bytes=table.pending_bytes + event.bytes,
+        pending_files=table.pending_files + len(event.files),
+        first_pending_ms=table.first_pending_ms if table.pending else now_ms,
+        newest={**table.newest, event.pipeline: announcement.offset},
+    )
+
+
+def drop_announcements(table: TableState, count: int, now_ms: int) -> TableState:
+    """The table without the first `count` announcements of its queue; failures end with the last of them."""
+    if not count:
+        return table
+    rows = size = files = 0
+    for index in range(count):
+        event = table.pending[index].event
+        rows += event.rows
+        size += event.bytes
+        files += len(event.files)
+    pending = table.pending.drop(count)
+    return replace(
+        table,
+        pending=pending,
+        pending_rows=table.pending_rows - rows,
+        pending_bytes=table.pending_bytes - size,
+        pending_files=table.pending_files - files,
+        first_pending_ms=now_ms,
+        failures=table.failures if pending else 0,
+        failure=table.failure if pending else "",
+        conflicts=table.conflicts if pending else 0,
+    )
+
+
+def _data_written(turn: Turn, offset: int, event: DataWritten) -> None:
+    pipeline = turn.state.pipelines.get(event.pipeline) or PipelineState(event.pipeline)
+    batch = pipeline.open
+    if batch is not None and (batch.run, batch.batch) != (event.run, event.batch):
+        pipeline = _break(
+            pipeline, batch.first_offset, f"batch {event.batch} began before batch {batch.batch} was complete"
+        )
+        batch = None
+    if batch is None:
+        batch = OpenBatch(event.run, event.batch, offset)
+    batch = replace(batch, parts=batch.parts.append((event.table, event.part, event.parts)))
+    turn.put_pipeline(replace(pipeline, open=batch, last_offset=offset))
+    if offset >= turn.state.floor:  # what is below the low-water mark is in every table
+        _queue(turn, offset, event)
+
+
+def _queue(turn: Turn, offset: int, event: DataWritten) -> None:
+    table = turn.state.tables.get(event.table)
+    if table is None:
+        known = turn.state.last_commits.get(event.table)
+        last_commit_ms = min(known.timestamp_ms, turn.now_ms) if known is not None else None
+        table = TableState(event.table, event.commit.branch, event.commit, last_commit_ms=last_commit_ms)
+        turn.emit(LoadTable(table.table, table.branch))
+    elif offset < table.recorded:  # Invariant 5: the table says that it is in
+        return
+    turn.put_table(queue_announcement(table, Announcement(offset, event), turn.now_ms))
+
+
+def _link(turn: Turn, offset: int, event: DataComplete | Heartbeat) -> None:
+    pipeline = turn.state.pipelines.get(event.pipeline) or PipelineState(event.pipeline)
+    if pipeline.broken is not None:
+        turn.put_pipeline(replace(pipeline, last_offset=offset, open=None))
+        return
+    batch = pipeline.open
+    first_offset = batch.first_offset if batch is not None else offset
+    verdict = check_link(pipeline.link, event)
+    reason = verdict.reason if verdict.fit is Fit.BROKEN else _incomplete(pipeline, event)
+    if reason:
+        # Invariant 2: nothing of this batch or of a later one is committed, and no table's progress passes it.
+        pipeline = _break(pipeline, first_offset, reason)
+    elif verdict.fit is Fit.REPEAT:
+        count = _forget_batch(turn, pipeline, offset)
+        pipeline = replace(pipeline, repeats=pipeline.repeats + count, confirmed_below=offset)
+    else:
+        pipeline = replace(
+            _advance_valid_through(pipeline, event),
+            link=next_link(pipeline.link, event),
+            link_offset=offset,
+            confirmed_below=offset,
+        )
+        turn.set(unreported=turn.state.unreported | {pipeline.pipeline})
+    turn.put_pipeline(replace(pipeline, last_offset=offset, open=None))
+
+
+def _incomplete(pipeline: PipelineState, event: DataComplete | Heartbeat) -> str:
+    """Why the folded announcements are not the whole batch; "" when they are, or when reading began inside of it."""
+    batch = pipeline.open
+    if batch is not None and (isinstance(event, Heartbeat) or (batch.run, batch.batch) != (event.run, event.batch)):
+        return f"batch {event.batch} ended while batch {batch.batch} was not complete"
+    if pipeline.link is None or isinstance(event, Heartbeat):
+        return ""
+    parts = list(batch.parts) if batch is not None else []
+    announced = {table for table, _, _ in parts}
+    if announced != set(event.tables):
+        missing = ", ".join(sorted(announced ^ set(event.tables)))
+        return f"batch {event.batch} names other tables than it announced files for: {missing}"
+    expected = {(table, part) for table, _, total in parts for part in range(total)}
+    if expected != {(table, part) for table, part, _ in parts}:
+        return f"parts of an announcement of batch {event.batch} are missing"
+    return ""
+
+
+def _break(pipeline: PipelineState, offset: int, reason: str) -> PipelineState:
+    if pipeline.broken is not None:
+        return pipeline
+    return replace(pipeline, broken=reason, broken_offset=offset)
+
+
+def _forget_batch(turn: Turn, pipeline: PipelineState, offset: int) -> int:
+    """Invariant 5: a batch that repeats what was announced before adds nothing. Returns the announcements dropped."""
+    batch = pipeline.open
+    if batch is None:
+        return 0
+    dropped = 0
+    for name in {table for table, _, _ in batch.parts}:
+        table = turn.state.tables.get(name)
+        if table is None:
+            continue
+        kept = [
+            a
+            for a in table.pending
+            if a.event.pipeline != pipeline.pipeline or not batch.first_offset <= a.offset < offset
+        ]
+        count = len(table.pending) - len(kept)
+        dropped += count
+        turn.put_table(
+            replace(
+                table,
+                pending=Fifo(kept),
+                pending_rows=sum(a.event.rows for a in kept),
+                pending_bytes=sum(a.event.bytes for a in kept),
+                pending_files=sum(len(a.event.files) for a in kept),
+                repeats=table.repeats + count,
+            )
+        )
+    return dropped
+
+
+def _advance_valid_through(pipeline: PipelineState, event: DataComplete | Heartbeat) -> PipelineState:
+    """Valid-through: no record older than this is still to come, as far as the source was read when it was planned.
+
+    A batch sets it to the least of its partitions' highest timestamps; partitions without records in the batch had
+    nothing to read and hold nothing back. A heartbeat says that every partition had nothing to read: the highest
+    timestamp ever announced counts. It never moves back.
+    """
+    if isinstance(event, Heartbeat):
+        reached = pipeline.newest_ms
+        newest = pipeline.newest_ms
+    else:
+        seen = [r.max_timestamp_ms for r in event.ranges if r.start < r.end and r.max_timestamp_ms is not None]
+        reached = min(seen, default=None)
+        newest = _later(pipeline.newest_ms, max(seen, default=None))
+    return replace(pipeline, newest_ms=newest, valid_through_ms=_later(pipeline.valid_through_ms, reached))
+
+
+def _later(a: int | None, b: int | None) -> int | None:
+    if a is None or b is None:
+        return b if a is None else a
+    return max(a, b)
+
+
+def _commit_requested(turn: Turn, offset: int, event: CommitRequested) -> None:
+    old = not turn.state.caught_up and turn.now_ms > event.deadline_ms
+    if event.request_id and event.request_id not in turn.state.requests and not old:
+        turn.put_request(Request(event.request_id, offset, event.pipeline, event.deadline_ms))
+
+
+def _commit_to_table(turn: Turn, event: CommitToTable) -> None:
+    """Information: shown by status, and a new coordinator counts the table's interval from it."""
+    turn.set(last_commits={**turn.state.last_commits, event.table: event})
+    table = turn.state.tables.get(event.table)
+    if table is not None and table.last_commit_ms is None:
+        turn.put_table(replace(table, last_commit_ms=min(event.timestamp_ms, turn.now_ms)))
+
+
+def _commit_complete(turn: Turn, event: CommitComplete) -> None:
+    if event.request_id:
+        turn.drop_request(event.request_id)
+    proof = turn.state.needs_proof
+    if proof is not None and event.low_water >= proof:
+        # Invariant 6: what is missing in front of the log's start is in every table.
+        turn.set(needs_proof=None)
+    for name, reached in event.valid_through_ms.items():
+        pipeline = turn.state.pipelines.get(name) or PipelineState(name)
+        turn.put_pipeline(
+            replace(
+                pipeline,
+                newest_ms=_later(pipeline.newest_ms, reached),
+                valid_through_ms=_later(pipeline.valid_through_ms, reached),
+                visible_through_ms=_later(pipeline.visible_through_ms, reached),
+            )
+        )
+    if event.position >= turn.state.begin:
+        for link in event.chain.values():
+            _carry(turn, event.position, link)
+
+
+def _carry(turn: Turn, position: int, link: Heartbeat) -> None:
+    """A CommitComplete repeats where a chain ended at `position`: a reader that begins there sees it.
+
+    It is taken only when nothing of the pipeline was seen since reading began, and reading began at or before
+    `position`: then it is the newest link, whoever published it and however late.
+    """
+    pipeline = turn.state.pipelines.get(link.pipeline) or PipelineState(link.pipeline)
+    if pipeline.last_offset < 0 and pipeline.link is None:
+        turn.put_pipeline(replace(pipeline, link=link, link_offset=position))
+    elif (
+        pipeline.link is not None
+        and pipeline.broken is None
+        and pipeline.open is None
+        and pipeline.last_offset < position
+        and (pipeline.link.batch, pipeline.link.ranges) == (link.batch, link.ranges)
+    ):
+        turn.put_pipeline(replace(pipeline, link_offset=max(pipeline.link_offset, position)))

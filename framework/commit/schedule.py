@@ -1,0 +1,301 @@
+"""When a table is examined, when it is committed, and what an outcome means for it.
+
+In: the draft of the state and one table. Out: LoadTable and CommitTable effects, and the table's next phase. Keeps
+invariant 4 (a commit is decided from one examined view and conditional on it; after a conflict everything is examined
+again), invariant 10 (a table in trouble waits alone, with its reason, and is examined again by itself) and the rule that
+one commit at most is in flight per table. Announcements are never given up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from zlib import crc32
+
+from framework.commit.chain import Fit, check_recorded
+from framework.commit.effects import CommitTable, LoadTable, Publish, TableView
+from framework.commit.events import CommitToTable
+from framework.commit.fold import drop_announcements
+from framework.commit.model import Attempt, CoordinatorState, Phase, Request, TableState
+from framework.commit.prefix import Prefix, obstacle, take_prefix
+from framework.commit.turn import Turn
+
+
+def due_at_ms(state: CoordinatorState, table: TableState) -> int | None:
+    """When a table in phase READY is to be committed: 0 for now, None while something else has to happen first."""
+    first = table.pending.first
+    if table.phase is not Phase.READY or first is None or state.needs_proof is not None:
+        return None
+    pipeline = state.pipelines.get(first.event.pipeline)
+    if pipeline is None or first.offset >= pipeline.confirmed_below:
+        return None
+    policy = table.policy
+    if (
+        table.pending_rows >= policy.max_rows
+        or table.pending_bytes >= policy.max_bytes
+        or table.pending_files >= state.limits.commit_files
+        or state.pending_files > state.limits.pending_files
+        or any(covers(request, table) for request in state.requests.values())
+    ):
+        return 0
+    if state.caught_up:
+        return 0 if table.last_commit_ms is None else table.last_commit_ms + policy.interval_ms
+    # While catching up, what is folded so far may be a small part of what waits: one commit per interval is enough.
+    return max(table.last_commit_ms or 0, table.first_pending_ms) + policy.interval_ms
+
+
+def covers(request: Request, table: TableState) -> bool:
+    """Whether a request still waits for this table."""
+    first = table.first_offset
+    if request.answered or first is None or first >= request.offset:
+        return False
+    return request.pipeline == "" or table.newest.get(request.pipeline, -1) >= first
+
+
+def consider(turn: Turn, name: str) -> None:
+    """Examine or commit a table if it is time to."""
+    table = turn.state.tables.get(name)
+    if table is None:
+        return
+    if table.phase is Phase.PAUSED and table.retry_at_ms is not None and table.retry_at_ms <= turn.now_ms:
+        _load(turn, table)
+        return
+    state = turn.state
+    due = due_at_ms(state, table)
+    if due is None or due > turn.now_ms or table.view is None:
+        return
+    prefix = take_prefix(
+        table, table.view, state.pipelines, state.control_topic_id, state.position, state.limits.commit_files
+    )
+    if prefix.files:
+        _commit(turn, table, table.view, prefix)
+    elif prefix.taken:
+        # Only repeats: the records are in the table, so nothing is added and no empty snapshot is made.
+        table = drop_announcements(table, prefix.taken, turn.now_ms)
+        turn.put_table(replace(table, repeats=table.repeats + prefix.repeats))
+        consider(turn, name)
+    elif prefix.blocked is not None:
+        _block(turn, table, prefix.blocked)
+    else:
+        # Nothing else keeps the first announcement of a due table back: it is for another branch.
+        _load(turn, replace(table, branch=table.pending[0].event.commit.branch))
+
+
+def _load(turn: Turn, table: TableState) -> None:
+    turn.put_table(replace(table, phase=Phase.LOADING, view=None, retry_at_ms=None))
+    turn.emit(LoadTable(table.table, table.branch))
+
+
+def _commit(turn: Turn, table: TableState, view: TableView, prefix: Prefix) -> None:
+    number = turn.state.commits + 1
+    turn.set(commits=number)
+    commit_id = f"{turn.state.coordinator}.{prefix.through}.{turn.now_ms}.{number}"
+    valid_through = _valid_through(turn, table, prefix)
+    attempt = Attempt(commit_id, prefix.through, turn.now_ms, prefix.rows, len(prefix.files), valid_through)
+    turn.put_table(replace(table, phase=Phase.COMMITTING, attempt=attempt, blocked=None, examinations=0))
+    # Invariant 3: progress moves to `through` in the commit that adds every file below it.
+    turn.emit(CommitTable(table.table, view, commit_id, prefix.files, prefix.progress, valid_through))
+
+
+def _valid_through(turn: Turn, table: TableState, prefix: Prefix) -> int | None:
+    """The least of the valid-through times of the pipelines that ever wrote to the table; None when one is not known.
+
+    It moves on only when the prefix takes all that is announced: behind a backlog the time reached is not known.
+    """
+    times: list[int] = []
+    for name in prefix.progress.pipelines:
+        pipeline = turn.state.pipelines.get(name)
+        if pipeline is None or pipeline.valid_through_ms is None or table.newest.get(name, -1) >= prefix.through:
+            return table.valid_through_ms
+        times.append(pipeline.valid_through_ms)
+    reached = min(times, default=None)
+    if reached is None or table.valid_through_ms is None:
+        return reached if table.valid_through_ms is None else table.valid_through_ms
+    return max(reached, table.valid_through_ms)
+
+
+def loaded(turn: Turn, view: TableView) -> None:
+    """The answer to LoadTable: what was examined."""
+    table = turn.state.tables.get(view.table)
+    if table is None or table.phase is not Phase.LOADING:
+        return
+    if (
+        view.table_uuid != table.table_uuid
+    ):  # another table under this name, or the first look: nothing known is true of it
+        table = replace(table, table_uuid=view.table_uuid, recorded=0)
+    reason = _trouble(table, view, turn.state.control_topic_id)
+    if reason is not None:
+        _block(turn, table, reason)
+        return
+    if view.progress is not None:
+        table = _forget_recorded(table, view.progress.control_offset, turn.now_ms)
+    reason = _first_obstacle(turn, table, view)
+    if reason is not None:
+        _block(turn, table, reason)
+        return
+    turn.put_table(replace(table, phase=Phase.READY, view=view, blocked=None, examinations=0))
+    consider(turn, table.table)
+
+
+def _trouble(table: TableState, view: TableView, control_topic_id: str) -> str | None:
+    """Invariant 10: what is wrong with the table itself."""
+    progress = view.progress
+    if progress is None:
+        return f"its recorded progress is gone; it was {table.recorded}" if table.recorded else None
+    if progress.control_topic_id != control_topic_id:  # Invariant 11
+        return f"its progress belongs to control topic {progress.control_topic_id}, not to {control_topic_id}"
+    if progress.control_offset < table.recorded:
+        return f"its recorded progress went back from {table.recorded} to {progress.control_offset}"
+    reached = view.snapshot_control_offset
+    if reached is not None and reached < progress.control_offset:
+        return f"it was rolled back: progress {progress.control_offset} is recorded, its branch {view.branch} holds {reached}"
+    return None
+
+
+def _first_obstacle(turn: Turn, table: TableState, view: TableView) -> str | None:
+    """Why the oldest announcement can never be taken into this table as it is, found before the table is due."""
+    first = table.pending.first
+    if first is None:
+        return None
+    pipeline = turn.state.pipelines.get(first.event.pipeline)
+    if pipeline is None or first.offset >= pipeline.confirmed_below:
+        return None
+    _, reason = obstacle(first.offset, first.event, view, turn.state.pipelines)
+    if reason is not None:
+        return reason
+    recorded = view.progress.pipelines if view.progress is not None else {}
+    verdict = check_recorded(recorded.get(first.event.pipeline), first.event)
+    return f"pipeline {first.event.pipeline}: {verdict.reason}" if verdict.fit is Fit.BROKEN else None
+
+
+def _forget_recorded(table: TableState, control_offset: int, now_ms: int) -> TableState:
+    """Drop what the table's metadata says is in it: the only way in which an announcement is done with."""
+    count = 0
+    for announcement in table.pending:
+        if announcement.offset >= control_offset:
+            break
+        count += 1
+    return drop_announcements(replace(table, recorded=max(table.recorded, control_offset)), count, now_ms)
+
+
+def missing(turn: Turn, name: str, reason: str) -> None:
+    """The answer to LoadTable when there is no such table."""
+    table = turn.state.tables.get(name)
+    if table is not None and table.phase is Phase.LOADING:
+        _block(turn, table, f"it is missing: {reason}")
+
+
+def load_failed(turn: Turn, name: str, reason: str) -> None:
+    """The answer to LoadTable when the table could not be examined."""
+    table = turn.state.tables.get(name)
+    if table is not None and table.phase is Phase.LOADING:
+        _fail(turn, table, reason)
+
+
+def committed(turn: Turn, name: str, commit_id: str, view: TableView, snapshot_id: int, timestamp_ms: int) -> None:
+    """The commit is in the table."""
+    table = turn.state.tables.get(name)
+    if table is None or table.attempt is None or table.attempt.commit_id != commit_id:
+        return
+    attempt = table.attempt
+    table = replace(
+        table,
+        phase=Phase.READY,
+        view=view,
+        table_uuid=view.table_uuid,
+        attempt=None,
+        failures=0,
+        failure="",
+        conflicts=0,
+        last_commit_ms=attempt.started_ms,
+        valid_through_ms=attempt.valid_through_ms,
+    )
+    turn.put_table(_forget_recorded(table, attempt.through, turn.now_ms))
+    last_complete_ms = turn.state.last_complete_ms
+    turn.set(cycle_open=True, last_complete_ms=turn.now_ms if last_complete_ms is None else last_complete_ms)
+    turn.emit(
+        Publish(
+            CommitToTable(
+                table=name,
+                table_uuid=view.table_uuid,
+                snapshot_id=snapshot_id,
+                commit_id=commit_id,
+                control_offset=attempt.through,
+                rows=attempt.rows,
+                files=attempt.files,
+                timestamp_ms=timestamp_ms,
+                valid_through_ms=attempt.valid_through_ms,
+            )
+        )
+    )
+    consider(turn, name)
+
+
+def conflict(turn: Turn, name: str, commit_id: str) -> None:
+    """The commit is not in the table since the table has changed: examine it again, after a pause if it goes on so."""
+    table = turn.state.tables.get(name)
+    if table is None or table.attempt is None or table.attempt.commit_id != commit_id:
+        return
+    limits = turn.state.limits
+    table = replace(table, attempt=None, conflicts=table.conflicts + 1)
+    if table.conflicts <= limits.conflict_patience:
+        _load(turn, table)
+        return
+    doublings = table.conflicts - limits.conflict_patience - 1
+    _pause(turn, table, limits.conflict_first_ms, limits.conflict_most_ms, doublings)
+
+
+def commit_failed(turn: Turn, name: str, commit_id: str, reason: str) -> None:
+    """Invariant 7: whether the commit is in the table is not asked of memory but of the table, after a pause."""
+    table = turn.state.tables.get(name)
+    if table is None:
+        return
+    if table.attempt is not None and table.attempt.commit_id == commit_id:
+        _fail(turn, replace(table, attempt=None), reason)
+    elif commit_id == "":
+        load_failed(turn, name, reason)
+
+
+def _fail(turn: Turn, table: TableState, reason: str) -> None:
+    table = replace(table, failures=table.failures + 1, failure=reason)
+    limits = turn.state.limits
+    _pause(turn, table, limits.retry_first_ms, limits.retry_most_ms, table.failures - 1)
+
+
+def _block(turn: Turn, table: TableState, reason: str) -> None:
+    """Invariant 10: this table waits with its announcements, alone, and is examined again by itself."""
+    table = replace(table, blocked=reason, examinations=table.examinations + 1)
+    limits = turn.state.limits
+    _pause(turn, table, limits.blocked_first_ms, limits.blocked_most_ms, table.examinations - 1)
+
+
+def _pause(turn: Turn, table: TableState, first_ms: int, most_ms: int, doublings: int) -> None:
+    """Examine again after a pause that doubles up to a bound; up to a quarter less, so that tables do not go in step."""
+    pause = min(most_ms, first_ms << min(doublings, 30))
+    spread = crc32(f"{turn.state.coordinator} {table.table} {doublings}".encode()) % 1024
+    pause -= pause * spread // 4096
+    turn.put_table(replace(table, phase=Phase.PAUSED, view=None, retry_at_ms=turn.now_ms + pause))
+
+
+def clock_went_back(turn: Turn) -> None:
+    """The clock was set back: what lies in its future now counts from now, so that nothing waits for the lost time."""
+
+    def clamp(time_ms: int | None, ahead_ms: int = 0) -> int | None:
+        return None if time_ms is None else min(time_ms, turn.now_ms + ahead_ms)
+
+    state = turn.state
+    for table in list(state.tables.values()):
+        turn.put_table(
+            replace(
+                table,
+                last_commit_ms=clamp(table.last_commit_ms),
+                first_pending_ms=min(table.first_pending_ms, turn.now_ms),
+                retry_at_ms=clamp(table.retry_at_ms, state.limits.retry_most_ms),
+            )
+        )
+    turn.set(
+        clock_ms=turn.now_ms,
+        settled=False,
+        last_complete_ms=clamp(state.last_complete_ms),
+        last_carry_ms=clamp(state.last_carry_ms),
+        last_store_ms=clamp(state.last_store_ms),
+    )

@@ -1,0 +1,60 @@
+"""The working copy of one call of `step`: a draft of the next state, and the effects asked for so far.
+
+In: a state. Out: the next one. The state it was made from stays as it was: a dictionary is copied before its first
+change and belongs to the draft from then on, everything else is replaced. Nothing of a Turn outlives its call.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from framework.commit.effects import Effect
+from framework.commit.model import CoordinatorState, PipelineState, Request, TableState
+
+
+class Turn:
+    """A draft of the state after one input, at `now_ms`. `state` always shows it as far as it has come."""
+
+    def __init__(self, state: CoordinatorState, now_ms: int) -> None:
+        self.state = state
+        self.now_ms = now_ms
+        self.effects: list[Effect] = []
+        self._owned: set[str] = set()
+
+    def set(self, **changes: Any) -> None:
+        """Replace fields of the state other than its dictionaries of tables, pipelines and requests."""
+        self.state = replace(self.state, **changes)
+
+    def put_table(self, table: TableState) -> None:
+        before = self.state.tables.get(table.table)
+        change = table.pending_files - (before.pending_files if before is not None else 0)
+        self._own("tables")
+        if change:
+            self.set(pending_files=self.state.pending_files + change)
+        self.state.tables[table.table] = table
+
+    def put_pipeline(self, pipeline: PipelineState) -> None:
+        self._own("pipelines")
+        self.state.pipelines[pipeline.pipeline] = pipeline
+
+    def put_request(self, request: Request) -> None:
+        self._own("requests")
+        self.state.requests[request.request_id] = request
+
+    def drop_request(self, request_id: str) -> None:
+        if request_id in self.state.requests:
+            self._own("requests")
+            del self.state.requests[request_id]
+
+    def emit(self, effect: Effect) -> None:
+        self.effects.append(effect)
+
+    def done(self) -> tuple[CoordinatorState, tuple[Effect, ...]]:
+        """The next state and what it asks for. The draft must not be changed after this."""
+        return self.state, tuple(self.effects)
+
+    def _own(self, name: str) -> None:
+        if name not in self._owned:
+            self._owned.add(name)
+            self.set(**{name: dict(getattr(self.state, name))})

@@ -1,0 +1,580 @@
+"""The coordinator's `step`, through its public door: inputs in, effects out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from framework.commit.effects import (
+    Assigned,
+    CommitConflict,
+    CommitFailed,
+    CommitTable,
+    Committed,
+    Effect,
+    Input,
+    LoadTable,
+    PipelineProgress,
+    Publish,
+    Read,
+    Revoked,
+    Stop,
+    StoreLowWater,
+    TableLoaded,
+    TableMissing,
+    TableProgress,
+    TableView,
+    Tick,
+)
+from framework.commit.events import CommitComplete, CommitRequested, CommitToTable, ControlEvent
+from framework.commit.state import CoordinatorState, Limits, next_due_ms, start_offset, step, wants_more
+from tests.protocol.build import TOPIC_ID, complete, heartbeat, ranges, view, written
+
+
+class Seat:
+    """One coordinator by hand: keeps its state, collects its effects, answers for the catalog when told to."""
+
+    def __init__(self, limits: Limits | None = None, log_start: int = 0, low_water: int | None = None) -> None:
+        self.state = CoordinatorState(limits=limits or Limits())
+        self.now = 1_000_000
+        self.offset = 0
+        topic_id = TOPIC_ID if low_water is not None else None
+        self.effects = self.feed(Assigned("c1", TOPIC_ID, log_start, low_water, topic_id))
+
+    def feed(self, message: Input) -> tuple[Effect, ...]:
+        before = self.state
+        again = step(before, message, self.now)
+        self.state, effects = step(before, message, self.now)
+        assert (self.state, effects) == again, "a state can be stepped twice with one outcome"
+        return effects
+
+    def read(self, *events: ControlEvent | None) -> tuple[Effect, ...]:
+        effects: tuple[Effect, ...] = ()
+        for event in events:
+            effects += self.feed(Read(self.offset, event))
+            self.offset += 1
+        return effects
+
+    def tick(self, later_ms: int = 0, caught_up: bool = True) -> tuple[Effect, ...]:
+        self.now += later_ms
+        return self.feed(Tick(caught_up))
+
+    def load(self, table: str = "db.t", **changes: object) -> tuple[Effect, ...]:
+        return self.feed(TableLoaded(view(table, **changes)))  # type: ignore[arg-type]
+
+    def commit(self, effect: CommitTable, snapshot_id: int = 7) -> tuple[Effect, ...]:
+        after = after_commit(effect, snapshot_id)
+        return self.feed(Committed(effect.table, effect.commit_id, after, snapshot_id, self.now))
+
+
+def after_commit(effect: CommitTable, snapshot_id: int = 7) -> TableView:
+    return replace(
+        effect.view,
+        snapshot_id=snapshot_id,
+        progress=effect.progress,
+        snapshot_control_offset=effect.progress.control_offset,
+    )
+
+
+def commits(effects: tuple[Effect, ...]) -> list[CommitTable]:
+    return [e for e in effects if isinstance(e, CommitTable)]
+
+
+def published(effects: tuple[Effect, ...], kind: type) -> list[ControlEvent]:
+    return [e.event for e in effects if isinstance(e, Publish) and isinstance(e.event, kind)]
+
+
+def stored(effects: tuple[Effect, ...]) -> list[int]:
+    return [e.offset for e in effects if isinstance(e, StoreLowWater)]
+
+
+def paths(effect: CommitTable) -> list[str]:
+    return [file.path for file in effect.files]
+
+
+def test_one_batch_travels_from_the_log_into_its_table() -> None:
+    """An announced batch is loaded, committed once, reported, and then lies below the low-water mark."""
+    seat = Seat()
+    assert seat.read(written("a", 1)) == (LoadTable("db.t", "main"),)
+    assert seat.read(complete("a", 1)) == ()
+    assert seat.load() == ()
+    (commit,) = commits(seat.tick())
+    assert paths(commit) == ["db.t/a-r-1-0-0"]
+    assert commit.progress.control_offset == 2
+    assert commit.progress.pipelines["a"].batch == 1
+    assert commit.progress.pipelines["a"].offsets == {"src": {"0": 10}}
+    effects = seat.commit(commit)
+    (table_event,) = published(effects, CommitToTable)
+    assert isinstance(table_event, CommitToTable)
+    assert (table_event.rows, table_event.files, table_event.control_offset) == (10, 1, 2)
+    (end,) = published(effects, CommitComplete)
+    assert isinstance(end, CommitComplete)
+    assert end.low_water == 2
+    assert stored(effects) == [2]
+
+
+def test_the_interleaved_order_of_two_transactions_loses_nothing() -> None:
+    """In `A:DataWritten@0, B:DataWritten@1, B:DataComplete@2, A:DataComplete@4` progress never passes A's files."""
+    seat = Seat()
+    seat.read(written("a", 1), written("b", 1), complete("b", 1))
+    seat.load()
+    assert commits(seat.tick()) == []
+    (commit,) = commits(seat.read(None, complete("a", 1)))
+    assert paths(commit) == ["db.t/a-r-1-0-0", "db.t/b-r-1-0-0"]
+    assert commit.progress.control_offset == 5
+
+
+def test_a_complete_batch_behind_an_open_one_waits_in_its_own_table_only() -> None:
+    """The prefix of a table ends at an open batch's announcement; tables without one are committed to the position."""
+    seat = Seat()
+    seat.read(written("b", 1, "db.u"), complete("b", 1, ("db.u",)), written("a", 1), written("b", 2), complete("b", 2))
+    seat.load("db.u")
+    seat.load("db.t")
+    (commit,) = commits(seat.tick())
+    assert commit.table == "db.u"
+    assert commit.progress.control_offset == 5
+
+
+def test_announcements_below_recorded_progress_are_dropped() -> None:
+    """What the table's metadata says is in the table is not committed again."""
+    seat = Seat()
+    seat.read(written("a", 1), complete("a", 1), written("a", 2), complete("a", 2))
+    (commit,) = commits(seat.load(progress=TableProgress(TOPIC_ID, 2, {})) + seat.tick())
+    assert paths(commit) == ["db.t/a-r-2-0-0"]
+
+
+def test_a_table_waits_for_its_interval() -> None:
+    """After a commit the next one begins an interval later, at the time that `next_due_ms` names."""
+    seat = Seat()
+    seat.read(written("a", 1), complete("a", 1))
+    seat.load()
+    (commit,) = commits(seat.tick())
+    begun = seat.now
+    seat.commit(commit)
+    assert commits(seat.read(written("a", 2), complete("a", 2))) == []
+    assert next_due_ms(seat.state) == begun + 1_000
+    assert commits(seat.tick(999)) == []
+    assert len(commits(seat.tick(1))) == 1
+
+
+@pytest.mark.parametrize("limit", [{"max_rows": 20}, {"max_bytes": 200}])
+def test_rows_and_bytes_make_a_table_due_before_its_interval(limit: dict[str, int]) -> None:
+    """As soon as what waits reaches a limit, the arrival of the batch's end starts the commit."""
+    seat = Seat()
+    seat.read(written("a", 1, **limit), complete("a", 1))
+    seat.load()
+    (commit,) = commits(seat.tick())
+    seat.commit(commit)
+    assert commits(seat.read(written("a", 2, **limit), complete("a", 2))) == []
+    assert len(commits(seat.read(written("a", 3, **limit), complete("a", 3)))) == 1
+
+
+def test_one_commit_at_most_is_in_flight_per_table() -> None:
+    """While a commit is not answered, its table is not committed again; another table is."""
+    seat = Seat()
+    seat.read(written("a", 1), complete("a", 1))
+    seat.load()
+    assert len(commits(seat.tick())) == 1
+    effects = seat.read(written("a", 2, max_rows=1), written("a", 2, "db.u"), complete("a", 2, ("db.t", "db.u")))
+    assert commits(effects) == []
+    assert [c.table for c in commits(seat.load("db.u") + seat.tick(5_000))] == ["db.u"]
+
+
+def test_a_conflict_loads_the_table_and_decides_again() -> None:
+    """After a conflict nothing examined before is used, and what the other coordinator committed is not repeated."""
+    seat = Seat()
+    seat.read(written("a", 1), complete("a", 1), written("a", 2), complete("a", 2))
+    seat.load()
+    (commit,) = commits(seat.tick())
+    effects = seat.feed(CommitConflict("db.t", commit.commit_id, "the branch has moved"))
+    assert effects == (LoadTable("db.t", "main"),)
+    progress = TableProgress(TOPIC_ID, 2, {"a": PipelineProgress(1, {"src": {"0": 10}}, {"src": "src-id"})})
+    (again,) = commits(seat.load(snapshot_id=8, progress=progress, snapshot_control_offset=2))
+    assert again.view.snapshot_id == 8
+    assert paths(again) == ["db.t/a-r-2-0-0"]
+    assert again.commit_id != commit.commit_id
+
+
+def test_a_failed_commit_is_decided_again_after_a_growing_pause() -> None:
+    """Failures pause one table with back-off; the outcome is read from the table before anything else (invariant 7)."""
+    seat = Seat(Limits(retry_first_ms=1_000, retry_most_ms=4_000, failed_after=3))
+    seat.read(written("a", 1), complete("a", 1))
+    effects = seat.load() + seat.tick()
+    pauses = []
+    for _ in range(5):
+        (commit,) = commits(effects)
+        assert commits(seat.feed(CommitFailed("db.t", commit.commit_id, "503"))) == []
+        due = next_due_ms(seat.state)
+        assert due is not None
+        pauses.append(due - seat.now)
+        assert seat.tick(due - seat.now - 1) == ()
+        assert seat.tick(1) == (LoadTable("db.t", "main"),)
+        effects = seat.load()
+    assert pauses[0] <= 1_000
+    assert sorted(pauses[:3]) == pauses[:3]
+    assert max(pauses) <= 4_000
+    assert len(commits(effects)) == 1, "announcements are never given up"
+
+
+def test_an_unknown_outcome_that_was_a_success_adds_nothing() -> None:
+    """When the table shows that the commit was applied after all, its announcements are done with."""
+    seat = Seat()
+    seat.read(written("a", 1), complete("a", 1))
+    seat.load()
+    (commit,) = commits(seat.tick())
+    seat.feed(CommitFailed("db.t", commit.commit_id, "no answer"))
+    seat.tick(60_000)
+    after = after_commit(commit)
+    effects = seat.feed(TableLoaded(after)) + seat.tick(60_000)
+    assert commits(effects) == []
+    assert stored(effects) == [2]
+
+
+@pytest.mark.parametrize(
+    ("trouble", "word"),
+    [
+        (TableMissing("db.t", "no such table"), "missing"),
+        (TableLoaded(view(table_uuid="another")), "replaced"),
+        (TableLoaded(view(unusable_schema_ids=frozenset({0}))), "dropped"),
+        (TableLoaded(view(progress=TableProgress(TOPIC_ID, 9), snapshot_control_offset=4)), "rolled back"),
+        (TableLoaded(view(progress=TableProgress("old-topic", 9))), "old-topic"),
+    ],
+)
+def test_a_table_in_trouble_waits_alone_and_goes_on_by_itself(trouble: Input, word: str) -> None:
+    """Invariant 10: its announcements wait and hold the low-water mark, others are committed, it resumes when restored."""
+    seat = Seat()
+    seat.read(written("a", 1), written("a", 1, "db.u"), complete("a", 1, ("db.t", "db.u")))
+    seat.feed(trouble)
+    seat.load("db.u")
+    (commit,) = commits(seat.tick())
+    assert commit.table == "db.u"
+    (end,) = published(seat.commit(commit), CommitComplete)
+    assert isinstance(end, CommitComplete)
+    assert end.low_water == 0
+    assert word in end.blocked["db.t"]
+    due = next_due_ms(seat.state)
+    assert due is not None
+    seat.now = due
+    assert LoadTable("db.t", "main") in seat.tick()
+    assert [c.table for c in commits(seat.load())] == ["db.t"]
+
+
+@pytest.mark.parametrize(
+    ("second", "word"),
+    [
+        ((2, ranges(3)), "a gap"),
+        ((2, ranges(2, start=5)), "an overlap"),
+        ((3, ranges(2)), "batch 3 follows batch 1"),
+        ((2, ranges(2, topic_id="other")), "recreated"),
+    ],
+)
+def test_a_broken_chain_blocks_its_pipeline(second: tuple[int, tuple[object, ...]], word: str) -> None:
+    """Invariant 2: nothing of a batch that does not start where its predecessor ended is committed, nor passed."""
+    seat = Seat()
+    batch, source = second
+    seat.read(written("a", 1), complete("a", 1))
+    seat.load()
+    (commit,) = commits(seat.tick())
+    seat.commit(commit)
+    effects = seat.read(
+        written("a", batch, source=source),  # type: ignore[arg-type]
+        written("b", 1),
+        complete("a", batch, source=source),  # type: ignore[arg-type]
+        complete("b", 1),
+        written("b", 2, "db.u"),
+        complete("b", 2, ("db.u",)),
+    )
+    assert commits(effects) == []
+    (other,) = commits(seat.load("db.u") + seat.tick(10_000))
+    assert other.table == "db.u", "another pipeline goes on"
+    (end,) = published(seat.commit(other), CommitComplete)
+    assert isinstance(end, CommitComplete)
+    assert word in end.blocked_pipelines["a"]
+    assert word in end.blocked["db.t"]
+    assert end.low_water == 2
+
+
+def test_a_broken_chain_is_still_broken_for_the_next_coordinator() -> None:
+    """A successor begins to read where it sees the chain's last good link."""
+    seat = Seat()
+    seat.read(written("a", 1), complete("a", 1))
+    seat.load()
+    (commit,) = commits(seat.tick())
+    effects = seat.commit(commit)
+    (store,) = [e for e in effects if isinstance(e, StoreLowWater)]
+    assert (store.offset, store.chain_from) == (2, 1)
+    assigned = Assigned("c2", TOPIC_ID, 0, store.offset, TOPIC_ID, store.chain_from)
+    state, _ = step(CoordinatorState(), assigned, 0)
+    begin = start_offset(assigned)
+    log: list[ControlEvent] = [
+        written("a", 1),
+        complete("a", 1),
+        written("a", 2, source=ranges(3)),
+        complete("a", 2, source=ranges(3)),
+    ]
+    found: list[Effect] = []
+    for offset in range(begin, len(log)):
+        state, effects = step(state, Read(offset, log[offset]), 0)
+        found += effects
+    assert state.pipelines["a"].broken is not None
+    state, effects = step(state, TableLoaded(view(progress=TableProgress(TOPIC_ID, 2))), 0)
+    found += effects
+    state, effects = step(state, Tick(True), 100_000)
+    assert commits(tuple(found) + effects) == []
+
+
+def test_a_repeated_batch_adds_nothing() -> None:
+    """Invariant 5: a batch that was announced before is skipped and counted, and does not block its pipeline."""
+    seat = Seat()
+    seat.read(written("a", 1), complete("a", 1), written("a", 1, paths=("copy",)), complete("a", 1))
+    seat.load()
+    (commit,) = commits(seat.tick())
+    assert paths(commit) == ["db.t/a-r-1-0-0"]
+    assert commit.progress.control_offset == 4
+    assert seat.state.tables["db.t"].repeats == 1
+    seat.commit(commit)
+    assert len(commits(seat.read(written("a", 2), complete("a", 2)) + seat.tick(5_000))) == 1
+
+
+def test_a_batch_that_the_table_records_is_a_repeat_although_its_announcement_is_new() -> None:
+    """Invariant 5, second guard: the table's own record of the pipeline refuses what it already holds."""
+    seat = Seat()
+    seat.read(written("a", 1), complete("a", 1))
+    (commit,) = commits(seat.load() + seat.tick())
+    recorded = replace(commit.progress, control_offset=0)
+    fresh = Seat()
+    fresh.read(written("a", 1, paths=("copy",)), complete("a", 1))
+    assert commits(fresh.load(progress=recorded) + fresh.tick()) == []
+    assert fresh.state.tables["db.t"].repeats == 1
+
+
+def test_parts_of_one_announcement_are_never_divided() -> None:
+    """A commit takes all parts of a batch or none, even when another pipeline's announcement lies between them."""
+    seat = Seat(Limits(commit_files=3))
+    seat.read(
+        written("a", 1, files=2, part=0, parts=2),
+        written("b", 1),
+        written("a", 1, files=2, part=1, parts=2),
+        complete("a", 1),
+        complete("b", 1),
+        written("b", 2),
+        complete("b", 2),
+    )
+    (commit,) = commits(seat.load() + seat.tick())
+    assert len(commit.files) == 5
+    assert commit.progress.control_offset == 5
+    effects = seat.commit(commit)
+    (rest,) = commits(effects + seat.tick(5_000))
+    assert paths(rest) == ["db.t/b-r-2-0-0"]
+
+
+def test_a_commit_is_bounded_by_files() -> None:
+    """A backlog becomes several commits, each a gapless prefix of at most the bound."""
+    seat = Seat(Limits(commit_files=4))
+    for batch in range(1, 8):
+        seat.read(written("a", batch, files=2), complete("a", batch))
+    effects = seat.load() + seat.tick()
+    sizes, reached = [], []
+    while found := commits(effects):
+        sizes.append(len(found[0].files))
+        reached.append(found[0].progress.control_offset)
+        effects = seat.commit(found[0]) + seat.tick(5_000)
+    assert sizes == [4, 4, 4, 2]
+    assert reached == [4, 8, 12, 14]
+
+
+def test_an_incomplete_announcement_blocks_its_pipeline() -> None:
+    """A batch whose end names a table that no announcement was seen for is not committed."""
+    seat = Seat()
+    seat.read(written("a", 1), complete("a", 1), written("a", 2), complete("a", 2, ("db.t", "db.u")))
+    (commit,) = commits(seat.load() + seat.tick())
+    assert commit.progress.control_offset == 2
+    assert "db.u" in (seat.state.pipelines["a"].broken or "")
+
+
+def test_a_request_makes_tables_due_and_is_answered_when_they_are_committed() -> None:
+    """A CommitRequested is answered once, after every announcement before it is in its table."""
+    seat = Seat()
+    seat.read(written("a", 1), complete("a", 1))
+    (first,) = commits(seat.load() + seat.tick())
+    seat.commit(first)
+    seat.read(written("a", 2), complete("a", 2))
+    effects = seat.read(CommitRequested("q", "", seat.now + 10_000))
+    (commit,) = commits(effects)
+    assert published(effects, CommitComplete) == []
+    (answer,) = published(seat.commit(commit), CommitComplete)
+    assert isinstance(answer, CommitComplete)
+    assert (answer.request_id, answer.blocked) == ("q", {})
+    assert published(seat.tick() + seat.tick(20_000), CommitComplete) == []
+
+
+def test_a_request_with_nothing_to_commit_is_answered_at_once() -> None:
+    """Nothing announced means nothing to wait for."""
+    seat = Seat()
+    seat.tick()
+    (answer,) = published(seat.read(CommitRequested("q", "", seat.now + 10_000)), CommitComplete)
+    assert isinstance(answer, CommitComplete)
+    assert answer.request_id == "q"
+
+
+def test_a_request_for_a_blocked_table_is_answered_with_the_reason() -> None:
+    """Who asks for a commit is told which tables wait and why, instead of waiting in vain."""
+    seat = Seat()
+    seat.read(written("a", 1), complete("a", 1))
+    seat.tick()
+    seat.feed(TableMissing("db.t", "dropped"))
+    (answer,) = published(seat.read(CommitRequested("q", "a", seat.now + 10_000)), CommitComplete)
+    assert isinstance(answer, CommitComplete)
+    assert "missing" in answer.blocked["db.t"]
+
+
+def test_a_request_is_answered_at_its_deadline() -> None:
+    """At the deadline the answer names what is not committed."""
+    seat = Seat()
+    seat.read(written("a", 1), complete("a", 1))
+    seat.tick()
+    assert published(seat.read(CommitRequested("q", "", seat.now + 10_000)), CommitComplete) == []
+    (answer,) = published(seat.tick(10_000), CommitComplete)
+    assert isinstance(answer, CommitComplete)
+    assert "deadline" in answer.blocked["db.t"]
+
+
+def test_a_request_that_the_log_shows_as_answered_is_not_answered_again() -> None:
+    """A coordinator that reads an old request says nothing before it has seen the log's end."""
+    seat = Seat()
+    assert seat.read(CommitRequested("q", "", seat.now + 10_000), CommitComplete("c0", 0, 1, request_id="q")) == ()
+    assert seat.tick() == () or published(seat.tick(), CommitComplete) == []
+
+
+def test_the_low_water_mark_waits_for_an_answer_to_be_in_the_log() -> None:
+    """If the answer is lost with its coordinator, the next one still sees the request."""
+    seat = Seat()
+    seat.tick()
+    effects = seat.read(CommitRequested("q", "", seat.now + 10_000))
+    (answer,) = published(effects, CommitComplete)
+    assert stored(effects + seat.tick(30_000)) == []
+    seat.read(answer)
+    assert stored(seat.tick(30_000)) == [2]
+
+
+def test_the_low_water_mark_reaches_the_end_of_an_idle_log() -> None:
+    """Transaction markers behind the last event do not hold the low-water mark below the log's end."""
+    seat = Seat()
+    seat.read(heartbeat("a", 1, 0))
+    assert stored(seat.feed(Tick(True, 5))) == [5]
+    assert next_due_ms(seat.state) is None
+
+
+@pytest.mark.parametrize(
+    ("assigned", "word"),
+    [
+        (Assigned("c", TOPIC_ID, 9, 5, TOPIC_ID), "retention"),
+        (Assigned("c", TOPIC_ID, 0, 5, "older-id"), "recreated"),
+        (Assigned("c", TOPIC_ID, 0, 5, None), "no known topic"),
+    ],
+)
+def test_a_position_that_cannot_be_trusted_stops_the_coordinator(assigned: Assigned, word: str) -> None:
+    """Invariants 6 and 11: a log that starts above the low-water mark, or an offset of another topic, is refused."""
+    state, effects = step(CoordinatorState(), assigned, 0)
+    (stop,) = effects
+    assert isinstance(stop, Stop)
+    assert word in stop.message
+    assert stop.remedy
+    assert step(state, Read(10, written("a", 1)), 0) == (state, ())
+
+
+def test_without_a_position_a_log_that_lost_its_beginning_needs_proof() -> None:
+    """Invariant 6: nothing is committed, and at the log's end the coordinator stops."""
+    seat = Seat(log_start=4)
+    seat.offset = 4
+    effects = seat.read(written("a", 1), complete("a", 1))
+    effects += seat.load() + seat.tick(60_000, caught_up=False)
+    assert commits(effects) == []
+    (stop,) = seat.tick()
+    assert isinstance(stop, Stop)
+
+
+def test_without_a_position_a_commit_complete_proves_the_missing_beginning() -> None:
+    """A CommitComplete whose low-water mark is at or above the log's start shows that nothing was lost."""
+    seat = Seat(log_start=4)
+    seat.offset = 4
+    seat.read(written("a", 1), complete("a", 1))
+    seat.load()
+    seat.read(CommitComplete("c0", 4, 0))
+    assert len(commits(seat.tick())) == 1
+
+
+def test_without_a_position_reading_begins_at_the_log_start() -> None:
+    """Invariant 6: never at the end."""
+    assert start_offset(Assigned("c", TOPIC_ID, 0, None)) == 0
+    assert start_offset(Assigned("c", TOPIC_ID, 3, None)) == 3
+    assert start_offset(Assigned("c", TOPIC_ID, 3, 9, TOPIC_ID, 7)) == 7
+    assert start_offset(Assigned("c", TOPIC_ID, 8, 9, TOPIC_ID, 7)) == 8
+
+
+def test_replies_to_an_earlier_ownership_change_nothing() -> None:
+    """After Revoked and Assigned, an answer to a commit of before is not taken for one of now."""
+    seat = Seat()
+    seat.read(written("a", 1), complete("a", 1))
+    (commit,) = commits(seat.load() + seat.tick())
+    seat.feed(Revoked())
+    seat.feed(Assigned("c1", TOPIC_ID, 0, None))
+    assert seat.commit(commit) == ()
+    assert seat.state.tables == {}
+
+
+def test_records_delivered_twice_are_folded_once() -> None:
+    """An offset below the position changes nothing."""
+    seat = Seat()
+    seat.read(written("a", 1), complete("a", 1))
+    state = seat.state
+    assert seat.feed(Read(0, written("a", 1))) == ()
+    assert seat.state == state
+
+
+def test_valid_through_is_the_least_of_the_busy_partitions() -> None:
+    """A partition without records in the batch holds nothing back; a heartbeat shows everything up to the newest."""
+    seat = Seat()
+    one = replace(ranges(1, ts=500)[0], partition=0)
+    two = replace(ranges(1, ts=400)[0], partition=1)
+    seat.read(written("a", 1, source=(one, two)), complete("a", 1, source=(one, two)))
+    (commit,) = commits(seat.load() + seat.tick())
+    assert commit.valid_through_ms == 400
+    seat.commit(commit)
+    busy = replace(ranges(2, ts=900)[0], partition=0)
+    idle = replace(ranges(2, start=10, end=10)[0], partition=1)
+    seat.read(written("a", 2, source=(busy, idle)), complete("a", 2, source=(busy, idle)))
+    (commit,) = commits(seat.tick(5_000))
+    assert commit.valid_through_ms == 900
+    (end,) = published(seat.commit(commit), CommitComplete)
+    assert isinstance(end, CommitComplete)
+    assert end.valid_through_ms == {"a": 900}
+
+
+def test_the_log_is_not_read_on_while_much_waits_that_can_be_committed() -> None:
+    """Memory stays bounded on a long log; a blocked table does not stop the others."""
+    seat = Seat(Limits(pending_files=5))
+    seat.read(written("a", 1, files=6, interval_ms=1 << 40), complete("a", 1))
+    assert not wants_more(seat.state)
+    (commit,) = commits(seat.load() + seat.tick(caught_up=False))
+    seat.commit(commit)
+    assert wants_more(seat.state)
+    effects = seat.read(written("a", 2, files=6), complete("a", 2))
+    (commit,) = commits(effects + seat.tick(5_000))
+    seat.feed(CommitConflict("db.t", commit.commit_id, ""))
+    seat.feed(TableMissing("db.t", "gone"))
+    assert wants_more(seat.state)
+
+
+def test_a_clock_that_is_set_back_delays_nothing_for_the_lost_time() -> None:
+    """After the clock jumps back by a day, the next commit still comes within one interval."""
+    seat = Seat()
+    seat.read(written("a", 1), complete("a", 1))
+    (commit,) = commits(seat.load() + seat.tick())
+    seat.commit(commit)
+    seat.tick()
+    seat.read(written("a", 2), complete("a", 2))
+    seat.now -= 86_400_000
+    assert commits(seat.tick()) == []
+    assert len(commits(seat.tick(1_000))) == 1
