@@ -1,0 +1,120 @@
+"""`floe status`: which offset is safe, what is announced but not visible, which snapshot is, and who coordinates."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from framework.cli.options import json_option
+from framework.cli.target_options import open_control, target_options
+
+if TYPE_CHECKING:
+    from framework.runtime.status import PipelineStatus, Status, TableStatus
+
+
+@click.command()
+@target_options
+@json_option
+def status(target: str | None, connection: str | None, control_topic: str, as_json: bool) -> None:
+    """Show pipelines (safe offsets, lag, where every record went) and tables (last commit, what waits)."""
+    from framework.runtime.job import open_catalog
+    from framework.runtime.status import read_status
+
+    control = open_control(target, connection, control_topic)
+    found = read_status(
+        control.target.name, control.target.prefix, control.kafka, control.topic, open_catalog(control.target.catalogs)
+    )
+    if as_json:
+        click.echo(json.dumps(found.to_json()))
+    else:
+        _print(found, time.time() * 1000)
+
+
+def _print(found: Status, now_ms: float) -> None:
+    console = Console(highlight=False, soft_wrap=True)
+    c = found.control
+    console.print(
+        f"target {found.target}, control topic {c.topic}: everything below {c.low_water} of {c.log_end} is in every table; "
+        f"{'coordinated by ' + found.coordinator if found.coordinator else 'nobody coordinates now'}"
+    )
+    if not found.pipelines:
+        console.print("no pipeline has announced anything yet: `floe run FILE` starts one")
+        return
+    console.print()
+    console.print(pipelines_table(found.pipelines))
+    for line in found.pipelines:
+        if line.reason:
+            console.print(f"  {line.pipeline}: {line.reason}")
+    console.print()
+    console.print(tables_table(found.tables, now_ms))
+    for table in found.tables:
+        if table.reason:
+            console.print(f"  {table.table}: {table.reason}")
+
+
+def pipelines_table(pipelines: tuple[PipelineStatus, ...]) -> Table:
+    """Every record since the pipeline first ran: offsets = written + filtered + dead letters + dropped + holes."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in (
+        "pipeline",
+        "state",
+        "batch",
+        "lag",
+        "offsets =",
+        "written +",
+        "filtered +",
+        "dead letters +",
+        "dropped +",
+        "holes",
+    ):
+        table.add_column(name, justify="left" if name in ("pipeline", "state") else "right")
+    for p in pipelines:
+        t = p.totals
+        counts = (t.offsets, t.written, t.filtered, t.dead_lettered, t.dropped, t.holes)
+        table.add_row(p.pipeline, p.state, str(p.batch), f"{p.lag:,}", *(f"{count:,}" for count in counts))
+    return table
+
+
+def tables_table(tables: tuple[TableStatus, ...], now_ms: float) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in (
+        "table",
+        "state",
+        "last commit",
+        "snapshot",
+        "rows",
+        "files",
+        "all rows",
+        "waiting rows",
+        "waiting files",
+    ):
+        table.add_column(name, justify="left" if name in ("table", "state") else "right")
+    for t in tables:
+        last = t.last_commit
+        done = (
+            (
+                f"{age(now_ms - last.timestamp_ms)} ago",
+                str(last.snapshot_id),
+                f"+{last.rows:,}",
+                str(last.files),
+                f"{last.total_rows:,}" if last.total_rows is not None else "",
+            )
+            if last
+            else ("never", "", "", "", "")
+        )
+        table.add_row(t.table, t.state, *done, f"{t.pending.rows:,}", str(t.pending.files))
+    return table
+
+
+def age(milliseconds: float) -> str:
+    """`75000` as `1m 15s`: two units, the largest that fit."""
+    seconds = max(0, int(milliseconds / 1000))
+    parts = [(seconds // 86400, "d"), (seconds // 3600 % 24, "h"), (seconds // 60 % 60, "m"), (seconds % 60, "s")]
+    while len(parts) > 1 and parts[0][0] == 0:
+        parts.pop(0)
+    return " ".join(f"{count}{unit}" for count, unit in parts[:2])
