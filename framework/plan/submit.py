@@ -1,0 +1,260 @@
+"""Loaded pipelines and what is shipped with them -> the command that hands them to Spark, as a list of words.
+
+In: LoadedPipelines of one target and a `Shipment` (paths). Out: the arguments of `spark-submit`, and the rendered
+submission as JSON text, which the driver reads instead of YAML and templates. Pure: the same input gives the same
+command. No secret is in either: the submission holds references, which the driver resolves where it runs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from pydantic import TypeAdapter, ValidationError
+
+from framework.config.spec import LoadedPipeline, TargetSpec
+from framework.errors import FloeError, SetupError
+
+FORMAT = 1
+DRIVER = "floe_driver.py"
+ENVIRONMENT = "environment"  # the folder that the archive becomes, beside every driver and executor
+# As in the session that `floe run` starts itself; a running JVM cannot be given these any more.
+JVM_OPTIONS = "-Xss4m -XX:+IgnoreUnrecognizedVMOptions --sun-misc-unsafe-memory-access=allow"
+DRIVER_MEMORY = "1g"
+
+_OWNED = ("spark.master", "spark.app.name", "spark.submit.pyFiles", "spark.pyspark.driver.python")
+_PIPELINES = TypeAdapter(tuple[LoadedPipeline, ...])
+_KUBERNETES_NEEDS = {
+    "spark.kubernetes.container.image": "the image that driver and executors run, with this version of Spark in it",
+    "spark.kubernetes.file.upload.path": "a store that this machine and the pods can both use, such as s3a://bucket/spark",
+}
+
+
+@dataclass(frozen=True)
+class Shipment:
+    """What goes with an application, as paths on this machine.
+
+    `environment` is the archive of Python packages, None where the nodes have them; `python` is this machine's interpreter.
+    """
+
+    spark_submit: str
+    driver: str
+    code: str
+    plan: str
+    environment: str | None
+    python: str
+
+
+# ---- the submission -------------------------------------------------------------------------------------------------
+
+
+def render_submission(pipelines: Sequence[LoadedPipeline]) -> str:
+    """The pipelines as JSON text, everything resolved but secrets. Their `tests:` stay at home."""
+    plain = _PIPELINES.dump_python(_without_tests(pipelines), mode="json")
+    document = {"format": FORMAT, "hash": submission_hash(pipelines), "pipelines": plain}
+    return json.dumps(document, indent=1, sort_keys=True) + "\n"
+
+
+def submission_hash(pipelines: Sequence[LoadedPipeline]) -> str:
+    """`sha256:` and the hash of what will run. Where a file lies on a machine does not matter, its content does."""
+    plain = _PIPELINES.dump_python(tuple(replace(p, file="") for p in _without_tests(pipelines)), mode="json")
+    text = json.dumps(plain, sort_keys=True, separators=(",", ":"))
+    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+
+
+def read_submission(text: str, place: str) -> tuple[LoadedPipeline, ...]:
+    """The pipelines of a rendered submission.
+
+    Raises:
+        SetupError: it is no submission, was written by another format, or does not say what its hash says.
+    """
+    remedy = "submit again with `floe submit`, with the same version of floe here and there"
+    try:
+        document = json.loads(text)
+        if document["format"] != FORMAT:
+            raise ValueError(f"it has format {document['format']}, not {FORMAT}")
+        # `strict` in JSON mode: lists become tuples and text becomes enums, and nothing else is converted.
+        pipelines = _PIPELINES.validate_json(json.dumps(document["pipelines"]), strict=True)
+        said, found = document["hash"], submission_hash(pipelines)
+    except (ValueError, KeyError, TypeError, ValidationError) as error:
+        raise SetupError(
+            f"the submitted plan cannot be read: {str(error).splitlines()[0]}",
+            code="FLOE-E401",
+            place=place,
+            remedy=remedy,
+        ) from error
+    if said != found:
+        raise SetupError(
+            f"the submitted plan has {found}, but says {said}", code="FLOE-E401", place=place, remedy=remedy
+        )
+    return pipelines
+
+
+def check_reviewed(pipelines: Sequence[LoadedPipeline], reviewed: str, place: str) -> None:
+    """Raises FloeError when what would run is not what was reviewed. `reviewed` is a hash, or a submission with one."""
+    match = re.search(r"sha256:[0-9a-f]{64}", reviewed)
+    now = submission_hash(pipelines)
+    if match is None or match.group() != now:
+        raise FloeError(
+            f"the plan is {now}, reviewed was {match.group() if match else 'nothing: the file holds no sha256'}",
+            code="FLOE-E402",
+            place=place,
+            remedy="review `floe submit --print` again and write its hash to the file",
+        )
+
+
+def _without_tests(pipelines: Sequence[LoadedPipeline]) -> tuple[LoadedPipeline, ...]:
+    return tuple(replace(p, spec=replace(p.spec, tests=())) for p in pipelines)
+
+
+# ---- the command ----------------------------------------------------------------------------------------------------
+
+
+def manager_of(master: str) -> str:
+    """`local`, `standalone`, `yarn` or `kubernetes`.
+
+    Raises:
+        SetupError: the master is none of these.
+    """
+    if re.match(r"local(\[.+\])?$", master):
+        return "local"
+    if master == "yarn":
+        return "yarn"
+    for prefix, name in (("spark://", "standalone"), ("k8s://", "kubernetes")):
+        if master.startswith(prefix):
+            return name
+    raise SetupError(
+        f"floe submits to local, spark://, yarn and k8s:// masters, not to {master}",
+        code="FLOE-E403",
+        place="spark.master",
+        remedy="correct spark.master of the target",
+    )
+
+
+def one_target(pipelines: Sequence[LoadedPipeline]) -> TargetSpec:
+    """The target that all pipelines of one application share."""
+    targets = {id(p.target): p.target for p in pipelines}.values()
+    first = next(iter(targets))
+    if any(target != first for target in targets):
+        raise SetupError(
+            "pipelines of one application run on one target; these are found to have several of that name",
+            code="FLOE-E404",
+            place=", ".join(p.file for p in pipelines),
+            remedy="submit them apart, or name the target by its path",
+        )
+    return first
+
+
+def deploy_mode_of(target: TargetSpec, wanted: str | None) -> str:
+    """Where the driver runs: `client` (here) or `cluster`, from the option, else from the target, else here.
+
+    Raises:
+        SetupError: the master does not run Python drivers that way.
+    """
+    mode = wanted or target.spark_conf.get("spark.submit.deployMode", "client")
+    manager = manager_of(target.spark_master)
+    if mode not in ("client", "cluster"):
+        raise SetupError(
+            f"there is no deploy mode {mode}", code="FLOE-E405", place=target.name, remedy="use client or cluster"
+        )
+    if mode == "cluster" and manager in ("local", "standalone"):
+        raise SetupError(
+            f"Spark runs no Python driver inside a {manager} master (its own rule)",
+            code="FLOE-E405",
+            place=target.name,
+            remedy="use deploy mode client; `floe submit --restart` starts a driver again that failed",
+        )
+    return mode
+
+
+def needs_environment(target: TargetSpec) -> bool:
+    """Whether Python packages must be shipped: not to a local master, nor where the target names the nodes' Python."""
+    return manager_of(target.spark_master) != "local" and "spark.pyspark.python" not in target.spark_conf
+
+
+def spark_submit_command(
+    pipelines: Sequence[LoadedPipeline],
+    shipment: Shipment,
+    deploy_mode: str | None = None,
+    arguments: Sequence[str] = (),
+) -> tuple[str, ...]:
+    """The words of one `spark-submit`. A driver that runs here must be started in the folder of `shipment.driver`.
+
+    Args:
+        deploy_mode: `client` or `cluster`; None: as the target's `spark.submit.deployMode` says, else client.
+        arguments: further arguments of the driver.
+
+    Raises:
+        SetupError: the target's master, mode or settings cannot be submitted; the message names which.
+    """
+    target = one_target(pipelines)
+    mode = deploy_mode_of(target, deploy_mode)
+    _check_conf(target, mode)
+    conf = dict(target.spark_conf)
+    conf.pop("spark.submit.deployMode", None)
+    conf.setdefault("spark.driver.memory", DRIVER_MEMORY)
+    conf["spark.driver.extraJavaOptions"] = f"{conf.get('spark.driver.extraJavaOptions', '')} {JVM_OPTIONS}".strip()
+    files = ",".join(filter(None, (shipment.plan, conf.pop("spark.files", ""))))
+    archives = conf.pop("spark.archives", "")
+    if manager_of(target.spark_master) == "local":
+        conf.setdefault("spark.pyspark.python", shipment.python)
+    elif needs_environment(target):
+        if shipment.environment is None:
+            raise SetupError(
+                f"master {target.spark_master} needs the archive of Python packages",
+                code="FLOE-E406",
+                place=target.name,
+                remedy="run `floe package`, or set spark.pyspark.python to the nodes' own Python",
+            )
+        archives = ",".join(filter(None, (f"{shipment.environment}#{ENVIRONMENT}", archives)))
+        conf["spark.pyspark.python"] = f"./{ENVIRONMENT}/bin/python"
+    if mode == "client":
+        conf["spark.pyspark.driver.python"] = shipment.python
+    words = [shipment.spark_submit, "--master", target.spark_master, "--deploy-mode", mode]
+    words += ["--name", "floe " + " ".join(p.spec.name for p in pipelines)]
+    words += ["--py-files", shipment.code, "--files", files]
+    words += ["--archives", archives] if archives else []
+    for key in sorted(conf):
+        words += ["--conf", f"{key}={conf[key]}"]
+    # `--files` puts the plan into the folder where the driver runs, under its own name, in every mode.
+    return (*words, shipment.driver, shipment.plan.rpartition("/")[2], *arguments)
+
+
+def _check_conf(target: TargetSpec, mode: str) -> None:
+    owned = [key for key in _OWNED if key in target.spark_conf]
+    if owned:
+        raise SetupError(
+            f"the target's spark.conf sets {', '.join(owned)}, which floe submit sets itself",
+            code="FLOE-E407",
+            place=target.name,
+            remedy="remove the key",
+        )
+    if manager_of(target.spark_master) == "kubernetes" and mode == "cluster":
+        for key, what in _KUBERNETES_NEEDS.items():
+            if key not in target.spark_conf:
+                raise SetupError(
+                    f"a driver on Kubernetes needs {key}: {what}",
+                    code="FLOE-E408",
+                    place=target.name,
+                    remedy=f"set {key} in the target's spark.conf",
+                )
+
+
+# ---- after the end --------------------------------------------------------------------------------------------------
+
+_FINAL = frozenset({0, 2, 4, 5, 6, 126, 127, 130, 143})
+FIRST_WAIT_S, LONGEST_WAIT_S = 5.0, 300.0
+
+
+def restart_after(exit_code: int, restarts: int, most: int) -> float | None:
+    """Seconds to wait before a driver that ended is started again; None: it stays ended.
+
+    Ended well, wrong files, fenced (two supervised runs would fence each other for ever), stored positions that
+    disagree, a blocked table and a wanted end are final; a person must look. Everything else may pass.
+    """
+    if exit_code in _FINAL or restarts >= most:
+        return None
+    return min(LONGEST_WAIT_S, FIRST_WAIT_S * 2.0**restarts)
