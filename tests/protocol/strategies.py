@@ -1,0 +1,107 @@
+"""Hypothesis strategies for control events: every class, every field, awkward text and numbers included."""
+
+from __future__ import annotations
+
+import string
+
+from hypothesis import strategies as st
+
+from framework.commit.events import (
+    Accounting,
+    CommitComplete,
+    CommitRequested,
+    CommitToTable,
+    ControlEvent,
+    DataComplete,
+    DataFile,
+    DataWritten,
+    Heartbeat,
+    SourceRange,
+    TableCommitPolicy,
+)
+
+names = st.text(min_size=1, max_size=12)
+text = st.text(max_size=12)
+numbers = st.integers(0, 2**63 - 1)
+times = st.integers(-(2**40), 2**43)
+field_ids = st.integers(1, 10_000).map(str)
+counts = st.dictionaries(field_ids, numbers, max_size=3)
+bounds = st.dictionaries(field_ids, st.text(string.ascii_letters + "+/", max_size=8), max_size=3)
+single_values = st.one_of(
+    st.none(), st.booleans(), st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False, allow_infinity=False), text
+)
+
+
+@st.composite
+def source_ranges(draw: st.DrawFn) -> SourceRange:
+    start = draw(st.integers(0, 2**62))
+    length = draw(st.integers(0, 10**6))
+    timestamp = draw(st.none() | times)
+    topic = draw(st.sampled_from(["a", "b", "ü"]))
+    return SourceRange(
+        topic, draw(st.sampled_from(["x", "y"])), draw(st.integers(0, 5000)), start, start + length, timestamp
+    )
+
+
+range_tuples = st.lists(source_ranges(), max_size=5).map(tuple)
+accountings = st.builds(Accounting, *[numbers] * 7)
+data_files = st.builds(
+    DataFile,
+    path=names,
+    record_count=numbers,
+    file_size_bytes=numbers,
+    spec_id=st.integers(0, 99),
+    partition=st.lists(single_values, max_size=3).map(tuple),
+    column_sizes=counts,
+    value_counts=counts,
+    null_value_counts=counts,
+    nan_value_counts=counts,
+    lower_bounds=bounds,
+    upper_bounds=bounds,
+    split_offsets=st.lists(numbers, max_size=3).map(tuple),
+    sort_order_id=st.none() | st.integers(0, 9),
+)
+policies = st.builds(TableCommitPolicy, numbers, numbers, numbers, names)
+data_written = st.builds(
+    DataWritten,
+    pipeline=names,
+    run=text,
+    batch=numbers,
+    table=names,
+    table_uuid=text,
+    schema_id=st.integers(0, 99),
+    files=st.lists(data_files, max_size=4).map(tuple),
+    ranges=range_tuples,
+    commit=policies,
+)
+heartbeats = st.builds(Heartbeat, names, text, numbers, range_tuples, accountings)
+reasons = st.dictionaries(names, text, max_size=3)
+commit_completes = st.builds(
+    CommitComplete,
+    coordinator=text,
+    low_water=numbers,
+    timestamp_ms=times,
+    request_id=text,
+    blocked=reasons,
+    chain=st.dictionaries(names, heartbeats, max_size=4),
+    valid_through_ms=st.dictionaries(names, times, max_size=3),
+    position=st.integers(-1, 2**62),
+    blocked_pipelines=reasons,
+)
+events: st.SearchStrategy[ControlEvent] = st.one_of(
+    data_written,
+    st.builds(
+        DataComplete,
+        names,
+        text,
+        numbers,
+        range_tuples,
+        accountings,
+        accountings,
+        st.lists(names, max_size=3).map(tuple),
+    ),
+    heartbeats,
+    st.builds(CommitRequested, names, text, times),
+    st.builds(CommitToTable, names, text, numbers, text, numbers, numbers, numbers, times, st.none() | times),
+    commit_completes,
+)

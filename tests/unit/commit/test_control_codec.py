@@ -1,0 +1,166 @@
+"""Control events as JSON: round trip, the published schema, the size limit, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+
+from framework.commit.codec import MAX_EVENT_BYTES, decode, encode
+from framework.commit.events import CommitComplete, ControlEvent, DataFile, DataWritten, SourceRange
+from framework.commit.split import split, split_data_written
+from framework.errors import FloeError
+from tests.protocol.build import complete, heartbeat, written
+from tests.protocol.strategies import commit_completes, data_written, events
+
+SCHEMA = Path(__file__).parents[3] / "schemas" / "control-event.v1.schema.json"
+
+
+@cache
+def validator() -> Draft202012Validator:
+    schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
+    Draft202012Validator.check_schema(schema)
+    return Draft202012Validator(schema)
+
+
+@given(events)
+def test_an_event_survives_its_encoding(event: ControlEvent) -> None:
+    """decode(encode(e)) == e for every event."""
+    assert decode(encode(event)) == event
+
+
+@settings(max_examples=60)
+@given(events)
+def test_an_encoded_event_validates_against_the_schema(event: ControlEvent) -> None:
+    """What is written to the control topic is what the schema file describes."""
+    errors = [error.message for error in validator().iter_errors(json.loads(encode(event)))]
+    assert errors == []
+
+
+@settings(max_examples=60)
+@given(events)
+def test_the_schema_declares_every_field_that_is_written(event: ControlEvent) -> None:
+    """No field is written that the schema does not name."""
+    value = json.loads(encode(event))
+    declared = validator().schema["$defs"][value["type"]]
+    assert set(value) == set(declared["properties"])
+
+
+@given(data_written, st.integers(0, 3), st.integers(200, 4_000))
+def test_a_split_announcement_says_the_same_and_no_part_is_too_large(
+    event: DataWritten, repeat: int, limit: int
+) -> None:
+    """Parts keep all files in order and everything else unchanged, or the event is refused as a whole."""
+    event = replace(event, files=event.files * (repeat + 1))
+    try:
+        parts = split_data_written(event, limit)
+    except FloeError as refused:
+        if "limit" not in refused.message:
+            raise
+        return
+    assert tuple(file for part in parts for file in part.files) == event.files
+    assert [(part.part, part.parts) for part in parts] == [(n, len(parts)) for n in range(len(parts))]
+    assert all(len(encode(part)) <= limit for part in parts)
+    assert all(replace(part, files=event.files, part=0, parts=1) == event for part in parts)
+
+
+@given(commit_completes, st.integers(300, 4_000))
+def test_a_split_commit_complete_says_the_same(event: CommitComplete, limit: int) -> None:
+    """One event answers the request; together they carry the whole chain."""
+    try:
+        pieces = split(event, limit)
+    except FloeError as refused:
+        if "limit" not in refused.message:
+            raise
+        return
+    assert all(isinstance(piece, CommitComplete) for piece in pieces)
+    assert all(len(encode(piece)) <= limit for piece in pieces)
+    chain = {name: link for piece in pieces if isinstance(piece, CommitComplete) for name, link in piece.chain.items()}
+    assert chain == event.chain
+    first = pieces[0]
+    assert isinstance(first, CommitComplete)
+    assert replace(first, chain=event.chain) == event
+
+
+def test_five_thousand_partitions_and_wide_tables_fit_the_limit() -> None:
+    """5,000 partitions and files with metrics of 300 columns are announced in events below the limit."""
+    ids = {str(n): 10**9 for n in range(300)}
+    text = {str(n): "AAAAAAAAAAA=" for n in range(300)}
+    file = DataFile("s3://bucket/" + "x" * 100, 1, 1, 0, (), ids, ids, ids, ids, text, text)
+    ranges = tuple(SourceRange("orders", "x" * 22, n, 10**9, 10**9 + 1, 1_700_000_000_000) for n in range(5_000))
+    event = replace(written("a", 1, source=ranges), files=(file,) * 100)
+    parts = split_data_written(event)
+    assert len(parts) > 1
+    assert max(len(encode(part)) for part in parts) <= MAX_EVENT_BYTES
+    assert split(complete("a", 1, source=ranges)) == (complete("a", 1, source=ranges),)
+
+
+def test_an_unknown_event_type_is_none() -> None:
+    """A newer floe may write events that this one does not know."""
+    assert decode(b'{"type":"TableRenamed","version":9,"x":[1]}') is None
+
+
+def test_unknown_fields_are_ignored() -> None:
+    """A newer floe may add fields to events that this one knows."""
+    value = json.loads(encode(heartbeat("a", 1, 5)))
+    assert decode(json.dumps({**value, "mood": "good"}).encode()) == heartbeat("a", 1, 5)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        b"",
+        b"\xff\xfe",
+        b"[]",
+        b"{}",
+        b'{"type":7}',
+        b'{"type":"Heartbeat","version":2}',
+        b'{"type":"Heartbeat","version":1}',
+        b'{"type":"Heartbeat"}',
+    ],
+)
+def test_what_is_no_event_is_refused(value: bytes | None) -> None:
+    """A control record that is not an event is an error with a remedy, never skipped."""
+    with pytest.raises(FloeError) as caught:
+        decode(value)
+    assert caught.value.remedy
+
+
+@given(events, st.data())
+def test_an_event_with_a_field_missing_or_of_another_type_is_refused(event: ControlEvent, data: st.DataObject) -> None:
+    """No field of an event is ever guessed."""
+    value = json.loads(encode(event))
+    key = data.draw(st.sampled_from(sorted(set(value) - {"type", "valid_through_ms", "blocked", "blocked_pipelines"})))
+    if data.draw(st.booleans()):
+        value[key] = {"list": 1} if isinstance(value[key], list) else [["no"]]
+    elif key not in {"chain"}:
+        del value[key]
+    else:
+        value[key] = 7
+    with pytest.raises(FloeError):
+        decode(json.dumps(value).encode())
+
+
+def test_a_partition_value_without_a_json_form_is_refused_before_it_is_sent() -> None:
+    """NaN is not JSON; nobody else could read the log."""
+    event = written("a", 1)
+    broken = replace(event, files=(replace(event.files[0], partition=(float("nan"),)),))
+    with pytest.raises(FloeError) as caught:
+        encode(broken)
+    assert "JSON" in caught.value.message
+
+
+@pytest.mark.parametrize("row", [[0, 5, 4, None], [0, -1, 4, None], [0, 1, 2], [0, 1, 2, "x"], [0, 1, True, None]])
+def test_a_range_that_is_none_is_refused(row: list[object]) -> None:
+    """A range never ends before it starts and has four numbers."""
+    value = json.loads(encode(heartbeat("a", 1, 5)))
+    value["ranges"][0]["partitions"] = [row]
+    with pytest.raises(FloeError):
+        decode(json.dumps(value).encode())

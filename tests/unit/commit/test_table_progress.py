@@ -1,0 +1,73 @@
+"""A table's recorded progress as a property, and the entries of a snapshot's summary."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from framework.commit.effects import PipelineProgress, TableProgress
+from framework.commit.progress import merge, parse, summary, summary_control_offset
+from framework.errors import StateDisagreement
+
+offsets = st.integers(0, 2**62)
+names = st.text(min_size=1, max_size=8)
+pipelines = st.dictionaries(
+    names,
+    st.builds(
+        PipelineProgress,
+        offsets,
+        st.dictionaries(names, st.dictionaries(st.integers(0, 99).map(str), offsets, max_size=3), max_size=2),
+        st.dictionaries(names, names, max_size=2),
+    ),
+    max_size=3,
+)
+
+
+@given(names, offsets, pipelines)
+def test_progress_survives_its_property(topic_id: str, offset: int, content: dict[str, PipelineProgress]) -> None:
+    """parse(merge(p)) == p."""
+    progress = TableProgress(topic_id, offset, content)
+    assert parse(merge(None, progress), topic_id) == progress
+
+
+@given(offsets, offsets, pipelines)
+def test_control_topics_are_kept_side_by_side(one: int, two: int, content: dict[str, PipelineProgress]) -> None:
+    """Invariant 11: a commit under one control topic leaves the entry of another as it is."""
+    text = merge(merge(None, TableProgress("x", one, content)), TableProgress("y", two, {}))
+    assert parse(text, "x") == TableProgress("x", one, content)
+    assert parse(text, "y") == TableProgress("y", two, {})
+    assert parse(text, "z") is None
+
+
+@given(offsets, offsets)
+def test_progress_never_moves_back(before: int, after: int) -> None:
+    """Invariant 3: a lower value is refused."""
+    text = merge(None, TableProgress("x", before))
+    if after >= before:
+        assert parse(merge(text, TableProgress("x", after)), "x") == TableProgress("x", after)
+    else:
+        with pytest.raises(StateDisagreement):
+            merge(text, TableProgress("x", after))
+
+
+@pytest.mark.parametrize("text", ["", "7", "[]", '{"x":7}', '{"x":{}}', '{"x":{"control_offset":-1,"pipelines":{}}}'])
+def test_a_property_that_is_not_ours_is_refused(text: str) -> None:
+    """Progress that cannot be read is never taken for no progress."""
+    with pytest.raises(StateDisagreement):
+        parse(text, "x")
+
+
+def test_the_summary_names_offset_topic_and_commit() -> None:
+    """The snapshot summary shows what was committed, so that a rollback is seen."""
+    entries = summary(TableProgress("x", 9), "c", 1_700_000_000_000)
+    assert entries == {
+        "floe.control-offset": "9",
+        "floe.control-topic-id": "x",
+        "floe.commit-id": "c",
+        "floe.valid-through-ts": "1700000000000",
+    }
+    assert summary_control_offset(entries, "x") == 9
+    assert summary_control_offset(entries, "y") is None
+    assert summary_control_offset({}, "x") is None
+    assert "floe.valid-through-ts" not in summary(TableProgress("x", 9), "c", None)
