@@ -1,0 +1,99 @@
+"""The tutorials, step by step: every `bash` block is run as it stands, in order, in one shell, on the embedded stack."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from framework.local import stack
+
+ROOT = Path(__file__).parent.parent.parent
+TUTORIALS = ROOT / "docs" / "tutorials"
+BLOCK = re.compile(r"^```bash\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\((?!https?://|#)([^)#]+)")
+
+
+def steps(tutorial: str) -> list[str]:
+    return BLOCK.findall((TUTORIALS / tutorial).read_text(encoding="utf-8"))
+
+
+def run_tutorial(tutorial: str, state_dir: Path, scratch: Path) -> str:
+    """Runs a tutorial's steps in a folder with the project's files; returns what it printed, or fails with it."""
+    for name in ("pipelines", "schemas"):
+        (scratch / name).symlink_to(ROOT / name)
+    script = "set -euo pipefail\n" + "\n".join(steps(tutorial))
+    environment = {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "FLOE_HOME": str(state_dir),
+        "PYSPARK_PYTHON": sys.executable,
+    }
+    stack.up(state_dir, kafka_port=0)  # a free port, which the tutorial's own `floe local up` then finds running
+    try:
+        answer = subprocess.run(
+            ["bash", "-c", script],
+            cwd=scratch,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=800,
+            check=False,
+        )
+    finally:
+        stack.down(state_dir, wipe=True)
+    assert answer.returncode == 0, answer.stdout[-6000:]
+    return answer.stdout
+
+
+@pytest.mark.kafka
+@pytest.mark.spark
+@pytest.mark.timeout(600)
+def test_one_table(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Every step of the first tutorial works as it is written, and shows what its text says."""
+    said = run_tutorial("one-table.md", tmp_path_factory.mktemp("state"), tmp_path_factory.mktemp("work"))
+    assert "250 orders" in said
+    assert len(re.findall(r"^\d+ \d+ orders, \d+ in all$", said, re.MULTILINE)) > 3, said[-6000:]
+    assert "as it was at first: 250 orders" in said
+    assert "1 dead letters" in said
+    assert "two pizzas please" in said
+
+
+@pytest.mark.kafka
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_many_tables(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Every step of the second tutorial works as it is written; the three ways to cut the flights hold them all."""
+    said = run_tutorial("many-tables.md", tmp_path_factory.mktemp("state"), tmp_path_factory.mktemp("work"))
+    assert "336,776 of 336,776 flights and 26,115 of 26,115 hours of weather landed" in said
+    for expected in ("carrier: 16 tables", "origin: 3 tables", "dest: 105 tables"):
+        assert f"flights_by_{expected}, 336,776 flights" in said
+
+
+@pytest.mark.parametrize(
+    "document",
+    [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(TUTORIALS.glob("*.md"))],
+    ids=lambda path: path.name,
+)
+def test_links_lead_somewhere(document: Path) -> None:
+    """Every relative link of a document names a file or folder of the project."""
+    links = LINK.findall(document.read_text(encoding="utf-8"))
+    assert [link for link in links if not (document.parent / link).exists()] == []
+
+
+def test_the_readme_names_only_commands_that_there_are() -> None:
+    """Each `make` target and each `floe` verb that the README mentions exists."""
+    from framework.cli.main import VERBS
+
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    assert set(re.findall(r"`make ([a-z-]+)`|^make ([a-z-]+)$", text, re.MULTILINE)) <= {(t, "") for t in targets} | {
+        ("", t) for t in targets
+    }
+    assert set(re.findall(r"floe ([a-z]+)(?: |`|$)", text)) - {"local", "turns", "is"} <= set(VERBS)
