@@ -87,6 +87,7 @@ class KafkaAdmin:
         self._settings = dict(settings)
         self._timeout_s = timeout_s
         self._log = ClientLog()
+        self._met: set[str] = set()
         self._client = AdminClient(client_config(self._settings, self._log))
 
     @property
@@ -161,6 +162,7 @@ class KafkaAdmin:
         wanted = [TopicPartition(topic, partition) for topic, partition in keys]
         if not wanted:
             return {}
+        self._meet({tp.topic for tp in wanted})
 
         def ask() -> dict[Key, int]:
             futures = self._client.list_offsets(
@@ -171,6 +173,19 @@ class KafkaAdmin:
             return {(tp.topic, tp.partition): f.result(self._timeout_s + 2).offset for tp, f in futures.items()}
 
         return self._patiently(ask, "asking for log ends", self._timeout_s)
+
+    def _meet(self, topics: set[str]) -> None:
+        """Describe topics that this client has not met: its first question about their offsets may else take 3 s."""
+        new = topics - self._met
+        missing = new - self.topics(sorted(new)).keys()
+        if missing:
+            raise SetupError(
+                f"no topic {', '.join(sorted(missing))}",
+                code="FLOE-E110",
+                place=self.address,
+                remedy="create the topic, or correct its name in the pipeline file",
+            )
+        self._met |= new
 
     def group_offsets(self, group: str, keys: Iterable[Key] | None = None) -> dict[Key, GroupOffset]:
         """Committed offsets of a group, with metadata. Waits until no transaction on them is pending.

@@ -13,7 +13,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from framework.adapters.kafka_admin import KafkaAdmin
-from framework.adapters.kafka_client import ClientLog, address_of, client_config, consumer_config, error_of, setup_error
+from framework.adapters.kafka_client import (
+    CONNECT_TIMEOUT_S,
+    ClientLog,
+    address_of,
+    client_config,
+    consumer_config,
+    error_of,
+    setup_error,
+)
 from framework.adapters.kafka_seat import CoordinatorSeat, SeatAssigned, SeatEnd, SeatRead, SeatRevoked, SeatUpdate
 from framework.commit.codec import decode, encode
 from framework.commit.events import ControlEvent
@@ -48,8 +56,14 @@ class ControlReader:
         self._position = 0
 
     def seek(self, offset: int) -> None:
-        """Go on reading at `offset`."""
+        """Go on reading at `offset`. Raises SetupError when the broker does not answer."""
         self._consumer.assign([TopicPartition(self._topic, 0, offset)])
+        try:
+            # Without being asked the client looks for the leader of a topic that is new to it once a second only.
+            self._consumer.list_topics(self._topic, timeout=CONNECT_TIMEOUT_S)
+        except KafkaException as raised:
+            doing = f"reading the control topic {self._topic}"
+            raise setup_error(error_of(raised), self._settings, self._log, doing) from raised
         self._position = offset
 
     def start_offset(self) -> int:
@@ -136,9 +150,10 @@ class ControlReader:
 class ControlPublisher:
     """Appends events at least once: what a coordinator tells, and requests. Kept open between calls."""
 
-    def __init__(self, settings: Mapping[str, str], topic: str) -> None:
+    def __init__(self, settings: Mapping[str, str], topic: str, timeout_s: float = PUBLISH_TIMEOUT_S) -> None:
         self._settings = dict(settings)
         self._topic = topic
+        self._timeout_s = timeout_s
         self._log = ClientLog()
         self._producer = Producer(
             client_config(
@@ -148,7 +163,7 @@ class ControlPublisher:
                 acks="all",
                 compression_type="zstd",
                 linger_ms=0,
-                message_timeout_ms=int(PUBLISH_TIMEOUT_S * 1000),
+                message_timeout_ms=int(timeout_s * 1000),
             )
         )
 
@@ -170,7 +185,7 @@ class ControlPublisher:
         try:
             for event in events:
                 self._producer.produce(self._topic, encode(event), partition=0, on_delivery=on_delivery)
-            self._producer.flush(PUBLISH_TIMEOUT_S + 1)
+            self._producer.flush(self._timeout_s + 1)
         except KafkaException as raised:
             failed.append(error_of(raised))
         if failed:

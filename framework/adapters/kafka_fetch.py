@@ -9,6 +9,7 @@ only if the topic still has the slice's id after it was read.
 from __future__ import annotations
 
 import gc
+import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,11 +25,12 @@ from framework.record.model import RecordBlock, Slice
 # Without any progress for this long the task fails, and Spark tries it again, instead of hanging for ever.
 STALL_TIMEOUT_S = 60.0
 _CONSUME_RECORDS = 20_000
-_CONSUME_WAIT_S = 0.05
+_CONSUME_WAIT_S = 0.03
 # Named in ACLs and seen in broker logs; it never joins a group and never commits.
 FETCH_GROUP_ID = "floe-fetch"
 
 T = TypeVar("T")
+logger = logging.getLogger(__name__)
 
 
 class LazyColumn(Sequence[T], Generic[T]):
@@ -131,7 +133,7 @@ class SliceFetcher:
     def _blocks(self, connection: _Connection, piece: Slice, block_records: int) -> Iterator[list[Message]]:
         """Messages inside the slice, in lists of about `block_records`, until the position is at or past the end."""
         block: list[Message] = []
-        position = piece.start
+        position, met = piece.start, False
         progress_at = time.monotonic()
         while position < piece.end:
             before = position
@@ -141,6 +143,9 @@ class SliceFetcher:
                 if got:
                     messages, position = self._take(connection, piece, got, position)
                     block += messages
+            if not got and not met:
+                _ask_for_leader(connection.consumer, piece)
+            met = True
             if position < piece.end:
                 position = max(position, _position(connection.consumer, piece))
             if position > before:
@@ -217,6 +222,15 @@ class SliceFetcher:
             place=address_of(self._settings),
             remedy="check that the partition has a leader and that this machine reaches every broker",
         )
+
+
+def _ask_for_leader(consumer: Consumer, piece: Slice) -> None:
+    """A topic that the consumer has not met waits for its once-a-second look at unknown topics; asking ends the wait."""
+    try:
+        consumer.list_topics(piece.topic, timeout=5)
+    except KafkaException as raised:
+        # An unreachable broker is judged by the stall time-out; anything else comes again as an error of the fetch.
+        logger.debug("no metadata of %s yet: %s", piece.topic, raised)
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
+from framework.adapters.faults import reach
 from framework.adapters.kafka_client import (
     CONNECT_TIMEOUT_S,
     ClientLog,
@@ -88,7 +89,8 @@ class PipelineProducer:
         self._group_metadata = self._read_group_metadata()
         producer = self._new_producer()
         try:
-            producer.list_topics(self._control_topic, timeout=CONNECT_TIMEOUT_S)
+            if not producer.cluster_id(timeout=CONNECT_TIMEOUT_S):  # quicker to tell than init_transactions
+                raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
             self._init_transactions(producer, START_TIMEOUT_S)
         except KafkaException as raised:
             producer.poll(0)
@@ -148,6 +150,7 @@ class PipelineProducer:
         except KafkaException as raised:
             # No commit was asked for: nothing can have happened, but the transaction must be ended.
             raise self._ended_before_commit(error_of(raised), begun) from raised
+        reach("in-transaction")
         self._commit(producer, begun)
         return max(delivered) + 1 if delivered else 0
 

@@ -1,0 +1,120 @@
+"""ControlReader and ControlPublisher on a real broker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from confluent_kafka import TopicPartition
+
+from framework.adapters.kafka_admin import KafkaAdmin
+from framework.adapters.kafka_control import ControlPublisher, ControlReader
+from framework.adapters.kafka_worker import PipelineProducer
+from framework.errors import DataLossError, FloeError, RetriableError
+from tests.conftest import Broker
+from tests.kafka.conftest import batches, heartbeat, unique, wait_for
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture
+def reader(settings: dict[str, str], control_topic: str) -> Iterator[ControlReader]:
+    reader = ControlReader(settings, control_topic)
+    yield reader
+    reader.close()
+
+
+def test_what_is_published_is_read_in_order(
+    settings: dict[str, str], control_topic: str, reader: ControlReader
+) -> None:
+    """Published events come back with their offsets, from any offset on."""
+    publisher = ControlPublisher(settings, control_topic)
+    offsets = publisher.publish([heartbeat("p", batch) for batch in range(5)])
+    assert offsets == [0, 1, 2, 3, 4]
+    reader.seek(2)
+    found = list(reader.read_until(reader.end_offset()))
+    assert [offset for offset, _ in found] == [2, 3, 4]
+    assert batches(found) == [("p", 2), ("p", 3), ("p", 4)]
+    publisher.close()
+
+
+def test_an_empty_log_has_nothing_to_wait_for(reader: ControlReader) -> None:
+    """Reading a log that holds nothing ends at once."""
+    reader.seek(0)
+    assert list(reader.read_until(reader.end_offset())) == []
+    assert reader.position() == 0
+
+
+def test_the_position_passes_transaction_markers(
+    broker: Broker, reader: ControlReader, admin: KafkaAdmin, new_producer: Callable[..., PipelineProducer]
+) -> None:
+    """The log's end lies behind the marker of the last transaction; the reader gets there, so "caught up" is reached."""
+    source, pipeline = broker.new_topic(), unique("p")
+    producer = new_producer(pipeline)
+    for batch in (1, 2, 3):
+        producer.announce([heartbeat(pipeline, batch)], {(source, 0): (batch, "")})
+    wait_for(lambda: reader.end_offset() == 6)
+    reader.seek(0)
+    found = list(reader.read_until(6))
+    assert [offset for offset, _ in found] == [0, 2, 4]
+    assert reader.position() == 6
+
+
+def test_reading_ends_at_the_end_seen_before(
+    settings: dict[str, str], control_topic: str, reader: ControlReader
+) -> None:
+    """Events that come while reading are left alone: the end is the one that was asked for."""
+    publisher = ControlPublisher(settings, control_topic)
+    publisher.publish([heartbeat("p", 1)])
+    end = reader.end_offset()
+    publisher.publish([heartbeat("p", 2)])
+    reader.seek(0)
+    assert batches(list(reader.read_until(end))) == [("p", 1)]
+    publisher.close()
+
+
+def test_an_unknown_event_is_read_as_none(broker: Broker, control_topic: str, reader: ControlReader) -> None:
+    """An event of a newer version keeps its offset and is passed over, not an error."""
+    broker.produce(control_topic, [{"type": "from_the_future", "version": 9}])
+    reader.seek(0)
+    assert list(reader.read_until(1)) == [(0, None)]
+
+
+def test_a_malformed_record_is_an_error(broker: Broker, control_topic: str, reader: ControlReader) -> None:
+    """A record that is no event at all stops the reader: skipping it could skip an announcement."""
+    broker.produce(control_topic, ["not json"])
+    reader.seek(0)
+    with pytest.raises(FloeError):
+        list(reader.read_until(1))
+
+
+def test_a_position_outside_the_log_is_an_error(
+    settings: dict[str, str], control_topic: str, reader: ControlReader, admin: KafkaAdmin
+) -> None:
+    """Invariant 6: the reader never jumps to an end of the log when its position is gone."""
+    publisher = ControlPublisher(settings, control_topic)
+    publisher.publish([heartbeat("p", batch) for batch in range(110)])
+    gone = TopicPartition(control_topic, 0, 100)
+    admin.raw.delete_records([gone])[gone].result(10)
+    for outside in (10, 500):
+        reader.seek(outside)
+        with pytest.raises(DataLossError, match=rf"read at {outside}, but its log is \[100, 110\)"):
+            list(reader.read_until(110 if outside == 10 else 501))
+    publisher.close()
+
+
+def test_a_reader_that_gets_nothing_fails_in_time(
+    settings: dict[str, str], control_topic: str, reader: ControlReader
+) -> None:
+    """An end that does not come is an error after the stall time-out, not a hang."""
+    reader.seek(0)
+    with pytest.raises(RetriableError, match="nothing came"):
+        list(reader.read_until(5, stall_timeout_s=1.0))
+
+
+def test_publishing_to_nowhere_is_an_error(settings: dict[str, str]) -> None:
+    """Events for a control topic that does not exist are reported as not taken, with the topic's name."""
+    topic = unique("missing")
+    publisher = ControlPublisher(settings, topic, timeout_s=2)
+    with pytest.raises(FloeError, match=topic):
+        publisher.publish([heartbeat("p", 1)])
