@@ -13,14 +13,17 @@ from collections import Counter
 from framework.errors import RetriableError
 
 POINTS = (
-    "before-query",
-    "files-written",
-    "in-transaction",
+    "before-query",  # the older run is fenced, nothing is read yet
+    "table-created",
+    "records-written",  # in a task's process: buffers are full of rows, files are not closed
+    "files-written",  # all files are closed, nothing is announced
+    "in-transaction",  # all events are in the log, the transaction is open
     "announced",
     "before-commit",
     "manifests-written",
-    "committed",
+    "committed",  # in the table, not yet known to the coordinator
     "progress-published",
+    "low-water-stored",
 )
 _reached: Counter[str] = Counter()
 

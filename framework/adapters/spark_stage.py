@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from framework.adapters.faults import reach
 from framework.config.spec import ErrorPolicy
 from framework.plan.model import Plan
 from framework.record.model import BlockResult, DeadLetter, Slice, SliceReport, TableNeed, TableTarget, TaskReport
@@ -132,4 +133,5 @@ def run_slices(slices: list[Slice], context: TaskContext) -> TaskReport:
             stamps = max(block.timestamps_ms, default=-1)
             newest = stamps if stamps >= 0 and (newest is None or stamps > newest) else newest
         run.slices.append(SliceReport(piece, written, filtered, dead, dropped, fetcher.holes, newest))
+    reach("records-written")
     return run.finish()

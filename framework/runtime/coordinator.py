@@ -168,6 +168,7 @@ class Coordinator:
             reach("progress-published")
         elif isinstance(effect, StoreLowWater):
             self._seat.store_low_water(effect.offset, effect.chain_from)
+            reach("low-water-stored")
         elif isinstance(effect, Stop):
             raise StateDisagreement(effect.message, code=effect.code, remedy=effect.remedy)
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from fnmatch import fnmatchcase
 
+from framework.adapters.faults import reach
 from framework.adapters.iceberg import IcebergTables
 from framework.errors import TableBlocked
 from framework.plan.model import Plan
@@ -126,6 +127,7 @@ class TableRegistry:
         if isinstance(change, Refusal):
             raise _blocked(change)
         self._catalog.create_table(change)
+        reach("table-created")
         self._created_at.append(time.monotonic())
         self._say(f"created {need.table}")
 
