@@ -179,7 +179,7 @@ def _check(tables: list[Landed], namespace: str, by: str) -> None:
     if (flights, weather) != (FLIGHTS.records, WEATHER.records):
         raise FloeError(
             "the tables do not hold every record exactly once",
-            code="FLOE-R120",
+            code="FLOE-R190",
             place=namespace,
             remedy="look at `floe status` and `floe log`; `floe local down --wipe` begins anew",
         )
