@@ -29,10 +29,12 @@ from framework.config.spec import PartitionFieldSpec
 from framework.errors import FloeError, TableBlocked
 from framework.table.changes import AlterTable, CreateTable
 
-# For tables that we create, unless the pipeline file says otherwise. Iceberg's own default keeps every metadata file.
+# For tables that we create, unless the pipeline file says otherwise. Iceberg's own defaults keep every metadata file,
+# and let a hundred manifests gather, which are then read and rewritten within one commit.
 DEFAULT_PROPERTIES = {
     TableProperties.METADATA_DELETE_AFTER_COMMIT_ENABLED: "true",
-    TableProperties.METADATA_PREVIOUS_VERSIONS_MAX: "100",
+    TableProperties.METADATA_PREVIOUS_VERSIONS_MAX: "20",
+    TableProperties.MANIFEST_MIN_MERGE_COUNT: "10",
 }
 
 # Iceberg's standard names: column `id` gives `id` (identity), `id_bucket`, `id_trunc`, `id_year`, ...

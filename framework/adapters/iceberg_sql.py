@@ -149,8 +149,8 @@ class FlatSqlCatalog(SqlCatalog):
         return f'{rest[:-1]},"snapshots":[{",".join(texts)}]}}'
 
     def _remember(self, name: tuple[str, str], location: str, known: _Known) -> None:
-        live = {snapshot.snapshot_id for snapshot in known.metadata.snapshots}
-        if len(known.rendered) > 2 * len(live):
+        if len(known.rendered) > 2 * len(known.metadata.snapshots):
+            live = {snapshot.snapshot_id for snapshot in known.metadata.snapshots}
             known.rendered = {key: value for key, value in known.rendered.items() if key in live}
         with self._known_lock:
             self._known[name] = (location, known)
@@ -163,10 +163,10 @@ class FlatSqlCatalog(SqlCatalog):
 
 def _updated(base: TableMetadata, updates: tuple[TableUpdate, ...], base_location: str) -> TableMetadata:
     """What `update_table_metadata` gives, without its deep copy of snapshots that no update looks at."""
-    named = {update.snapshot_id for update in updates if isinstance(update, SetSnapshotRefUpdate)}
-    added = {update.snapshot.snapshot_id for update in updates if isinstance(update, AddSnapshotUpdate)}
     # A snapshot that is added must not exist: keep such a one in sight, so that PyIceberg's own check refuses it.
-    seen = [snapshot for snapshot in base.snapshots if snapshot.snapshot_id in named | added]
+    named = {update.snapshot_id for update in updates if isinstance(update, SetSnapshotRefUpdate)}
+    named |= {update.snapshot.snapshot_id for update in updates if isinstance(update, AddSnapshotUpdate)}
+    seen = [snapshot for snapshot in base.snapshots if snapshot.snapshot_id in named]
     slim = base.model_copy(update={"snapshots": seen, "snapshot_log": []})
     new = update_table_metadata(slim, updates, metadata_location=base_location)
     return new.model_copy(

@@ -48,7 +48,11 @@ class SnapshotInfo:
 
 def head_of(metadata: TableMetadata, branch: str) -> Snapshot | None:
     """The snapshot that the branch points to; None when there is no such branch yet."""
-    return metadata.snapshot_by_name(branch)
+    ref = metadata.refs.get(branch)
+    if ref is None:
+        return None
+    # Heads are among the newest; PyIceberg's own lookup begins with the oldest of thousands.
+    return next((each for each in reversed(metadata.snapshots) if each.snapshot_id == ref.snapshot_id), None)
 
 
 def start_of(metadata: TableMetadata, branch: str) -> Snapshot | None:

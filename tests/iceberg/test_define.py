@@ -88,7 +88,7 @@ def test_new_tables_remove_their_old_metadata_files_unless_told_otherwise(lake: 
     """Tables that floe creates clean up behind themselves; the pipeline file's own properties win."""
     kept = lake.plain(lake.create("a.one")).properties
     assert kept["write.metadata.delete-after-commit.enabled"] == "true"
-    assert kept["write.metadata.previous-versions-max"] == "100"
+    assert kept["write.metadata.previous-versions-max"] == "20"
     own = lake.plain(lake.create("a.two", **{"write.metadata.previous-versions-max": "7", "owner": "me"})).properties
     assert (own["write.metadata.previous-versions-max"], own["owner"]) == ("7", "me")
     assert "format-version" not in own

@@ -1,0 +1,146 @@
+"""How long one table commit takes as a table gathers snapshots, all of which are kept.
+
+In: nothing but options. Out: a table for people, and with `--json FILE` the same figures for machines. The table is real
+(SQLite catalog, local files); its data files are only announced, since a commit never opens them. A window of commits is
+timed when the table has the given number of snapshots; `plain` is PyIceberg's own catalog class on the same table.
+
+    python benchmarks/commit_time.py --snapshots 1,500,2000,5000
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import resource
+import statistics
+import tempfile
+import time
+import uuid
+from pathlib import Path
+
+from pyiceberg.schema import Schema
+from pyiceberg.types import LongType, NestedField, StringType, TimestamptzType
+
+from framework.adapters.iceberg import IcebergTables
+from framework.commit.effects import CommitTable, Committed, PipelineProgress, TableProgress
+from framework.commit.events import DataFile
+from framework.config.spec import PartitionFieldSpec, TablePolicy
+from framework.table.changes import CreateTable
+
+TABLE = "bench.orders"
+TOPIC = "control-topic-id"
+FIELDS = [
+    NestedField(1, "id", LongType(), required=False),
+    NestedField(2, "at", TimestamptzType(), required=False),
+    *(NestedField(number, f"column_{number}", StringType(), required=False) for number in range(3, 13)),
+]
+
+
+def data_files(count: int, number: int) -> tuple[DataFile, ...]:
+    """Files as an announcement names them, with metrics for every column."""
+    keys = [str(field.field_id) for field in FIELDS]
+    return tuple(
+        DataFile(
+            path=f"file:///bench/data/{uuid.uuid4()}.parquet",
+            record_count=100_000,
+            file_size_bytes=8_000_000,
+            spec_id=0,
+            partition=(19_000 + number % 30,),
+            column_sizes=dict.fromkeys(keys, 650_000),
+            value_counts=dict.fromkeys(keys, 100_000),
+            null_value_counts=dict.fromkeys(keys, 0),
+            lower_bounds=dict.fromkeys(keys, "AAAAAAAAAAA="),
+            upper_bounds=dict.fromkeys(keys, "/////////38="),
+            split_offsets=(4,),
+        )
+        for _ in range(count)
+    )
+
+
+def commit(tables: IcebergTables, number: int, files: int) -> tuple[float, float]:
+    """One cycle as the coordinator runs it; gives the milliseconds of loading the view and of committing."""
+    announced = data_files(files, number)
+    begin = time.perf_counter()
+    view = tables.load_view(TABLE, "main", TOPIC)
+    loaded = time.perf_counter()
+    assert view is not None
+    pipeline = PipelineProgress(number, {"orders": {str(p): number * 1000 for p in range(12)}}, {"orders": "id"})
+    progress = TableProgress(TOPIC, number, {"orders": pipeline})
+    answer = tables.commit(CommitTable(TABLE, view, uuid.uuid4().hex, announced, progress, number))
+    end = time.perf_counter()
+    assert isinstance(answer, Committed), answer
+    return (loaded - begin) * 1000, (end - loaded) * 1000
+
+
+def measure(tables: IcebergTables, first: int, window: int, files: int) -> dict[str, float]:
+    times = [commit(tables, first + each, files) for each in range(window)]
+    commits = sorted(milliseconds for _, milliseconds in times)
+    return {
+        "load_view_median_ms": round(statistics.median(milliseconds for milliseconds, _ in times), 2),
+        "commit_median_ms": round(statistics.median(commits), 2),
+        "commit_p95_ms": round(commits[int(len(commits) * 0.95)], 2),
+        "commit_max_ms": round(commits[-1], 2),
+    }
+
+
+def run(points: list[int], window: int, plain_window: int, files: int, folder: Path) -> list[dict[str, float]]:
+    settings = {"uri": f"sqlite:///{folder}/catalog.db", "warehouse": f"file://{folder}/warehouse"}
+    flat = IcebergTables({**settings, "type": "sql"})
+    plain = IcebergTables({**settings, "py-catalog-impl": "pyiceberg.catalog.sql.SqlCatalog"})
+    schema = Schema(*FIELDS).model_dump_json()
+    flat.create_table(CreateTable(TABLE, schema, (PartitionFieldSpec("at", "day"),), ()))
+    metadata = folder / "warehouse" / TABLE.replace(".", "/") / "metadata"
+    done = 0
+    results = []
+    for point in points:
+        while done < point - 1:
+            done += 1
+            commit(flat, done, files)
+        if point > 1:  # one commit after a pause of the other kind, so that the window is what a running job sees
+            done += 1
+            commit(flat, done, files)
+        figures = measure(flat, done + 1, window, files)
+        done += window
+        after = measure(plain, done + 1, plain_window, files)
+        done += plain_window
+        target = flat.load_target(TABLE, TablePolicy())
+        assert target is not None
+        newest = max(metadata.glob("*.metadata.json"), key=lambda path: path.name)
+        results.append(
+            {
+                "snapshots": point,
+                **figures,
+                "plain_commit_median_ms": after["commit_median_ms"],
+                "metadata_file_kib": round(newest.stat().st_size / 1024),
+                "metadata_files": len(list(metadata.glob("*.metadata.json"))),
+                "peak_memory_mib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
+            }
+        )
+    return results
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--snapshots", default="1,500,2000,5000", help="numbers of snapshots at which to measure")
+    parser.add_argument("--window", type=int, default=50, help="commits that are timed at each")
+    parser.add_argument(
+        "--plain-window", type=int, default=10, help="commits that are timed with PyIceberg's own class"
+    )
+    parser.add_argument("--files", type=int, default=3, help="data files in each commit")
+    parser.add_argument("--json", type=Path, help="write the figures to this file too")
+    options = parser.parse_args()
+    points = [int(point) for point in options.snapshots.split(",")]
+    with tempfile.TemporaryDirectory() as folder:
+        results = run(points, options.window, options.plain_window, options.files, Path(folder))
+    columns = list(results[0])
+    print("  ".join(columns))
+    for result in results:
+        print("  ".join(f"{result[column]:>{len(column)}}" for column in columns))
+    if options.json:
+        machine = {"python": platform.python_version(), "machine": platform.machine(), "results": results}
+        options.json.write_text(json.dumps(machine, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
