@@ -59,8 +59,9 @@ def render_submission(pipelines: Sequence[LoadedPipeline]) -> str:
 
 
 def submission_hash(pipelines: Sequence[LoadedPipeline]) -> str:
-    """`sha256:` and the hash of what will run. Where a file lies on a machine does not matter, its content does."""
-    plain = _PIPELINES.dump_python(tuple(replace(p, file="") for p in _without_tests(pipelines)), mode="json")
+    """`sha256:` and the hash of what will run. Where files lie on a machine does not matter, their content does."""
+    placeless = tuple(replace(p, file="", target=replace(p.target, state_dir="")) for p in _without_tests(pipelines))
+    plain = _PIPELINES.dump_python(placeless, mode="json")
     text = json.dumps(plain, sort_keys=True, separators=(",", ":"))
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 

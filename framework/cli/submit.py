@@ -1,0 +1,84 @@
+"""`floe submit FILE...`: hand pipelines to Spark through spark-submit, on any of its masters."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+
+from framework.adapters.files import load_or_raise
+from framework.cli.options import FILES, json_option, loading_options
+
+
+@click.command()
+@FILES
+@loading_options
+@click.option("--until-caught-up", is_flag=True, help="Read to the end offsets seen at the start, commit, and end.")
+@click.option(
+    "--deploy-mode", type=click.Choice(["client", "cluster"]), help="Where the driver runs; the target's own."
+)
+@click.option("--one-each", is_flag=True, help="One application a file; without it all files share one.")
+@click.option("--print", "print_only", is_flag=True, help="Show the exact command; write and start nothing.")
+@click.option("--stage", "stage_only", is_flag=True, help="Write the files and show the command; start nothing.")
+@click.option("--plan", "reviewed", type=click.Path(exists=True, dir_okay=False), help="A file with the reviewed hash.")
+@click.option(
+    "--restart", type=click.IntRange(0), default=0, show_default=True, help="Starts again at most, on failure."
+)
+@json_option
+def submit(
+    files: tuple[str, ...],
+    target: str | None,
+    variables: Mapping[str, str],
+    sets: Mapping[str, str],
+    until_caught_up: bool,
+    deploy_mode: str | None,
+    one_each: bool,
+    print_only: bool,
+    stage_only: bool,
+    reviewed: str | None,
+    restart: int,
+    as_json: bool,
+) -> int:
+    """Run pipelines on a cluster: local, standalone, YARN and Kubernetes masters.
+
+    The framework, its packages and the rendered plan are shipped; secrets are not: they are read where the driver runs.
+    SIGTERM or Ctrl-C drains a driver that runs here, and so does touching the file `stop` in its folder.
+    """
+    from framework.plan.submit import check_reviewed
+    from framework.runtime.submitted_launch import Launcher, plan_application, stage
+
+    pipelines = load_or_raise(files, target, variables, sets)
+    if reviewed is not None:
+        check_reviewed(pipelines, Path(reviewed).read_text(encoding="utf-8"), reviewed)
+    groups = [[pipeline] for pipeline in pipelines] if one_each else [pipelines]
+    applications = [plan_application(group, deploy_mode, until_caught_up) for group in groups]
+
+    def say(text: str) -> None:
+        click.echo(f"submit: {text}", err=True)
+
+    if not print_only:
+        for application in applications:
+            stage(application, say)
+    if print_only or stage_only:
+        shown = [{"hash": a.hash, "folder": str(a.folder), "argv": list(a.command)} for a in applications]
+        if as_json:
+            click.echo(json.dumps({"command": "submit", "ok": True, "applications": shown}, indent=2))
+        for application in applications if not as_json else ():
+            click.echo(f"# {application.hash}")
+            click.echo(f"cd {shlex.quote(str(application.folder))} && \\\n{shell_text(application.command)}")
+        return 0
+    return Launcher(applications, restart, say).run()
+
+
+def shell_text(command: tuple[str, ...]) -> str:
+    """The command as a shell reads it, one option a line."""
+    lines: list[str] = [shlex.quote(command[0])]
+    for word in command[1:]:
+        if word.startswith("--") or lines[-1].count(" ") > 3:
+            lines.append("  " + shlex.quote(word))
+        else:
+            lines[-1] += " " + shlex.quote(word)
+    return " \\\n".join(lines)

@@ -1,0 +1,218 @@
+"""Lays out what `spark-submit` needs in a folder, starts it, drains it when asked, and starts it again when that may help.
+
+In: pipelines of one target. Out: an Application (its command is fixed before anything is written) and an exit code. The
+folder's name holds the hash of what runs, so that the same input gives the same command.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import FrameType
+
+from framework.config.spec import LoadedPipeline
+from framework.errors import SetupError
+from framework.plan.submit import (
+    DRIVER,
+    ENVIRONMENT,
+    Shipment,
+    deploy_mode_of,
+    needs_environment,
+    one_target,
+    render_submission,
+    restart_after,
+    spark_submit_command,
+    submission_hash,
+)
+from framework.runtime.package import Lock, archive_path, build_archive, this_lock, unpacked_path
+from framework.runtime.package_code import code_zip
+
+STOP_FILE = "stop"
+POLL_S = 0.2
+Say = Callable[[str], None]
+
+_DRIVER_TEXT = """import sys
+
+from framework.runtime.submitted import main
+
+sys.exit(main())
+"""
+
+
+@dataclass(frozen=True)
+class Application:
+    """One `spark-submit`: its words, the folder to start it in, and the files that belong there."""
+
+    name: str
+    hash: str
+    folder: Path
+    command: tuple[str, ...]
+    client_mode: bool
+    lock: Lock | None
+    files: dict[str, bytes] = field(repr=False)
+
+    @property
+    def stop_file(self) -> Path:
+        return self.folder / STOP_FILE
+
+
+def plan_application(
+    pipelines: Sequence[LoadedPipeline], deploy_mode: str | None, until_caught_up: bool, lock: Lock | None = None
+) -> Application:
+    """What would be submitted. Writes nothing.
+
+    Args:
+        lock: the packages to ship; None: those installed here.
+
+    Raises:
+        SetupError: the target cannot be submitted to; Spark is not installed.
+    """
+    target = one_target(pipelines)
+    client_mode = deploy_mode_of(target, deploy_mode) == "client"
+    if client_mode:
+        # The driver runs in a folder of its own; its logs stay where those of `floe run` are.
+        target = replace(target, state_dir=str(Path(target.state_dir).absolute()))
+    pipelines = [replace(p, target=target) for p in pipelines]
+    key = submission_hash(pipelines)
+    short = key.removeprefix("sha256:")[:12]
+    name = "-".join(p.spec.name for p in pipelines)[:80]
+    folder = Path(target.state_dir).absolute() / "submit" / f"{name}-{short}"
+    code = code_zip()
+    files = {
+        DRIVER: _DRIVER_TEXT.encode(),
+        f"floe-{hashlib.sha256(code).hexdigest()[:12]}.zip": code,
+        f"plan-{short}.json": render_submission(pipelines).encode(),
+    }
+    driver, code_file, plan_file = (str(folder / file) for file in files)
+    lock = (lock or this_lock()) if needs_environment(target) else None
+    shipment = Shipment(
+        spark_submit=find_spark_submit(),
+        driver=driver,
+        code=code_file,
+        plan=plan_file,
+        environment=str(archive_path(lock)) if lock else None,
+        python=sys.executable,
+    )
+    arguments = ["--until-caught-up"] if until_caught_up else []
+    arguments += ["--stop-file", STOP_FILE] if client_mode else []
+    command = spark_submit_command(pipelines, shipment, deploy_mode, arguments)
+    return Application(name, key, folder, command, client_mode, lock, files)
+
+
+def find_spark_submit() -> str:
+    """`$SPARK_HOME/bin/spark-submit`, else the one of the installed PySpark.
+
+    Raises:
+        SetupError: there is neither.
+    """
+    spec = importlib.util.find_spec("pyspark")
+    home = os.environ.get("SPARK_HOME") or (str(Path(spec.origin).parent) if spec and spec.origin else "")
+    program = Path(home) / "bin" / "spark-submit"
+    if not home or not program.is_file():
+        raise SetupError(
+            "spark-submit is not found",
+            code="FLOE-E410",
+            place=str(program),
+            remedy="install pyspark, or set SPARK_HOME",
+        )
+    return str(program)
+
+
+def stage(application: Application, say: Say) -> None:
+    """Write the application's folder, and build the archive of packages if this lock has none yet."""
+    application.folder.mkdir(parents=True, exist_ok=True)
+    for name, content in application.files.items():
+        draft = application.folder / f"{name}.new"
+        draft.write_bytes(content)
+        draft.replace(application.folder / name)
+    application.stop_file.unlink(missing_ok=True)
+    if application.lock is not None:
+        build_archive(application.lock, say)
+        # The driver's own helpers run `./environment/bin/python` too, so it is beside a driver that runs here.
+        link = application.folder / ENVIRONMENT
+        link.unlink(missing_ok=True)
+        link.symlink_to(unpacked_path(application.lock), target_is_directory=True)
+
+
+@dataclass
+class _Run:
+    application: Application
+    process: subprocess.Popen[bytes] | None = None
+    exit_code: int | None = None
+    restarts: int = 0
+    start_at: float = 0.0
+
+
+class Launcher:
+    """Runs applications side by side until all have ended. SIGTERM and SIGINT drain those whose driver runs here."""
+
+    def __init__(self, applications: Sequence[Application], most_restarts: int, say: Say) -> None:
+        self._runs = [_Run(application) for application in applications]
+        self._most_restarts = most_restarts
+        self._say = say
+        self._asked = 0
+
+    def run(self) -> int:
+        """Returns the first exit code that is not 0, in the order of the applications, else 0."""
+        restore = [(number, signal.signal(number, self._on_signal)) for number in (signal.SIGTERM, signal.SIGINT)]
+        try:
+            while any(run.exit_code is None for run in self._runs):
+                for run in self._runs:
+                    self._advance(run)
+                time.sleep(POLL_S)
+        finally:
+            for number, handler in restore:
+                signal.signal(number, handler)
+            for run in self._runs:
+                if run.process is not None and run.process.poll() is None:
+                    os.killpg(run.process.pid, signal.SIGTERM)
+                    run.process.wait()
+        return next((run.exit_code for run in self._runs if run.exit_code), 0)
+
+    def _advance(self, run: _Run) -> None:
+        if run.exit_code is not None:
+            return
+        if run.process is None:
+            if self._asked:
+                run.exit_code = 0
+            elif time.monotonic() >= run.start_at:
+                run.application.stop_file.unlink(missing_ok=True)
+                # A session of its own: Ctrl-C must reach the driver as a wish to drain, not end the JVM under it.
+                run.process = subprocess.Popen(
+                    run.application.command, cwd=run.application.folder, start_new_session=True
+                )
+            return
+        ended = run.process.poll()
+        if ended is None:
+            return
+        code = 128 - ended if ended < 0 else ended
+        wait_s = None if self._asked else restart_after(code, run.restarts, self._most_restarts)
+        if wait_s is None:
+            run.exit_code = code
+            return
+        run.restarts += 1
+        run.process, run.start_at = None, time.monotonic() + wait_s
+        self._say(
+            f"{run.application.name}: ended with {code}; started again in {wait_s:.0f} s "
+            f"({run.restarts} of {self._most_restarts})"
+        )
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        self._asked += 1
+        for run in self._runs:
+            process = run.process
+            if process is None or process.poll() is not None:
+                continue
+            if run.application.client_mode and self._asked == 1:
+                run.application.stop_file.touch()
+            else:  # asked twice, or a driver elsewhere, of which only the local watcher is ended
+                os.killpg(process.pid, signal.SIGTERM)
+        self._say("draining; ask again to leave at once" if self._asked == 1 else "leaving")
