@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 
@@ -17,7 +18,7 @@ from framework.config.spec import TablePolicy
 # The natural type of a field as seen in records, before any table exists:
 # "null" | "boolean" | "long" | "double" | "string" | ["struct", [[name, type], ...]] | ["list", type]
 # For fields with a declared hint it is the hint's Iceberg type as text, for example "timestamptz" or "decimal(10, 2)".
-ObservedType = str | list[object]
+ObservedType = str | list[Any]
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,8 @@ class TableNeed:
 class BlockResult:
     """What became of a block. When `needs` is not empty, nothing of `rows` for those tables may be written.
 
-    The record counts satisfy: records in block = written + filtered + len(dead_letters) + dropped.
+    The record counts satisfy, when `needs` is empty: records in block = written + filtered + len(dead_letters) + dropped.
+    `failure` is the first record that the policy `fail` stops at; it is among `dead_letters` too.
     """
 
     rows: dict[str, pa.Table] = field(default_factory=dict)
@@ -121,6 +123,7 @@ class BlockResult:
     written: int = 0
     filtered: int = 0
     dropped: int = 0
+    failure: DeadLetter | None = None
 
 
 @dataclass(frozen=True)

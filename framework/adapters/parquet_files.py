@@ -1,0 +1,216 @@
+"""Rows to Parquet data files, for many tables at once and within a bound of memory.
+
+In: Arrow rows per table, in the table's file schema. Out: DataFile values with the metrics Iceberg needs, as PyIceberg's own
+functions compute them. Files are created under names that no other writer can have, never over an existing one
+(invariant 5), and are nobody's until they are announced.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyiceberg.io import FileIO, OutputFile, load_file_io
+from pyiceberg.io.pyarrow import (
+    StatisticsCollector,
+    _get_parquet_writer_kwargs,
+    compute_statistics_plan,
+    data_file_statistics_from_parquet_metadata,
+    parquet_path_to_id_mapping,
+)
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema, sanitize_column_names
+from pyiceberg.table import TableProperties
+from pyiceberg.table.locations import LocationProvider, load_location_provider
+from pyiceberg.utils.properties import property_as_int
+
+from framework.adapters.parquet_partition import Partition, partitions
+from framework.commit.events import DataFile
+from framework.record.model import TableTarget
+from framework.table.arrow_schema import arrow_schema, parse_schema
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """What every file of one table shares."""
+
+    schema: Schema
+    spec: PartitionSpec
+    arrow: pa.Schema
+    locations: LocationProvider
+    statistics: dict[int, StatisticsCollector]
+    ids_by_path: dict[str, int]
+    writer_options: dict[str, object]
+    row_group_rows: int
+
+
+@dataclass
+class _Buffer:
+    target: TableTarget
+    rows: list[pa.Table] = field(default_factory=list)
+    nbytes: int = 0
+
+
+class TableWriter:
+    """Buffers rows per table and writes one file per table and partition at each flush.
+
+    Args:
+        io_properties: settings of PyIceberg's FileIO.
+        pipeline, run, batch: become part of every file name.
+        buffer_bytes: rows held in memory over all tables; above it the largest tables are flushed.
+        target_file_bytes: a partition with more rows than that (in memory) is written as several files.
+    """
+
+    def __init__(
+        self,
+        io_properties: Mapping[str, str],
+        pipeline: str,
+        run: str,
+        batch: int,
+        buffer_bytes: int,
+        target_file_bytes: int,
+    ) -> None:
+        self._io_properties = dict(io_properties)
+        self._prefix = f"{pipeline}-{run}-{batch}"
+        self._buffer_bytes = buffer_bytes
+        self._target_file_bytes = max(target_file_bytes, 1)
+        self._buffers: dict[str, _Buffer] = {}
+        self._buffered = 0
+        self._files: dict[str, list[DataFile]] = {}
+        self._io: dict[str, FileIO] = {}
+
+    def add(self, target: TableTarget, rows: pa.Table) -> None:
+        """Take rows of one table; they must have the file schema of `target`."""
+        if not len(rows):
+            return
+        if rows.nbytes * 2 < rows.get_total_buffer_size():
+            # A slice would keep the whole block it was cut from in memory.
+            rows = rows.take(pa.array(range(len(rows)), pa.int64()))
+        buffer = self._buffers.setdefault(target.name, _Buffer(target))
+        buffer.rows.append(rows)
+        buffer.nbytes += rows.nbytes
+        self._buffered += rows.nbytes
+        while self._buffered > self._buffer_bytes:
+            self._flush(max(self._buffers, key=lambda name: self._buffers[name].nbytes))
+
+    def finish(self) -> dict[str, list[DataFile]]:
+        """Write what is buffered and return every file by table name."""
+        for name in list(self._buffers):
+            self._flush(name)
+        return self._files
+
+    def discard(self) -> None:
+        """Drop what is buffered and remove the files of this writer; they were never announced, so they are nobody's.
+
+        A file that cannot be removed now stays for the removal of orphans.
+        """
+        self._buffers.clear()
+        self._buffered = 0
+        for files in self._files.values():
+            for file in files:
+                with contextlib.suppress(OSError):
+                    self._io_for(file.path).delete(file.path)
+        self._files = {}
+
+    def _flush(self, name: str) -> None:
+        buffer = self._buffers.pop(name)
+        self._buffered -= buffer.nbytes
+        target = buffer.target
+        layout = _layout(
+            target.schema_json, target.spec_json, target.location, tuple(sorted(target.properties.items()))
+        )
+        rows = pa.concat_tables(buffer.rows).combine_chunks()
+        for partition in partitions(rows, layout.spec, layout.schema):
+            pieces = max(1, -(-partition.rows.nbytes // self._target_file_bytes))
+            step = -(-len(partition.rows) // pieces)
+            for start in range(0, len(partition.rows), step):
+                file = self._write(partition, partition.rows.slice(start, step), target, layout)
+                self._files.setdefault(name, []).append(file)
+
+    def _write(self, partition: Partition, rows: pa.Table, target: TableTarget, layout: _Layout) -> DataFile:
+        file_name = f"{self._prefix}-{uuid.uuid4()}.parquet"
+        key = None if partition.path is None else partition
+        path = layout.locations.new_data_location(file_name, key)  # type: ignore[arg-type]  # only to_path is asked for
+        output: OutputFile = self._io_for(path).new_output(path)
+        columns = [
+            relabel(column.combine_chunks(), kind.type) for column, kind in zip(rows.columns, layout.arrow, strict=True)
+        ]
+        with output.create(overwrite=False) as stream:
+            with pq.ParquetWriter(
+                stream, layout.arrow, store_decimal_as_integer=True, **layout.writer_options
+            ) as writer:
+                writer.write_table(pa.Table.from_arrays(columns, schema=layout.arrow), layout.row_group_rows)
+            size = stream.tell()
+        metadata = writer.writer.metadata
+        found = data_file_statistics_from_parquet_metadata(metadata, layout.statistics, layout.ids_by_path)
+        metrics = found.to_serialized_dict()
+        return DataFile(
+            path=path,
+            record_count=found.record_count,
+            file_size_bytes=size,
+            spec_id=target.spec_id,
+            partition=partition.values,
+            column_sizes=_by_text(metrics["column_sizes"]),
+            value_counts=_by_text(metrics["value_counts"]),
+            null_value_counts=_by_text(metrics["null_value_counts"]),
+            nan_value_counts=_by_text(metrics["nan_value_counts"]),
+            lower_bounds=_bounds(metrics["lower_bounds"]),
+            upper_bounds=_bounds(metrics["upper_bounds"]),
+            split_offsets=tuple(metrics["split_offsets"]),
+        )
+
+    def _io_for(self, location: str) -> FileIO:
+        scheme = location.split("://", 1)[0] if "://" in location else ""
+        if scheme not in self._io:
+            self._io[scheme] = load_file_io(self._io_properties, location)
+        return self._io[scheme]
+
+
+@lru_cache(maxsize=4096)
+def _layout(schema_json: str, spec_json: str, location: str, properties: tuple[tuple[str, str], ...]) -> _Layout:
+    """Cached: a task writes many files of one table."""
+    schema = parse_schema(schema_json)
+    # Iceberg's writers give files names that Avro and Parquet readers can take; columns are found by field id.
+    file_schema = sanitize_column_names(schema)
+    table_properties = dict(properties)
+    return _Layout(
+        schema=schema,
+        spec=PartitionSpec.model_validate_json(spec_json),
+        arrow=arrow_schema(file_schema),
+        locations=load_location_provider(location, table_properties),
+        statistics=compute_statistics_plan(file_schema, table_properties),
+        ids_by_path=parquet_path_to_id_mapping(file_schema),
+        writer_options=_get_parquet_writer_kwargs(table_properties),
+        row_group_rows=property_as_int(
+            table_properties, TableProperties.PARQUET_ROW_GROUP_LIMIT, TableProperties.PARQUET_ROW_GROUP_LIMIT_DEFAULT
+        )
+        or TableProperties.PARQUET_ROW_GROUP_LIMIT_DEFAULT,
+    )
+
+
+def relabel(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """The same values under a type that differs in names of nested fields only."""
+    if values.type.equals(kind, check_metadata=True) or not pa.types.is_nested(kind):
+        return values
+    mask = values.is_null() if values.null_count else None
+    if pa.types.is_struct(kind):
+        children = [relabel(values.field(i), child.type) for i, child in enumerate(kind)]
+        return pa.StructArray.from_arrays(children, fields=list(kind), mask=mask)
+    if pa.types.is_map(kind):
+        keys, items = relabel(values.keys, kind.key_type), relabel(values.items, kind.item_type)
+        return pa.MapArray.from_arrays(values.offsets, keys, items, type=kind, mask=mask)
+    return pa.ListArray.from_arrays(values.offsets, relabel(values.values, kind.value_type), type=kind, mask=mask)
+
+
+def _by_text(counts: Mapping[int, int]) -> dict[str, int]:
+    return {str(field_id): count for field_id, count in counts.items()}
+
+
+def _bounds(bounds: Mapping[int, bytes]) -> dict[str, str]:
+    return {str(field_id): base64.b64encode(bound).decode("ascii") for field_id, bound in bounds.items()}

@@ -1,0 +1,130 @@
+"""Rows of one table cut by their partition tuples, with PyIceberg's own transforms.
+
+In: an Arrow table in the file schema, the table's partition spec and schema. Out: per partition its rows, its values in the
+JSON form of `framework.commit.events.DataFile`, and its path. Rows of one partition keep their order.
+"""
+
+from __future__ import annotations
+
+import math
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.typedef import Record
+from pyiceberg.types import (
+    BinaryType,
+    DecimalType,
+    DoubleType,
+    FixedType,
+    FloatType,
+    IcebergType,
+    UUIDType,
+)
+
+
+@dataclass(frozen=True)
+class Partition:
+    """The rows of one partition. `values` are JSON single values; `path` is None in an unpartitioned table."""
+
+    rows: pa.Table
+    values: tuple[object, ...]
+    path: str | None
+
+    def to_path(self) -> str:
+        """What PyIceberg's location providers ask of a partition key."""
+        return self.path or ""
+
+
+def partitions(rows: pa.Table, spec: PartitionSpec, schema: Schema) -> Iterator[Partition]:
+    """One Partition per distinct partition tuple, in the order of first sight."""
+    if spec.is_unpartitioned():
+        yield Partition(rows, (), None)
+        return
+    columns = [_transformed(rows, schema, field.source_id, field.transform) for field in spec.fields]
+    codes, count = _row_codes(columns, len(rows))
+    firsts = np.full(count, len(rows), dtype=np.int64)
+    np.minimum.at(firsts, codes, np.arange(len(rows)))
+    order = np.argsort(codes, kind="stable")
+    bounds = np.searchsorted(codes[order], np.arange(count + 1))
+    taken = rows if count == 1 else rows.take(pa.array(order))
+    kinds = [field.field_type for field in spec.partition_type(schema).fields]
+    for code in np.argsort(firsts, kind="stable").tolist():
+        first, end = int(bounds[code]), int(bounds[code + 1])
+        values = [_plain(column[int(firsts[code])]) for column in columns]
+        path = spec.partition_to_path(Record(*values), schema)
+        yield Partition(
+            taken.slice(first, end - first), tuple(_json(k, v) for k, v in zip(kinds, values, strict=True)), path
+        )
+
+
+def _transformed(rows: pa.Table, schema: Schema, source_id: int, transform: object) -> pa.Array:
+    name = schema.find_column_name(source_id)
+    if name is None:
+        raise ValueError(f"the partition spec names field {source_id}, which the schema has not")
+    kind = schema.find_field(source_id).field_type
+    column = _column(rows, schema, source_id)
+    if isinstance(column.type, pa.BaseExtensionType):
+        column = column.storage
+    return transform.pyarrow_transform(kind)(column)  # type: ignore[attr-defined]
+
+
+def _column(rows: pa.Table, schema: Schema, source_id: int) -> pa.Array:
+    """The source column as one array; a nested one is null where any struct around it is."""
+    path: list[int] = []
+
+    def walk(fields: tuple[object, ...]) -> bool:
+        for i, child in enumerate(fields):
+            path.append(i)
+            if child.field_id == source_id:  # type: ignore[attr-defined]
+                return True
+            nested = getattr(child.field_type, "fields", ())  # type: ignore[attr-defined]
+            if walk(nested):
+                return True
+            path.pop()
+        return False
+
+    walk(schema.fields)
+    column = rows.column(path[0]).combine_chunks()
+    return pc.struct_field(column, path[1:]) if len(path) > 1 else column
+
+
+def _row_codes(columns: list[pa.Array], rows: int) -> tuple[np.ndarray, int]:
+    """A small number per row, equal where all values are equal, and how many there are."""
+    combined = np.zeros(rows, dtype=np.int64)
+    for column in columns:
+        encoded = column.dictionary_encode(null_encoding="encode")
+        own = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+        distinct, combined = np.unique(combined * max(len(encoded.dictionary), 1) + own, return_inverse=True)
+    return combined, len(distinct)
+
+
+def _plain(scalar: pa.Scalar) -> object:
+    """A partition value as Iceberg keeps it: whole numbers for dates and times, bytes for uuids and binary."""
+    if not scalar.is_valid:
+        return None
+    if pa.types.is_date32(scalar.type):
+        return scalar.cast(pa.int32()).as_py()
+    if pa.types.is_temporal(scalar.type):
+        return scalar.cast(pa.int64()).as_py()
+    return scalar.as_py()
+
+
+def _json(kind: IcebergType, value: object) -> object:
+    """The JSON form of a partition value, as DataFile documents it."""
+    if value is None:
+        return None
+    if isinstance(kind, UUIDType):
+        return str(uuid.UUID(bytes=value) if isinstance(value, bytes) else value)
+    if isinstance(kind, (BinaryType, FixedType)) and isinstance(value, bytes):
+        return value.hex()
+    if isinstance(kind, DecimalType):
+        return str(value)
+    if isinstance(kind, (FloatType, DoubleType)) and isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value

@@ -1,0 +1,151 @@
+"""The state of one block while it is processed: rows found so far, records still to be judged alone, needs and failures.
+
+In: what the steps of framework.record.process find. Out: the BlockResult. Keeps invariant 8: every record ends in exactly
+one of written, dead-lettered and dropped, and is in all its tables or in none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from framework.config.spec import Case, ErrorPolicy, EvolveMode, FieldHint, RouteMode, TablePolicy
+from framework.plan.model import Plan
+from framework.record.convert_nested import fold
+from framework.record.failure import RecordFailure
+from framework.record.model import BlockResult, ObservedType, RecordBlock, TableNeed, TableTarget
+from framework.record.observe import apply_hints, merge_fields
+from framework.record.shape import TableShape, table_shape
+from framework.table.build import METADATA_PREFIX, METADATA_TYPES
+
+_NO_MATCH = RecordFailure("route", "FLOE-D201", "no rule of routes matches the record")
+
+
+class Batch:
+    """Collects what becomes of the records of one block; positions are places in the block."""
+
+    def __init__(self, block: RecordBlock, plan: Plan, tables: Mapping[str, TableTarget]) -> None:
+        self.block = block
+        self.plan = plan
+        self.tables = tables
+        self.shapes: dict[str, TableShape] = {
+            name: table_shape(target, plan.decode.hints, plan.decode.metadata_columns)
+            for name, target in tables.items()
+        }
+        self.insensitive = plan.write.tables.defaults.case is Case.INSENSITIVE
+        self.alone: set[int] = set()
+        self._rows: dict[str, list[tuple[np.ndarray, pa.Table]]] = {}
+        self._needs: dict[str, dict[str, ObservedType]] = {}
+        self._result = BlockResult()
+
+    # ---- what the steps report -----------------------------------------------------------------------------------
+
+    def drop(self, records: int) -> None:
+        """Records that a rule drops: tombstones, unrouted ones where `unrouted` says so."""
+        self._result.dropped += records
+
+    def judge_alone(self, positions: Iterable[int]) -> None:
+        """These records are decided one by one at the end; rows they already have elsewhere are taken back."""
+        self.alone.update(positions)
+
+    def unrouted(self, positions: Iterable[int]) -> None:
+        for position in positions:
+            self.fail(position, _NO_MATCH, self.plan.route.unrouted)
+
+    def fail(self, position: int, failure: RecordFailure, policy: ErrorPolicy | None = None) -> None:
+        """A record that cannot be written; `policy` is `errors.policy` unless given."""
+        policy = policy or self.plan.write.errors
+        if policy is ErrorPolicy.DROP:
+            self._result.dropped += 1
+            return
+        letter = failure.dead_letter(self.block, position)
+        self._result.dead_letters.append(letter)
+        if policy is ErrorPolicy.FAIL and (self._result.failure is None or letter.offset < self._result.failure.offset):
+            self._result.failure = letter
+
+    def add_rows(self, table: str, positions: np.ndarray, rows: pa.Table) -> None:
+        if len(positions):
+            self._rows.setdefault(table, []).append((positions, rows))
+
+    def need(self, table: str, fields: Mapping[str, ObservedType]) -> None:
+        """The table must gain these fields (with hints applied); with none, it must be created."""
+        insensitive = self.policy(table).case is Case.INSENSITIVE
+        wanted = self._needs.setdefault(table, {})
+        spelled = {fold(name, insensitive): name for name in wanted}
+        for name, kind in apply_hints(fields, self.hints(insensitive), insensitive).items():
+            merge_fields(wanted, {spelled.setdefault(fold(name, insensitive), name): kind})
+
+    # ---- what the steps ask --------------------------------------------------------------------------------------
+
+    def policy(self, table: str) -> TablePolicy:
+        target = self.tables.get(table)
+        return target.policy if target else self.plan.write.tables.policy_for(table)
+
+    def hints(self, insensitive: bool) -> dict[str, FieldHint]:
+        return {fold(hint.path, insensitive): hint for hint in self.plan.decode.hints}
+
+    @property
+    def metadata_columns(self) -> dict[str, ObservedType]:
+        """The columns floe fills itself, with their types."""
+        return {METADATA_PREFIX + name: METADATA_TYPES[name] for name in self.plan.decode.metadata_columns}
+
+    def lacking_metadata(self, table: str) -> dict[str, ObservedType]:
+        """Metadata columns that were asked for and that the table has not, where the policy lets it gain them."""
+        if not self.plan.decode.metadata_columns or self.policy(table).evolve.columns is not EvolveMode.EVOLVE:
+            return {}
+        shape = self.shapes[table]
+        return {name: kind for name, kind in self.metadata_columns.items() if not shape.has_column(name)}
+
+    def metadata(self, positions: np.ndarray) -> dict[str, pa.Array]:
+        """The values of the metadata columns for these records, by Kafka's name of the field."""
+        block, wanted = self.block, self.plan.decode.metadata_columns
+        arrays: dict[str, pa.Array] = {}
+        if not wanted:
+            return arrays
+        index = positions.tolist()
+        if "topic" in wanted:
+            arrays["topic"] = pa.repeat(pa.scalar(block.topic), len(index))
+        if "partition" in wanted:
+            arrays["partition"] = pa.repeat(pa.scalar(block.partition, pa.int32()), len(index))
+        if "offset" in wanted:
+            arrays["offset"] = pa.array([block.offsets[i] for i in index], pa.int64())
+        if "timestamp" in wanted:
+            stamps = [block.timestamps_ms[i] for i in index]
+            micros = [None if stamp < 0 else stamp * 1000 for stamp in stamps]
+            arrays["timestamp"] = pa.array(micros, pa.timestamp("us", "UTC"))
+        if "key" in wanted:
+            arrays["key"] = pa.array([block.key(i) for i in index], pa.binary())
+        return arrays
+
+    # ---- the end ---------------------------------------------------------------------------------------------------
+
+    def take_back_alone(self) -> None:
+        """Rows of records that are judged alone leave every table they were put in."""
+        if self.plan.route.mode is not RouteMode.ALL_MATCH or not self.alone:
+            return
+        gone = np.fromiter(self.alone, dtype=np.int64)
+        for table, found in self._rows.items():
+            kept = []
+            for positions, rows in found:
+                keep = ~np.isin(positions, gone)
+                kept.append((positions, rows) if keep.all() else (positions[keep], rows.filter(pa.array(keep))))
+            self._rows[table] = kept
+
+    def result(self) -> BlockResult:
+        result = self._result
+        written = np.zeros(len(self.block), dtype=bool)
+        for table, found in sorted(self._rows.items()):
+            if table in self._needs:
+                continue
+            positions = np.concatenate([p for p, _ in found])
+            rows = found[0][1] if len(found) == 1 else pa.concat_tables([r for _, r in found])
+            if len(positions) > 1 and (np.diff(positions) < 0).any():
+                rows = rows.take(pa.array(np.argsort(positions, kind="stable")))
+            result.rows[table] = rows
+            written[positions] = True
+        result.written = int(written.sum())
+        result.dead_letters.sort(key=lambda letter: letter.offset)
+        result.needs = {table: TableNeed(table, tuple(fields.items())) for table, fields in sorted(self._needs.items())}
+        return result

@@ -1,0 +1,209 @@
+"""Dates, times and timestamps: JSON's text and numbers to Iceberg's date, time, timestamp and timestamptz (us and ns).
+
+Text is ISO 8601 or has the hint's format; a number needs the hint's unit, since nothing else says what it counts. A
+timestamptz needs a zone: in the text, or declared by the hint for text that has none. A timestamp has no zone: text with
+one is refused, unless the hint's zone says whose wall clock to keep. Digits beyond the column's unit must be zeros.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from framework.record.convert_numbers import exact_number
+from framework.record.converter import Converter
+from framework.record.iso_time import (
+    NANOSECONDS_PER_DAY,
+    is_iso_format,
+    parse_moment,
+    parse_time,
+    zone_local_offset_seconds,
+    zone_offset_seconds,
+)
+from framework.record.json_strict import JsonValue, NumberText
+
+NANOSECONDS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1, "d": NANOSECONDS_PER_DAY}
+_MAX_LONG = (1 << 63) - 1
+_NUMBER_SCALE = 9
+
+
+def number_parse_type() -> pa.DataType:
+    """Numbers with a unit are parsed to decimals: whole or with a fraction, they stay exact."""
+    return pa.decimal128(38, _NUMBER_SCALE)
+
+
+@dataclass(frozen=True)
+class TemporalConverter(Converter):
+    """Common to all: the hint's format, zone and unit."""
+
+    format: str | None
+    zone: str | None
+    unit: str | None
+
+    def _unit_nanoseconds(self, value: NumberText, path: str) -> int:
+        """The nanoseconds a number stands for."""
+        if self.unit is None:
+            raise self.failure("FLOE-D308", "is a number without a declared unit for", value, path)
+        number = exact_number(value)
+        if number is None:
+            raise self.unparsable(value, path)
+        if number.adjusted() > 40:
+            raise self.out_of_range(value, path)
+        nanoseconds = number * NANOSECONDS[self.unit]
+        if nanoseconds != nanoseconds.to_integral_value():
+            raise self.inexact(value, path)
+        return int(nanoseconds)
+
+    def _units_from_numbers(self, values: pa.Array, unit: str) -> pa.Array:
+        """Decimal numbers counted in the hint's unit, as whole numbers of `unit`; raises when a fraction is left."""
+        factor = Decimal(NANOSECONDS[self.unit or "s"]) / NANOSECONDS[unit]
+        if factor >= 1:
+            digits = len(str(int(factor))) - 1
+            if int(factor) != 10**digits or digits > _NUMBER_SCALE:
+                raise pa.ArrowInvalid("not a decimal step")
+            # x * 10^digits, exactly: drop the digits behind, then read the unscaled number as a whole one.
+            return _unscaled(values.cast(pa.decimal128(38, digits), safe=True))
+        digits = len(str(int(1 / factor))) - 1
+        whole = values.cast(pa.decimal128(38, 0), safe=True).cast(pa.int64(), safe=True)
+        divided = pc.divide(whole, 10**digits)
+        if not pc.all(pc.equal(pc.multiply(divided, 10**digits), whole)).as_py() and whole.null_count < len(whole):
+            raise pa.ArrowInvalid("digits would be lost")
+        return divided
+
+
+@dataclass(frozen=True)
+class TimestampConverter(TemporalConverter):
+    """timestamp and timestamptz; `resolution` is us or ns."""
+
+    resolution: str
+    with_zone: bool
+
+    def array(self, values: pa.Array) -> pa.Array:
+        if pa.types.is_decimal(values.type):
+            return self._units_from_numbers(values, self.resolution).cast(self.target)
+        if self.format is not None and not is_iso_format(self.format):
+            raise pa.ArrowInvalid("read one by one")
+        naive = pa.timestamp(self.resolution)
+        if not self.with_zone:
+            return values.cast(naive)
+        if self.zone is None:
+            return values.cast(self.target)
+        try:
+            local = values.cast(naive)
+        except pa.ArrowInvalid:
+            return values.cast(self.target)
+        if self.zone in ("UTC", "Etc/UTC", "Z"):
+            return local.cast(pa.int64()).cast(self.target)
+        return pc.assume_timezone(local, self.zone, ambiguous="raise", nonexistent="raise").cast(self.target)
+
+    def value(self, value: JsonValue, path: str) -> object:
+        if isinstance(value, NumberText):
+            nanoseconds = self._unit_nanoseconds(value, path)
+        elif isinstance(value, str):
+            nanoseconds = self._from_text(value, path)
+        else:
+            raise self.wrong_kind(value, path)
+        step = NANOSECONDS[self.resolution]
+        if nanoseconds % step:
+            raise self.inexact(value, path)
+        if abs(nanoseconds // step) > _MAX_LONG:
+            raise self.out_of_range(value, path)
+        return nanoseconds // step
+
+    def _from_text(self, text: str, path: str) -> int:
+        if self.unit is not None and exact_number(text) is not None:
+            return self._unit_nanoseconds(NumberText(text), path)
+        moment = parse_moment(text, self.format)
+        if moment is None:
+            raise self.unparsable(text, path)
+        local = moment.local_nanoseconds
+        if moment.offset_seconds is not None:
+            instant = local - moment.offset_seconds * 1_000_000_000
+            if self.with_zone:
+                return instant
+            if self.zone is None:
+                raise self.failure(
+                    "FLOE-D308", "has a zone, and no zone is declared whose clock to keep in", text, path
+                )
+            kept = zone_local_offset_seconds(self.zone, instant)
+            if kept is None:
+                raise self.out_of_range(text, path)
+            return instant + kept * 1_000_000_000
+        if not self.with_zone:
+            return local
+        if self.zone is None:
+            raise self.failure("FLOE-D308", "has no zone, and none is declared for", text, path)
+        offset = zone_offset_seconds(self.zone, local)
+        if offset is None:
+            raise self.failure("FLOE-D304", f"is a time that {self.zone} has twice or never, so not", text, path)
+        return local - offset * 1_000_000_000
+
+
+@dataclass(frozen=True)
+class DateConverter(TemporalConverter):
+    """date: text without a time of day, or a number in the hint's unit (`d` for days) that is a whole day."""
+
+    def array(self, values: pa.Array) -> pa.Array:
+        if pa.types.is_decimal(values.type) or (self.format is not None and self.format not in ("%Y-%m-%d", "%F")):
+            raise pa.ArrowInvalid("read one by one")
+        return values.cast(self.target)
+
+    def value(self, value: JsonValue, path: str) -> object:
+        if isinstance(value, NumberText):
+            nanoseconds = self._unit_nanoseconds(value, path)
+            if nanoseconds % NANOSECONDS_PER_DAY:
+                raise self.inexact(value, path)
+            days = nanoseconds // NANOSECONDS_PER_DAY
+        elif isinstance(value, str):
+            moment = parse_moment(value, self.format)
+            if moment is None:
+                raise self.unparsable(value, path)
+            if moment.has_time:
+                raise self.inexact(value, path)
+            days = moment.days
+        else:
+            raise self.wrong_kind(value, path)
+        if not -(1 << 31) <= days < 1 << 31:
+            raise self.out_of_range(value, path)
+        return days
+
+
+@dataclass(frozen=True)
+class TimeConverter(TemporalConverter):
+    """time of day in microseconds, without a zone: text, or a number in the hint's unit since midnight."""
+
+    def array(self, values: pa.Array) -> pa.Array:
+        if pa.types.is_decimal(values.type) or self.format is not None:
+            raise pa.ArrowInvalid("read one by one")
+        # Arrow reads no times of day, but timestamps: the same text behind a date.
+        if not pc.all(pc.match_substring_regex(values, r"^\d\d:")).as_py() and values.null_count < len(values):
+            raise pa.ArrowInvalid("not a time of day")
+        return pc.binary_join_element_wise("1970-01-01T", values, "").cast(pa.timestamp("us")).cast(self.target)
+
+    def value(self, value: JsonValue, path: str) -> object:
+        if isinstance(value, NumberText):
+            nanoseconds = self._unit_nanoseconds(value, path)
+            if not 0 <= nanoseconds < NANOSECONDS_PER_DAY:
+                raise self.out_of_range(value, path)
+        elif isinstance(value, str):
+            parsed = parse_time(value, self.format)
+            if parsed is None:
+                raise self.unparsable(value, path)
+            nanoseconds = parsed
+        else:
+            raise self.wrong_kind(value, path)
+        if nanoseconds % 1_000:
+            raise self.inexact(value, path)
+        return nanoseconds // 1_000
+
+
+def _unscaled(values: pa.Array) -> pa.Array:
+    """The unscaled whole numbers of a decimal array; raises when one does not fit 64 bits."""
+    if isinstance(values, pa.ChunkedArray):
+        values = values.combine_chunks()
+    buffers = values.buffers()
+    whole = pa.Array.from_buffers(pa.decimal128(38, 0), len(values), buffers, values.null_count, values.offset)
+    return whole.cast(pa.int64(), safe=True)

@@ -1,0 +1,103 @@
+"""One JSON record to plain Python values, strictly; the slow path that decides for single records.
+
+In: the bytes of one record. Out: dicts, lists, text, booleans, None, and numbers as `NumberText` (their own text, so that
+nothing is rounded before the column's type is known). Keeps invariant 9 by refusing what has no one exact meaning:
+text that is not JSON, duplicate keys, lone surrogates.
+"""
+
+from __future__ import annotations
+
+import json
+from json.decoder import JSONDecodeError
+
+from framework.record.failure import RecordFailure
+
+JsonValue = None | bool | str | list["JsonValue"] | dict[str, "JsonValue"]
+
+NON_FINITE = frozenset({"NaN", "Infinity", "-Infinity"})
+
+
+class NumberText(str):
+    """A JSON number as it was written. `NaN`, `Infinity` and `-Infinity` are numbers too, as many producers write them."""
+
+    __slots__ = ()
+
+    @property
+    def is_integer_literal(self) -> bool:
+        """True for a number without fraction and exponent."""
+        return self.lstrip("-").isdigit()
+
+
+class _DuplicateKey(ValueError):
+    pass
+
+
+def _unique(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
+        seen: set[str] = set()
+        for name, _ in pairs:
+            if name in seen:
+                raise _DuplicateKey(name)
+            seen.add(name)
+    return fields
+
+
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_unique, parse_float=NumberText, parse_int=NumberText, parse_constant=NumberText
+)
+
+
+def parse_record(data: bytes) -> dict[str, JsonValue]:
+    """The fields of a record that is one JSON object.
+
+    Raises:
+        RecordFailure: codes FLOE-D101 (not JSON), D102 (not an object), D103 (duplicate key), D104 (not UTF-8),
+            D105 (nested too deeply).
+    """
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise RecordFailure(
+            "decode", "FLOE-D104", f"the record is not UTF-8: {error.reason} at byte {error.start}"
+        ) from None
+    try:
+        value = _DECODER.decode(text)
+    except _DuplicateKey as error:
+        raise RecordFailure(
+            "decode", "FLOE-D103", f"the key {str(error)!r} occurs twice in one object", field_path=str(error)
+        ) from None
+    except JSONDecodeError as error:
+        raise RecordFailure(
+            "decode", "FLOE-D101", f"the record is not JSON: {error.msg} at character {error.pos}"
+        ) from None
+    except RecursionError:
+        raise RecordFailure("decode", "FLOE-D105", "the record is nested too deeply") from None
+    if not isinstance(value, dict):
+        raise RecordFailure(
+            "decode", "FLOE-D102", "the record is not a JSON object", expected="object", actual=kind_of(value)
+        )
+    if "\\u" in text and not _encodable(value):
+        raise RecordFailure("decode", "FLOE-D104", "the record holds a lone surrogate, which no UTF-8 text can hold")
+    return value
+
+
+def _encodable(value: JsonValue) -> bool:
+    try:
+        json.dumps(value, ensure_ascii=False).encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def kind_of(value: JsonValue) -> str:
+    """What a value is, in JSON's words."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, NumberText):
+        return "number"
+    if isinstance(value, str):
+        return "string"
+    return "array" if isinstance(value, list) else "object"

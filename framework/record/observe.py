@@ -1,0 +1,138 @@
+"""What types the fields of some records have, before a table exists for them or has columns for them.
+
+In: records' bytes (each known to be one JSON object) and the pipeline's hints. Out: observed types by field name, in order
+of first sight, merged by the rules of framework.table.types. Arrow's inference is used where it is exact; records whose
+kinds contradict each other, long runs of digits (Arrow makes doubles of integers beyond 64 bits) and lists that begin
+with null (Arrow 25 miscounts them) are looked at one by one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.json
+
+from framework.config.spec import FieldHint
+from framework.record.convert_nested import ListConverter, StructConverter, fold
+from framework.record.converter import Converter
+from framework.record.failure import RecordFailure
+from framework.record.framing import frame
+from framework.record.json_strict import NON_FINITE, JsonValue, NumberText, parse_record
+from framework.record.model import ObservedType
+from framework.table.types import BIG_INTEGER, known_part, merge_observed, observed_from_arrow, primitive_type
+
+_LONG_DIGITS = re.compile(rb"[0-9]{19}")
+
+
+def observe_records(values: Sequence[bytes]) -> dict[str, ObservedType]:
+    """The merged observed type of every field of the records, without hints."""
+    framed = frame(values, np.arange(len(values)))
+    if framed.data and not framed.alone and _LONG_DIGITS.search(framed.data) is None:
+        try:
+            table = pyarrow.json.read_json(
+                pa.BufferReader(framed.data),
+                read_options=pyarrow.json.ReadOptions(use_threads=False, block_size=len(framed.data) + 1),
+            )
+            table.validate(full=True)
+            return {field.name: observed_from_arrow(field.type) for field in table.schema}
+        except pa.ArrowInvalid:
+            pass
+    fields: dict[str, ObservedType] = {}
+    for value in values:
+        try:
+            record = parse_record(value)
+        except RecordFailure:
+            continue
+        merge_fields(fields, observe_record(record))
+    return fields
+
+
+def observe_record(record: Mapping[str, JsonValue]) -> dict[str, ObservedType]:
+    """The observed types of one record's fields."""
+    return {name: _observe(item) for name, item in record.items()}
+
+
+def merge_fields(into: dict[str, ObservedType], fields: Mapping[str, ObservedType]) -> None:
+    for name, kind in fields.items():
+        into[name] = merge_observed(into[name], kind) if name in into else kind
+
+
+def _observe(value: JsonValue) -> ObservedType:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, NumberText):
+        if value in NON_FINITE or not value.is_integer_literal:
+            return "double"
+        digits = value.lstrip("-").lstrip("0")
+        if len(digits) > 38:
+            return "double"
+        return "long" if len(digits) < 19 or -(1 << 63) <= int(value) < 1 << 63 else BIG_INTEGER
+    if isinstance(value, str):
+        return "string"
+    if isinstance(value, list):
+        element: ObservedType = "null"
+        for item in value:
+            element = merge_observed(element, _observe(item))
+        return ["list", element]
+    return ["struct", [[name, _observe(item)] for name, item in value.items()]]
+
+
+def apply_hints(
+    fields: Mapping[str, ObservedType], hints: Mapping[str, FieldHint], insensitive: bool
+) -> dict[str, ObservedType]:
+    """Observed types with every hinted field's declared type in its place; `hints` by folded dotted path."""
+    return {name: _hinted(kind, name, hints, insensitive) for name, kind in fields.items()}
+
+
+def _hinted(kind: ObservedType, path: str, hints: Mapping[str, FieldHint], insensitive: bool) -> ObservedType:
+    if hint := hints.get(fold(path, insensitive)):
+        return str(primitive_type(hint.type))
+    if isinstance(kind, list) and kind[0] == "struct":
+        return ["struct", [[name, _hinted(child, f"{path}.{name}", hints, insensitive)] for name, child in kind[1]]]
+    if isinstance(kind, list):
+        return ["list", _hinted(kind[1], path, hints, insensitive)]
+    return kind
+
+
+def missing_fields(fields: Mapping[str, ObservedType], root: StructConverter) -> dict[str, ObservedType]:
+    """What of the observed fields a table has no column for, at any depth; nulls, empty structs and empty lists ask
+    for nothing."""
+    struct = _missing(["struct", [[name, kind] for name, kind in fields.items()]], root)
+    return {} if struct is None else {name: kind for name, kind in struct[1]}
+
+
+def _missing(kind: ObservedType, converter: Converter) -> ObservedType | None:
+    if not isinstance(kind, list):
+        return None
+    if kind[0] == "list":
+        element = _missing(kind[1], converter.element) if isinstance(converter, ListConverter) else None
+        return None if element is None else ["list", element]
+    if not isinstance(converter, StructConverter):
+        return None
+    known = {fold(child.name, converter.insensitive): child.converter for child in converter.children}
+    lacking = []
+    for name, child in kind[1]:
+        existing = known.get(fold(name, converter.insensitive))
+        part = known_part(child) if existing is None else _missing(child, existing)
+        if part is not None:
+            lacking.append([name, part])
+    return ["struct", lacking] if lacking else None
+
+
+def observed_at(path: str, kind: str) -> tuple[str, ObservedType]:
+    """A type at a dotted path (`a.b[3].c`) as a top-level field's observed type."""
+    observed: ObservedType = kind
+    steps = path.split(".")
+    for i, step in enumerate(reversed(steps)):
+        for _ in range(step.count("[")):
+            observed = ["list", observed]
+        name = step.split("[")[0]
+        if i == len(steps) - 1:
+            return name, observed
+        observed = ["struct", [[name, observed]]]
+    raise ValueError(f"{path!r} is no field path")

@@ -1,0 +1,299 @@
+"""Every record to the names of its tables, by the plan's rules.
+
+In: parsed columns of many records, or one record's JSON values, and the topic. Out: table names. A rule's condition and a
+name's `{field}` are evaluated once per distinct value, by the same functions for both forms, so that they cannot differ.
+A rendered name is confined: its values hold letters, digits, `_` and `-` only, and the whole name must match a glob of
+`allow_tables`. Values are lower-cased where the tables' default case policy is insensitive.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from fnmatch import fnmatchcase
+from functools import lru_cache
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from framework.config.spec import Case, Condition, RouteMode, RouteRule
+from framework.plan.model import Plan, Route
+from framework.record.convert_nested import fold
+from framework.record.failure import RecordFailure, shown
+from framework.record.json_strict import JsonValue, NumberText
+
+_PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
+_NAME_VALUE = re.compile(r"[A-Za-z0-9_-]{1,128}", re.ASCII)
+_EXACT_DOUBLE = 1 << 53
+
+Scalar = None | bool | int | float | Decimal | str
+
+
+@dataclass(frozen=True)
+class Routed:
+    """Pairs of (row, table): `rows[i]` goes to `names[labels[i]]`. `unrouted` rows match no rule; `refused` rows are named
+    a table they may not have, and are judged one by one."""
+
+    rows: np.ndarray
+    labels: np.ndarray
+    names: list[str]
+    unrouted: np.ndarray
+    refused: np.ndarray
+
+
+def routing_fields(route: Route) -> frozenset[str]:
+    """The dotted paths that rules look at."""
+    paths = {rule.when.field for rule in route.rules if rule.when and rule.when.field}
+    for rule in route.rules:
+        paths.update(_PLACEHOLDER.findall(rule.table))
+    return frozenset(paths)
+
+
+def lower_values(plan: Plan) -> bool:
+    return plan.write.tables.defaults.case is Case.INSENSITIVE
+
+
+# ---- one value --------------------------------------------------------------------------------------------------
+
+
+def text_of(value: Scalar) -> str | None:
+    """A value as it may stand in a table's name or be matched: text, whole numbers, true and false."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, (float, Decimal)) and value == value and abs(value) < _EXACT_DOUBLE and value == int(value):
+        return str(int(value))
+    return None
+
+
+def matches(condition: Condition, value: Scalar) -> bool:
+    """Whether a field's value meets the condition; a value of another kind never equals (`5` is not `"5"`)."""
+    if value is None:
+        return False
+    if condition.matches is not None:
+        text = text_of(value)
+        return text is not None and _pattern(condition.matches).fullmatch(text) is not None
+    expected = condition.equals
+    if isinstance(expected, bool) or isinstance(value, bool):
+        return expected is value
+    if isinstance(expected, str) or isinstance(value, str):
+        return isinstance(expected, str) and isinstance(value, str) and expected == value
+    return expected is not None and value == expected
+
+
+@lru_cache(maxsize=1024)
+def _pattern(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern)
+
+
+def render(rule: RouteRule, values: tuple[Scalar, ...], route: Route, lower: bool) -> str | None:
+    """The table name for the values of its placeholders, in order; None when one is missing. Raises RecordFailure."""
+    parts = iter(values)
+    texts = []
+    for path in _PLACEHOLDER.findall(rule.table):
+        value = next(parts)
+        if value is None:
+            return None
+        text = text_of(value)
+        if text is None or _NAME_VALUE.fullmatch(text) is None:
+            raise RecordFailure(
+                "route",
+                "FLOE-D202",
+                f"{path}: {shown(value)!r} cannot be part of a table name",
+                field_path=path,
+                expected="letters, digits, _ and -",
+                actual=shown(value),
+            )
+        texts.append(text.lower() if lower else text)
+    remaining = iter(texts)
+    name = _PLACEHOLDER.sub(lambda _: next(remaining), rule.table)
+    if texts and not any(fnmatchcase(name, glob) for glob in route.allow_tables):
+        raise RecordFailure(
+            "route",
+            "FLOE-D203",
+            f"the table {name!r} is outside routes.allow_tables",
+            expected=", ".join(route.allow_tables) or "no table",
+            actual=name,
+        )
+    return name
+
+
+# ---- one record -------------------------------------------------------------------------------------------------
+
+
+def route_record(record: dict[str, JsonValue], topic: str, route: Route, lower: bool, insensitive: bool) -> list[str]:
+    """The tables of one record, none when no rule matches. Raises RecordFailure."""
+    tables: list[str] = []
+    for rule in route.rules:
+        when = rule.when
+        if when is not None and when.topic is not None and _pattern(when.topic).search(topic) is None:
+            continue
+        if (
+            when is not None
+            and when.field is not None
+            and not matches(when, _value_at(record, when.field, insensitive))
+        ):
+            continue
+        values = tuple(_value_at(record, path, insensitive) for path in _PLACEHOLDER.findall(rule.table))
+        name = render(rule, values, route, lower)
+        if name is None:
+            continue
+        if route.mode is RouteMode.FIRST_MATCH:
+            return [name]
+        if name not in tables:
+            tables.append(name)
+    return tables
+
+
+def _value_at(record: JsonValue, path: str, insensitive: bool) -> Scalar:
+    value: JsonValue = record
+    for step in path.split("."):
+        if not isinstance(value, dict):
+            return None
+        wanted = fold(step, insensitive)
+        value = next((v for k, v in value.items() if v is not None and fold(k, insensitive) == wanted), None)
+    if isinstance(value, NumberText):
+        return int(value) if value.is_integer_literal and len(value) < 1000 else float(value)
+    return value if isinstance(value, (bool, str)) else None
+
+
+# ---- many records -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Coded:
+    """A column as codes into its distinct values; code -1 is null."""
+
+    codes: np.ndarray
+    values: list[Scalar]
+
+
+class _Columns:
+    """Looks fields up by dotted path, once each."""
+
+    def __init__(self, table: pa.Table, insensitive: bool) -> None:
+        self._table = table
+        self._insensitive = insensitive
+        self._coded: dict[str, _Coded] = {}
+
+    def coded(self, path: str) -> _Coded:
+        if path not in self._coded:
+            self._coded[path] = self._encode(path)
+        return self._coded[path]
+
+    def _encode(self, path: str) -> _Coded:
+        rows = self._table.num_rows
+        steps = path.split(".")
+        found = [
+            self._table.column(i)
+            for i, name in enumerate(self._table.column_names)
+            if fold(name, self._insensitive) == fold(steps[0], self._insensitive)
+        ]
+        for step in steps[1:]:
+            found = [
+                pc.struct_field(column, [i])
+                for column in found
+                if pa.types.is_struct(column.type)
+                for i, child in enumerate(column.type)
+                if fold(child.name, self._insensitive) == fold(step, self._insensitive)
+            ]
+        codes = np.full(rows, -1, dtype=np.int64)
+        values: list[Scalar] = []
+        for column in found:
+            if pa.types.is_nested(column.type) or pa.types.is_null(column.type):
+                continue
+            if isinstance(column, pa.ChunkedArray):
+                column = column.combine_chunks()
+            encoded = column.dictionary_encode()
+            own = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+            codes = np.where((codes < 0) & (own >= 0), own + len(values), codes)
+            values += encoded.dictionary.to_pylist()
+        return _Coded(codes, values)
+
+
+def route_columns(table: pa.Table, topic: str, route: Route, lower: bool, insensitive: bool) -> Routed:
+    """The tables of many records at once."""
+    rows = table.num_rows
+    columns = _Columns(table, insensitive)
+    first_match = route.mode is RouteMode.FIRST_MATCH
+    pending = np.ones(rows, dtype=bool)
+    matched = np.zeros(rows, dtype=bool)
+    refused = np.zeros(rows, dtype=bool)
+    names: dict[str, int] = {}
+    taken: list[tuple[np.ndarray, np.ndarray]] = []
+    for rule in route.rules:
+        candidates = _candidates(rule, columns, topic, pending if first_match else np.ones(rows, dtype=bool))
+        if not candidates.any():
+            continue
+        selected = np.flatnonzero(candidates)
+        labels, outside = _labels(
+            rule, columns, selected, lambda values, r=rule: render(r, values, route, lower), names
+        )
+        refused[selected[outside]] = True
+        named = labels >= 0
+        taken.append((selected[named], labels[named]))
+        matched[selected[named]] = True
+        pending[selected[named | outside]] = False
+    matched |= refused
+    all_rows = np.concatenate([r for r, _ in taken]) if taken else np.empty(0, np.int64)
+    all_labels = np.concatenate([label for _, label in taken]) if taken else np.empty(0, np.int64)
+    if refused.any():
+        keep = ~refused[all_rows]
+        all_rows, all_labels = all_rows[keep], all_labels[keep]
+    if not first_match and len(taken) > 1:
+        # Two rules may name one table for a record: it lands there once.
+        pairs = np.unique(all_rows * max(len(names), 1) + all_labels)
+        all_rows, all_labels = pairs // max(len(names), 1), pairs % max(len(names), 1)
+    return Routed(all_rows, all_labels, list(names), np.flatnonzero(~matched), np.flatnonzero(refused))
+
+
+def _candidates(rule: RouteRule, columns: _Columns, topic: str, pending: np.ndarray) -> np.ndarray:
+    when = rule.when
+    if when is None:
+        return pending.copy()
+    if when.topic is not None and _pattern(when.topic).search(topic) is None:
+        return np.zeros_like(pending)
+    if when.field is None:
+        return pending.copy()
+    coded = columns.coded(when.field)
+    meets = np.array([*(matches(when, value) for value in coded.values), False], dtype=bool)
+    return pending & meets[coded.codes]
+
+
+def _labels(
+    rule: RouteRule,
+    columns: _Columns,
+    selected: np.ndarray,
+    name_of: Callable[[tuple[Scalar, ...]], str | None],
+    names: dict[str, int],
+) -> tuple[np.ndarray, np.ndarray]:
+    """For each selected row the number of its table's name (-1: no name), and whether its name is refused."""
+    paths = _PLACEHOLDER.findall(rule.table)
+    coded = [columns.coded(path) for path in paths]
+    combined = np.zeros(len(selected), dtype=np.int64)
+    for column in coded:
+        combined = combined * (len(column.values) + 1) + column.codes[selected] + 1
+    distinct, inverse = (
+        np.unique(combined, return_inverse=True) if paths else (combined[:1], np.zeros(len(selected), int))
+    )
+    labels = np.full(len(distinct), -1, dtype=np.int64)
+    outside = np.zeros(len(distinct), dtype=bool)
+    for i, code in enumerate(distinct.tolist()):
+        values: list[Scalar] = []
+        for column in reversed(coded):
+            code, own = divmod(code, len(column.values) + 1)
+            values.append(column.values[own - 1] if own else None)
+        try:
+            name = name_of(tuple(reversed(values)))
+        except RecordFailure:
+            outside[i] = True
+            continue
+        if name is not None:
+            labels[i] = names.setdefault(name, len(names))
+    return labels[inverse], outside[inverse]

@@ -1,0 +1,173 @@
+"""A table as the data plane sees it: the converter of its rows, the Arrow schema of its files, and what to parse JSON to.
+
+In: a TableTarget, the pipeline's hints and the metadata columns. Out: a cached TableShape. Hints say how to read a field
+(format, zone, unit); the table's own schema says what it becomes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+import pyarrow as pa
+from pyiceberg.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FixedType,
+    FloatType,
+    IcebergType,
+    IntegerType,
+    ListType,
+    LongType,
+    MapType,
+    StringType,
+    StructType,
+    TimestampNanoType,
+    TimestampType,
+    TimestamptzNanoType,
+    TimestamptzType,
+    TimeType,
+    UUIDType,
+)
+
+from framework.config.spec import Case, FieldHint
+from framework.record.convert_nested import ChildField, ListConverter, MapConverter, StructConverter, fold
+from framework.record.convert_numbers import BooleanConverter, DecimalConverter, FloatConverter, IntegerConverter
+from framework.record.convert_text import BytesConverter, StringConverter, UuidConverter
+from framework.record.convert_times import DateConverter, TimeConverter, TimestampConverter, number_parse_type
+from framework.record.converter import Converter
+from framework.record.model import TableTarget
+from framework.table.arrow_schema import arrow_schema, arrow_type, parse_schema
+from framework.table.build import METADATA_PREFIX
+
+
+@dataclass(frozen=True)
+class UnsupportedConverter(Converter):
+    """A column of a type floe does not write: any value for it is an error that says so."""
+
+    def value(self, value: object, path: str) -> object:
+        raise self.failure("FLOE-D309", "cannot be written: floe does not write columns of type", value, path)
+
+
+@dataclass(frozen=True)
+class TableShape:
+    """`root` converts records to rows; `schema` is the Arrow schema of `root.target` with field ids; `metadata` are the
+    columns floe fills itself, by name, with the Kafka field each takes."""
+
+    root: StructConverter
+    schema: pa.Schema
+    metadata: dict[str, str]
+    insensitive: bool
+    parse_fields: dict[str, pa.DataType]
+    vectorised: bool
+    names: frozenset[str]
+
+    def has_column(self, name: str) -> bool:
+        """Whether a record's field of this name has a column, under the case policy."""
+        return fold(name, self.insensitive) in self.names
+
+
+def table_shape(target: TableTarget, hints: tuple[FieldHint, ...], metadata_columns: tuple[str, ...]) -> TableShape:
+    """The shape of a table; cached per schema, hints and case policy."""
+    return _shape(target.schema_json, hints, metadata_columns, target.policy.case is Case.INSENSITIVE)
+
+
+@lru_cache(maxsize=4096)
+def _shape(
+    schema_json: str, hints: tuple[FieldHint, ...], metadata_columns: tuple[str, ...], insensitive: bool
+) -> TableShape:
+    schema = parse_schema(schema_json)
+    by_path = {fold(hint.path, insensitive): hint for hint in hints}
+    root = converter_for(schema.as_struct(), "", by_path, insensitive)
+    assert isinstance(root, StructConverter)
+    metadata = {METADATA_PREFIX + name: name for name in metadata_columns}
+    own = {name: child for child in root.children if (name := _metadata_name(child.name, metadata, insensitive))}
+    parse_fields = {
+        child.name: child.converter.parse_type
+        for child in root.children
+        if child not in own.values() and child.converter.parse_type is not None
+    }
+    return TableShape(
+        root=root,
+        schema=arrow_schema(schema),
+        metadata={child.name: metadata[name] for name, child in own.items()},
+        insensitive=insensitive,
+        parse_fields=parse_fields,
+        vectorised=all(
+            child.converter.parse_type is not None or isinstance(child.converter, UnsupportedConverter)
+            for child in root.children
+        ),
+        names=frozenset(fold(child.name, insensitive) for child in root.children),
+    )
+
+
+def _metadata_name(column: str, metadata: Mapping[str, str], insensitive: bool) -> str | None:
+    folded = fold(column, insensitive)
+    return folded if folded in metadata else None
+
+
+def converter_for(kind: IcebergType, path: str, hints: Mapping[str, FieldHint], insensitive: bool) -> Converter:
+    """The converter to an Iceberg type; `hints` by folded dotted path (lists and maps add nothing to a path)."""
+    hint = hints.get(fold(path, insensitive))
+    target = arrow_type(kind)
+    name = str(kind)
+    if target is None:
+        return UnsupportedConverter(pa.null(), None, name)
+    if isinstance(kind, StructType):
+        children = tuple(
+            ChildField(
+                child.name,
+                converter_for(child.field_type, f"{path}.{child.name}" if path else child.name, hints, insensitive),
+                child.required,
+            )
+            for child in kind.fields
+        )
+        parsed = [pa.field(c.name, c.converter.parse_type) for c in children if c.converter.parse_type is not None]
+        whole = len(parsed) == len(children)
+        return StructConverter(target, pa.struct(parsed) if whole else None, "struct", children, insensitive)
+    if isinstance(kind, ListType):
+        element = converter_for(kind.element_type, path, hints, insensitive)
+        parse_type = None if element.parse_type is None else pa.list_(element.parse_type)
+        return ListConverter(target, parse_type, "list", element, kind.element_required)
+    if isinstance(kind, MapType):
+        return MapConverter(
+            target,
+            None,
+            "map",
+            converter_for(kind.key_type, path, {}, insensitive),
+            converter_for(kind.value_type, path, hints, insensitive),
+            kind.value_required,
+        )
+    return _primitive(kind, target, name, hint)
+
+
+def _primitive(kind: IcebergType, target: pa.DataType, name: str, hint: FieldHint | None) -> Converter:
+    if isinstance(kind, BooleanType):
+        return BooleanConverter(target, pa.bool_(), name)
+    if isinstance(kind, (IntegerType, LongType)):
+        return IntegerConverter(target, pa.int64(), name, 32 if isinstance(kind, IntegerType) else 64)
+    if isinstance(kind, (FloatType, DoubleType)):
+        return FloatConverter(target, target, name)
+    if isinstance(kind, DecimalType):
+        return DecimalConverter(target, target, name, kind.precision, kind.scale)
+    if isinstance(kind, StringType):
+        return StringConverter(target, pa.string(), name)
+    if isinstance(kind, UUIDType):
+        return UuidConverter(target, pa.string(), name)
+    if isinstance(kind, (BinaryType, FixedType)):
+        encoding = "hex" if hint and hint.format == "hex" else "base64"
+        return BytesConverter(target, pa.string(), name, encoding, len(kind) if isinstance(kind, FixedType) else None)
+    reading = (hint.format, hint.zone, hint.unit) if hint else (None, None, None)
+    parse_type = number_parse_type() if hint and hint.unit else pa.string()
+    if isinstance(kind, DateType):
+        return DateConverter(target, parse_type, name, *reading)
+    if isinstance(kind, TimeType):
+        return TimeConverter(target, parse_type, name, *reading)
+    resolution = "ns" if isinstance(kind, (TimestampNanoType, TimestamptzNanoType)) else "us"
+    with_zone = isinstance(kind, (TimestamptzType, TimestamptzNanoType))
+    assert with_zone or isinstance(kind, (TimestampType, TimestampNanoType))
+    return TimestampConverter(target, parse_type, name, *reading, resolution, with_zone)

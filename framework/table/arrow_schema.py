@@ -1,0 +1,90 @@
+"""Iceberg schemas as Arrow schemas, with Iceberg's field ids in the metadata Parquet files need.
+
+In: a table's schema JSON (as TableTarget carries it). Out: the parsed Iceberg schema and the Arrow schema of its files.
+The same mapping PyIceberg writes, kept here because its module also opens files, which pure code must not import.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import pyarrow as pa
+from pyiceberg.schema import Schema
+from pyiceberg.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FixedType,
+    FloatType,
+    IcebergType,
+    IntegerType,
+    ListType,
+    LongType,
+    MapType,
+    NestedField,
+    StringType,
+    StructType,
+    TimestampNanoType,
+    TimestampType,
+    TimestamptzNanoType,
+    TimestamptzType,
+    TimeType,
+    UUIDType,
+)
+
+_FIELD_ID = b"PARQUET:field_id"
+_PLAIN: dict[type[IcebergType], pa.DataType] = {
+    BooleanType: pa.bool_(),
+    IntegerType: pa.int32(),
+    LongType: pa.int64(),
+    FloatType: pa.float32(),
+    DoubleType: pa.float64(),
+    DateType: pa.date32(),
+    TimeType: pa.time64("us"),
+    TimestampType: pa.timestamp("us"),
+    TimestamptzType: pa.timestamp("us", "UTC"),
+    TimestampNanoType: pa.timestamp("ns"),
+    TimestamptzNanoType: pa.timestamp("ns", "UTC"),
+    StringType: pa.string(),
+    BinaryType: pa.binary(),
+    UUIDType: pa.uuid(),
+}
+
+
+@lru_cache(maxsize=4096)
+def parse_schema(schema_json: str) -> Schema:
+    """The Iceberg schema of its JSON; cached, since tasks ask for each block."""
+    return Schema.model_validate_json(schema_json)
+
+
+def arrow_type(kind: IcebergType) -> pa.DataType | None:
+    """The Arrow type of a file's column; None for types floe does not write (unknown, variant, geometry, geography)."""
+    if isinstance(kind, DecimalType):
+        return pa.decimal128(kind.precision, kind.scale)
+    if isinstance(kind, FixedType):
+        return pa.binary(len(kind))
+    if isinstance(kind, StructType):
+        children = [arrow_field(child) for child in kind.fields]
+        return None if any(child is None for child in children) else pa.struct(children)
+    if isinstance(kind, ListType):
+        element = arrow_field(kind.element_field)
+        return None if element is None else pa.list_(element)
+    if isinstance(kind, MapType):
+        key, value = arrow_field(kind.key_field), arrow_field(kind.value_field)
+        return None if key is None or value is None else pa.map_(key, value)
+    return _PLAIN.get(type(kind))
+
+
+def arrow_field(field: NestedField) -> pa.Field | None:
+    """The Arrow field of an Iceberg field: name, type, nullability, field id; None for types floe does not write."""
+    kind = arrow_type(field.field_type)
+    if kind is None:
+        return None
+    return pa.field(field.name, kind, nullable=field.optional, metadata={_FIELD_ID: str(field.field_id).encode()})
+
+
+def arrow_schema(schema: Schema) -> pa.Schema:
+    """The Arrow schema of a table's files. A column of a type floe does not write is left out; reading gives null there."""
+    return pa.schema([field for column in schema.fields if (field := arrow_field(column)) is not None])

@@ -1,0 +1,105 @@
+"""Plans, tables and blocks for the tests of the data plane's core."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
+from pyiceberg.schema import Schema
+from pyiceberg.types import NestedField
+
+from framework.config.spec import (
+    Case,
+    ErrorPolicy,
+    EvolveMode,
+    EvolvePolicy,
+    FieldHint,
+    RouteMode,
+    RouteRule,
+    TablePolicy,
+    TablesSpec,
+)
+from framework.plan.model import Announce, CommitTables, Decode, Plan, ReadKafka, Route, WriteFiles
+from framework.record.model import RecordBlock, TableTarget
+from framework.table.types import primitive_type
+
+
+def policy(columns: EvolveMode = EvolveMode.EVOLVE, case: Case = Case.INSENSITIVE, **evolve: EvolveMode) -> TablePolicy:
+    return replace(TablePolicy(), evolve=replace(EvolvePolicy(), columns=columns, **evolve), case=case)
+
+
+def plan(
+    rules: Sequence[RouteRule] = (RouteRule("ns.t"),),
+    *,
+    mode: RouteMode = RouteMode.FIRST_MATCH,
+    unrouted: ErrorPolicy = ErrorPolicy.DEAD_LETTER,
+    errors: ErrorPolicy = ErrorPolicy.DEAD_LETTER,
+    allow: Sequence[str] = ("ns.*",),
+    hints: Sequence[FieldHint] = (),
+    metadata: Sequence[str] = (),
+    defaults: TablePolicy | None = None,
+    overrides: Sequence[tuple[str, TablePolicy]] = (),
+) -> Plan:
+    tables = TablesSpec(defaults or policy(), tuple(overrides))
+    return Plan(
+        pipeline="p",
+        target="test",
+        source_file="p.yaml",
+        read=ReadKafka("main", ("events",), None, "earliest", "fail", "floe-p", 100_000, 1),
+        decode=Decode("json", tuple(hints), tuple(metadata), 100_000),
+        transform=None,
+        route=Route(mode, tuple(rules), unrouted, tuple(allow), 100),
+        write=WriteFiles(tables, errors, "ns.dead_letters", None, None, 128 << 20, 64 << 20),
+        announce=Announce("control-iceberg", "floe-p", 1000, 60_000),
+        commit=CommitTables("floe-coordinator", "default", tables),
+    )
+
+
+def schema_of(columns: dict[str, str | object], required: Sequence[str] = ()) -> Schema:
+    """A schema with ids 1, 2, ... for columns given as type texts or PyIceberg types."""
+    return Schema(
+        *(
+            NestedField(i, name, primitive_type(kind) if isinstance(kind, str) else kind, required=name in required)
+            for i, (name, kind) in enumerate(columns.items(), 1)
+        )
+    )
+
+
+def target(
+    name: str = "ns.t",
+    columns: dict[str, str | object] | None = None,
+    required: Sequence[str] = (),
+    table_policy: TablePolicy | None = None,
+    schema: Schema | None = None,
+) -> TableTarget:
+    schema = schema or schema_of(columns or {}, required)
+    return TableTarget(
+        name=name,
+        table_uuid="00000000-0000-0000-0000-000000000001",
+        location="file:///nowhere",
+        schema_json=schema.model_dump_json(),
+        schema_id=0,
+        spec_json=UNPARTITIONED_PARTITION_SPEC.model_dump_json(),
+        spec_id=0,
+        sort_order_id=0,
+        last_column_id=schema.highest_field_id,
+        properties={},
+        policy=table_policy or policy(),
+    )
+
+
+def block(values: Sequence[object], topic: str = "events", first_offset: int = 0) -> RecordBlock:
+    """A block of records: bytes as they are, None as a tombstone, anything else as its JSON."""
+    encoded = [v if v is None or isinstance(v, bytes) else json.dumps(v).encode() for v in values]
+    count = len(encoded)
+    return RecordBlock(
+        topic=topic,
+        partition=0,
+        values=encoded,
+        offsets=list(range(first_offset, first_offset + count)),
+        timestamps_ms=[1_700_000_000_000 + i for i in range(count)],
+        keys=[b"k%d" % i for i in range(count)],
+        headers=[None] * count,
+    )
