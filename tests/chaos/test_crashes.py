@@ -1,0 +1,78 @@
+"""kill -9 of the driver at every named point between reading and visible data, then the same command again."""
+
+from __future__ import annotations
+
+import pytest
+
+from framework.adapters.faults import POINTS
+from tests.chaos.checker import assert_exact, assert_sum_holds
+from tests.chaos.harness import Running, crash, descendants, fan_out, records
+from tests.conftest import Broker
+from tests.project import Project, wait_for
+
+pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.iceberg]
+
+# In the order in which one and the same command reaches them: each run goes a step further than the one before.
+# The commit points come while nothing was ever committed: the moment at which other systems lose their first files.
+LIFE_OF_A_FIRST_BATCH = (
+    "before-query",
+    "table-created",
+    "files-written",
+    "in-transaction",
+    "announced",
+    "before-commit",
+    "manifests-written",
+    "committed",
+    "progress-published",
+)
+IN_THE_DRIVER = [point for point in POINTS if point != "records-written"]
+
+
+def test_killed_at_every_point_of_its_first_batch(project: Project, broker: Broker) -> None:
+    """A driver killed once at each point of its life, before anything was ever committed, loses and repeats nothing."""
+    topic = broker.new_topic("crash", partitions=2)
+    broker.produce(topic, records(2000))
+    file = project.pipeline("crash", fan_out(topic))
+
+    for point in LIFE_OF_A_FIRST_BATCH:
+        crash(project, point, "run", file, "--until-caught-up")
+    project.run("run", file, "--until-caught-up")
+
+    assert_exact(project.catalog(), broker.bootstrap_servers, [topic])
+    assert_sum_holds(project.run_json("status"), "crash", 2000)
+
+
+@pytest.mark.chaos
+@pytest.mark.parametrize("nth", [1, 2])
+@pytest.mark.parametrize("point", IN_THE_DRIVER)
+def test_killed_at_one_point(project: Project, broker: Broker, point: str, nth: int) -> None:
+    """Killed the first or the second time that a point is reached, with tables that exist and hold data already."""
+    topic = broker.new_topic("crash", partitions=2)
+    file = project.pipeline("crash", fan_out(topic))
+    broker.produce(topic, records(300))
+    project.run("run", file, "--until-caught-up")
+    broker.produce(topic, records(600, start=300, kinds=5))
+
+    with Running(project, "run", file, "--until-caught-up", env={"FLOE_FAULT": f"{point}@{nth}=kill"}) as run:
+        code = run.wait()
+        # A run reads once and announces once, so some points are reached only once in it.
+        assert code == -9 or (nth == 2 and code == 0), f"{code}\n{run.output}"
+    project.run("run", file, "--until-caught-up")
+
+    assert_exact(project.catalog(), broker.bootstrap_servers, [topic])
+    assert_sum_holds(project.run_json("status"), "crash", 900)
+
+
+def test_a_killed_driver_leaves_no_process_behind(project: Project, broker: Broker) -> None:
+    """kill -9 of the driver alone: its JVM, planner and Python workers end by themselves."""
+    topic = broker.new_topic("orphans")
+    broker.produce(topic, records(100))
+    with Running(project, "run", project.pipeline("orphans", fan_out(topic))) as run:
+        run.wait_for_output("committed shop.")
+        below = {p.pid for p in descendants(run.pid)}
+        assert len(below) >= 3, below
+        run.kill()
+
+        from tests.chaos.harness import processes
+
+        wait_for(lambda: not below & {p.pid for p in processes()}, 30, "the end of the driver's children")

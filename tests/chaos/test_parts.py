@@ -1,0 +1,102 @@
+"""Each process of a running driver killed on its own: Python worker, planner, JVM; and a newer run of the same pipeline."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+
+from tests.chaos.checker import assert_exact, assert_sum_holds, landed_positions
+from tests.chaos.harness import (
+    Running,
+    fan_out,
+    is_stopped,
+    jvm_of,
+    kill,
+    planners_of,
+    python_workers_of,
+    records,
+)
+from tests.conftest import Broker
+from tests.project import Project, wait_for
+
+pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.iceberg]
+
+
+def landed(project: Project) -> int:
+    names = project.tables("shop") if ("shop",) in project.catalog().list_namespaces() else []
+    return sum(landed_positions(project.catalog(), names).values())
+
+
+def test_worker_planner_and_jvm_killed_in_turn(project: Project, broker: Broker) -> None:
+    """A killed Python worker or planner costs a retry, a killed JVM ends the run with a clear error; all is exact."""
+    topic = broker.new_topic("parts", partitions=2)
+    file = project.pipeline("parts", fan_out(topic))
+    broker.produce(topic, records(200))
+    # Each worker process stops itself in its second task, with rows in its buffers and no file closed.
+    with Running(project, "run", file, env={"FLOE_FAULT": "records-written@2=stop"}) as run:
+        wait_for(lambda: landed(project) == 200, what="the first batch")
+
+        broker.produce(topic, records(200, start=200))
+        stopped = wait_for(lambda: [p for p in python_workers_of(run.pid) if is_stopped(p)], what="a task in mid-batch")
+        assert kill(stopped) == len(stopped)
+
+        def second_batch_landed() -> bool:
+            kill(p for p in python_workers_of(run.pid) if is_stopped(p))
+            return landed(project) == 400
+
+        wait_for(second_batch_landed, what="the batch whose worker was killed")
+
+        assert kill(planners_of(run.pid)) == 1
+        broker.produce(topic, records(200, start=400))
+
+        def third_batch_landed() -> bool:
+            kill(p for p in python_workers_of(run.pid) if is_stopped(p))
+            return landed(project) == 600
+
+        wait_for(third_batch_landed, what="the batch whose planner was killed")
+        assert run.running, run.output
+
+        broker.produce(topic, records(200, start=600))
+        kill([jvm_of(run.pid)])
+        assert run.wait() not in (0, -signal.SIGKILL), run.output
+        assert "error[FLOE-" in run.output, run.output
+        assert "Traceback" not in run.output, run.output
+
+    project.run("run", file, "--until-caught-up")
+    assert_exact(project.catalog(), broker.bootstrap_servers, [topic])
+    assert_sum_holds(project.run_json("status"), "parts", 800)
+
+
+def test_a_worker_that_dies_every_time_ends_the_run(project: Project, broker: Broker) -> None:
+    """A task that kills its process at every attempt ends the run with an error and announces nothing."""
+    topic = broker.new_topic("deadly")
+    broker.produce(topic, records(50))
+    file = project.pipeline("deadly", fan_out(topic))
+    with Running(project, "run", file, "--until-caught-up", env={"FLOE_FAULT": "records-written=kill"}) as run:
+        run.wait_for_output("batch failed", timeout_s=90)
+        assert kill([run.pid], signal.SIGTERM) == 1
+        assert run.wait() == 1, run.output
+        assert "error[FLOE-" in run.output, run.output
+    assert landed(project) == 0
+    project.run("run", file, "--until-caught-up")
+    assert_exact(project.catalog(), broker.bootstrap_servers, [topic])
+
+
+def test_a_second_run_fences_the_first(project: Project, broker: Broker) -> None:
+    """The older of two runs of one pipeline ends with exit code 4 and a message that says so; the newer one goes on."""
+    topic = broker.new_topic("fence", partitions=2)
+    file = project.pipeline("fence", fan_out(topic))
+    broker.produce(topic, records(100))
+    with Running(project, "run", file) as first:
+        wait_for(lambda: landed(project) == 100, what="the first run's batch")
+        with Running(project, "run", file) as second:
+            second.wait_for_output("goes on after batch")
+            broker.produce(topic, records(100, start=100))
+            assert first.wait() == 4, first.output
+            assert "a newer run of this pipeline has taken over" in first.output
+            wait_for(lambda: landed(project) == 200, what="the second run's batch")
+            broker.produce(topic, records(100, start=200))
+            wait_for(lambda: landed(project) == 300, what="the second run's next batch")
+            assert second.terminate() == 0, second.output
+    assert_exact(project.catalog(), broker.bootstrap_servers, [topic])
