@@ -17,6 +17,9 @@ from framework.config.tree import Mapping, Node, parse
 from framework.config.world import World
 from framework.diagnose.diagnostic import Diagnostic, Span
 
+_STEPS_UP = 6
+_HEAD_KEYS = frozenset({"apiVersion", "kind", "metadata", "variables", "parameters", "template"})
+
 
 @dataclass
 class Files:
@@ -58,20 +61,34 @@ class Files:
         return replace(finding, span=span, excerpt=source.line(span.line) if source else None)
 
 
-def read_source(path: Path, world: World) -> tuple[SourceText | None, Diagnostic | None]:
+@dataclass(frozen=True)
+class Unreadable:
+    """Why a file's text cannot be had; `absent` when there is no such file."""
+
+    diagnostic: Diagnostic
+    absent: bool
+
+
+def read_source(path: Path, world: World) -> tuple[SourceText | None, Unreadable | None]:
     """The text of a file, or why it cannot be had."""
     place = start_of(str(path))
     try:
-        text = world.read_file(path)
-    except FileNotFoundError:
-        return None, Diagnostic("FLOE-C101", "there is no such file", place, remedy="check the path")
+        return SourceText(str(path), world.read_file(path)), None
+    except (FileNotFoundError, NotADirectoryError):
+        return None, Unreadable(Diagnostic("FLOE-C101", "there is no such file", place, remedy="check the path"), True)
     except UnicodeDecodeError as error:
         message = f"the file is not UTF-8 text: byte {error.start + 1} is not"
-        return None, Diagnostic("FLOE-C102", message, place, remedy="save it as UTF-8")
+        return None, Unreadable(Diagnostic("FLOE-C102", message, place, remedy="save it as UTF-8"), False)
     except OSError as error:
         message = f"the file cannot be read: {error.strerror or error}"
-        return None, Diagnostic("FLOE-C101", message, place, remedy="check the path and its permissions")
-    return SourceText(str(path), text), None
+        remedy = "check the path and its permissions"
+        return None, Unreadable(Diagnostic("FLOE-C101", message, place, remedy=remedy), False)
+
+
+def upwards(folder: Path) -> tuple[Path, ...]:
+    """A folder and those above it, also above the current one when the path is relative."""
+    above = () if folder.is_absolute() else tuple(Path(*[".."] * steps) for steps in range(1, _STEPS_UP))
+    return (folder, *folder.parents, *above)
 
 
 @dataclass(frozen=True)
@@ -87,7 +104,7 @@ class Head:
 def read_head(source: SourceText) -> Head:
     """Parses a file as it was written. The tree is None when nothing more can be done with the file."""
     templated = is_template(source.text)
-    tree, findings = parse(source, allow_duplicates=templated)
+    tree, findings = parse(source, only=_HEAD_KEYS if templated else None)
     if tree is not None and not isinstance(tree, Mapping):
         findings.append(not_a_mapping(tree))
         tree = None

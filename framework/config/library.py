@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping as Mapped
 from pathlib import Path
 
-from framework.config.document import Files, read_head, read_source, read_tree
+from framework.config.document import Files, read_head, read_source, read_tree, upwards
 from framework.config.reference import Scope, resolve
 from framework.config.schema import check
 from framework.config.text import SourceText
@@ -69,7 +69,7 @@ def find_template(name: str, folder: Path, world: World) -> tuple[Path | None, s
         return packages[package] / f"{short}.yaml", None
     if "/" in name or name.endswith((".yaml", ".yml")):
         return folder / name, None
-    for parent in (folder, *folder.parents):
+    for parent in upwards(folder):
         for place in ("templates", "pipelines/templates"):
             path = parent / place / f"{name}.yaml"
             if read_source(path, world)[0] is not None:

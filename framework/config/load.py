@@ -103,7 +103,7 @@ class _Loading:
         self.files.add(self.target.source)
         source, problem = read_source(self.path, self.world)
         if source is None:
-            return self._end([problem] if problem else [])
+            return self._end([problem.diagnostic] if problem else [])
         self.files.add(source)
         head = read_head(source)
         other = _other_kind(head.tree) if head.tree else None
@@ -143,7 +143,9 @@ class _Loading:
             self.findings += found
             # Without its template a file is not whole; what is missing then is not the file's fault.
             whole = lay_over(body, without(tree, "template")) if body else tree
-        for overlay in self.target.overlays_for(pipeline_name(tree) or ""):
+        named, _, _ = resolve(without(tree, *(key for key in tree.keys if key != "metadata")), scope)
+        name = pipeline_name(named) if isinstance(named, Mapping) else None
+        for overlay in self.target.overlays_for(name or ""):
             whole = lay_over(whole, overlay)
         for set_path, set_value in self.sets.items():
             whole, option, found = apply_set(whole, set_path, set_value)

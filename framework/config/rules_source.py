@@ -10,6 +10,7 @@ from framework.config.tree import Scalar
 from framework.diagnose.diagnostic import Diagnostic
 from framework.diagnose.suggest import did_you_mean, listed
 
+DIRECTIVES = frozenset("YymdejHIpMSfzbBaA%FTR")  # those that records are read with
 _DATED = ("date", "time", "timestamp", "timestamptz")
 
 
@@ -118,7 +119,7 @@ def _format_directives(document: Document, path: tuple[str, ...], kind: str) -> 
     if text is None or node is None:
         return
     directives = re.findall(r"%(.?)", text)
-    unknown = [letter for letter in directives if letter not in tuple("aAbBcdDFfGHIjmMpTSuUVwWxXyYzZ%")]
+    unknown = [letter for letter in directives if letter not in DIRECTIVES]
     if unknown:
         hint = "did you mean `%Y-%m-%d`?" if "%" not in text else None
         yield at(

@@ -6,18 +6,19 @@ overrides), or diagnostics. Invariant of this module: a secret leaves it as a `S
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from framework.config.connection_rules import connection_rules
+from framework.config.document import Files, not_a_mapping, read_source, upwards
 from framework.config.overlay import without
 from framework.config.reference import Scope, resolve, secret_of
 from framework.config.schema import check
 from framework.config.spec import SecretRef, SettingValue, TargetSpec
-from framework.config.text import SourceText, start_of
-from framework.config.tree import Mapping, Node, Scalar, Sequence, dotted, leaves, parse, plain
+from framework.config.text import SourceText
+from framework.config.tree import Mapping, Node, Scalar, Sequence, leaves, parse, plain
 from framework.config.variables import Value, values_of
 from framework.config.world import World
 from framework.diagnose.diagnostic import Diagnostic, Span
@@ -32,23 +33,6 @@ connections:
   catalog: {default: {type: sql, uri: "${local:catalog_uri}", warehouse: "${local:warehouse}"}}
 spark: {master: "local[2,4]"}
 """
-_SECRET_WORD = re.compile(
-    r"(password|passwd|secret|token|credential|account-key|access-key|api.?key|private.?key|sas|key\.pem|jaas)"
-)
-_NOT_SECRET = re.compile(
-    r"(url|uri|endpoint|location|path|method|scope|type|ms|enabled|mechanisms?|provider|expir\w*|access-key-id|mechanism)$"
-)
-_PASSWORD_IN_URL = re.compile(r"://[^/@:\s]*:[^/@\s]+@")
-_OWN_KAFKA = {
-    "group.id": "named after the pipeline", "transactional.id": "named after the pipeline",
-    "enable.auto.commit": "off: offsets are committed in transactions", "auto.offset.reset": "an error, so that no record is skipped in silence",
-    "isolation.level": "read_committed", "enable.idempotence": "on", "enable.partition.eof": "on", "enable.auto.offset.store": "off",
-    "group.instance.id": "not used",
-}  # fmt: skip
-_JAVA_KAFKA = {
-    "sasl.jaas.config": "sasl.username and sasl.password", "ssl.truststore.location": "ssl.ca.location", "ssl.truststore.password": "ssl.ca.location",
-    "key.deserializer": "", "value.deserializer": "", "key.serializer": "", "value.serializer": "", "key.converter": "", "value.converter": "",
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -77,30 +61,31 @@ def load_target(name_or_path: str, world: World, search_dir: Path) -> TargetResu
     source, problem = _find(name_or_path, world, search_dir)
     if source is None:
         return TargetResult(None, (problem,) if problem else ())
+    return read_target(source, world)
+
+
+def read_target(source: SourceText, world: World) -> TargetResult:
+    """A target's text as a target."""
+    files = Files()
+    files.add(source)
     tree, findings = parse(source)
     if not isinstance(tree, Mapping):
-        if tree is not None:
-            findings.append(
-                Diagnostic(
-                    "FLOE-C203", "the file must be a mapping", tree.span, remedy="begin with `apiVersion: floe/v1`"
-                )
-            )
-        return TargetResult(None, tuple(findings), source)
+        findings += [not_a_mapping(tree)] if tree is not None else []
+        return TargetResult(None, files.finish(findings), source)
     variables = tree.get("variables")
     variable_node = variables if isinstance(variables, Mapping) else None
     values, _, _ = values_of((), variable_node, {}, offline=True)
-    resolved, reference_findings, unresolved = _resolve(tree, world, values)
-    findings += reference_findings
-    resolved, schema_findings = check(resolved, "target", unresolved)
-    findings += schema_findings
-    findings += _connection_rules(tree, resolved)
+    resolved, found, unresolved = _resolve(tree, world, values)
+    findings += found
+    resolved, found = check(resolved, "target", unresolved)
+    findings += found
+    findings += connection_rules(tree)
     overrides = resolved.get("overrides") if isinstance(resolved, Mapping) else None
-    parts = (
-        tuple(item for item in overrides.items if isinstance(item, Mapping)) if isinstance(overrides, Sequence) else ()
-    )
+    items = overrides.items if isinstance(overrides, Sequence) else ()
+    parts = tuple(item for item in items if isinstance(item, Mapping))
     broken = any(finding.is_error for finding in findings)
     target = None if broken else _build(plain(resolved))
-    return TargetResult(target, tuple(findings), source, variable_node, parts)
+    return TargetResult(target, files.finish(findings), source, variable_node, parts)
 
 
 def _resolve(
@@ -129,78 +114,24 @@ def _resolve(
 
 def _find(name_or_path: str, world: World, search_dir: Path) -> tuple[SourceText | None, Diagnostic | None]:
     is_path = name_or_path.endswith((".yaml", ".yml")) or "/" in name_or_path
-    folders = [search_dir, *search_dir.parents]
-    candidates = [Path(name_or_path)] if is_path else [
-        folder / place / f"{name_or_path}.yaml" for folder in folders for place in ("targets", "pipelines/targets")
-    ]  # fmt: skip
+    named = (f"targets/{name_or_path}.yaml", f"pipelines/targets/{name_or_path}.yaml")
+    candidates = (
+        [Path(name_or_path)] if is_path else [folder / name for folder in upwards(search_dir) for name in named]
+    )
     for path in candidates:
-        try:
-            return SourceText(str(path), world.read_file(path)), None
-        except FileNotFoundError:
-            continue
-        except (OSError, UnicodeDecodeError) as error:
-            reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
-            return None, Diagnostic(
-                "FLOE-C101", f"the target file cannot be read: {reason}", start_of(str(path)), remedy="check the file"
-            )
+        source, problem = read_source(path, world)
+        if source is not None or (problem is not None and not problem.absent):
+            return source, problem.diagnostic if problem else None
     if name_or_path == "local":
         return SourceText("<built-in target local>", LOCAL), None
-    place = f"`{name_or_path}`" if is_path else f"`targets/{name_or_path}.yaml`"
-    message = f"there is no target {place}" + (
-        "" if is_path else f" beside the pipeline file or above it ({search_dir})"
+    where = (
+        f"at `{name_or_path}`"
+        if is_path
+        else f"`{name_or_path}`: no `targets/{name_or_path}.yaml` in {search_dir} or above"
     )
     span = Span("--target", 1, 1, 1, len(name_or_path) + 1)
-    return None, Diagnostic(
-        "FLOE-C701", message, span, remedy="write the file, or give its path to `--target`", excerpt=name_or_path
-    )
-
-
-def _connection_rules(written: Mapping, resolved: Node) -> Iterator[Diagnostic]:
-    """Secrets by reference only; settings that floe owns; settings of other clients."""
-    for path, leaf in leaves(written):
-        in_connection = len(path) == 4 and path[0] == "connections"
-        in_spark = len(path) == 3 and path[:2] == ("spark", "conf")
-        if not (in_connection or in_spark):
-            continue
-        key, text = str(path[-1]), str(leaf.value)
-        where = dotted(path)
-        if in_connection and path[1] == "kafka" and key in _OWN_KAFKA:
-            yield Diagnostic(
-                "FLOE-C702", f"floe sets `{key}` itself ({_OWN_KAFKA[key]})", leaf.span, path=where, remedy="remove it"
-            )
-        elif in_connection and path[1] == "kafka" and key in _JAVA_KAFKA:
-            instead = f"use {_JAVA_KAFKA[key]}" if _JAVA_KAFKA[key] else "remove it"
-            yield Diagnostic(
-                "FLOE-C703",
-                f"`{key}` is a setting of the Java client; connections hold librdkafka's",
-                leaf.span,
-                path=where,
-                remedy=instead,
-            )
-        elif secret_of(text):
-            continue
-        elif _SECRET_WORD.search(key.lower()) and not _NOT_SECRET.search(key.lower()):
-            remedy = (
-                "write `${secret:env:NAME}` or `${secret:file:/path}`"
-                if in_connection
-                else "give it to the cluster's own configuration"
-            )
-            yield Diagnostic(
-                "FLOE-C311", f"`{key}` is a secret and is written in clear", leaf.span, path=where, remedy=remedy
-            )
-        elif _PASSWORD_IN_URL.search(text):
-            remedy = "put the whole value in a secret: `${secret:env:NAME}`"
-            yield Diagnostic("FLOE-C311", f"`{key}` holds a password in clear", leaf.span, path=where, remedy=remedy)
-    registries = resolved.get("connections") if isinstance(resolved, Mapping) else None
-    entry = registries.entry("registry") if isinstance(registries, Mapping) else None
-    if entry:
-        yield Diagnostic(
-            "FLOE-C501",
-            "schema registries are not supported yet",
-            entry.key_span,
-            path="connections.registry",
-            remedy="remove it; records are JSON",
-        )
+    remedy = "write the file, or give its path to `--target`"
+    return None, Diagnostic("FLOE-C701", f"there is no target {where}", span, remedy=remedy, excerpt=name_or_path)
 
 
 def _build(document: dict[str, dict[str, dict[str, dict[str, object]]]]) -> TargetSpec:

@@ -80,13 +80,14 @@ class _Stop(Exception):
     """Ends the reading of a file whose nesting is out of all bounds."""
 
 
-def parse(source: SourceText, allow_duplicates: bool = False) -> tuple[Node | None, list[Diagnostic]]:
+def parse(source: SourceText, only: frozenset[str] | None = None) -> tuple[Node | None, list[Diagnostic]]:
     """The tree of a file and what is wrong with its YAML. A None tree means that nothing more can be said.
 
     Args:
-        allow_duplicates: keep the last of duplicate keys, for reading a template's head before it is rendered.
+        only: for a template's head before it is rendered: the top keys whose values are wanted. Duplicate keys are then
+            no fault, since a `#%` line may stand between them.
     """
-    reader = _Reader(source, allow_duplicates)
+    reader = _Reader(source, only)
     try:
         documents = list(yaml.compose_all(source.text, Loader=_Loader))
         node = reader.document(documents)
@@ -101,9 +102,9 @@ def parse(source: SourceText, allow_duplicates: bool = False) -> tuple[Node | No
 
 
 class _Reader:
-    def __init__(self, source: SourceText, allow_duplicates: bool) -> None:
+    def __init__(self, source: SourceText, only: frozenset[str] | None) -> None:
         self.source = source
-        self.allow_duplicates = allow_duplicates
+        self.only = only
         self.findings: list[Diagnostic] = []
         self.count = 0
 
@@ -141,7 +142,7 @@ class _Reader:
             key = self.key(key_node)
             if key is None:
                 continue
-            if key in entries and not self.allow_duplicates:
+            if key in entries and self.only is None:
                 first = entries[key].key_span
                 self.refuse(
                     "FLOE-C105",
@@ -149,6 +150,9 @@ class _Reader:
                     key_node,
                     remedy="keep one of them",
                 )
+                continue
+            if self.only is not None and depth == 0 and key not in self.only:
+                entries[key] = Entry(key, self.span(key_node), Scalar(None, self.span(key_node)))
                 continue
             entries[key] = Entry(key, self.span(key_node), self.convert(value_node, depth + 1))
         return Mapping(tuple(entries.values()), self.span(node))

@@ -1,0 +1,35 @@
+"""`floe explain CODE`: what a code means, with a wrong and a right example."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from framework.cli.options import json_option
+from framework.diagnose.codes import CODES, explanation, lookup, nearest_code
+
+
+@click.command()
+@click.argument("code", required=False)
+@json_option
+def explain(code: str | None, as_json: bool) -> int:
+    """Explain an error code, with a wrong and a right example. Without CODE: list all."""
+    if code is None:
+        entries = list(CODES.values())
+        click.echo(
+            json.dumps([{"code": entry.code, "title": entry.title} for entry in entries], indent=2)
+            if as_json
+            else "\n".join(f"{entry.code}  {entry.title}" for entry in entries)
+        )
+        return 0
+    entry = lookup(code)
+    if entry is None:
+        guess = nearest_code(code)
+        hint = f"; did you mean {guess}?" if guess else ""
+        raise click.UsageError(f"there is no code {code}{hint} `floe explain` lists all")
+    if as_json:
+        click.echo(json.dumps(entry.__dict__, indent=2, ensure_ascii=False))
+    else:
+        click.echo(explanation(entry))
+    return 0

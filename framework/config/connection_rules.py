@@ -1,0 +1,79 @@
+"""Rules about a target's connections: secrets by reference only, settings that floe owns, settings of other clients.
+
+In: a target's tree as written and as resolved. Out: a diagnostic per violation. No value is ever part of a message here,
+since it may be a secret.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from framework.config.reference import secret_of
+from framework.config.tree import Mapping, dotted, leaves
+from framework.diagnose.diagnostic import Diagnostic
+
+_SECRET_WORD = re.compile(
+    r"(password|passwd|secret|token|credential|account-key|access-key|api.?key|private.?key|sas|key\.pem|jaas)"
+)
+_NOT_SECRET = re.compile(
+    r"(url|uri|endpoint|location|path|method|scope|type|ms|enabled|mechanisms?|provider|expir\w*|access-key-id|mechanism)$"
+)
+_PASSWORD_IN_URL = re.compile(r"://[^/@:\s]*:[^/@\s]+@")
+OWN_KAFKA = {
+    "group.id": "named after the pipeline", "transactional.id": "named after the pipeline",
+    "enable.auto.commit": "off: offsets are committed in transactions", "auto.offset.reset": "an error, so that no record is skipped in silence",
+    "isolation.level": "read_committed", "enable.idempotence": "on", "enable.partition.eof": "on", "enable.auto.offset.store": "off",
+    "group.instance.id": "not used", "group.protocol": "classic", "partition.assignment.strategy": "floe assigns partitions itself",
+    "acks": "all", "request.required.acks": "all", "allow.auto.create.topics": "off", "delivery.timeout.ms": "within the transaction's",
+    "message.timeout.ms": "within the transaction's", "heartbeat.interval.ms": "short, so that a takeover is quick",
+    "session.timeout.ms": "short, so that a takeover is quick", "max.poll.interval.ms": "fitted to a commit",
+    "transaction.timeout.ms": "short, since an open transaction hides other pipelines' batches",
+}  # fmt: skip
+_JAVA_KAFKA = {
+    "sasl.jaas.config": "sasl.username and sasl.password", "ssl.truststore.location": "ssl.ca.location", "ssl.truststore.password": "ssl.ca.location",
+    "key.deserializer": "", "value.deserializer": "", "key.serializer": "", "value.serializer": "", "key.converter": "", "value.converter": "",
+}  # fmt: skip
+
+
+def connection_rules(written: Mapping) -> Iterator[Diagnostic]:
+    """Secrets by reference only; settings that floe owns; settings of other clients."""
+    for path, leaf in leaves(written):
+        in_connection = len(path) == 4 and path[0] == "connections"
+        in_spark = len(path) == 3 and path[:2] == ("spark", "conf")
+        if not (in_connection or in_spark):
+            continue
+        key, text = str(path[-1]), str(leaf.value)
+        where = dotted(path)
+        if in_connection and path[1] == "kafka" and key in OWN_KAFKA:
+            yield Diagnostic(
+                "FLOE-C702", f"floe sets `{key}` itself ({OWN_KAFKA[key]})", leaf.span, path=where, remedy="remove it"
+            )
+        elif in_connection and path[1] == "kafka" and key in _JAVA_KAFKA:
+            instead = f"use {_JAVA_KAFKA[key]}" if _JAVA_KAFKA[key] else "remove it"
+            yield Diagnostic(
+                "FLOE-C703",
+                f"`{key}` is a setting of the Java client; connections hold librdkafka's",
+                leaf.span,
+                path=where,
+                remedy=instead,
+            )
+        elif secret_of(text):
+            continue
+        elif _SECRET_WORD.search(key.lower()) and not _NOT_SECRET.search(key.lower()):
+            remedy = (
+                "write `${secret:env:NAME}` or `${secret:file:/path}`"
+                if in_connection
+                else "give it to the cluster's own configuration"
+            )
+            yield Diagnostic(
+                "FLOE-C311", f"`{key}` is a secret and is written in clear", leaf.span, path=where, remedy=remedy
+            )
+        elif _PASSWORD_IN_URL.search(text):
+            remedy = "put the whole value in a secret: `${secret:env:NAME}`"
+            yield Diagnostic("FLOE-C311", f"`{key}` holds a password in clear", leaf.span, path=where, remedy=remedy)
+    connections = written.get("connections")
+    registry = connections.entry("registry") if isinstance(connections, Mapping) else None
+    if registry:
+        message = "schema registries are not supported yet"
+        yield Diagnostic("FLOE-C501", message, registry.key_span, path="connections.registry", remedy="remove it")

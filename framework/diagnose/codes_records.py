@@ -1,0 +1,64 @@
+"""FLOE-D: a record cannot be written. What becomes of it is `errors.policy` (`routes.unrouted` for FLOE-D201)."""
+
+from __future__ import annotations
+
+from framework.diagnose.entry import CodeEntry as Code
+
+ENTRIES = (
+    Code("FLOE-D101", "Not JSON", "The record's value is not JSON. The dead letter holds its bytes."),
+    Code("FLOE-D102", "Not a JSON object", "The value is JSON, but a list or a single value, so it has no fields."),
+    Code(
+        "FLOE-D103",
+        "A key occurs twice",
+        "One object holds one key two times, and which value is meant cannot be known.",
+    ),
+    Code("FLOE-D104", "Not UTF-8", "JSON is UTF-8; a byte sequence is not."),
+    Code("FLOE-D105", "Nested too deeply", "The value is nested deeper than any table's columns."),
+    Code(
+        "FLOE-D201",
+        "No rule matches",
+        "No rule of `routes` takes the record; `routes.unrouted` says what becomes of it.",
+    ),
+    Code(
+        "FLOE-D202",
+        "The table's name cannot be made",
+        "A `{field}` of the table's name is missing in the record or is not plain text, a number or a boolean, or it holds characters that no table's name may.",
+    ),
+    Code("FLOE-D203", "The table is not allowed", "The name that the record makes is outside `allow_tables`."),
+    Code(
+        "FLOE-D204",
+        "The table may not be created",
+        "The table does not exist, and `create.enabled` or `evolve.tables` forbids to make it.",
+    ),
+    Code(
+        "FLOE-D301",
+        "The value is of another type",
+        "The field's value cannot be the column's type: text for a number, a list for text.",
+    ),
+    Code(
+        "FLOE-D302",
+        "The value is out of range",
+        "The value does not fit the column's type, and it is never cut or wrapped (invariant 9).",
+    ),
+    Code(
+        "FLOE-D303",
+        "The value would lose digits",
+        "The value has more digits than the column keeps, and it is never rounded (invariant 9).",
+    ),
+    Code(
+        "FLOE-D304",
+        "The text cannot be read",
+        "The text is not a date, time, uuid, number or encoding of the column's type.",
+    ),
+    Code("FLOE-D305", "A required value is missing", "The column is required and the record has no value for it."),
+    Code(
+        "FLOE-D306", "Two fields are one column", "Two fields differ in case alone, or two keys of a map are the same."
+    ),
+    Code("FLOE-D307", "A new field and frozen columns", "`evolve.columns` is `freeze` and the table lacks the field."),
+    Code(
+        "FLOE-D308",
+        "A time that cannot be told",
+        "A number without a declared `unit`, or text without a zone where none is declared.",
+    ),
+    Code("FLOE-D309", "A column that cannot be written", "The table has a column of a type that floe does not write."),
+)

@@ -1,0 +1,100 @@
+"""FLOE-C3xx: variables, references in values, options, secrets."""
+
+from __future__ import annotations
+
+from framework.diagnose.entry import CodeEntry as Code
+
+_KAFKA = "connections:\n  kafka: {main: {bootstrap.servers: broker:9092, %s}}\n  catalog: {default: {type: rest, uri: http://catalog}}"
+
+ENTRIES = (
+    Code(
+        "FLOE-C301",
+        "Undefined variable",
+        "`${var.NAME}` needs a variable that the file declares or the target gives.",
+        'variables: {region: eu}\nsource: {kafka: {topics: ["orders-${var.regoin}"]}}',
+        'variables: {region: eu}\nsource: {kafka: {topics: ["orders-${var.region}"]}}',
+    ),
+    Code(
+        "FLOE-C302",
+        "An environment variable is not set",
+        "`${env:NAME}` is read where the command runs. It has no default, so that a missing setting cannot pass as an empty one. A variable of the file with a default is the way to have one.",
+        'source: {kafka: {topics: ["${env:FLOE_EXAMPLE_UNSET}"]}}',
+        'source: {kafka: {topics: ["${env:FLOE_EXAMPLE_SET}"]}}',
+    ),
+    Code(
+        "FLOE-C303",
+        "Not a reference",
+        "The forms are `${var.NAME}`, `${env:NAME}`, `${local:NAME}`, `${secret:env:NAME}` and `${secret:file:/path}`. `$${` stands for a literal `${`.",
+        'source: {kafka: {topics: ["${REGION}-orders"]}}',
+        'variables: {region: eu}\nsource: {kafka: {topics: ["${var.region}-orders"]}}',
+    ),
+    Code(
+        "FLOE-C304",
+        "A secret is used where it cannot be",
+        "Secrets are for the connections of a target, as whole values: there they are read in the driver, at start, and printed nowhere.",
+        'source: {kafka: {topics: ["${secret:env:TOPIC}"]}}',
+        "source: {kafka: {topics: [orders]}}",
+    ),
+    Code(
+        "FLOE-C305",
+        "An environment variable is not set here",
+        "Validation does not need the run's environment, so the value was left out of the checks. Set the variable to check it too; `--strict` makes an error of this.",
+    ),
+    Code(
+        "FLOE-C306",
+        "The local stack is not up",
+        "`${local:NAME}` is what `floe local up` wrote. The target `local` needs it.",
+    ),
+    Code(
+        "FLOE-C307",
+        "A variable's value is of the wrong type",
+        "Variables and parameters are typed: string, integer, number, boolean or list; `choices` lists the values that are allowed.",
+        "variables: {retries: {type: integer, default: many}}",
+        "variables: {retries: {type: integer, default: 3}}",
+    ),
+    Code(
+        "FLOE-C308",
+        "A variable has no value",
+        "The variable has no default, and neither the target nor `--var` gives it a value.",
+        'variables: {region: {description: Where we are}}\nsource: {kafka: {topics: ["orders-${var.region}"]}}',
+        'variables: {region: {description: Where we are, default: eu}}\nsource: {kafka: {topics: ["orders-${var.region}"]}}',
+    ),
+    Code(
+        "FLOE-C309",
+        "No file declares the variable",
+        "`--var` gives a name that none of the files and not the target knows.",
+        "validate base.yaml --var colour=red",
+        "validate base.yaml",
+        "command",
+    ),
+    Code(
+        "FLOE-C310",
+        "`--set` names no place in the file",
+        "`--set` takes keys with dots between them and `[0]` for list items. Missing mappings are made; list items must exist.",
+        "validate base.yaml --set routes.rules[7].table=shop.b",
+        "validate base.yaml --set routes.rules[0].table=shop.b",
+        "command",
+    ),
+    Code(
+        "FLOE-C311",
+        "A secret is written in clear",
+        "Files are in version control, so secrets are named there and kept elsewhere. `${secret:env:NAME}` reads an environment variable, `${secret:file:/path}` a file, both in the driver only.",
+        _KAFKA % "sasl.password: hunter2",
+        _KAFKA % 'sasl.password: "${secret:env:KAFKA_PASSWORD}"',
+        "target",
+    ),
+    Code(
+        "FLOE-C312",
+        "A key holds a reference",
+        "References are for values. A key that changes is structure, which templates build with `#%` lines.",
+        'x-notes: {a: {"${var.b}": c}}',
+        "x-notes: {a: {b: c}}",
+    ),
+    Code(
+        "FLOE-C313",
+        "A list stands inside text",
+        "A variable of type list can only be a whole value.",
+        'variables: {topics: {type: list, default: [a, b]}}\nsource: {kafka: {topics: ["x-${var.topics}"]}}',
+        'variables: {topics: {type: list, default: [a, b]}}\nsource: {kafka: {topics: "${var.topics}"}}',
+    ),
+)

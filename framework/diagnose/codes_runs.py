@@ -1,0 +1,154 @@
+"""FLOE-R: something failed while running."""
+
+from __future__ import annotations
+
+from framework.diagnose.entry import CodeEntry as Code
+
+ENTRIES = (
+    Code("FLOE-R001", "A run failed", "The message says what happened. Starting again goes on from the safe offsets."),
+    Code("FLOE-R101", "A run failed", "The message says what happened. Starting again goes on from the safe offsets."),
+    Code(
+        "FLOE-R104",
+        "A newer run took over",
+        "Two runs of one pipeline cannot both announce: the newer one fenced this one (invariant 2). Exit code 4 is final; a supervisor that restarts it would make the two fence each other for ever. Stop one of them.",
+    ),
+    Code(
+        "FLOE-R105",
+        "Stored positions disagree",
+        "The consumer group, the control topic and the tables each know how far a pipeline is, and they do not agree. Both values are shown, with the command that settles it. Nothing is guessed.",
+    ),
+    Code(
+        "FLOE-R107",
+        "An outcome is not known",
+        "Something was sent and no answer came. floe reads back what happened before anything else, and deletes nothing meanwhile (invariant 7).",
+    ),
+    Code(
+        "FLOE-R108",
+        "A batch does not add up",
+        "Offsets in the range are not the sum of what was written, filtered, dead-lettered, dropped and holes (invariant 8). The batch was not announced.",
+    ),
+    Code(
+        "FLOE-R109",
+        "A record cannot be written",
+        "`errors.policy` or `routes.unrouted` is `fail`, so the run stops at the first such record. Nothing of its batch was announced.",
+    ),
+    Code(
+        "FLOE-R110",
+        "A table is blocked",
+        "The table is missing, was replaced or rolled back, or refuses a change. Its announcements wait; the other tables go on (invariant 10).",
+    ),
+    Code(
+        "FLOE-R111",
+        "Promised records are gone",
+        "Records or announcements were deleted before they were in every table. Retention was shorter than the longest stop.",
+    ),
+    Code(
+        "FLOE-R112",
+        "A deadline passed",
+        "What was asked for did not happen in time; it may still happen. `floe status` shows what waits and why.",
+    ),
+    Code(
+        "FLOE-R113",
+        "The low-water mark is of another control topic",
+        "The control topic was recreated, or the coordinator's offset was set by hand (invariant 11).",
+    ),
+    Code(
+        "FLOE-R114",
+        "Announcements were deleted by retention",
+        "The control topic starts behind what is in every table (invariant 6). Raise its retention; the rows between must be read again.",
+    ),
+    Code(
+        "FLOE-R115",
+        "The beginning of the control topic is gone",
+        "No low-water mark is stored and the log does not start at 0, so announcements may be missing (invariant 6).",
+    ),
+    Code(
+        "FLOE-R116",
+        "A topic was recreated while it was read",
+        "Offsets are valid for one topic id only (invariant 11).",
+    ),
+    Code("FLOE-R120", "Kafka could not do it now", "Kafka says that it will pass; floe tries again by itself."),
+    Code(
+        "FLOE-R121",
+        "Kafka refused",
+        "Kafka answered with an error that does not pass by itself; its name is in the message.",
+    ),
+    Code(
+        "FLOE-R122",
+        "An announcement was aborted",
+        "The transaction certainly did not happen; it is tried again by itself.",
+    ),
+    Code(
+        "FLOE-R123",
+        "Kafka gives no records",
+        "The partition has records and none come: it has no leader, or the connection is cut.",
+    ),
+    Code("FLOE-R131", "The table's format version is not supported", "floe writes format versions 1 and 2."),
+    Code("FLOE-R132", "A table could not be created", "The catalog or the store refused; the message has its words."),
+    Code(
+        "FLOE-R133",
+        "A table cannot be partitioned so",
+        "The column does not exist in the first records, or the transform does not take its type.",
+    ),
+    Code(
+        "FLOE-R134",
+        "A table's definition could not be read or changed",
+        "The catalog did not answer as expected; the change is planned again.",
+    ),
+    Code("FLOE-R135", "A table cannot be loaded", "The catalog does not answer, or the table's metadata file is gone."),
+    Code(
+        "FLOE-R201",
+        "A value has no JSON form",
+        "A control event holds a value that JSON cannot. Another partition transform avoids it.",
+    ),
+    Code(
+        "FLOE-R202",
+        "A control record is not floe's",
+        "Something else writes to the control topic, or a newer floe does. Announcements are never skipped, so reading stops.",
+    ),
+    Code(
+        "FLOE-R203",
+        "A control event is too large",
+        "A single announcement is above the limit even when split: one batch touches very many partitions of the source or tables.",
+    ),
+    Code(
+        "FLOE-R313",
+        "A group offset is not floe's",
+        "Something else committed to the pipeline's consumer group, or its offsets were set by hand.",
+    ),
+    Code(
+        "FLOE-R314",
+        "A group offset is missing",
+        "A partition was announced before and the group has no offset for it now. It is never read as new.",
+    ),
+    Code("FLOE-R315", "A partition is gone", "A partition that was read does not exist any more."),
+    Code(
+        "FLOE-R316",
+        "A topic was recreated",
+        "The topic has another id than the one that was read (invariant 11). A pipeline with a new name begins anew.",
+    ),
+    Code("FLOE-R317", "The safe offset is behind the log's end", "The broker lost records, or it is another cluster."),
+    Code(
+        "FLOE-R318",
+        "Something else moves the offsets",
+        "After an unknown outcome the group's offsets are neither at the batch's start nor at its end.",
+    ),
+    Code("FLOE-R320", "A table does not exist and may not be created", "`create.enabled` is false for it."),
+    Code(
+        "FLOE-R321",
+        "Too many new tables",
+        "`routes.max_new_tables_per_hour` is reached. It protects the catalog from a field with endless values.",
+    ),
+    Code("FLOE-R322", "Too many dead letters in a batch", "`errors.max_ratio` is passed; the batch was not announced."),
+    Code("FLOE-R323", "Too many dead letters", "`errors.max_count` is passed; the batch was not announced."),
+    Code(
+        "FLOE-R324",
+        "The query ended",
+        "Spark ended the streaming query; its reason is in the message and in the driver's log. Starting again is safe.",
+    ),
+    Code(
+        "FLOE-R325",
+        "A batch asks for changes without end",
+        "A table was changed several times and the batch still does not fit it.",
+    ),
+)

@@ -1,0 +1,109 @@
+"""FLOE-E: the environment is wrong. Nothing was read and nothing was written; the exit code is 3."""
+
+from __future__ import annotations
+
+from framework.diagnose.entry import CodeEntry as Code
+
+ENTRIES = (
+    Code(
+        "FLOE-E001", "The environment is wrong", "Something that the command needs is missing; the message says what."
+    ),
+    Code(
+        "FLOE-E002",
+        "A secret cannot be read",
+        "The environment variable or file that a `${secret:...}` names is missing or empty where the driver runs. Secrets are read at start, in the driver only.",
+    ),
+    Code(
+        "FLOE-E020",
+        "The local stack's state cannot be read",
+        "The file under `.floe/` is damaged. `floe local down` and `floe local up` write it anew; topics and tables stay.",
+    ),
+    Code(
+        "FLOE-E021",
+        "Java is missing or of the wrong version",
+        "Spark and the embedded broker need Java 17 or 21. The message holds the one command that installs it.",
+    ),
+    Code(
+        "FLOE-E022",
+        "The broker's files cannot be fetched",
+        "The first `floe local up` fetches them from Maven Central; afterwards no network is needed.",
+    ),
+    Code(
+        "FLOE-E023",
+        "A fetched file is not the expected one",
+        "Its SHA-256 sum is not the pinned one, so it is not started. Try again; if it stays so, a proxy changes what is fetched.",
+    ),
+    Code("FLOE-E024", "The embedded broker does not start or stop", "Its log, named in the message, says why."),
+    Code(
+        "FLOE-E025",
+        "The embedded stack belongs to something else",
+        "The port is taken, or the state folder is another broker's. Choose another port with `--kafka-port`, or another folder with FLOE_HOME.",
+    ),
+    Code(
+        "FLOE-E026", "The data of the demonstration cannot be fetched", "It comes from the package index that pip uses."
+    ),
+    Code(
+        "FLOE-E027",
+        "The demonstration's topics hold something else",
+        "They are not what the demonstration wrote. `floe local down --wipe` begins anew.",
+    ),
+    Code("FLOE-E028", "The demonstration cannot be run here", "The message says what is missing."),
+    Code(
+        "FLOE-E101",
+        "Kafka cannot be reached",
+        "No broker answers at the address of the connection: it is down, the address or port is wrong, or a firewall is between.",
+    ),
+    Code(
+        "FLOE-E102",
+        "Kafka refuses the credentials",
+        "User, password or certificate of the connection are wrong, or the security protocol is another.",
+    ),
+    Code(
+        "FLOE-E103",
+        "Kafka does not permit it",
+        "The user lacks a permission; the message says for which group, topic or transactional id.",
+    ),
+    Code("FLOE-E104", "The connection sets what the protocol owns", "See FLOE-C702."),
+    Code(
+        "FLOE-E105",
+        "The connection has no bootstrap.servers",
+        "Every Kafka connection of a target needs the address of a broker.",
+    ),
+    Code(
+        "FLOE-E106",
+        "The consumer group is used by something else",
+        "Live consumers that are not floe are members of the pipeline's group, so its offsets would not be its own.",
+    ),
+    Code(
+        "FLOE-E107",
+        "The control topic cannot be created",
+        "The user may not create topics. The message holds the command for an administrator.",
+    ),
+    Code("FLOE-E108", "There is no control topic", "No pipeline has run against this target yet, or it was deleted."),
+    Code(
+        "FLOE-E109",
+        "The control topic has settings that lose data",
+        "It needs one partition, `cleanup.policy=delete` and enough retention.",
+    ),
+    Code("FLOE-E110", "A topic does not exist", "The source names a topic that the cluster does not have."),
+    Code("FLOE-E201", "The catalog cannot be reached", "The address of the target's catalog is wrong, or it is down."),
+    Code(
+        "FLOE-E202",
+        "The catalog's settings are wrong",
+        "PyIceberg cannot make a catalog of them; the message says why.",
+    ),
+    Code(
+        "FLOE-E203",
+        "The catalog has no warehouse",
+        "New tables need a place. Set `warehouse` in the target's catalog connection.",
+    ),
+    Code("FLOE-E204", "A package for the catalog is missing", "The message holds the command that installs it."),
+    Code("FLOE-E301", "Spark does not start", "Java is missing or the master cannot be reached."),
+    Code("FLOE-E310", "No topic to read", "The topics of `source.kafka` do not exist, or the pattern matches none."),
+    Code("FLOE-E311", "The target has no default catalog", "floe writes to the catalog that is named `default`."),
+    Code(
+        "FLOE-E312",
+        "The target's connection is not clear",
+        "The target has several Kafka connections; name one with `--connection`.",
+    ),
+)

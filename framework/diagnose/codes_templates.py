@@ -1,0 +1,128 @@
+"""FLOE-C6xx and C7xx: templates and targets."""
+
+from __future__ import annotations
+
+from framework.diagnose.entry import CodeEntry as Code
+
+_LANDING = """\
+# file: templates/landing.yaml
+apiVersion: floe/v1
+kind: Template
+metadata: {name: landing, version: 1.2.0, description: One topic to one table.}
+parameters:
+  topic: {type: string, description: The topic.}
+pipeline:
+  source: {kafka: {topics: ["${param.topic}"]}}"""
+_USE = "template: {name: landing, version: %s, parameters: {%s}}\n" + _LANDING
+_KAFKA = "connections:\n  kafka: {main: {bootstrap.servers: broker:9092%s}}\n  catalog: {default: {type: rest, uri: http://catalog}}"
+
+ENTRIES = (
+    Code(
+        "FLOE-C601",
+        "The template cannot be rendered",
+        "A `#%` line or an expression in `{{ }}` is not Jinja, or fails. Filters are an allow-list; there is no access to files, environment or clock.",
+        "x-notes:\n#% for name in\n  - a\n#% endfor",
+        'variables: {names: [a, b]}\nx-notes:\n#% for name in var.names\n  - "{{ name }}"\n#% endfor',
+    ),
+    Code(
+        "FLOE-C602",
+        "A template uses a name that does not exist",
+        "Templates see `var` in pipeline files and `param` in template files, and nothing else.",
+        'variables: {region: eu}\nx-notes: "{{ var.regoin }}"',
+        'variables: {region: eu}\nx-notes: "{{ var.region }}"',
+    ),
+    Code(
+        "FLOE-C603",
+        "An include leaves the folder",
+        "Included files lie in the folder of the first file or below it, and are named as they are, so that a review sees all that takes part.",
+        '#% include "../secrets.yaml"',
+        '#% include "part.yaml"\n# file: part.yaml\nx-notes: included',
+    ),
+    Code(
+        "FLOE-C604",
+        "Templates include each other in a circle",
+        "The message shows the circle.",
+        '#% include "a.yaml"\n# file: a.yaml\n#% include "b.yaml"\n# file: b.yaml\n#% include "a.yaml"',
+        '#% include "a.yaml"\n# file: a.yaml\n#% include "b.yaml"\n# file: b.yaml\nx-notes: the end',
+    ),
+    Code(
+        "FLOE-C605",
+        "A template or included file is not found",
+        "Templates are found by name in a folder `templates/` beside the pipeline file or above it, by path, or as `package:name` in an installed package.",
+        "template: {name: landnig, version: 1}",
+        _USE % ("1", "topic: orders"),
+    ),
+    Code(
+        "FLOE-C606",
+        "Block tags are not used",
+        "`{% %}` is not YAML, so an editor could not help with the file. A line that begins with `#%` does the same and is a comment to YAML.",
+        "variables: {names: [a]}\nx-notes: {% for name in var.names %}",
+        'variables: {names: [a]}\nx-notes:\n#% for name in var.names\n  - "{{ name }}"\n#% endfor',
+    ),
+    Code(
+        "FLOE-C607",
+        "A template is not YAML before it is rendered",
+        "Expressions stand in quotes, so that the file can be read, checked and coloured as it is written.",
+        "variables: {region: eu}\nx-notes: {{ var.region }}: a",
+        'variables: {region: eu}\nx-notes: {"{{ var.region }}": a}',
+    ),
+    Code(
+        "FLOE-C608",
+        "A value could leave its quotes",
+        "A value with quotes, backslashes or line ends inside `{{ }}` could change the structure of the file. `${var.NAME}` is for values: it is filled in after the file is read.",
+        'variables: {note: \'say "hi"\'}\nx-notes: "{{ var.note }}"',
+        'variables: {note: \'say "hi"\'}\nx-notes: "${var.note}"',
+    ),
+    Code(
+        "FLOE-C609",
+        "Unknown parameter",
+        "The template has no such parameter.",
+        _USE % ("1", "topic: orders, tpoic: orders"),
+        _USE % ("1", "topic: orders"),
+    ),
+    Code(
+        "FLOE-C610",
+        "A template does too much",
+        "Templates may make 4 MiB of text and count to 100,000; more is a mistake.",
+        "#% for i in range(10000000)\n#% endfor\nx-notes: a",
+        "#% for i in range(10)\n#% endfor\nx-notes: a",
+    ),
+    Code(
+        "FLOE-C611",
+        "A parameter is missing",
+        "The parameter has no default, so the pipeline must give it.",
+        _USE % ("1", ""),
+        _USE % ("1", "topic: orders"),
+    ),
+    Code(
+        "FLOE-C612",
+        "Another version of the template",
+        "A pipeline says which version it was written for; `1` takes any 1.x.y, `1.2` any 1.2.y. A first number that differs means that something must be changed by hand.",
+        _USE % ("2", "topic: orders"),
+        _USE % ('"1.2"', "topic: orders"),
+    ),
+    Code(
+        "FLOE-C701",
+        "There is no such target",
+        "Targets are `targets/NAME.yaml` beside the pipeline file or above it, or a path. `local` needs no file.",
+        "validate base.yaml --target prodction",
+        "validate base.yaml --target local",
+        "command",
+    ),
+    Code(
+        "FLOE-C702",
+        "A Kafka setting that floe sets",
+        "Group, transactional id, isolation and offset handling belong to the protocol that makes commits exact.",
+        _KAFKA % ", group.id: mine",
+        _KAFKA % "",
+        "target",
+    ),
+    Code(
+        "FLOE-C703",
+        "A setting of the Java client",
+        "Connections hold librdkafka's settings, whose names differ from the Java client's in places.",
+        _KAFKA % ", ssl.truststore.location: /etc/ca.jks",
+        _KAFKA % ", ssl.ca.location: /etc/ca.pem",
+        "target",
+    ),
+)

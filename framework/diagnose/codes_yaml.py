@@ -1,0 +1,90 @@
+"""FLOE-C0xx and C1xx: reading a file and its YAML."""
+
+from __future__ import annotations
+
+from framework.diagnose.entry import CodeEntry as Code
+
+ENTRIES = (
+    Code(
+        "FLOE-C001",
+        "A file is wrong",
+        "One or more files have errors; each is listed with its own code. Nothing was run.",
+    ),
+    Code(
+        "FLOE-C101",
+        "The file cannot be read",
+        "There is no file at the path, it may not be read, or it is larger than 4 MiB.",
+        "validate no-such-file.yaml",
+        "validate base.yaml",
+        "command",
+    ),
+    Code(
+        "FLOE-C102",
+        "The file is not text",
+        "Files are UTF-8 without control characters. Editors call the setting encoding.",
+    ),
+    Code(
+        "FLOE-C103",
+        "The text is not YAML",
+        "The line cannot be read. Usual causes: indentation that fits no line before it, a quote or bracket that is not closed, and text with `: ` in it that needs quotes.",
+        "metadata:\n  name: orders\n owner: shop",
+        "metadata:\n  name: orders\n  owner: shop",
+    ),
+    Code(
+        "FLOE-C104",
+        "A tab is used for indentation",
+        "YAML indents with spaces only. Most editors have a setting that turns the tab key into spaces.",
+        "metadata:\n\tname: orders",
+        "metadata:\n  name: orders",
+    ),
+    Code(
+        "FLOE-C105",
+        "A key is written twice",
+        "Many YAML readers let the second one win in silence. floe refuses both, since one of them is not meant.",
+        "metadata: {name: orders, name: refunds}",
+        "metadata: {name: orders}",
+    ),
+    Code(
+        "FLOE-C106",
+        "A key is not a word",
+        "Keys are text. A list or a mapping as a key comes mostly from braces that need quotes.",
+        "x-notes: {{a: b}: c}",
+        'x-notes: {"a: b": c}',
+    ),
+    Code(
+        "FLOE-C107",
+        "The file is nested too deeply or too large",
+        "A file may have 100 levels and 200,000 values. An alias (`*name`) that holds itself has no end.",
+        "x-notes: &loop [*loop]",
+        "x-notes: [a]",
+    ),
+    Code(
+        "FLOE-C108",
+        "A YAML tag is used",
+        "Tags such as `!!str` are not used in these files. Quotes make text of a value; nothing else needs a tag.",
+        "metadata: {name: !!str orders}",
+        'metadata: {name: "orders"}',
+    ),
+    Code(
+        "FLOE-C109",
+        "A file holds more than one document",
+        "A line of three dashes begins another YAML document. Each pipeline is a file of its own, so that each can be reviewed and run alone.",
+        "x-notes: a\n---\nx-notes: b",
+        "x-notes: a",
+    ),
+    Code("FLOE-C110", "The file is empty", "The file holds nothing, or comments only."),
+    Code(
+        "FLOE-C111",
+        "A merge key is used",
+        "`<<` is an extension of YAML 1.1 that readers treat differently. Shared parts live in a template.",
+        "x-base: &base {a: b}\nx-notes: {<<: *base}",
+        "x-base: {a: b}\nx-notes: {a: b}",
+    ),
+    Code(
+        "FLOE-C112",
+        "A number is not finite",
+        "`.inf` and `.nan` are numbers to YAML and mean nothing here.",
+        "errors: {dead_letter_table: shop.dead_letters, max_ratio: .inf}",
+        "errors: {dead_letter_table: shop.dead_letters, max_ratio: 0.5}",
+    ),
+)
