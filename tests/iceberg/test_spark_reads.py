@@ -1,0 +1,135 @@
+"""Spark SQL with Iceberg's own Java runtime, on the same catalog database, reads what floe has committed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import uuid
+from datetime import date, datetime, timezone
+from decimal import Decimal
+
+import pytest
+from pyiceberg.schema import Schema
+from pyiceberg.transforms import BucketTransform
+from pyiceberg.types import (
+    BinaryType,
+    DateType,
+    DecimalType,
+    ListType,
+    LongType,
+    NestedField,
+    StringType,
+    StructType,
+    TimestamptzType,
+    UUIDType,
+)
+
+from framework.commit.effects import Committed
+from framework.config.spec import PartitionFieldSpec
+from tests.iceberg.conftest import Lake
+
+pytestmark = [pytest.mark.iceberg, pytest.mark.spark]
+
+PACKAGES = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0,org.xerial:sqlite-jdbc:3.50.3.0"
+SCHEMA = Schema(
+    NestedField(1, "id", LongType(), required=False),
+    NestedField(2, "day", DateType(), required=False),
+    NestedField(3, "at", TimestamptzType(), required=False),
+    NestedField(4, "price", DecimalType(12, 3), required=False),
+    NestedField(5, "key", UUIDType(), required=False),
+    NestedField(6, "raw", BinaryType(), required=False),
+    NestedField(7, "buyer", StructType(NestedField(8, "name", StringType(), required=False)), required=False),
+    NestedField(9, "tags", ListType(10, StringType(), element_required=False), required=False),
+)
+# Java's JDBC catalog files its tables under its own name, as PyIceberg's does: both are called `default`.
+SCRIPT = """
+import json, sys
+from pyspark.sql import SparkSession
+uri, warehouse, packages, queries = json.loads(sys.argv[1])
+spark = (
+    SparkSession.builder.master("local[1]")
+    .config("spark.ui.enabled", "false")
+    .config("spark.sql.session.timeZone", "UTC")
+    .config("spark.jars.packages", packages)
+    .config("spark.sql.catalog.default", "org.apache.iceberg.spark.SparkCatalog")
+    .config("spark.sql.catalog.default.type", "jdbc")
+    .config("spark.sql.catalog.default.uri", uri)
+    .config("spark.sql.catalog.default.warehouse", warehouse)
+    .config("spark.sql.catalog.default.jdbc.schema-version", "V1")
+    .getOrCreate()
+)
+print("RESULT " + json.dumps([[row.asDict(True) for row in spark.sql(query).collect()] for query in queries], default=str))
+"""
+
+
+def row(number: int) -> dict[str, object]:
+    return {
+        "id": number,
+        "day": date(2024, 1, number % 3 + 1),
+        "at": datetime(2024, 1, 1, number % 24, 30, tzinfo=timezone.utc),
+        "price": Decimal(number) / 8,
+        "key": uuid.UUID(int=number).bytes,
+        "raw": bytes([number]),
+        "buyer": {"name": f"n{number}"},
+        "tags": ["x", None],
+    }
+
+
+def commit(lake: Lake, name: str, ids: range, offset: int, branch: str = "main") -> None:
+    answer = lake.tables.commit(lake.effect(name, lake.files(name, [row(each) for each in ids]), offset, branch=branch))
+    assert isinstance(answer, Committed), answer
+
+
+def test_spark_sql_reads_the_table(lake: Lake) -> None:
+    """Values, filters over old and new partition specs, merged manifests, branches and history are as Spark expects."""
+    properties = {"commit.manifest.min-count-to-merge": "2"}
+    name = lake.create("shop.orders", SCHEMA, [PartitionFieldSpec("day")], **properties)
+    early = lake.files(name, [row(100)])
+    for number in range(4):
+        commit(lake, name, range(number * 10, number * 10 + 10), number + 1)
+    with lake.plain(name).update_spec() as update:
+        update.add_field("id", BucketTransform(4), "id_bucket")
+    answer = lake.tables.commit(lake.effect(name, (*early, *lake.files(name, [row(101)])), 9))
+    assert isinstance(answer, Committed)
+    commit(lake, name, range(200, 203), 10, branch="audit")
+    table = "`default`.shop.orders"
+    queries = [
+        f"SELECT count(*) AS n, sum(id) AS ids, sum(price) AS price FROM {table}",
+        f"SELECT id FROM {table} WHERE day = DATE'2024-01-02' ORDER BY id",
+        f"SELECT id, day, at, price, key, hex(raw) AS raw, buyer, tags FROM {table} WHERE id = 100",
+        f"SELECT count(*) AS n FROM {table} VERSION AS OF 'audit'",
+        f"SELECT summary['floe.control-offset'] AS at FROM {table}.snapshots ORDER BY committed_at",
+        f"SELECT sum(record_count) AS n FROM {table}.files",
+    ]
+    uri = "jdbc:" + lake.settings["uri"].replace("sqlite:///", "sqlite:")
+    argument = json.dumps([uri, lake.settings["warehouse"], PACKAGES, queries])
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, argument],
+        capture_output=True,
+        text=True,
+        timeout=280,
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable, "TZ": "UTC"},
+    )
+    lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
+    assert lines, done.stderr[-3000:]
+    totals, of_day, one, audit, offsets, files = json.loads(lines[0].removeprefix("RESULT "))
+    ids = [*range(40), 100, 101]
+    assert totals == [{"n": 42, "ids": sum(ids), "price": str(sum(Decimal(each) for each in ids) / 8)}]
+    assert [each["id"] for each in of_day] == [each for each in ids if each % 3 == 1]
+    assert one == [
+        {
+            "id": 100,
+            "day": "2024-01-02",
+            "at": "2024-01-01 04:30:00",
+            "price": "12.500",
+            "key": str(uuid.UUID(int=100)),
+            "raw": "64",
+            "buyer": {"name": "n100"},
+            "tags": ["x", None],
+        }
+    ]
+    assert audit == [{"n": 45}]
+    assert [each["at"] for each in offsets] == ["1", "2", "3", "4", "9", "10"]
+    assert files == [{"n": 42}]
