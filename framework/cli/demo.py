@@ -24,7 +24,8 @@ from framework.local.nycflights import DemoTopic
 from framework.local.state import HOME_VARIABLE, LocalState
 
 _SHOWN = 20
-_BAR = 40
+_NUMBERS_WIDTH = 67  # of the columns before the bar, their frames and padding
+_SHORTEST_BAR, _LONGEST_BAR = 10, 40
 
 
 @click.group("demo", invoke_without_command=True)
@@ -91,7 +92,7 @@ def _flights(by: str, kafka_port: int | None, state_dir: Path) -> None:
     _show(console, [facts for facts in tables if facts.table != f"{namespace}.dead_letters"], namespace)
     _check(tables, namespace, by)
     console.print("\nTry next:")
-    console.print(f"  floe status {pipeline} --var by={by}", highlight=False)
+    console.print("  floe status", highlight=False)
     console.print("  floe log", highlight=False)
     console.print(f"  floe demo --by {'dest' if by != 'dest' else 'origin'}", highlight=False)
     console.print("\n[dim]The stack keeps running; `floe local down` stops it, `--wipe` deletes its data.[/]")
@@ -144,13 +145,14 @@ def _pipeline_file(name: str) -> str:
 
 def _show(console: Console, tables: list[Landed], namespace: str) -> None:
     most = max((facts.rows for facts in tables), default=1)
+    width = max(_SHORTEST_BAR, min(_LONGEST_BAR, console.width - _NUMBERS_WIDTH))
     grid = Table(title=f"{len(tables)} tables in {namespace}", title_justify="left", title_style="bold")
     grid.add_column("table")
     for heading in ("rows", "partitions", "files", "snapshots"):
         grid.add_column(heading, justify="right")
-    grid.add_column("rows per table", min_width=_BAR)
+    grid.add_column("rows per table", min_width=width, no_wrap=True)
     for facts in tables[:_SHOWN]:
-        bar = "█" * max(1, round(_BAR * facts.rows / most))
+        bar = "█" * max(1, round(width * facts.rows / most))
         numbers = (f"{number:,}" for number in (facts.rows, facts.partitions, facts.files, facts.snapshots))
         grid.add_row(facts.table.removeprefix(f"{namespace}."), *numbers, f"[cyan]{bar}[/]")
     if len(tables) > _SHOWN:
