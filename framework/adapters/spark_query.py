@@ -36,6 +36,8 @@ DEFAULT_CONF = {
     "spark.python.worker.reuse": "true",
     "spark.driver.memory": "1g",
 }
+# A local master talks to nobody else, so it listens to nobody else.
+LOOPBACK_CONF = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 
 def start_session(name: str, master: str, conf: Mapping[str, str], log_dir: Path) -> SparkSession:
@@ -53,7 +55,7 @@ def start_session(name: str, master: str, conf: Mapping[str, str], log_dir: Path
         os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     log_dir.mkdir(parents=True, exist_ok=True)
     builder = SparkSession.builder.master(master).appName(name)
-    settings = {**DEFAULT_CONF, **conf}
+    settings = {**DEFAULT_CONF, **(LOOPBACK_CONF if master.startswith("local") else {}), **conf}
     options = settings.pop("spark.driver.extraJavaOptions", "")
     log4j = Path(__file__).with_name("log4j2.properties")
     settings["spark.driver.extraJavaOptions"] = (

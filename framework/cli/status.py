@@ -16,6 +16,8 @@ from framework.cli.target_options import open_control, target_options
 if TYPE_CHECKING:
     from framework.runtime.status import PipelineStatus, Status, TableStatus
 
+WIDTH = 132
+
 
 @click.command()
 @target_options
@@ -37,6 +39,8 @@ def status(target: str | None, connection: str | None, control_topic: str, as_js
 
 def _print(found: Status, now_ms: float) -> None:
     console = Console(highlight=False, soft_wrap=True)
+    # Wide rather than wrapped: a name or a snapshot id that is cut cannot be copied.
+    console.width = max(console.width, WIDTH)
     c = found.control
     console.print(
         f"target {found.target}, control topic {c.topic}: everything below {c.low_water} of {c.log_end} is in every table; "

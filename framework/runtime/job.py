@@ -13,7 +13,7 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +24,7 @@ from framework.adapters.iceberg import IcebergTables
 from framework.adapters.kafka_control import ControlPublisher, ControlReader
 from framework.adapters.secrets import resolve
 from framework.commit.events import CommitComplete, CommitRequested
-from framework.config.spec import LoadedPipeline
+from framework.config.spec import LoadedPipeline, SettingValue
 from framework.errors import DeadlinePassed, FloeError, SetupError, TableBlocked
 from framework.plan.compile import compile_plan
 from framework.plan.model import Plan
@@ -73,7 +73,9 @@ class Job:
             for plan in plans:
                 self._prepare(plan, catalog)
             self._start_coordinators(plans, catalog)
-            self._run_workers()
+            backlog = sum([worker.freeze_ends() for worker in self._workers]) if self._until_caught_up else 1
+            if backlog:
+                self._run_workers()
             self._commit_announced(plans)
         finally:
             for coordinator in self._coordinators.values():
@@ -119,7 +121,7 @@ class Job:
         restore = [(number, signal.signal(number, self._on_signal)) for number in (signal.SIGTERM, signal.SIGINT)]
         try:
             with ThreadPoolExecutor(len(self._workers)) as pool:
-                runs = [pool.submit(worker.run, spark, self._until_caught_up) for worker in self._workers]
+                runs = [pool.submit(worker.run, spark) for worker in self._workers]
                 while not all(run.done() for run in runs):
                     time.sleep(0.05)
                     failed = any(run.done() and run.exception() for run in runs)
@@ -154,7 +156,7 @@ class Job:
                 request_commit(self._kafka(key[0]), key[1], COMMIT_DEADLINE_S, self._coordinators[key])
 
 
-def open_catalog(catalogs: dict[str, dict[str, object]]) -> IcebergTables:
+def open_catalog(catalogs: Mapping[str, Mapping[str, SettingValue]]) -> IcebergTables:
     """The target's default catalog, checked.
 
     Raises:
@@ -164,7 +166,7 @@ def open_catalog(catalogs: dict[str, dict[str, object]]) -> IcebergTables:
         raise SetupError(
             "the target has no catalog named default", code="FLOE-E311", remedy="add connections.catalog.default"
         )
-    catalog = IcebergTables(resolve(catalogs["default"]), "default")  # type: ignore[arg-type]
+    catalog = IcebergTables(resolve(catalogs["default"]), "default")
     catalog.check()
     return catalog
 

@@ -89,6 +89,7 @@ class PipelineWorker:
         )
         self._positions: dict[PartitionKey, int] = {}
         self._ids: dict[str, str] = {}
+        self._wanted: dict[PartitionKey, int] | None = None
         self._batch = 0
         self._bytes_per_record = 0.0
         self._last_announce_ms = 0
@@ -158,13 +159,20 @@ class PipelineWorker:
 
     # ---- with Spark -----------------------------------------------------------------------------------------------
 
-    def run(self, spark: SparkSession, until_caught_up: bool) -> None:
-        """Batches until drained, caught up, or failed for good. A failed batch is done again from what the group says.
+    def freeze_ends(self) -> int:
+        """Read to the end offsets of this moment and no further; returns how many offsets that is."""
+        self._wanted = {key: fact.log_end for key, fact in self._facts().items()}
+        self.report.state = "caught up"
+        return sum(max(0, end - self._positions.get(key, 0)) for key, end in self._wanted.items())
+
+    def run(self, spark: SparkSession) -> None:
+        """Batches until drained, caught up (after `freeze_ends`), or failed for good.
+
+        A failed batch is done again from what the group says.
 
         Raises:
             FloeError: what stopped the pipeline.
         """
-        wanted = {k: f.log_end for k, f in self._facts().items()} if until_caught_up else None
         failures = 0
         error: FloeError | None = None
         while True:
@@ -172,7 +180,7 @@ class PipelineWorker:
             try:
                 if error is not None:
                     self._settle(error)
-                self._run_query(spark, wanted)
+                self._run_query(spark)
                 self.report.state = "drained" if self._draining.is_set() else "caught up"
                 return
             except FloeError as raised:
@@ -185,11 +193,11 @@ class PipelineWorker:
                 self.report.state, self.report.reason = "degraded", error.message
                 self._draining.wait(min(30.0, 2.0**failures))
 
-    def _run_query(self, spark: SparkSession, wanted: dict[PartitionKey, int] | None) -> None:
+    def _run_query(self, spark: SparkSession) -> None:
         self._failure = None
         query = self._start_query(spark)
         try:
-            self._pace(query, wanted)
+            self._pace(query)
         finally:
             query.stop()
 
@@ -224,7 +232,7 @@ class PipelineWorker:
             self._batch = max(self._batch, newest.batch)
             self.report.totals = newest.totals
 
-    def _pace(self, query: Any, wanted: dict[PartitionKey, int] | None) -> None:
+    def _pace(self, query: Any) -> None:
         from framework.adapters.spark_source import Offer, to_offsets
 
         last_batch_ms: int | None = None
@@ -245,7 +253,7 @@ class PipelineWorker:
                 # A partition that appeared while running is read from its beginning; no restart is needed.
                 self._positions.setdefault(key, fact.log_start)
             check_still_readable(self.plan.pipeline, self._positions, self._ids, facts)
-            ends = wanted or {key: fact.log_end for key, fact in facts.items()}
+            ends = self._wanted or {key: fact.log_end for key, fact in facts.items()}
             backlog = sum(max(0, ends.get(key, at) - at) for key, at in self._positions.items())
             pace = decide_pace(
                 rules,
@@ -255,7 +263,7 @@ class PipelineWorker:
                     self._bytes_per_record,
                     last_batch_ms,
                     self._last_announce_ms,
-                    wanted is not None,
+                    self._wanted is not None,
                     self._draining.is_set(),
                     self._paused.is_set(),
                 ),
