@@ -1,0 +1,119 @@
+"""A real Spark standalone cluster for tests: a master and workers from the installed PySpark, on loopback.
+
+In: a folder and a number of workers. Out: the master's address, and doors to kill a worker as a crash does. The processes
+get an environment without this virtual environment, so that what runs on them was shipped to them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pyspark
+
+from framework.local.broker import free_port
+from framework.local.java import find_java
+
+HOST = "127.0.0.1"
+SPARK_HOME = Path(pyspark.__file__).parent
+
+
+class SparkCluster:
+    """One master and `workers` workers of one core and 1 GB each."""
+
+    def __init__(self, root: Path, workers: int = 2) -> None:
+        self.root = root
+        self._web_port = free_port()
+        port = free_port()
+        self.master = f"spark://{HOST}:{port}"
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        try:
+            self._start(
+                "master",
+                "org.apache.spark.deploy.master.Master",
+                *("--host", HOST, "--port", str(port), "--webui-port", str(self._web_port)),
+            )
+            self._wait(lambda: self.state()["status"] == "ALIVE", "the master")
+            for number in range(workers):
+                self.start_worker(f"worker-{number}")
+            self._wait(lambda: len(self.live_workers()) == workers, f"{workers} workers")
+        except BaseException:
+            self.stop()
+            raise
+
+    def start_worker(self, name: str) -> None:
+        work = self.root / name
+        work.mkdir(parents=True, exist_ok=True)
+        self._start(
+            name,
+            "org.apache.spark.deploy.worker.Worker",
+            *("--host", HOST, "--webui-port", str(free_port())),
+            *("--cores", "1", "--memory", "1g", "--work-dir", str(work), self.master),
+        )
+
+    def signal_worker(self, name: str, number: signal.Signals) -> None:
+        """Sends a signal to a worker and its executors."""
+        os.killpg(self._processes[name].pid, number)
+
+    def kill_worker(self, name: str) -> None:
+        """Ends a worker and its executors at once, as the loss of a machine does."""
+        self.signal_worker(name, signal.SIGKILL)
+        self._processes.pop(name).wait()
+
+    def state(self) -> dict[str, Any]:
+        """What the master says of itself."""
+        with urllib.request.urlopen(f"http://{HOST}:{self._web_port}/json/", timeout=5) as answer:
+            return json.loads(answer.read())  # type: ignore[no-any-return]
+
+    def live_workers(self) -> list[dict[str, Any]]:
+        return [worker for worker in self.state()["workers"] if worker["state"] == "ALIVE"]
+
+    def executors(self, name: str) -> list[Path]:
+        """The folders of the executors that a worker has started, of all applications."""
+        return sorted((self.root / name).glob("app-*/*"))
+
+    def stop(self) -> None:
+        for process in self._processes.values():
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        self._processes.clear()
+
+    def _start(self, name: str, *words: str) -> None:
+        self.root.mkdir(parents=True, exist_ok=True)
+        environment = {
+            "PATH": f"{Path(find_java()).parent}:/usr/local/bin:/usr/bin:/bin",
+            "HOME": str(self.root),
+            "SPARK_HOME": str(SPARK_HOME),
+            "SPARK_LOCAL_IP": HOST,
+            "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        }
+        if "JAVA_HOME" in os.environ:
+            environment["JAVA_HOME"] = os.environ["JAVA_HOME"]
+        with (self.root / f"{name}.log").open("wb") as log:
+            self._processes[name] = subprocess.Popen(
+                [str(SPARK_HOME / "bin" / "spark-class"), *words],
+                env=environment,
+                cwd=self.root,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def _wait(self, condition: Any, what: str) -> None:
+        limit = time.monotonic() + 60
+        while time.monotonic() < limit:
+            try:
+                if condition():
+                    return
+            except OSError:
+                pass  # the master does not listen yet
+            time.sleep(0.2)
+        logs = "\n".join(path.read_text(errors="replace")[-1500:] for path in self.root.glob("*.log"))
+        raise AssertionError(f"{what} did not come up\n{logs}")

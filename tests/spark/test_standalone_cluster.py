@@ -1,0 +1,175 @@
+"""The main job on a real Spark standalone cluster: a master and two workers, by `floe run` and by `floe submit`."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Broker
+from tests.project import Project, kill_group
+from tests.servers.spark_cluster import SparkCluster
+
+pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.iceberg]
+
+PIPELINE = """
+    source:
+      kafka: {{connection: main, topics: [{topic}]}}
+      format: {{type: json}}
+      metadata_columns: [topic, partition, offset]
+    routes:
+      rules: [{{table: "shop.orders_{{region}}"}}]
+      unrouted: fail
+      allow_tables: ["shop.*"]
+    tables: {{defaults: {{commit: {{interval: 1s}}}}}}
+    errors: {{policy: fail}}
+"""
+TABLES = ["shop.orders_ap", "shop.orders_eu", "shop.orders_us"]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
+    cluster = SparkCluster(tmp_path_factory.mktemp("cluster"))
+    try:
+        yield cluster
+    finally:
+        cluster.stop()
+
+
+@pytest.fixture
+def project(tmp_path: Path, broker: Broker, cluster: SparkCluster) -> Project:
+    project = Project(tmp_path, broker.bootstrap_servers)
+    use_cluster(project, cluster.master)
+    return project
+
+
+def use_cluster(project: Project, master: str, **conf: str) -> None:
+    settings = {
+        "spark.cores.max": "2",
+        "spark.executor.cores": "1",
+        "spark.executor.memory": "512m",
+        "spark.driver.memory": "512m",
+        "spark.driver.host": "127.0.0.1",
+        **conf,
+    }
+    file = project.root / "pipelines" / "targets" / "it.yaml"
+    head = file.read_text().partition("spark:")[0]
+    lines = "".join(f'    {key}: "{value}"\n' for key, value in settings.items())
+    file.write_text(f'{head}spark:\n  master: "{master}"\n  conf:\n{lines}')
+
+
+def orders(count: int, start: int = 0) -> list[dict[str, object]]:
+    return [{"id": i, "region": ["eu", "us", "ap"][i % 3], "total": i / 4} for i in range(start, start + count)]
+
+
+def check_exact(project: Project, records: int) -> None:
+    """Every record is in the tables once, and nothing else is."""
+    counts = project.positions(TABLES)
+    assert len(counts) == records
+    assert set(counts.values()) == {1}
+
+
+def test_run_on_a_cluster(project: Project, broker: Broker, cluster: SparkCluster) -> None:
+    """`floe run` with a standalone master lands every record once; the nodes use the Python that the target names."""
+    use_cluster(project, cluster.master, **{"spark.pyspark.python": sys.executable})
+    topic = broker.new_topic("cluster", partitions=2)
+    broker.produce(topic, orders(3000))
+
+    project.run("run", project.pipeline("orders", PIPELINE.format(topic=topic)), "--until-caught-up")
+
+    check_exact(project, 3000)
+    assert cluster.executors("worker-0")
+    assert cluster.executors("worker-1")
+
+
+def test_submit_ships_all_that_the_nodes_need(project: Project, broker: Broker, cluster: SparkCluster) -> None:
+    """`floe submit` needs nothing of floe on the nodes: code, packages and plan arrive with the application."""
+    topic = broker.new_topic("submit", partitions=2)
+    broker.produce(topic, orders(3000))
+    file = project.pipeline("orders", PIPELINE.format(topic=topic))
+    before = {*cluster.executors("worker-0"), *cluster.executors("worker-1")}
+
+    output = project.run("submit", file, "--until-caught-up", timeout_s=240)
+
+    check_exact(project, 3000)
+    done = json.loads(next(line for line in output.splitlines() if line.startswith('{"command": "submitted"')))
+    assert [(p["pipeline"], p["state"]) for p in done["pipelines"]] == [("orders", "caught up")]
+    for executor in {*cluster.executors("worker-0"), *cluster.executors("worker-1")} - before:
+        assert (executor / "environment" / "bin" / "python").exists()
+        assert list(executor.glob("floe-*.zip"))
+    project.run("submit", file, "--until-caught-up", timeout_s=240)
+    check_exact(project, 3000)
+
+
+def test_the_printed_command_is_the_one_that_runs(project: Project, broker: Broker) -> None:
+    """What `--stage` prints runs as it is, from a shell; the pipeline's own files are not needed any more."""
+    topic = broker.new_topic("printed", partitions=2)
+    broker.produce(topic, orders(500))
+    file = project.pipeline("orders", PIPELINE.format(topic=topic))
+    shown = project.run("submit", file, "--until-caught-up", "--stage")
+    assert project.run("submit", file, "--until-caught-up", "--print") == shown[shown.index("# sha256:") :]
+    shutil.rmtree(project.root / "pipelines")
+
+    command = shown[shown.index("cd ") :]
+    answer = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=240, check=False)
+
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    check_exact(project, 500)
+
+
+def test_a_worker_lost_in_mid_batch(project: Project, broker: Broker, cluster: SparkCluster) -> None:
+    """kill -9 of a worker and its executor while they hold a task: the other does the work; nothing lost, nothing twice."""
+    topic = broker.new_topic("lost", partitions=2)
+    broker.produce(topic, orders(100_000))
+    process = project.start("submit", project.pipeline("orders", PIPELINE.format(topic=topic)), "--until-caught-up")
+    try:
+        assert process.stdout is not None
+        output = ""
+        while "batch 1:" not in output:
+            line = process.stdout.readline()
+            assert line, output
+            output += line
+        # Stopped, it takes its task of the next batch and does not end it: so the kill is in mid-batch for certain.
+        cluster.signal_worker("worker-1", signal.SIGSTOP)
+        while "committed" not in output:
+            line = process.stdout.readline()
+            assert line, output
+            output += line
+        os.kill(process.pid, 0)
+        cluster.kill_worker("worker-1")
+        rest, _ = process.communicate(timeout=120)
+        output += rest
+        assert process.returncode == 0, output
+    finally:
+        kill_group(process)
+        cluster.start_worker("worker-1")
+    assert "Lost task" in output, output
+    check_exact(project, 100_000)
+
+
+def test_sigterm_drains_a_submitted_driver(project: Project, broker: Broker) -> None:
+    """SIGTERM to `floe submit` finishes the batch in hand and commits what is announced; the exit code is 0."""
+    topic = broker.new_topic("drain", partitions=2)
+    broker.produce(topic, orders(900))
+    text = PIPELINE.format(topic=topic).replace("interval: 1s", "interval: 1h")
+    process = project.start("submit", project.pipeline("orders", text))
+    try:
+        assert process.stdout is not None
+        output = ""
+        while "announced in" not in output:
+            line = process.stdout.readline()
+            assert line, output
+            output += line
+        process.send_signal(signal.SIGTERM)
+        rest, _ = process.communicate(timeout=90)
+        assert process.returncode == 0, output + rest
+    finally:
+        kill_group(process)
+    check_exact(project, 900)
