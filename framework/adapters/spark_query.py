@@ -53,6 +53,9 @@ def start_session(name: str, master: str, conf: Mapping[str, str], log_dir: Path
         # Workers and the planner must be this very interpreter, not whatever `python3` is on the path.
         os.environ["PYSPARK_PYTHON"] = sys.executable
         os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    else:
+        # Spark heeds this setting only for drivers that spark-submit starts, which set the variable for us.
+        os.environ.setdefault("PYSPARK_PYTHON", conf.get("spark.pyspark.python", sys.executable))
     log_dir.mkdir(parents=True, exist_ok=True)
     builder = SparkSession.builder.master(master).appName(name)
     settings = {**DEFAULT_CONF, **(LOOPBACK_CONF if master.startswith("local") else {}), **conf}
