@@ -104,6 +104,11 @@ class Head:
 def read_head(source: SourceText) -> Head:
     """Parses a file as it was written. The tree is None when nothing more can be done with the file."""
     templated = is_template(source.text)
+    block = source.text.find("{%")
+    if block >= 0:
+        message = "`{% %}` is not YAML before it is rendered"
+        remedy = "write the statement on a line of its own that begins with `#%`"
+        return Head(source, None, (Diagnostic("FLOE-C606", message, source.at_offset(block, 2), remedy=remedy),), True)
     tree, findings = parse(source, only=_HEAD_KEYS if templated else None)
     if tree is not None and not isinstance(tree, Mapping):
         findings.append(not_a_mapping(tree))

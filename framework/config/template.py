@@ -168,16 +168,6 @@ def _before(source: SourceText, read_include: ReadInclude) -> list[Diagnostic]:
                 remedy="remove it",
             )
         ]
-    block = source.text.find("{%")
-    if block >= 0:
-        return [
-            Diagnostic(
-                "FLOE-C606",
-                "`{% %}` is not YAML before it is rendered",
-                source.at_offset(block, 2),
-                remedy="write the statement on a line of its own that begins with `#%`",
-            )
-        ]
     return _check_includes(source, posixpath.dirname(source.file), (source.file,), read_include)
 
 

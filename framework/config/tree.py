@@ -166,7 +166,7 @@ class _Reader:
             )
             self.refuse("FLOE-C106", "a key must be a word, not a list or a mapping", node, remedy=remedy)
             return None
-        if node.value == "<<" and node.style is None:
+        if node.value == "<<" and not node.style:
             remedy = "write the keys out, or use a template from `pipelines/templates/`"
             self.refuse("FLOE-C111", "merge keys (`<<`) are not part of YAML 1.2", node, remedy=remedy)
             return None
@@ -174,7 +174,7 @@ class _Reader:
 
     def scalar(self, node: Any) -> Scalar:
         span = self.span(node)
-        plain = node.style is None
+        plain = not node.style  # None or "", as the loader has it
         self.check_tag(node, None if plain else "tag:yaml.org,2002:str")
         if not plain:
             return Scalar(str(node.value), span, plain=False)

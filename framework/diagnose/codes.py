@@ -1,7 +1,7 @@
 """Every code that floe prints, with what it means; `floe explain CODE` reads it.
 
 In: the tables of this package, one per family. Out: `CODES`, by code. FLOE-C is a file or an option, FLOE-E the environment,
-FLOE-R a run, FLOE-D a record. Codes are never used again for something else.
+FLOE-R a run, FLOE-D a record, FLOE-T a table. Codes are never used again for something else.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from framework.diagnose import (
     codes_runs,
     codes_setup,
     codes_shape,
+    codes_tables,
     codes_templates,
     codes_yaml,
 )
@@ -28,6 +29,7 @@ _FAMILIES = (
     codes_setup.ENTRIES,
     codes_runs.ENTRIES,
     codes_records.ENTRIES,
+    codes_tables.ENTRIES,
 )
 CODES: dict[str, CodeEntry] = {entry.code: entry for family in _FAMILIES for entry in family}
 

@@ -97,6 +97,11 @@ ENTRIES = (
     ),
     Code("FLOE-R135", "A table cannot be loaded", "The catalog does not answer, or the table's metadata file is gone."),
     Code(
+        "FLOE-R190",
+        "The demonstration does not add up",
+        "The tables do not hold every record exactly once; this is an error of floe.",
+    ),
+    Code(
         "FLOE-R201",
         "A value has no JSON form",
         "A control event holds a value that JSON cannot. Another partition transform avoids it.",

@@ -106,4 +106,39 @@ ENTRIES = (
         "The target's connection is not clear",
         "The target has several Kafka connections; name one with `--connection`.",
     ),
+    Code(
+        "FLOE-E401",
+        "A submitted plan cannot be used",
+        "The driver was given no plan, a damaged one, or one that was changed by hand: its hash is not that of its content.",
+    ),
+    Code(
+        "FLOE-E402",
+        "The plan is not the reviewed one",
+        "`floe submit --plan` starts exactly the plan whose hash was reviewed. Files, target or variables have changed since.",
+    ),
+    Code(
+        "FLOE-E403",
+        "Spark's master is not one that floe submits to",
+        "floe submits to local, spark://, yarn and k8s:// masters.",
+    ),
+    Code("FLOE-E404", "Several targets in one application", "Pipelines of one driver run on one target."),
+    Code(
+        "FLOE-E405",
+        "The deploy mode is not possible",
+        "Spark runs no Python driver inside a local or standalone master.",
+    ),
+    Code(
+        "FLOE-E406",
+        "The packages' archive is missing",
+        "The nodes of this master need the Python packages that the driver has; `floe package` makes the archive.",
+    ),
+    Code("FLOE-E407", "The target sets what `floe submit` sets", "These Spark settings follow from the pipelines."),
+    Code("FLOE-E408", "Kubernetes needs a setting", "The message says which and what for."),
+    Code("FLOE-E410", "spark-submit is not found", "It comes with pyspark, or with the Spark that SPARK_HOME names."),
+    Code("FLOE-E411", "A package is not installed", "The environment is not the one that the lock describes."),
+    Code(
+        "FLOE-E412",
+        "Packages for the nodes cannot be fetched",
+        "The platform's name is wrong, or the package index cannot be reached.",
+    ),
 )

@@ -4,6 +4,13 @@ from __future__ import annotations
 
 from framework.diagnose.entry import CodeEntry as Code
 
+_USE = """\
+template: {name: landing, version: %s}
+# file: templates/landing.yaml
+apiVersion: floe/v1
+kind: Template
+metadata: {name: landing, version: 1.2.0, description: One topic.}
+pipeline: {source: {kafka: {topics: [orders]}}}"""
 _ROUTES = "routes:\n  rules:\n    - {table: %s}"
 
 ENTRIES = (
@@ -109,8 +116,8 @@ ENTRIES = (
         "FLOE-C215",
         "A value has another form",
         "The value must have the form that the message names.",
-        "template: {name: landing, version: latest}",
-        'template: {name: landing, version: "1"}',
+        _USE % "latest",
+        _USE % "1",
     ),
     Code(
         "FLOE-C216",

@@ -48,8 +48,8 @@ ENTRIES = (
         "FLOE-C106",
         "A key is not a word",
         "Keys are text. A list or a mapping as a key comes mostly from braces that need quotes.",
-        "x-notes: {{a: b}: c}",
-        'x-notes: {"a: b": c}',
+        "x-notes: {[a, b]: c}",
+        'x-notes: {"a, b": c}',
     ),
     Code(
         "FLOE-C107",

@@ -1,0 +1,32 @@
+"""FLOE-T: a table is not created or changed as records ask. The records are dead letters, or the table waits."""
+
+from __future__ import annotations
+
+from framework.diagnose.entry import CodeEntry as Code
+
+ENTRIES = (
+    Code("FLOE-T101", "The table may not be created", "The table does not exist and `create.enabled` is false."),
+    Code(
+        "FLOE-T102",
+        "Two fields are one column",
+        "Two fields differ in case alone, and the table's names are not case sensitive. Set `case: sensitive`, or mend the producer.",
+    ),
+    Code(
+        "FLOE-T103",
+        "A table without columns",
+        "No record has shown a field with a value, and `source.schema` declares none.",
+    ),
+    Code("FLOE-T104", "Not a partition transform", "Iceberg has no such transform, or its number is missing."),
+    Code(
+        "FLOE-T105",
+        "A partition column that nobody has seen",
+        "The first records have no value for it, so its type is not known. Declare it under `source.schema`.",
+    ),
+    Code(
+        "FLOE-T106",
+        "A partition transform does not fit the type",
+        "The records' type does not take the transform. Declare another type, or choose another transform.",
+    ),
+    Code("FLOE-T201", "The policy refuses a change", "`evolve` of this table does not allow what the record asks for."),
+    Code("FLOE-T203", "An identifier field must stay required", "Iceberg's identifier fields cannot be made optional."),
+)
