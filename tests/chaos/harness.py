@@ -10,11 +10,17 @@ import os
 import signal
 import subprocess
 import threading
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
-from tests.project import Project, kill_group, wait_for
+from tests.chaos.checker import all_tables, landed_positions
+from tests.project import Project, kill_group
+
+PATIENCE_S = 240.0
+T = TypeVar("T")
 
 FAN_OUT = """
     source:
@@ -39,6 +45,17 @@ def fan_out(topic: str, interval: str = "1s", trigger: str = "auto") -> str:
 
 def records(count: int, start: int = 0, kinds: int = 3) -> list[dict[str, object]]:
     return [{"id": i, "kind": f"k{i % kinds:02}", "amount": i / 4} for i in range(start, start + count)]
+
+
+def wait_for(condition: Callable[[], T], what: str, timeout_s: float = PATIENCE_S) -> T:
+    """Poll until `condition()` is true; returns its value. Patient: a machine may run other things beside the tests."""
+    limit = time.monotonic() + timeout_s
+    while time.monotonic() < limit:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.2)
+    raise AssertionError(f"{what} did not come within {timeout_s:.0f} s")
 
 
 # ---- processes ------------------------------------------------------------------------------------------------------
@@ -140,7 +157,7 @@ class Running:
     def running(self) -> bool:
         return self.process.poll() is None
 
-    def wait_for_output(self, text: str, count: int = 1, timeout_s: float = 90) -> None:
+    def wait_for_output(self, text: str, count: int = 1, timeout_s: float = PATIENCE_S) -> None:
         """Until `text` was printed `count` times; fails at once when the command ends before that."""
 
         def seen() -> bool:
@@ -152,11 +169,11 @@ class Running:
             return False
 
         try:
-            wait_for(seen, timeout_s, repr(text))
+            wait_for(seen, repr(text), timeout_s)
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self.output}") from None
 
-    def wait(self, timeout_s: float = 120) -> int:
+    def wait(self, timeout_s: float = PATIENCE_S) -> int:
         """The exit code (negative: a signal)."""
         try:
             code = self.process.wait(timeout_s)
@@ -183,9 +200,33 @@ class Running:
         self._reader.join(10)
 
 
-def crash(project: Project, point: str, *args: str | Path, timeout_s: float = 120) -> str:
+def crash(project: Project, point: str, *args: str | Path, timeout_s: float = PATIENCE_S) -> str:
     """Run a command that a fault point kills; fails if it ended in any other way, so that no point goes unreached."""
     with Running(project, *args, env={"FLOE_FAULT": f"{point}=kill"}) as run:
         code = run.wait(timeout_s)
         assert code == -signal.SIGKILL, f"{point} was not reached: exit code {code}\n{run.output}"
         return run.output
+
+
+# ---- what is in the tables -------------------------------------------------------------------------------------------
+
+
+def landed(project: Project) -> int:
+    """How many rows are in all tables of the namespace `shop`."""
+    catalog = project.catalog()
+    return sum(landed_positions(catalog, all_tables(catalog, ["shop"])).values())
+
+
+def lands(project: Project, rows: int, run: Running) -> None:
+    """Until `rows` rows are in the tables; fails at once when the job ends before that."""
+
+    def there() -> bool:
+        if landed(project) == rows:
+            return True
+        assert run.running, f"ended with {run.process.returncode} before {rows} rows were there\n{run.output}"
+        return False
+
+    try:
+        wait_for(there, f"row {rows}")
+    except AssertionError as error:
+        raise AssertionError(f"{error}; there are {landed(project)}\n{run.output}") from None

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.checker import assert_exact, landed_positions
-from tests.chaos.harness import Running, crash, fan_out, is_stopped, kill, records
+from tests.chaos.checker import assert_exact
+from tests.chaos.harness import Running, crash, fan_out, is_stopped, kill, landed, lands, records, wait_for
 from tests.conftest import Broker
-from tests.project import Project, wait_for
+from tests.project import Project
 
-pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.iceberg]
+pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.iceberg, pytest.mark.timeout(1200)]
 
 
 def announce(project: Project, broker: Broker, name: str, count: int, start: int = 0) -> tuple[str, Path]:
@@ -24,10 +24,6 @@ def announce(project: Project, broker: Broker, name: str, count: int, start: int
     return topic, file
 
 
-def landed(project: Project) -> int:
-    return sum(landed_positions(project.catalog(), project.tables("shop")).values())
-
-
 def coordinator(project: Project, fault: str | None = None) -> Running:
     args = ("coordinator", "--control-topic", project.control_topic)
     return Running(project, *args, env={"FLOE_FAULT": fault} if fault else None)
@@ -37,10 +33,10 @@ def test_two_coordinators_one_stopped_across_a_rebalance(project: Project, broke
     """A coordinator stopped in mid-commit and resumed after another took over and committed adds nothing and loses nothing."""
     topic, file = announce(project, broker, "zombie", 600)
     with coordinator(project, "manifests-written=stop") as first:
-        wait_for(lambda: is_stopped(first.pid), what="the first coordinator in mid-commit")
+        wait_for(lambda: is_stopped(first.pid), "the first coordinator in mid-commit")
         assert landed(project) == 0
         with coordinator(project) as second:
-            wait_for(lambda: landed(project) == 600, what="the second coordinator's commits")
+            lands(project, 600, second)
             snapshots = {name: project.catalog().load_table(name).metadata.snapshots for name in project.tables("shop")}
             kill([first.pid], signal.SIGCONT)
             first.wait_for_output("no longer coordinates")
@@ -58,7 +54,7 @@ def test_coordinator_alone_killed(project: Project, broker: Broker, point: str) 
     topic, _ = announce(project, broker, "alone", 300)
     crash(project, point, "coordinator", "--control-topic", project.control_topic)
     with coordinator(project) as second:
-        wait_for(lambda: landed(project) == 300, what="the next coordinator's commits")
+        lands(project, 300, second)
         assert second.terminate() == 0, second.output
     assert_exact(project.catalog(), broker.bootstrap_servers, [topic])
 
@@ -69,7 +65,7 @@ def test_coordinator_group_gone_and_started_from_the_beginning(project: Project,
 
     topic, _ = announce(project, broker, "anew", 300)
     with coordinator(project) as first:
-        wait_for(lambda: landed(project) == 300, what="the first coordinator's commits")
+        lands(project, 300, first)
         assert first.terminate() == 0, first.output
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     groups = [g.group_id for g in admin.list_consumer_groups().result(20).valid if project.prefix in g.group_id]
@@ -77,7 +73,7 @@ def test_coordinator_group_gone_and_started_from_the_beginning(project: Project,
     admin.delete_consumer_groups([group])[group].result(20)
     with coordinator(project) as second:
         second.wait_for_output("coordinates")
-        wait_for(lambda: _committed_group(admin, group), what="the second coordinator's low-water mark")
+        wait_for(lambda: _committed_group(admin, group), "the second coordinator's low-water mark")
         assert second.terminate() == 0, second.output
     assert_exact(project.catalog(), broker.bootstrap_servers, [topic])
 

@@ -6,11 +6,11 @@ import pytest
 
 from framework.adapters.faults import POINTS
 from tests.chaos.checker import assert_exact, assert_sum_holds
-from tests.chaos.harness import Running, crash, descendants, fan_out, records
+from tests.chaos.harness import Running, crash, descendants, fan_out, processes, records, wait_for
 from tests.conftest import Broker
-from tests.project import Project, wait_for
+from tests.project import Project
 
-pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.iceberg]
+pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.iceberg, pytest.mark.timeout(1200)]
 
 # In the order in which one and the same command reaches them: each run goes a step further than the one before.
 # The commit points come while nothing was ever committed: the moment at which other systems lose their first files.
@@ -39,7 +39,7 @@ def test_killed_at_every_point_of_its_first_batch(project: Project, broker: Brok
     project.run("run", file, "--until-caught-up")
 
     assert_exact(project.catalog(), broker.bootstrap_servers, [topic])
-    assert_sum_holds(project.run_json("status"), "crash", 2000)
+    assert_sum_holds(project.status(), "crash", 2000)
 
 
 @pytest.mark.chaos
@@ -60,7 +60,7 @@ def test_killed_at_one_point(project: Project, broker: Broker, point: str, nth: 
     project.run("run", file, "--until-caught-up")
 
     assert_exact(project.catalog(), broker.bootstrap_servers, [topic])
-    assert_sum_holds(project.run_json("status"), "crash", 900)
+    assert_sum_holds(project.status(), "crash", 900)
 
 
 def test_a_killed_driver_leaves_no_process_behind(project: Project, broker: Broker) -> None:
@@ -73,6 +73,4 @@ def test_a_killed_driver_leaves_no_process_behind(project: Project, broker: Brok
         assert len(below) >= 3, below
         run.kill()
 
-        from tests.chaos.harness import processes
-
-        wait_for(lambda: not below & {p.pid for p in processes()}, 30, "the end of the driver's children")
+        wait_for(lambda: not below & {p.pid for p in processes()}, "the end of the driver's children")

@@ -9,23 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.checker import assert_exact, assert_sum_holds, landed_positions
+from tests.chaos.checker import assert_exact, assert_sum_holds
 from tests.chaos.conftest import FragileBroker, ProxiedCatalog
-from tests.chaos.harness import Running, fan_out, python_daemons_of, python_workers_of, records
+from tests.chaos.harness import Running, fan_out, landed, lands, python_daemons_of, python_workers_of, records, wait_for
 from tests.chaos.proxy import END_TXN, TXN_OFFSET_COMMIT, is_commit
 from tests.conftest import Broker
-from tests.project import Project, wait_for
+from tests.project import Project
 
-pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.iceberg]
-
-
-def landed(project: Project) -> int:
-    names = project.tables("shop") if ("shop",) in project.catalog().list_namespaces() else []
-    return sum(landed_positions(project.catalog(), names).values())
-
-
-def lands(project: Project, rows: int, timeout_s: float = 60) -> None:
-    wait_for(lambda: landed(project) == rows, timeout_s, f"{rows} rows")
+pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.iceberg, pytest.mark.timeout(1200)]
 
 
 # ---- the broker -----------------------------------------------------------------------------------------------------
@@ -38,14 +29,14 @@ def test_broker_killed_and_started_again(tmp_path: Path, fragile_broker: Fragile
     fragile_broker.produce(topic, records(200))
     file = project.pipeline("down", fan_out(topic))
     with Running(project, "run", file) as run:
-        lands(project, 200)
+        lands(project, 200, run)
         fragile_broker.kill()
         fragile_broker.restart()
         fragile_broker.produce(topic, records(200, start=200))
-        lands(project, 400, 120)
+        lands(project, 400, run)
         assert run.terminate() == 0, run.output
     assert_exact(project.catalog(), fragile_broker.bootstrap_servers, [topic])
-    assert_sum_holds(project.run_json("status"), "down", 400)
+    assert_sum_holds(project.status(), "down", 400)
 
 
 def test_broker_answers_are_lost_and_connections_cut(tmp_path: Path, fragile_broker: FragileBroker) -> None:
@@ -56,30 +47,30 @@ def test_broker_answers_are_lost_and_connections_cut(tmp_path: Path, fragile_bro
     fragile_broker.produce(topic, records(100))
     file = project.pipeline("line", fan_out(topic))
     with Running(project, "run", file) as run:
-        lands(project, 100)
+        lands(project, 100, run)
         rows = 100
         for api_key in (END_TXN, TXN_OFFSET_COMMIT):
             before = proxy.lost_answers
             proxy.lose_answer_to(api_key)
             fragile_broker.produce(topic, records(100, start=rows))
             rows += 100
-            lands(project, rows)
+            lands(project, rows, run)
             assert proxy.lost_answers == before + 1
         fragile_broker.produce(topic, records(100, start=rows))
         proxy.cut()
         rows += 100
-        lands(project, rows)
+        lands(project, rows, run)
         proxy.delay_s = 0.05
         fragile_broker.produce(topic, records(100, start=rows))
         rows += 100
-        lands(project, rows)
+        lands(project, rows, run)
         proxy.delay_s = 0.0
         proxy.refuse()
         fragile_broker.produce(topic, records(100, start=rows))
-        wait_for(lambda: run.output.count("\n") and not proxy.delay_s, what="the refusal")
+        proxy.cut()
         proxy.accept()
         rows += 100
-        lands(project, rows, 120)
+        lands(project, rows, run)
         assert run.terminate() == 0, run.output
     assert_exact(project.catalog(), fragile_broker.bootstrap_servers, [topic])
 
@@ -120,7 +111,7 @@ def test_catalog_applies_and_answers_504_then_refuses(
 
     with Running(project, "run", project.pipeline("rest", fan_out(topic))) as run:
         proxy.after = lose_first_answers
-        lands(project, 150)
+        lands(project, 150, run)
         assert len(lost) == 4
         one_commit_a_table = {
             name: len(project.catalog().load_table(name).snapshots()) for name in project.tables("shop")
@@ -130,23 +121,23 @@ def test_catalog_applies_and_answers_504_then_refuses(
         proxy.before = lambda method, path: 503
         broker.produce(topic, records(150, start=150))
         refused = proxy.answered[503]
-        wait_for(lambda: proxy.answered[503] >= refused + 6, what="attempts during the outage")
+        wait_for(lambda: proxy.answered[503] >= refused + 6, "attempts during the outage")
         assert landed(project) == 150
         assert run.running, run.output
         proxy.before = lambda method, path: None
-        lands(project, 300)
+        lands(project, 300, run)
 
         proxy.before = lambda method, path: 503 if is_commit(method, path) else None
         broker.produce(topic, records(150, start=300))
         refused = proxy.answered[503]
-        wait_for(lambda: proxy.answered[503] >= refused + 3, what="refused commits")
-        states = {t["table"]: t for t in project.run_json("status")["tables"]}
+        wait_for(lambda: proxy.answered[503] >= refused + 3, "refused commits")
+        states = {t["table"]: t for t in project.status()["tables"]}
         assert any(t["pending"]["rows"] for t in states.values()), states
         proxy.before = lambda method, path: None
-        lands(project, 450)
+        lands(project, 450, run)
         assert run.terminate() == 0, run.output
     assert_exact(project.catalog(), broker.bootstrap_servers, [topic])
-    assert_sum_holds(project.run_json("status"), "rest", 450)
+    assert_sum_holds(project.status(), "rest", 450)
 
 
 def test_catalog_database_locked_for_a_while(project: Project, broker: Broker) -> None:
@@ -154,14 +145,14 @@ def test_catalog_database_locked_for_a_while(project: Project, broker: Broker) -
     topic = broker.new_topic("locked", partitions=2)
     broker.produce(topic, records(100))
     with Running(project, "run", project.pipeline("locked", fan_out(topic))) as run:
-        lands(project, 100)
+        lands(project, 100, run)
         lock = sqlite3.connect(project.root / "catalog.db", isolation_level=None)
         lock.execute("BEGIN EXCLUSIVE")
         broker.produce(topic, records(100, start=100))
-        run.wait_for_output("locked", timeout_s=60)
+        run.wait_for_output("locked")
         lock.execute("ROLLBACK")
         lock.close()
-        lands(project, 200)
+        lands(project, 200, run)
         assert run.terminate() == 0, run.output
     assert_exact(project.catalog(), broker.bootstrap_servers, [topic])
 
@@ -175,23 +166,23 @@ def test_full_disk_under_tasks_and_commits(project: Project, broker: Broker) -> 
     topic = broker.new_topic("full", partitions=2)
     broker.produce(topic, records(100))
     with Running(project, "run", project.pipeline("full", fan_out(topic))) as run:
-        lands(project, 100)
+        lands(project, 100, run)
         workers = [*python_daemons_of(run.pid), *python_workers_of(run.pid)]
         limit_file_size(workers, 16)
         broker.produce(topic, records(100, start=100))
-        run.wait_for_output("batch failed", timeout_s=60)
+        run.wait_for_output("batch failed")
         limit_file_size([*python_daemons_of(run.pid), *python_workers_of(run.pid)], None)
-        lands(project, 200)
+        lands(project, 200, run)
 
         limit_file_size([run.pid], 2_000)  # the driver's own small files fit, a manifest does not
         broker.produce(topic, records(100, start=200))
-        run.wait_for_output("not committed shop.", timeout_s=60)
+        run.wait_for_output("not committed shop.")
         assert landed(project) == 200
         limit_file_size([run.pid], None)
-        lands(project, 300)
+        lands(project, 300, run)
         assert run.terminate() == 0, run.output
     assert_exact(project.catalog(), broker.bootstrap_servers, [topic])
-    assert_sum_holds(project.run_json("status"), "full", 300)
+    assert_sum_holds(project.status(), "full", 300)
 
 
 def limit_file_size(pids: list[int], size: int | None) -> None:
@@ -208,13 +199,13 @@ def test_storage_gone_for_a_while(project: Project, broker: Broker) -> None:
     broker.produce(topic, records(100))
     warehouse, away = project.root / "warehouse", project.root / "away"
     with Running(project, "run", project.pipeline("gone", fan_out(topic))) as run:
-        lands(project, 100)
+        lands(project, 100, run)
         warehouse.rename(away)
         warehouse.write_text("a file in the folder's place: nothing below it can be opened or made\n")
         broker.produce(topic, records(100, start=100))
-        run.wait_for_output("batch failed", timeout_s=60)
+        run.wait_for_output("batch failed")
         warehouse.unlink()
         away.rename(warehouse)
-        lands(project, 200)
+        lands(project, 200, run)
         assert run.terminate() == 0, run.output
     assert_exact(project.catalog(), broker.bootstrap_servers, [topic])

@@ -6,26 +6,24 @@ import signal
 
 import pytest
 
-from tests.chaos.checker import assert_exact, assert_sum_holds, landed_positions
+from tests.chaos.checker import assert_exact, assert_sum_holds
 from tests.chaos.harness import (
     Running,
     fan_out,
     is_stopped,
     jvm_of,
     kill,
+    landed,
+    lands,
     planners_of,
     python_workers_of,
     records,
+    wait_for,
 )
 from tests.conftest import Broker
-from tests.project import Project, wait_for
+from tests.project import Project
 
-pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.iceberg]
-
-
-def landed(project: Project) -> int:
-    names = project.tables("shop") if ("shop",) in project.catalog().list_namespaces() else []
-    return sum(landed_positions(project.catalog(), names).values())
+pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.iceberg, pytest.mark.timeout(1200)]
 
 
 def test_worker_planner_and_jvm_killed_in_turn(project: Project, broker: Broker) -> None:
@@ -35,17 +33,17 @@ def test_worker_planner_and_jvm_killed_in_turn(project: Project, broker: Broker)
     broker.produce(topic, records(200))
     # Each worker process stops itself in its second task, with rows in its buffers and no file closed.
     with Running(project, "run", file, env={"FLOE_FAULT": "records-written@2=stop"}) as run:
-        wait_for(lambda: landed(project) == 200, what="the first batch")
+        lands(project, 200, run)
 
         broker.produce(topic, records(200, start=200))
-        stopped = wait_for(lambda: [p for p in python_workers_of(run.pid) if is_stopped(p)], what="a task in mid-batch")
+        stopped = wait_for(lambda: [p for p in python_workers_of(run.pid) if is_stopped(p)], "a task in mid-batch")
         assert kill(stopped) == len(stopped)
 
         def second_batch_landed() -> bool:
             kill(p for p in python_workers_of(run.pid) if is_stopped(p))
             return landed(project) == 400
 
-        wait_for(second_batch_landed, what="the batch whose worker was killed")
+        wait_for(second_batch_landed, "the batch whose worker was killed")
 
         assert kill(planners_of(run.pid)) == 1
         broker.produce(topic, records(200, start=400))
@@ -54,7 +52,7 @@ def test_worker_planner_and_jvm_killed_in_turn(project: Project, broker: Broker)
             kill(p for p in python_workers_of(run.pid) if is_stopped(p))
             return landed(project) == 600
 
-        wait_for(third_batch_landed, what="the batch whose planner was killed")
+        wait_for(third_batch_landed, "the batch whose planner was killed")
         assert run.running, run.output
 
         broker.produce(topic, records(200, start=600))
@@ -65,7 +63,7 @@ def test_worker_planner_and_jvm_killed_in_turn(project: Project, broker: Broker)
 
     project.run("run", file, "--until-caught-up")
     assert_exact(project.catalog(), broker.bootstrap_servers, [topic])
-    assert_sum_holds(project.run_json("status"), "parts", 800)
+    assert_sum_holds(project.status(), "parts", 800)
 
 
 def test_a_worker_that_dies_every_time_ends_the_run(project: Project, broker: Broker) -> None:
@@ -74,7 +72,7 @@ def test_a_worker_that_dies_every_time_ends_the_run(project: Project, broker: Br
     broker.produce(topic, records(50))
     file = project.pipeline("deadly", fan_out(topic))
     with Running(project, "run", file, "--until-caught-up", env={"FLOE_FAULT": "records-written=kill"}) as run:
-        run.wait_for_output("batch failed", timeout_s=90)
+        run.wait_for_output("batch failed")
         assert kill([run.pid], signal.SIGTERM) == 1
         assert run.wait() == 1, run.output
         assert "error[FLOE-" in run.output, run.output
@@ -89,14 +87,14 @@ def test_a_second_run_fences_the_first(project: Project, broker: Broker) -> None
     file = project.pipeline("fence", fan_out(topic))
     broker.produce(topic, records(100))
     with Running(project, "run", file) as first:
-        wait_for(lambda: landed(project) == 100, what="the first run's batch")
+        lands(project, 100, first)
         with Running(project, "run", file) as second:
             second.wait_for_output("goes on after batch")
             broker.produce(topic, records(100, start=100))
             assert first.wait() == 4, first.output
             assert "a newer run of this pipeline has taken over" in first.output
-            wait_for(lambda: landed(project) == 200, what="the second run's batch")
+            lands(project, 200, second)
             broker.produce(topic, records(100, start=200))
-            wait_for(lambda: landed(project) == 300, what="the second run's next batch")
+            lands(project, 300, second)
             assert second.terminate() == 0, second.output
     assert_exact(project.catalog(), broker.bootstrap_servers, [topic])

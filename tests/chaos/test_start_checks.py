@@ -5,7 +5,6 @@ One driver run settles a pipeline for each test; every test then spoils its own 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,11 +12,11 @@ from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType
 
 from tests.chaos.conftest import FragileBroker
-from tests.chaos.harness import records
+from tests.chaos.harness import records, wait_for
 from tests.conftest import Broker
-from tests.project import Project, wait_for
+from tests.project import Project
 
-pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.iceberg]
+pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.iceberg, pytest.mark.timeout(1200)]
 
 ROWS = 40
 NAMES = (
@@ -96,11 +95,11 @@ class Settled:
 
     def delete_topic(self, topic: str) -> None:
         self.admin.delete_topics([topic])[topic].result(20)
-        wait_for(lambda: topic not in self.admin.list_topics(timeout=10).topics, 20, f"the end of {topic}")
+        wait_for(lambda: topic not in self.admin.list_topics(timeout=10).topics, f"the end of {topic}")
 
     def create_topic(self, topic: str, partitions: int = 2, **config: str) -> None:
         new = NewTopic(topic, num_partitions=partitions, replication_factor=1, config=config)
-        wait_for(lambda: self._try_create(new), 20, f"the making of {topic}")
+        wait_for(lambda: self._try_create(new), f"the making of {topic}")
 
     def _try_create(self, topic: NewTopic) -> bool:
         return self.admin.create_topics([topic])[topic.topic].exception(20) is None
@@ -117,8 +116,8 @@ class Settled:
 
 
 @pytest.fixture(scope="module")
-def settled(tmp_path_factory: pytest.TempPathFactory, broker: Broker) -> Iterator[Settled]:
-    yield Settled(tmp_path_factory.mktemp("settled"), broker)
+def settled(tmp_path_factory: pytest.TempPathFactory, broker: Broker) -> Settled:
+    return Settled(tmp_path_factory.mktemp("settled"), broker)
 
 
 def test_group_offsets_deleted(settled: Settled) -> None:

@@ -7,11 +7,11 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from tests.chaos.checker import assert_exact, landed_positions
-from tests.chaos.harness import Running, fan_out, records
+from tests.chaos.harness import Running, fan_out, records, wait_for
 from tests.conftest import Broker
-from tests.project import Project, wait_for
+from tests.project import Project
 
-pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.iceberg]
+pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.iceberg, pytest.mark.timeout(1200)]
 
 
 def count(project: Project, *tables: str) -> int:
@@ -26,10 +26,10 @@ def test_dropped_replaced_and_rolled_back_tables_wait_alone(project: Project, br
     replaced, dropped, rolled_back, healthy = names
     broker.produce(topic, records(80, kinds=4))
     with Running(project, "run", file) as run:
-        wait_for(lambda: ("shop",) in project.catalog().list_namespaces(), what="the namespace")
-        wait_for(lambda: project.tables("shop") == names and count(project, *names) == 80, what="the first batch")
+        wait_for(lambda: ("shop",) in project.catalog().list_namespaces(), "the namespace")
+        wait_for(lambda: project.tables("shop") == names and count(project, *names) == 80, "the first batch")
         broker.produce(topic, records(80, start=80, kinds=4))
-        wait_for(lambda: count(project, *names) == 160, what="the second batch")
+        wait_for(lambda: count(project, *names) == 160, "the second batch")
 
         catalog = project.catalog()
         table = catalog.load_table(rolled_back)
@@ -41,12 +41,12 @@ def test_dropped_replaced_and_rolled_back_tables_wait_alone(project: Project, br
         catalog.create_table(replaced, schema)
 
         broker.produce(topic, records(80, start=160, kinds=4))
-        wait_for(lambda: count(project, healthy) == 60, what="the healthy table's third batch")
+        wait_for(lambda: count(project, healthy) == 60, "the healthy table's third batch")
 
         def blocked() -> dict[str, str]:
-            return {t["table"]: t["reason"] for t in project.run_json("status")["tables"] if t["state"] == "blocked"}
+            return {t["table"]: t["reason"] for t in project.status()["tables"] if t["state"] == "blocked"}
 
-        reasons = wait_for(lambda: (r := blocked()) if len(blocked()) == 3 else None, 60, "three blocked tables")
+        reasons = wait_for(lambda: r if len(r := blocked()) == 3 else None, "three blocked tables")
         assert set(reasons) == {dropped, replaced, rolled_back}
         assert "rolled back" in reasons[rolled_back]
         assert "replaced" in reasons[replaced]
@@ -55,7 +55,7 @@ def test_dropped_replaced_and_rolled_back_tables_wait_alone(project: Project, br
         assert count(project, rolled_back) == 20
 
         broker.produce(topic, records(80, start=240, kinds=4))
-        wait_for(lambda: count(project, healthy) == 80, what="the healthy table's fourth batch")
+        wait_for(lambda: count(project, healthy) == 80, "the healthy table's fourth batch")
         assert run.running, run.output
         assert run.terminate() == 6, run.output
 
@@ -66,9 +66,9 @@ def test_another_writer_and_a_changed_spec(project: Project, broker: Broker) -> 
     file = project.pipeline("shared", fan_out(topic))
     broker.produce(topic, records(40, kinds=1))
     with Running(project, "run", file) as run:
-        wait_for(lambda: ("shop",) in project.catalog().list_namespaces(), what="the namespace")
-        wait_for(lambda: project.tables("shop") == ["shop.t_k00"], what="the table")
-        wait_for(lambda: count(project, "shop.t_k00") == 40, what="the first batch")
+        wait_for(lambda: ("shop",) in project.catalog().list_namespaces(), "the namespace")
+        wait_for(lambda: project.tables("shop") == ["shop.t_k00"], "the table")
+        wait_for(lambda: count(project, "shop.t_k00") == 40, "the first batch")
         for round_ in range(1, 4):
             broker.produce(topic, records(40, start=40 * round_, kinds=1))
             table = project.catalog().load_table("shop.t_k00")
@@ -77,9 +77,7 @@ def test_another_writer_and_a_changed_spec(project: Project, broker: Broker) -> 
             if round_ == 2:
                 with project.catalog().load_table("shop.t_k00").update_spec() as update:
                     update.add_field("kind", "identity")
-            wait_for(
-                lambda rows=40 * (round_ + 1) + round_: count(project, "shop.t_k00") == rows, what="both writers' rows"
-            )
+            wait_for(lambda rows=40 * (round_ + 1) + round_: count(project, "shop.t_k00") == rows, "both writers' rows")
         assert run.terminate() == 0, run.output
     rows = project.table("shop.t_k00")
     assert sorted(i for i in rows.column("id").to_pylist() if i < 0) == [-3, -2, -1]
@@ -97,7 +95,7 @@ def append_until_done(project: Project, rows: pa.Table) -> None:
             return False
         return True
 
-    wait_for(append, 30, "the other writer's append")
+    wait_for(append, "the other writer's append")
 
 
 def test_partitions_are_added_while_running(project: Project, broker: Broker) -> None:
@@ -106,13 +104,13 @@ def test_partitions_are_added_while_running(project: Project, broker: Broker) ->
     file = project.pipeline("grow", fan_out(topic))
     broker.produce(topic, records(60))
     with Running(project, "run", file) as run:
-        wait_for(lambda: ("shop",) in project.catalog().list_namespaces(), what="the namespace")
-        wait_for(lambda: count(project, *project.tables("shop")) == 60, what="the first batch")
+        wait_for(lambda: ("shop",) in project.catalog().list_namespaces(), "the namespace")
+        wait_for(lambda: count(project, *project.tables("shop")) == 60, "the first batch")
         admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
         admin.create_partitions([NewPartitions(topic, 5)])[topic].result(20)
         for partition in range(5):
             broker.produce(topic, records(30, start=60 + 30 * partition), partition=partition)
-        wait_for(lambda: count(project, *project.tables("shop")) == 210, what="the new partitions' records")
+        wait_for(lambda: count(project, *project.tables("shop")) == 210, "the new partitions' records")
         assert run.terminate() == 0, run.output
     project.run("run", file, "--until-caught-up")
     assert_exact(project.catalog(), broker.bootstrap_servers, [topic])
