@@ -27,6 +27,8 @@ from pyiceberg.types import (
     UUIDType,
 )
 
+from framework.record.arrays import Ints
+
 
 @dataclass(frozen=True)
 class Partition:
@@ -94,7 +96,7 @@ def _column(rows: pa.Table, schema: Schema, source_id: int) -> pa.Array:
     return pc.struct_field(column, path[1:]) if len(path) > 1 else column
 
 
-def _row_codes(columns: list[pa.Array], rows: int) -> tuple[np.ndarray, int]:
+def _row_codes(columns: list[pa.Array], rows: int) -> tuple[Ints, int]:
     """A small number per row, equal where all values are equal, and how many there are."""
     combined = np.zeros(rows, dtype=np.int64)
     for column in columns:

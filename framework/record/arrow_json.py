@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.json
 
+from framework.record.arrays import Ints
 from framework.record.framing import Framed
 
 _BLOCK_BYTES = 2 * 1024 * 1024
@@ -25,7 +26,7 @@ _ROW = re.compile(r"in row (\d+)$")
 class Part:
     """Rows of `table` (one chunk) are the records at `positions` of the block, in order."""
 
-    positions: np.ndarray
+    positions: Ints
     table: pa.Table
 
     def __len__(self) -> int:

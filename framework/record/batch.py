@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from framework.config.spec import Case, ErrorPolicy, EvolveMode, FieldHint, RouteMode, TablePolicy
 from framework.plan.model import Plan
+from framework.record.arrays import Ints
 from framework.record.convert_nested import fold
 from framework.record.failure import RecordFailure
 from framework.record.model import BlockResult, ObservedType, RecordBlock, TableNeed, TableTarget
@@ -35,8 +36,9 @@ class Batch:
             for name, target in tables.items()
         }
         self.insensitive = plan.write.tables.defaults.case is Case.INSENSITIVE
+        self.any_insensitive = self.insensitive or any(shape.insensitive for shape in self.shapes.values())
         self.alone: set[int] = set()
-        self._rows: dict[str, list[tuple[np.ndarray, pa.Table]]] = {}
+        self._rows: dict[str, list[tuple[Ints, pa.Table]]] = {}
         self._needs: dict[str, dict[str, ObservedType]] = {}
         self._result = BlockResult()
 
@@ -65,16 +67,17 @@ class Batch:
         if policy is ErrorPolicy.FAIL and (self._result.failure is None or letter.offset < self._result.failure.offset):
             self._result.failure = letter
 
-    def add_rows(self, table: str, positions: np.ndarray, rows: pa.Table) -> None:
+    def add_rows(self, table: str, positions: Ints, rows: pa.Table) -> None:
         if len(positions):
             self._rows.setdefault(table, []).append((positions, rows))
 
-    def need(self, table: str, fields: Mapping[str, ObservedType]) -> None:
-        """The table must gain these fields (with hints applied); with none, it must be created."""
+    def need(self, table: str, fields: Mapping[str, ObservedType], hinted: bool = True) -> None:
+        """The table must gain these fields, or be created with them; `hinted` puts declared types in their places."""
         insensitive = self.policy(table).case is Case.INSENSITIVE
         wanted = self._needs.setdefault(table, {})
         spelled = {fold(name, insensitive): name for name in wanted}
-        for name, kind in apply_hints(fields, self.hints(insensitive), insensitive).items():
+        hints = self.hints(insensitive) if hinted else {}
+        for name, kind in apply_hints(fields, hints, insensitive).items():
             merge_fields(wanted, {spelled.setdefault(fold(name, insensitive), name): kind})
 
     # ---- what the steps ask --------------------------------------------------------------------------------------
@@ -98,7 +101,7 @@ class Batch:
         shape = self.shapes[table]
         return {name: kind for name, kind in self.metadata_columns.items() if not shape.has_column(name)}
 
-    def metadata(self, positions: np.ndarray) -> dict[str, pa.Array]:
+    def metadata(self, positions: Ints) -> dict[str, pa.Array]:
         """The values of the metadata columns for these records, by Kafka's name of the field."""
         block, wanted = self.block, self.plan.decode.metadata_columns
         arrays: dict[str, pa.Array] = {}

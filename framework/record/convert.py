@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from framework.record.arrays import Mask
 from framework.record.convert_nested import select_column
 from framework.record.converter import Converter
 from framework.record.json_strict import JsonValue
@@ -19,9 +20,9 @@ _PIECES = 8
 
 def convert_columns(
     columns: dict[str, pa.Array], rows: int, shape: TableShape, metadata: dict[str, pa.Array]
-) -> tuple[pa.Table, np.ndarray | None]:
+) -> tuple[pa.Table, Mask | None]:
     """All rows of a table. The second value marks rows to convert one by one (their content in the table means nothing)."""
-    bad: np.ndarray | None = None
+    bad: Mask | None = None
     arrays = []
     for child in shape.root.children:
         converter = child.converter
@@ -53,7 +54,7 @@ def convert_columns(
     return pa.Table.from_arrays(arrays, schema=shape.schema), bad
 
 
-def convert_or_mark(converter: Converter, values: pa.Array) -> tuple[pa.Array, np.ndarray | None]:
+def convert_or_mark(converter: Converter, values: pa.Array) -> tuple[pa.Array, Mask | None]:
     """Convert an array; where some values are refused, nulls in their place and a mask of them."""
     try:
         return converter.array(values), None
@@ -68,9 +69,9 @@ def convert_or_mark(converter: Converter, values: pa.Array) -> tuple[pa.Array, n
         try:
             pieces.append(converter.array(piece))
         except pa.ArrowInvalid:
-            if end - first == 1:
-                bad[first] = True
-                pieces.append(pa.nulls(1, converter.target))
+            if end - first == 1 or piece.null_count == len(piece):
+                bad[first] = piece.null_count == 0
+                pieces.append(pa.nulls(end - first, converter.target))
             else:
                 pending += _cut(first, end)
     return pa.concat_arrays(pieces), bad

@@ -88,7 +88,7 @@ class FloatConverter(Converter):
         # Arrow rounds text to float32 directly; by way of a double it could be rounded twice.
         nearest = float(pa.scalar(str(value).lstrip("+")).cast(self.target).as_py())
         if nearest in (float("inf"), float("-inf")):
-            fits_double = pa.types.is_float32(self.target) and abs(float(value)) != float("inf")
+            fits_double = pa.types.is_float32(self.target) and abs(float(str(value))) != float("inf")
             raise self.out_of_range(value, path, "double" if fits_double else None)
         return nearest
 

@@ -18,6 +18,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from framework.record.arrays import Ints
+
 _WHITESPACE = b" \t\r\n"
 
 
@@ -26,17 +28,17 @@ class Framed:
     """`data` holds the records at `positions` (ascending positions in the block), joined by newlines; `alone` the rest."""
 
     data: bytes
-    positions: np.ndarray
+    positions: Ints
     alone: list[int]
     longest: int
 
-    def starts(self) -> np.ndarray:
+    def starts(self) -> Ints:
         """The start of each record in `data`, and one past the end: record i is data[starts[i] : starts[i + 1] - 1]."""
         newlines = np.flatnonzero(np.frombuffer(self.data, dtype=np.uint8) == 0x0A)
         return np.concatenate([[0], newlines + 1, [len(self.data) + 1]])
 
 
-def frame(values: Sequence[bytes], positions: np.ndarray) -> Framed:
+def frame(values: Sequence[bytes], positions: Ints) -> Framed:
     """Join records; `positions` gives each value's place in the block."""
     if not values:
         return Framed(b"", np.empty(0, np.int64), [], 0)

@@ -17,7 +17,10 @@ NANOSECONDS_PER_DAY = 86_400 * 1_000_000_000
 _EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
 _DAYS_IN_400_YEARS = 146_097
 
-_DATE = r"(?:(?P<year>\d{4})(?:-(?P<month>\d\d)-(?P<day>\d\d)|(?P<bmonth>\d\d)(?P<bday>\d\d)|-?W(?P<week>\d\d)-?(?P<weekday>[1-7])|-?(?P<ordinal>\d{3})))"
+_DATE = (
+    r"(?:(?P<year>\d{4})(?:-(?P<month>\d\d)-(?P<day>\d\d)|(?P<bmonth>\d\d)(?P<bday>\d\d)"
+    r"|-?W(?P<week>\d\d)-?(?P<weekday>[1-7])|-?(?P<ordinal>\d{3})))"
+)
 _TIME = r"(?:(?P<hour>\d\d)(?::?(?P<minute>\d\d)(?::?(?P<second>\d\d)(?:[.,](?P<fraction>\d+))?)?)?)"
 _ZONE = r"(?P<zone>[Zz]|[+-]\d\d(?::?\d\d)?)"
 _ISO_MOMENT = re.compile(rf"{_DATE}(?:[Tt ]{_TIME}\s?{_ZONE}?)?", re.ASCII)
@@ -158,10 +161,11 @@ def _moment(parts: dict[str, str | None]) -> Moment | None:
 
 
 def _days(parts: dict[str, str | None]) -> int | None:
-    year = int(parts["year"]) if parts.get("year") else None
-    if year is None and (short := parts.get("short_year")):
+    if long := parts.get("year"):
+        year = int(long)
+    elif short := parts.get("short_year"):
         year = int(short) + (1900 if int(short) >= 69 else 2000)
-    if year is None:
+    else:
         return None
     shift = 0 if year > 0 else 400  # the calendar repeats every 400 years; Python's begins with year 1
     name = (parts.get("month_name") or "").lower()

@@ -103,7 +103,7 @@ def missing_fields(fields: Mapping[str, ObservedType], root: StructConverter) ->
     """What of the observed fields a table has no column for, at any depth; nulls, empty structs and empty lists ask
     for nothing."""
     struct = _missing(["struct", [[name, kind] for name, kind in fields.items()]], root)
-    return {} if struct is None else {name: kind for name, kind in struct[1]}
+    return {} if struct is None else dict(_children(struct))
 
 
 def _missing(kind: ObservedType, converter: Converter) -> ObservedType | None:
@@ -122,6 +122,10 @@ def _missing(kind: ObservedType, converter: Converter) -> ObservedType | None:
         if part is not None:
             lacking.append([name, part])
     return ["struct", lacking] if lacking else None
+
+
+def _children(struct: ObservedType) -> list[tuple[str, ObservedType]]:
+    return [(name, kind) for name, kind in struct[1]] if isinstance(struct, list) else []
 
 
 def observed_at(path: str, kind: str) -> tuple[str, ObservedType]:

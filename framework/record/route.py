@@ -9,7 +9,6 @@ A rendered name is confined: its values hold letters, digits, `_` and `-` only, 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from fnmatch import fnmatchcase
@@ -21,6 +20,7 @@ import pyarrow.compute as pc
 
 from framework.config.spec import Case, Condition, RouteMode, RouteRule
 from framework.plan.model import Plan, Route
+from framework.record.arrays import Ints, Mask
 from framework.record.convert_nested import fold
 from framework.record.failure import RecordFailure, shown
 from framework.record.json_strict import JsonValue, NumberText
@@ -29,7 +29,7 @@ _PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
 _NAME_VALUE = re.compile(r"[A-Za-z0-9_-]{1,128}", re.ASCII)
 _EXACT_DOUBLE = 1 << 53
 
-Scalar = None | bool | int | float | Decimal | str
+Scalar = bool | int | float | Decimal | str | None
 
 
 @dataclass(frozen=True)
@@ -37,11 +37,11 @@ class Routed:
     """Pairs of (row, table): `rows[i]` goes to `names[labels[i]]`. `unrouted` rows match no rule; `refused` rows are named
     a table they may not have, and are judged one by one."""
 
-    rows: np.ndarray
-    labels: np.ndarray
+    rows: Ints
+    labels: Ints
     names: list[str]
-    unrouted: np.ndarray
-    refused: np.ndarray
+    unrouted: Ints
+    refused: Ints
 
 
 def routing_fields(route: Route) -> frozenset[str]:
@@ -67,7 +67,7 @@ def text_of(value: Scalar) -> str | None:
         return value
     if isinstance(value, int):
         return str(value)
-    if isinstance(value, (float, Decimal)) and value == value and abs(value) < _EXACT_DOUBLE and value == int(value):
+    if isinstance(value, (float, Decimal)) and -_EXACT_DOUBLE < value < _EXACT_DOUBLE and value == int(value):
         return str(int(value))
     return None
 
@@ -170,7 +170,7 @@ def _value_at(record: JsonValue, path: str, insensitive: bool) -> Scalar:
 class _Coded:
     """A column as codes into its distinct values; code -1 is null."""
 
-    codes: np.ndarray
+    codes: Ints
     values: list[Scalar]
 
 
@@ -226,15 +226,13 @@ def route_columns(table: pa.Table, topic: str, route: Route, lower: bool, insens
     matched = np.zeros(rows, dtype=bool)
     refused = np.zeros(rows, dtype=bool)
     names: dict[str, int] = {}
-    taken: list[tuple[np.ndarray, np.ndarray]] = []
+    taken: list[tuple[Ints, Ints]] = []
     for rule in route.rules:
         candidates = _candidates(rule, columns, topic, pending if first_match else np.ones(rows, dtype=bool))
         if not candidates.any():
             continue
         selected = np.flatnonzero(candidates)
-        labels, outside = _labels(
-            rule, columns, selected, lambda values, r=rule: render(r, values, route, lower), names
-        )
+        labels, outside = _labels(rule, columns, selected, route, lower, names)
         refused[selected[outside]] = True
         named = labels >= 0
         taken.append((selected[named], labels[named]))
@@ -253,7 +251,7 @@ def route_columns(table: pa.Table, topic: str, route: Route, lower: bool, insens
     return Routed(all_rows, all_labels, list(names), np.flatnonzero(~matched), np.flatnonzero(refused))
 
 
-def _candidates(rule: RouteRule, columns: _Columns, topic: str, pending: np.ndarray) -> np.ndarray:
+def _candidates(rule: RouteRule, columns: _Columns, topic: str, pending: Mask) -> Mask:
     when = rule.when
     if when is None:
         return pending.copy()
@@ -263,25 +261,25 @@ def _candidates(rule: RouteRule, columns: _Columns, topic: str, pending: np.ndar
         return pending.copy()
     coded = columns.coded(when.field)
     meets = np.array([*(matches(when, value) for value in coded.values), False], dtype=bool)
-    return pending & meets[coded.codes]
+    chosen: Mask = pending & meets[coded.codes]
+    return chosen
 
 
 def _labels(
     rule: RouteRule,
     columns: _Columns,
-    selected: np.ndarray,
-    name_of: Callable[[tuple[Scalar, ...]], str | None],
+    selected: Ints,
+    route: Route,
+    lower: bool,
     names: dict[str, int],
-) -> tuple[np.ndarray, np.ndarray]:
+) -> tuple[Ints, Mask]:
     """For each selected row the number of its table's name (-1: no name), and whether its name is refused."""
     paths = _PLACEHOLDER.findall(rule.table)
     coded = [columns.coded(path) for path in paths]
-    combined = np.zeros(len(selected), dtype=np.int64)
+    combined: Ints = np.zeros(len(selected), dtype=np.int64)
     for column in coded:
         combined = combined * (len(column.values) + 1) + column.codes[selected] + 1
-    distinct, inverse = (
-        np.unique(combined, return_inverse=True) if paths else (combined[:1], np.zeros(len(selected), int))
-    )
+    distinct, inverse = np.unique(combined, return_inverse=True)
     labels = np.full(len(distinct), -1, dtype=np.int64)
     outside = np.zeros(len(distinct), dtype=bool)
     for i, code in enumerate(distinct.tolist()):
@@ -290,7 +288,7 @@ def _labels(
             code, own = divmod(code, len(column.values) + 1)
             values.append(column.values[own - 1] if own else None)
         try:
-            name = name_of(tuple(reversed(values)))
+            name = render(rule, tuple(reversed(values)), route, lower)
         except RecordFailure:
             outside[i] = True
             continue

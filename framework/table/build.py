@@ -44,7 +44,7 @@ def build_field(name: str, observed: ObservedType, ids: FieldIds) -> NestedField
 
 def children(observed: ObservedType) -> list[tuple[str, ObservedType]]:
     """Name and type of each field of an observed struct."""
-    assert isinstance(observed, list) and observed[0] == "struct"
+    assert isinstance(observed, list)
     found = observed[1]
     assert isinstance(found, list)
     return [(str(name), kind) for name, kind in found]
@@ -52,7 +52,7 @@ def children(observed: ObservedType) -> list[tuple[str, ObservedType]]:
 
 def element(observed: ObservedType) -> ObservedType:
     """The element type of an observed list."""
-    assert isinstance(observed, list) and observed[0] == "list"
+    assert isinstance(observed, list)
     return _observed(observed[1])
 
 

@@ -162,7 +162,11 @@ def _promotion(present: PrimitiveType, wanted: IcebergType) -> PrimitiveType | N
         return wanted
     if isinstance(present, FloatType) and isinstance(wanted, DoubleType):
         return wanted
-    if isinstance(present, DecimalType) and isinstance(wanted, DecimalType):
-        if present.scale == wanted.scale and wanted.precision > present.precision:
-            return wanted
+    if (
+        isinstance(present, DecimalType)
+        and isinstance(wanted, DecimalType)
+        and present.scale == wanted.scale
+        and present.precision < wanted.precision
+    ):
+        return wanted
     return None

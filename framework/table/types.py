@@ -108,7 +108,7 @@ def merge_observed(first: ObservedType, second: ObservedType) -> ObservedType:
     if isinstance(first, list) and isinstance(second, list) and first[0] == second[0]:
         if first[0] == "list":
             return ["list", merge_observed(first[1], second[1])]
-        merged = {name: kind for name, kind in first[1]}
+        merged = dict(first[1])
         for name, kind in second[1]:
             merged[name] = merge_observed(merged[name], kind) if name in merged else kind
         return ["struct", [[name, kind] for name, kind in merged.items()]]

@@ -1,0 +1,171 @@
+"""Columns that already have types (they come out of SQL) to a table's columns, exactly.
+
+In: Arrow arrays of Spark's types and the table's converters. Out: arrays of the table's types, nulls and a mask where a value
+cannot be converted exactly. Also what such a column asks of a table that lacks it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.types import DecimalType
+
+from framework.record.arrays import Mask
+from framework.record.convert import convert_or_mark, from_python
+from framework.record.convert_nested import ListConverter, MapConverter, StructConverter, fold
+from framework.record.convert_numbers import BooleanConverter, DecimalConverter, FloatConverter, IntegerConverter
+from framework.record.convert_text import BytesConverter, StringConverter
+from framework.record.convert_times import TemporalConverter, TimestampConverter
+from framework.record.converter import Converter
+from framework.record.failure import RecordFailure, shown
+from framework.record.model import ObservedType
+
+
+@dataclass(frozen=True)
+class _Typed(Converter):
+    """A converter that takes typed arrays by way of another one."""
+
+    inner: Converter
+
+    def array(self, values: pa.Array) -> pa.Array:
+        return _typed(values, self.inner)
+
+
+def convert_typed(converter: Converter, values: pa.Array) -> tuple[pa.Array, Mask | None]:
+    """Convert a typed array; nulls and a mask where values are refused."""
+    return convert_or_mark(_Typed(converter.target, None, converter.type_name, converter), values)
+
+
+def typed_failure(path: str, converter: Converter, value: object, kind: pa.DataType) -> RecordFailure:
+    """Why one value out of SQL is no value of the column."""
+    return RecordFailure(
+        "convert",
+        "FLOE-D301",
+        f"{path}: {shown(value)!r} of SQL's type {kind} is no exact {converter.type_name}",
+        field_path=path,
+        expected=converter.type_name,
+        actual=f"{kind} {shown(value)}",
+    )
+
+
+def _typed(values: pa.Array, converter: Converter) -> pa.Array:
+    kind = values.type
+    if kind == converter.target:
+        return values
+    if pa.types.is_null(kind):
+        return pa.nulls(len(values), converter.target)
+    if isinstance(converter, StructConverter) and pa.types.is_struct(kind):
+        return _struct(values, converter)
+    if isinstance(converter, ListConverter) and (pa.types.is_list(kind) or pa.types.is_large_list(kind)):
+        return _list(values, converter)
+    if isinstance(converter, MapConverter) and pa.types.is_map(kind):
+        return _map(values, converter)
+    if pa.types.is_large_string(kind) or pa.types.is_string(kind):
+        text = values.cast(pa.string())
+        if converter.parse_type == pa.string():
+            return converter.array(text)
+        return _one_by_one(text, converter)
+    if not _castable(kind, converter):
+        raise pa.ArrowInvalid(f"{kind} is no {converter.type_name}")
+    if isinstance(converter, FloatConverter):
+        return converter.array(values.cast(converter.target, safe=False))  # the nearest value
+    if isinstance(converter, BytesConverter) and converter.length is not None:
+        return values.cast(pa.binary()).cast(converter.target)
+    return values.cast(converter.target, safe=True)
+
+
+def _castable(kind: pa.DataType, converter: Converter) -> bool:
+    """Whether Arrow's safe cast from this type means the same value."""
+    number = bool(pa.types.is_integer(kind) or pa.types.is_decimal(kind))
+    if isinstance(converter, (IntegerConverter, DecimalConverter)):
+        return number or (isinstance(converter, IntegerConverter) and bool(pa.types.is_floating(kind)))
+    if isinstance(converter, FloatConverter):
+        return number or bool(pa.types.is_floating(kind))
+    if isinstance(converter, StringConverter):
+        return number or bool(pa.types.is_boolean(kind))
+    if isinstance(converter, TimestampConverter):
+        return bool(pa.types.is_timestamp(kind)) and (kind.tz is not None) == converter.with_zone
+    if isinstance(converter, TemporalConverter):
+        is_date = bool(pa.types.is_date(converter.target))
+        return bool(pa.types.is_date(kind)) if is_date else bool(pa.types.is_time(kind))
+    if isinstance(converter, BytesConverter):
+        return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind))
+    return isinstance(converter, BooleanConverter) and bool(pa.types.is_boolean(kind))
+
+
+def _one_by_one(text: pa.Array, converter: Converter) -> pa.Array:
+    try:
+        values = [None if value is None else converter.value(value, "") for value in text.to_pylist()]
+    except RecordFailure as failure:
+        raise pa.ArrowInvalid(failure.message) from None
+    return from_python(values, converter.target)
+
+
+def _struct(values: pa.Array, converter: StructConverter) -> pa.Array:
+    sources = {
+        fold(child.name, converter.insensitive): column
+        for child, column in zip(values.type, values.flatten(), strict=True)
+    }
+    columns = []
+    for child in converter.children:
+        source = sources.get(fold(child.name, converter.insensitive))
+        column = pa.nulls(len(values), child.converter.target) if source is None else _typed(source, child.converter)
+        if child.required and column.null_count > values.null_count:
+            raise pa.ArrowInvalid("a required value is missing")
+        columns.append(column)
+    mask = values.is_null() if values.null_count else None
+    return pa.StructArray.from_arrays(columns, fields=list(converter.target), mask=mask)
+
+
+def _list(values: pa.Array, converter: ListConverter) -> pa.Array:
+    elements = _typed(values.flatten(), converter.element)
+    if converter.element_required and elements.null_count:
+        raise pa.ArrowInvalid("a required value is missing")
+    lengths = [0 if n is None else n for n in pc.list_value_length(values).to_pylist()]
+    offsets = pa.array([0, *_running(lengths)], pa.int32())
+    mask = values.is_null() if values.null_count else None
+    return pa.ListArray.from_arrays(offsets, elements, type=converter.target, mask=mask)
+
+
+def _map(values: pa.Array, converter: MapConverter) -> pa.Array:
+    rows = values.to_pylist()
+    pairs = [pair for row in rows if row is not None for pair in row]
+    keys = _typed(pa.array([k for k, _ in pairs], values.type.key_type), converter.key)
+    items = _typed(pa.array([v for _, v in pairs], values.type.item_type), converter.item)
+    if converter.item_required and items.null_count:
+        raise pa.ArrowInvalid("a required value is missing")
+    offsets = pa.array([0, *_running([len(row or ()) for row in rows])], pa.int32())
+    mask = values.is_null() if values.null_count else None
+    return pa.MapArray.from_arrays(offsets, keys, items, type=converter.target, mask=mask)
+
+
+def _running(lengths: list[int]) -> list[int]:
+    total, out = 0, []
+    for length in lengths:
+        total += length
+        out.append(total)
+    return out
+
+
+def observed_from_typed(kind: pa.DataType) -> ObservedType:
+    """What a typed column asks of a table that has none for it: the Iceberg type that holds it exactly."""
+    if pa.types.is_null(kind):
+        return "null"
+    if pa.types.is_struct(kind):
+        return ["struct", [[child.name, observed_from_typed(child.type)] for child in kind]]
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return ["list", observed_from_typed(kind.value_type)]
+    if pa.types.is_decimal(kind):
+        return str(DecimalType(kind.precision, kind.scale))
+    if pa.types.is_timestamp(kind):
+        return "timestamptz" if kind.tz is not None else "timestamp"
+    plain = {"bool": "boolean", "int64": "long", "float": "float", "double": "double", "date32[day]": "date"}
+    if str(kind) in plain:
+        return plain[str(kind)]
+    if pa.types.is_integer(kind):
+        return "int"
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        return "binary"
+    return "string"

@@ -1,0 +1,299 @@
+"""The data plane's pure core: a block of records to rows per table, dead letters, and what tables would need first.
+
+In: a RecordBlock, the plan, the tables as the task knows them. Out: a BlockResult. Records travel in columns; what no
+column can decide exactly goes the slow path (framework.record.alone), which alone decides what is an error. A record is
+atomic: it lands in all its tables or is one dead letter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import cast
+
+import numpy as np
+import pyarrow as pa
+
+from framework.config.spec import EvolveMode
+from framework.plan.model import Plan
+from framework.record.alone import creatable, judge
+from framework.record.arrays import Ints, Mask
+from framework.record.arrow_json import Part, parse_framed
+from framework.record.batch import Batch
+from framework.record.convert import convert_columns
+from framework.record.convert_nested import fold
+from framework.record.failure import RecordFailure
+from framework.record.framing import frame
+from framework.record.model import BlockResult, RecordBlock, TableTarget
+from framework.record.observe import missing_fields, observe_records
+from framework.record.parse_plan import ParseGroup, parse_groups, project
+from framework.record.route import Routed, lower_values, route_columns, routing_fields
+
+_MOST_BESIDE = 64
+
+
+def process_block(block: RecordBlock, plan: Plan, tables: Mapping[str, TableTarget]) -> BlockResult:
+    """Decode, route and convert one block.
+
+    Args:
+        block: consecutive records of one slice.
+        plan: its decode, route and write steps are used.
+        tables: every table known so far, by name; a table that records go to and that is missing here is in `needs`.
+
+    Returns:
+        rows per table in the table's file schema and in offset order. When `needs` is empty the counts add up to the
+        block's records (tombstones are `dropped`); otherwise the block must be processed again once tables are changed.
+    """
+    batch = Batch(block, plan, tables)
+    positions = _with_value(block)
+    batch.drop(len(block) - len(positions))
+    groups = parse_groups({name: shape for name, shape in batch.shapes.items() if shape.vectorised})
+    if len(groups) == 1:
+        parts, schema = _parse(batch, positions, groups[0].schema)
+        for part in parts:
+            _convert(batch, part, schema, _route(batch, part))
+    else:
+        _process_groups(batch, positions, groups)
+    batch.take_back_alone()
+    judge(batch)
+    return batch.result()
+
+
+def _with_value(block: RecordBlock) -> Ints:
+    if None not in block.values:
+        return np.arange(len(block), dtype=np.int64)
+    return np.array([i for i, value in enumerate(block.values) if value is not None], dtype=np.int64)
+
+
+def _process_groups(batch: Batch, positions: Ints, groups: list[ParseGroup]) -> None:
+    """Tables disagree about parse types: route on the routing fields alone, then parse for each group of tables."""
+    roots = {fold(path.split(".")[0], batch.insensitive) for path in routing_fields(batch.plan.route)}
+    routing: dict[str, pa.DataType] = {}
+    for group in groups:
+        for field in group.schema:
+            if fold(field.name, batch.insensitive) in roots:
+                routing.setdefault(field.name, field.type)
+    destinations: dict[str, list[Ints]] = {}
+    parts, _ = _parse(batch, positions, pa.schema(list(routing.items())))
+    for part in parts:
+        routed = _route(batch, part)
+        for label, name in enumerate(routed.names):
+            destinations.setdefault(name, []).append(part.positions[routed.rows[routed.labels == label]])
+    by_table = {name: np.concatenate(found) for name, found in destinations.items()}
+    group_of = {name: group for group in groups for name in group.tables}
+    for group in groups:
+        names = sorted(name for name in by_table if group_of.get(name, groups[0]) is group)
+        if not names:
+            continue
+        wanted = np.unique(np.concatenate([by_table[name] for name in names]))
+        parts, schema = _parse(batch, wanted, group.schema)
+        for part in parts:
+            rows = [np.flatnonzero(np.isin(part.positions, by_table[name])) for name in names]
+            labels = np.repeat(np.arange(len(names)), [len(found) for found in rows])
+            none = np.empty(0, np.int64)
+            _convert(batch, part, schema, Routed(np.concatenate(rows), labels, names, none, none))
+
+
+def _parse(batch: Batch, positions: Ints, schema: pa.Schema) -> tuple[list[Part], pa.Schema]:
+    """The records at these positions in columns, and the schema they were parsed with: `schema` and fields beside it that
+    must not be left to inference. Records that Arrow cannot take are left to be judged alone."""
+    values = batch.block.values
+    chosen = values if len(positions) == len(values) else [values[i] for i in positions.tolist()]
+    framed = frame(cast("list[bytes]", chosen), positions)
+    batch.judge_alone(framed.alone)
+    beside = _beside(schema)
+    while True:
+        known = pa.schema([*schema, *(pa.field(name, kind) for name, kind in beside.items())])
+        parts, alone = parse_framed(framed, known, infer=True)
+        found = _not_to_infer(batch, parts, known)
+        if not found or len(beside) > _MOST_BESIDE:
+            batch.judge_alone(alone)
+            return parts, known
+        beside.update(found)
+
+
+@lru_cache(maxsize=256)
+def _beside(schema: pa.Schema) -> dict[str, pa.DataType]:
+    """Fields found beside a schema in earlier blocks. Only speed depends on what is remembered here: without it a block
+    is parsed twice."""
+    return {}
+
+
+def _not_to_infer(batch: Batch, parts: list[Part], known: pa.Schema) -> dict[str, pa.DataType]:
+    """Inferred fields that should have been parsed to a given type: other spellings of known fields, and routing fields
+    whose text Arrow took for timestamps."""
+    roots = {fold(path.split(".")[0], batch.insensitive) for path in routing_fields(batch.plan.route)}
+    spelled = {field.name.lower(): field.type for field in known} if batch.any_insensitive else {}
+    found: dict[str, pa.DataType] = {}
+    for part in parts:
+        if part.table.schema.equals(known):
+            continue
+        for field in part.table.schema:
+            folded = fold(field.name, batch.insensitive)
+            if field.name in known.names or part.table.column(field.name).null_count == len(part):
+                continue
+            if field.name.lower() in spelled:
+                found[field.name] = spelled[field.name.lower()]
+            elif folded in roots and text_for_times(field.type) != field.type:
+                found[field.name] = text_for_times(field.type)
+    return found
+
+
+def text_for_times(kind: pa.DataType) -> pa.DataType:
+    """An inferred type with text where Arrow inferred timestamps."""
+    if pa.types.is_timestamp(kind):
+        return pa.string()
+    if pa.types.is_struct(kind):
+        return pa.struct([child.with_type(text_for_times(child.type)) for child in kind])
+    return kind
+
+
+def _route(batch: Batch, part: Part) -> Routed:
+    plan = batch.plan
+    routed = route_columns(part.table, batch.block.topic, plan.route, lower_values(plan), batch.insensitive)
+    batch.unrouted(part.positions[routed.unrouted].tolist())
+    batch.judge_alone(part.positions[routed.refused].tolist())
+    return routed
+
+
+def _convert(batch: Batch, part: Part, schema: pa.Schema, routed: Routed) -> None:
+    """Give each table its rows of the part."""
+    if not len(routed.rows):
+        return
+    known = {field.name: project(part.table.column(field.name).combine_chunks(), field.type) for field in schema}
+    extra = _beyond(part.table, schema)
+    respelled = {
+        name
+        for name in extra
+        if name in known and _respelled(part.table.field(name).type, schema.field(name).type, batch.any_insensitive)
+    }
+    positions, labels = part.positions, routed.labels
+    in_order = len(routed.rows) == len(part) and (len(routed.names) == 1 or not labels.any())
+    if not in_order:
+        order = np.argsort(labels, kind="stable")
+        taken = routed.rows[order]
+        labels = labels[order]
+        indices = pa.array(taken)
+        known = {name: column.take(indices) for name, column in known.items()}
+        extra = {name: column.take(indices) for name, column in extra.items()}
+        positions = positions[taken]
+    bounds = np.searchsorted(labels, np.arange(len(routed.names) + 1))
+    for label, name in enumerate(routed.names):
+        first, end = int(bounds[label]), int(bounds[label + 1])
+        if first < end:
+            _convert_table(
+                batch,
+                name,
+                positions[first:end],
+                {n: c.slice(first, end - first) for n, c in known.items()},
+                {n: c.slice(first, end - first) for n, c in extra.items()},
+                respelled,
+            )
+
+
+def _beyond(table: pa.Table, schema: pa.Schema) -> dict[str, pa.Array]:
+    """Columns that hold more than the schema asked for, as null or not null only: whole inferred columns, and known
+    ones with inferred children. What is in them is looked at record by record, or by another parse."""
+    if table.schema.equals(schema):
+        return {}
+    return {
+        field.name: table.column(field.name).is_valid().combine_chunks()
+        for field in table.schema
+        if field.name not in schema.names or schema.field(field.name).type != field.type
+    }
+
+
+def _respelled(parsed: pa.DataType, known: pa.DataType, insensitive: bool) -> bool:
+    """Whether inferred children are other spellings of known ones, at any depth."""
+    if parsed == known or not insensitive:
+        return False
+    if pa.types.is_struct(parsed) and pa.types.is_struct(known):
+        children = {child.name: child.type for child in known}
+        folded = {name.lower() for name in children}
+        return any(
+            _respelled(child.type, children[child.name], insensitive)
+            if child.name in children
+            else child.name.lower() in folded
+            for child in parsed
+        )
+    if pa.types.is_list(parsed) and pa.types.is_list(known):
+        return _respelled(parsed.value_type, known.value_type, insensitive)
+    return False
+
+
+def _convert_table(
+    batch: Batch,
+    name: str,
+    positions: Ints,
+    known: dict[str, pa.Array],
+    extra: dict[str, pa.Array],
+    respelled: set[str],
+) -> None:
+    if name not in batch.tables:
+        _missing_table(batch, name, positions)
+        return
+    shape = batch.shapes[name]
+    if lacking := batch.lacking_metadata(name):
+        batch.need(name, lacking)
+    if not shape.vectorised:
+        batch.judge_alone(positions.tolist())
+        return
+    alone = _unknown_fields(batch, name, positions, known, extra, respelled)
+    rows, bad = convert_columns(known, len(positions), shape, batch.metadata(positions))
+    if bad is not None:
+        batch.judge_alone(positions[bad].tolist())
+        positions = positions[~bad]
+        alone = None if alone is None else alone[~bad]
+    if alone is not None and alone.any():
+        batch.judge_alone(positions[alone].tolist())
+        positions, rows = positions[~alone], rows.filter(pa.array(~alone))
+    batch.add_rows(name, positions, rows)
+
+
+def _missing_table(batch: Batch, name: str, positions: Ints) -> None:
+    try:
+        may_create = creatable(batch, name)
+    except RecordFailure:
+        batch.judge_alone(positions.tolist())
+        return
+    if may_create:
+        fields = observe_records([batch.block.values[i] or b"" for i in positions.tolist()])
+        metadata = batch.metadata_columns
+        batch.need(name, {n: kind for n, kind in fields.items() if n.lower() not in metadata})
+    else:
+        # With all_match the records may have other tables; alone they are counted right.
+        batch.judge_alone(positions.tolist())
+
+
+def _unknown_fields(
+    batch: Batch,
+    name: str,
+    positions: Ints,
+    known: dict[str, pa.Array],
+    extra: dict[str, pa.Array],
+    respelled: set[str],
+) -> Mask | None:
+    """Report fields the table has no column for, as its policy says; the mask is of rows to judge alone."""
+    shape, metadata = batch.shapes[name], batch.metadata_columns
+    beside = {n: c.is_valid() for n, c in known.items() if not shape.has_column(n) and c.null_count < len(c)}
+    candidates = {n: c for n, c in (beside | extra).items() if n.lower() not in metadata and c.true_count}
+    if not candidates:
+        return None
+    alone = np.zeros(len(positions), dtype=bool)
+    # A field spelled otherwise than its column was not parsed for it.
+    for column, present in candidates.items():
+        if column in respelled or (shape.has_column(column) and column not in known):
+            alone |= present.to_numpy(zero_copy_only=False)
+    columns = batch.policy(name).evolve.columns
+    if columns is EvolveMode.IGNORE:
+        return alone
+    unknown = np.zeros(len(positions), dtype=bool)
+    for present in candidates.values():
+        unknown |= present.to_numpy(zero_copy_only=False)
+    if columns is EvolveMode.EVOLVE:
+        values = [batch.block.values[i] or b"" for i in positions[unknown].tolist()]
+        if lacking := missing_fields(observe_records(values), shape.root):
+            batch.need(name, {n: kind for n, kind in lacking.items() if n.lower() not in metadata})
+        return alone
+    alone |= unknown
+    return alone
