@@ -27,10 +27,10 @@ from framework.adapters.kafka_client import (
     CONNECT_TIMEOUT_S,
     ClientLog,
     address_of,
+    build,
     client_config,
     error_of,
     setup_error,
-    unreachable_remedy,
 )
 from framework.adapters.kafka_control_topic import ControlTopicFacts, check, ensure
 from framework.errors import FloeError, SetupError
@@ -88,7 +88,7 @@ class KafkaAdmin:
         self._timeout_s = timeout_s
         self._log = ClientLog()
         self._met: set[str] = set()
-        self._client = AdminClient(client_config(self._settings, self._log))
+        self._client = build(AdminClient, self._settings, client_config(self._settings, self._log))
 
     @property
     def address(self) -> str:
@@ -102,17 +102,10 @@ class KafkaAdmin:
         """The cluster's id; part of what qualifies an offset (invariant 11)."""
         try:
             found = self._client.cluster_id(timeout=self._timeout_s)
+            if not found:
+                raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
         except KafkaException as raised:
             raise self.error(raised, "asking for the cluster id") from raised
-        if not found:
-            self._client.poll(0)
-            why = f": {self._log.newest}" if self._log.newest else ""
-            raise SetupError(
-                f"no answer from Kafka while asking for the cluster id{why}",
-                code="FLOE-E101",
-                place=self.address,
-                remedy=unreachable_remedy(self._settings),
-            )
         return str(found)
 
     def topics(self, wanted: Sequence[str] | str) -> dict[str, TopicFacts]:

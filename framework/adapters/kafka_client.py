@@ -9,13 +9,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AdminClient
 
 from framework.errors import FloeError, RetriableError, SetupError
 
 CONNECT_TIMEOUT_S = 8.0
+Client = TypeVar("Client", Consumer, Producer, AdminClient)
+
+# Librdkafka's own messages go where the program's log goes; in a program without one they are not printed.
+logger = logging.getLogger("framework.kafka")
+logger.addHandler(logging.NullHandler())
 
 # The protocol depends on these; each is set by the role that needs it.
 OWNED = frozenset(
@@ -72,13 +78,32 @@ class ClientLog:
 
     def __init__(self) -> None:
         self.newest = ""
-        self.code: int | None = None
+        self.refused = False
+        """Whether a broker answered but did not take the credentials or the kind of connection."""
 
     def on_error(self, error: KafkaError) -> None:
         # "All brokers are down" follows the error that says why; keep the one that explains.
         if error.code() != KafkaError._ALL_BROKERS_DOWN:
             self.newest = error.str()
-            self.code = error.code()
+            # A TLS handshake with a plain listener is a mere disconnection by its code.
+            self.refused = error.code() in _CREDENTIALS or "SSL" in error.str()
+
+
+def build(kind: type[Client], settings: Mapping[str, str], config: dict[str, Any]) -> Client:
+    """Make a client.
+
+    Raises:
+        SetupError: librdkafka does not know a setting or its value.
+    """
+    try:
+        return kind(config)
+    except KafkaException as raised:
+        raise SetupError(
+            f"a setting of the Kafka connection is wrong: {error_of(raised).str()}",
+            code="FLOE-E111",
+            place=address_of(settings),
+            remedy="correct it in the target file; the keys are librdkafka's (CONFIGURATION.md)",
+        ) from raised
 
 
 def address_of(settings: Mapping[str, str]) -> str:
@@ -113,7 +138,7 @@ def client_config(settings: Mapping[str, str], log: ClientLog, **role: str | int
     config.update(settings)
     config.update({key.replace("_", "."): value for key, value in role.items()})
     config["error_cb"] = log.on_error
-    config["logger"] = logging.getLogger("framework.kafka")
+    config["logger"] = logger
     return config
 
 
@@ -150,10 +175,9 @@ def setup_error(error: KafkaError, settings: Mapping[str, str], log: ClientLog, 
         for what the broker itself calls passing; FloeError FLOE-R121 for the rest.
     """
     address, code = address_of(settings), error.code()
-    why = f": {log.newest}" if log.newest and log.newest not in error.str() else ""
-    if code in _CREDENTIALS or (code in _UNREACHABLE and log.code in _CREDENTIALS):
+    if code in _CREDENTIALS or (code in _UNREACHABLE and log.refused):
         return SetupError(
-            f"the broker refused the connection while {doing}: {error.str()}{why}",
+            f"the broker refused the connection while {doing}: {log.newest or error.str()}",
             code="FLOE-E102",
             place=address,
             remedy="check security.protocol, sasl.* and ssl.* of the connection in the target file",
@@ -167,7 +191,7 @@ def setup_error(error: KafkaError, settings: Mapping[str, str], log: ClientLog, 
         )
     if code in _UNREACHABLE:
         return SetupError(
-            f"no answer from Kafka while {doing}: {error.str()}{why}",
+            f"no answer from Kafka while {doing}: {log.newest or error.str()}",
             code="FLOE-E101",
             place=address,
             remedy=unreachable_remedy(settings),

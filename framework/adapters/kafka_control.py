@@ -17,6 +17,7 @@ from framework.adapters.kafka_client import (
     CONNECT_TIMEOUT_S,
     ClientLog,
     address_of,
+    build,
     client_config,
     consumer_config,
     error_of,
@@ -52,7 +53,9 @@ class ControlReader:
         self._topic = topic
         self._log = ClientLog()
         self._admin = KafkaAdmin(settings)
-        self._consumer = Consumer(consumer_config(settings, self._log, READ_GROUP_ID, fetch_wait_max_ms=100))
+        self._consumer = build(
+            Consumer, settings, consumer_config(settings, self._log, READ_GROUP_ID, fetch_wait_max_ms=100)
+        )
         self._position = 0
 
     def seek(self, offset: int) -> None:
@@ -155,7 +158,9 @@ class ControlPublisher:
         self._topic = topic
         self._timeout_s = timeout_s
         self._log = ClientLog()
-        self._producer = Producer(
+        self._producer = build(
+            Producer,
+            settings,
             client_config(
                 settings,
                 self._log,
@@ -164,7 +169,7 @@ class ControlPublisher:
                 compression_type="zstd",
                 linger_ms=0,
                 message_timeout_ms=int(timeout_s * 1000),
-            )
+            ),
         )
 
     def publish(self, events: Sequence[ControlEvent]) -> list[int]:

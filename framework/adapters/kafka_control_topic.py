@@ -7,6 +7,7 @@ removed by compaction, and removed by retention only long after a coordinator sh
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,7 @@ MIN_RETENTION_MS = DAY_MS
 # A producer's batch is bounded by message.max.bytes (1,000,000) before compression, an event by 512 KiB.
 MIN_MESSAGE_BYTES = 1_000_000
 MESSAGE_BYTES = 1_048_588
+VISIBLE_TIMEOUT_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,10 @@ def ensure(admin: KafkaAdmin, name: str) -> ControlTopicFacts:
     created = False
     if not admin.topics([name]):
         created = _create(admin, name)
+        deadline = time.monotonic() + VISIBLE_TIMEOUT_S
+        # The broker that is asked hears of a new topic a little later than the controller that made it.
+        while not admin.topics([name]) and time.monotonic() < deadline:
+            time.sleep(0.05)
     return check(admin, name, created)
 
 

@@ -18,7 +18,7 @@ from typing import Generic, TypeVar, overload
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from framework.adapters.kafka_admin import KafkaAdmin
-from framework.adapters.kafka_client import ClientLog, address_of, consumer_config, error_of, setup_error
+from framework.adapters.kafka_client import ClientLog, address_of, build, consumer_config, error_of, setup_error
 from framework.errors import DataLossError, FloeError, RetriableError, StateDisagreement
 from framework.record.model import RecordBlock, Slice
 
@@ -64,7 +64,9 @@ class _Connection:
 
     def __init__(self, settings: Mapping[str, str]) -> None:
         self.log = ClientLog()
-        self.consumer = Consumer(
+        self.consumer = build(
+            Consumer,
+            settings,
             consumer_config(
                 settings,
                 self.log,
@@ -80,7 +82,7 @@ class _Connection:
                 queued_max_messages_kbytes=64 * 1024,
                 queued_min_messages=20_000,
                 fetch_queue_backoff_ms=5,
-            )
+            ),
         )
         self.admin = KafkaAdmin(settings)
 

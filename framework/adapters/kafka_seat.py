@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from framework.adapters.kafka_admin import KafkaAdmin
-from framework.adapters.kafka_client import ClientLog, address_of, consumer_config, error_of, setup_error
+from framework.adapters.kafka_client import ClientLog, address_of, build, consumer_config, error_of, setup_error
 from framework.commit.codec import decode
 from framework.commit.events import ControlEvent
 from framework.errors import DataLossError, SetupError
@@ -77,7 +77,9 @@ class CoordinatorSeat:
         self._updates: list[SeatUpdate] = []
         self._topic_id: str | None = None
         self._position = 0
-        self._consumer = Consumer(
+        self._consumer = build(
+            Consumer,
+            settings,
             consumer_config(
                 self._settings,
                 self._log,
@@ -89,7 +91,7 @@ class CoordinatorSeat:
                 # the seat, and so re-read the log, each time a driver starts.
                 partition_assignment_strategy="cooperative-sticky",
                 fetch_wait_max_ms=100,
-            )
+            ),
         )
         self._consumer.subscribe([topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_revoke)
 

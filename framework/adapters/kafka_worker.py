@@ -18,6 +18,7 @@ from framework.adapters.kafka_client import (
     CONNECT_TIMEOUT_S,
     ClientLog,
     address_of,
+    build,
     client_config,
     consumer_config,
     error_of,
@@ -252,7 +253,9 @@ class PipelineProducer:
 
     def _new_producer(self) -> Producer:
         self._log = ClientLog()
-        return Producer(
+        return build(
+            Producer,
+            self._settings,
             client_config(
                 self._settings,
                 self._log,
@@ -262,7 +265,7 @@ class PipelineProducer:
                 acks="all",
                 compression_type="zstd",
                 linger_ms=0,
-            )
+            ),
         )
 
     def _init_transactions(self, producer: Producer, timeout_s: float) -> None:
@@ -278,7 +281,11 @@ class PipelineProducer:
 
     def _read_group_metadata(self) -> Any:
         """The group metadata that a transaction's offsets need; a consumer that never subscribes gives it."""
-        consumer = Consumer(consumer_config(self._settings, ClientLog(), self._group_id, session_timeout_ms=6000))
+        consumer = build(
+            Consumer,
+            self._settings,
+            consumer_config(self._settings, ClientLog(), self._group_id, session_timeout_ms=6000),
+        )
         try:
             return consumer.consumer_group_metadata()
         finally:

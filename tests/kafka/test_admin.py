@@ -139,6 +139,34 @@ def test_a_connection_without_an_address_is_refused() -> None:
     assert caught.value.code == "FLOE-E105"
 
 
+@pytest.mark.parametrize(
+    ("setting", "says"),
+    [({"bogus.key": "1"}, "bogus.key"), ({"security.protocol": "FOO"}, "FOO")],
+)
+def test_a_setting_that_the_library_does_not_know_is_refused(setting: dict[str, str], says: str) -> None:
+    """A misspelt key or value of the connection is named, before anything is connected."""
+    with pytest.raises(SetupError, match=says) as caught:
+        KafkaAdmin({"bootstrap.servers": "h:1", **setting})
+    assert caught.value.code == "FLOE-E111"
+
+
+@pytest.mark.parametrize(
+    "security",
+    [
+        {"security.protocol": "SSL"},
+        {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.username": "u", "sasl.password": "s3"},
+    ],
+)
+def test_a_connection_of_the_wrong_kind_is_told_from_a_missing_broker(
+    settings: dict[str, str], security: dict[str, str]
+) -> None:
+    """A broker that answers but does not take TLS or the credentials is reported as that, without the password."""
+    with pytest.raises(SetupError) as caught:
+        KafkaAdmin(settings | security, timeout_s=1).check()
+    assert caught.value.code == "FLOE-E102"
+    assert "s3" not in str(caught.value)
+
+
 def recreate(admin: KafkaAdmin, topic: str) -> None:
     """Delete a topic and make it again under the same name."""
     admin.raw.delete_topics([topic])[topic].result(10)
@@ -147,8 +175,9 @@ def recreate(admin: KafkaAdmin, topic: str) -> None:
     while True:
         try:
             admin.raw.create_topics([NewTopic(topic, 1, 1)])[topic].result(10)
-            return
+            break
         except KafkaException:  # the broker is still busy with the deletion
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.2)
+    wait_for(lambda: admin.topics([topic]))
