@@ -71,7 +71,8 @@ spark:
         return path
 
     def command(self, *args: str | Path) -> list[str]:
-        return [*FLOE, *map(str, args), "--target", "it"]
+        control = ["--control-topic", self.control_topic] if args[0] in ("status", "log", "coordinator") else []
+        return [*FLOE, *map(str, args), "--target", "it", *control]
 
     def start(self, *args: str | Path, env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
         """Start `floe ARGS --target it` in a process group of its own."""
@@ -103,8 +104,12 @@ spark:
         output = self.run(*args, "--json")
         return json.loads(next(line for line in reversed(output.splitlines()) if line.startswith("{")))  # type: ignore[no-any-return]
 
+    def status(self) -> dict[str, Any]:
+        """What `floe status --json` prints for this project's control topic."""
+        return self.run_json("status", "--control-topic", self.control_topic)
+
     def catalog(self) -> Catalog:
-        return load_catalog("it", **self.catalog_settings)
+        return load_catalog("default", **self.catalog_settings)
 
     def table(self, name: str) -> pa.Table:
         return self.catalog().load_table(name).scan().to_arrow()
