@@ -108,7 +108,7 @@ class TaskRun:
 
 def is_fatal(plan: Plan, letter: DeadLetter) -> bool:
     """Whether the pipeline file says `fail` for what befell this record."""
-    policy = plan.route.unrouted if letter.code == "FLOE-D301" else plan.write.errors
+    policy = plan.route.unrouted if letter.code == "FLOE-D201" else plan.write.errors
     return policy is ErrorPolicy.FAIL
 
 

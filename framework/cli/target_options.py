@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -14,6 +14,9 @@ from framework.adapters.secrets import resolve
 from framework.config.spec import TargetSpec
 from framework.config.target import load_target
 from framework.errors import ConfigError, SetupError
+
+if TYPE_CHECKING:
+    from framework.adapters.kafka_control import ControlReader
 
 F = TypeVar("F", bound=Callable[..., object])
 CONTROL_TOPIC = "control-iceberg"
@@ -42,7 +45,8 @@ class Control:
     def kafka(self) -> dict[str, str]:
         return resolve(self.target.kafka[self.connection])
 
-    def reader(self):  # type: ignore[no-untyped-def]  # the Kafka client is imported only when it is used
+    def reader(self) -> ControlReader:
+        """A reader of the control topic, which is checked first."""
         from framework.adapters.kafka_admin import KafkaAdmin
         from framework.adapters.kafka_control import ControlReader
 

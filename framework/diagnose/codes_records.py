@@ -31,6 +31,11 @@ ENTRIES = (
         "The table does not exist, and `create.enabled` or `evolve.tables` forbids to make it.",
     ),
     Code(
+        "FLOE-D205",
+        "Too many new tables",
+        "The table does not exist, and `routes.max_new_tables_per_hour` tables were created within the last hour.",
+    ),
+    Code(
         "FLOE-D301",
         "The value is of another type",
         "The field's value cannot be the column's type: text for a number, a list for text.",

@@ -225,7 +225,7 @@ def _table(name: str, fold: _Fold, catalog: IcebergTables) -> TableStatus:
         except FloeError as error:
             reason = reason or error.message
     kind = "blocked" if reason else ("waiting" if pending.announcements else "ok")
-    return TableStatus(name, kind, reason, pending, commit and _commit(commit, total))
+    return TableStatus(name, kind, reason, pending, _commit(commit, total) if commit else None)
 
 
 def _commit(event: CommitToTable, total: int | None) -> CommitStatus:

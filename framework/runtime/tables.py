@@ -38,12 +38,20 @@ class TableRegistry:
         self._targets: dict[str, TableTarget] = {}
         self._loaded_at: dict[str, float] = {}
         self._created_at: list[float] = []
+        self._refused: set[str] = set()
         self._lock = threading.Lock()
 
     @property
     def targets(self) -> dict[str, TableTarget]:
         """What tasks are given: every table known by now."""
         return dict(self._targets)
+
+    @property
+    def refused(self) -> tuple[str, ...]:
+        """Tables that may not be created now, because too many were within the hour; empty again once some are older."""
+        if not self._too_many():
+            self._refused.clear()
+        return tuple(sorted(self._refused))
 
     def preload(self) -> None:
         """Load the tables that exist already and that the routes may reach, so that a restart repeats no batch."""
@@ -89,6 +97,11 @@ class TableRegistry:
     def _satisfy(self, need: TableNeed) -> None:
         for _ in range(ATTEMPTS):
             target = self._load_one(need.table)
+            if target is None and need.table != self._plan.write.dead_letter_table and self._too_many():
+                self._refused.add(need.table)
+                limit = self._plan.route.max_new_tables_per_hour
+                self._say(f"not created {need.table}: {limit} new tables within the hour; its records are dead letters")
+                return
             if target is None:
                 self._create(need)
                 continue
@@ -122,7 +135,6 @@ class TableRegistry:
                     place=need.table,
                     remedy="create the table, or set tables.defaults.create.enabled: true",
                 )
-            self._check_creation_rate(need.table)
             change = plan_create(need, policy, plan.decode.hints, plan.decode.metadata_columns)
         if isinstance(change, Refusal):
             raise _blocked(change)
@@ -131,16 +143,9 @@ class TableRegistry:
         self._created_at.append(time.monotonic())
         self._say(f"created {need.table}")
 
-    def _check_creation_rate(self, table: str) -> None:
-        limit = self._plan.route.max_new_tables_per_hour
+    def _too_many(self) -> bool:
         recent = [at for at in self._created_at if at > time.monotonic() - HOUR_S]
-        if len(recent) >= limit:
-            raise TableBlocked(
-                f"{table} would be the {len(recent) + 1}th new table within an hour; routes.max_new_tables_per_hour is {limit}",
-                code="FLOE-R321",
-                place=table,
-                remedy="check the values of the field in the route's table name, then raise the limit if they are right",
-            )
+        return len(recent) >= self._plan.route.max_new_tables_per_hour
 
 
 def _glob(template: str) -> str:

@@ -7,51 +7,41 @@ is read back before anything else is done.
 
 from __future__ import annotations
 
-import logging
-import re
 import threading
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from framework.adapters.faults import reach
 from framework.adapters.iceberg import IcebergTables
-from framework.adapters.kafka_admin import KafkaAdmin
-from framework.adapters.kafka_control import ControlReader
 from framework.adapters.kafka_worker import PipelineProducer
-from framework.commit.events import Accounting, CommitComplete, DataComplete, Heartbeat, SourceRange
+from framework.commit.events import Accounting, Heartbeat, SourceRange
 from framework.commit.offsets import (
     AnnounceState,
-    PartitionFacts,
     PartitionKey,
-    SafeOffset,
     check_still_readable,
     decide_start,
-    decode_metadata,
     encode_metadata,
     plan_ends,
     read_back,
 )
 from framework.commit.pacing import Pace, PaceFacts, PaceRules, decide_pace
-from framework.errors import AccountingError, FloeError, OutcomeUnknown, RetriableError, SetupError
+from framework.errors import FloeError, OutcomeUnknown, RetriableError
 from framework.plan.model import Plan
 from framework.runtime.batch import BatchResult, BatchScope, summarise
+from framework.runtime.failures import LOG_REMEDY, is_retriable, said
+from framework.runtime.source import PipelineSource
 from framework.runtime.tables import TableRegistry
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-log = logging.getLogger(__name__)
-
 MIN_RECORDS_PER_TASK = 20_000
 FIRST_BATCH_RECORDS = 50_000
-CHAIN_TAIL = 2_000
 BATCH_ATTEMPTS = 5
-LOG_REMEDY = "the whole story is in Spark's log, `logs/spark.log` in the state directory"
-NAMED_ERROR = re.compile(r"^(?:error\[|[A-Za-z_.]+(?:Error|Exception|Gone)\b)")
 CHANGE_ROUNDS = 8
 
 
@@ -82,13 +72,12 @@ class PipelineWorker:
         self._catalog = catalog
         self._scratch = scratch
         self._say = say
-        self._admin = KafkaAdmin(kafka)
+        self._source = PipelineSource(plan, kafka)
         self._tables = TableRegistry(plan, catalog, say)
         self._producer = PipelineProducer(
             kafka, plan.announce.transactional_id, plan.read.group_id, plan.announce.control_topic
         )
         self._positions: dict[PartitionKey, int] = {}
-        self._ids: dict[str, str] = {}
         self._wanted: dict[PartitionKey, int] | None = None
         self._batch = 0
         self._bytes_per_record = 0.0
@@ -107,61 +96,25 @@ class PipelineWorker:
         Raises:
             SetupError, FencedError, StateDisagreement: as their classes say; nothing was written to a table.
         """
-        facts = self._facts()
-        self._admin.ensure_control_topic(self.plan.announce.control_topic)
+        self._source.facts()  # a missing topic is said before anything is fenced
+        self._source.ensure_control_topic()
         # Invariant 2: init_transactions comes before the offsets are read, so that no older run can move them any more.
         self._producer.start()
-        group = self._group_offsets()
-        chain, totals = self._find_chain()
-        start = decide_start(self.plan.pipeline, group, facts, chain, self.plan.read.starting_offsets)
+        group = self._source.group_offsets()
+        chain, totals = self._source.newest_announcement()
+        # The ends are asked for after the offsets: an older run may have gone on until it was fenced.
+        start = decide_start(self.plan.pipeline, group, self._source.facts(), chain, self.plan.read.starting_offsets)
         self._positions, self._batch = start.positions, start.batch
         self.report.totals = totals if totals and not group else start.totals
         self._tables.preload()
         self._last_announce_ms = _now_ms()
         self._say("first run" if start.first_run else f"goes on after batch {start.batch}")
 
-    def _facts(self) -> dict[PartitionKey, PartitionFacts]:
-        read = self.plan.read
-        topics = self._admin.topics(read.topics or read.topic_pattern or ())
-        missing = [name for name in read.topics if name not in topics]
-        if missing or not topics:
-            raise SetupError(
-                f"no topic {', '.join(missing)}" if missing else f"no topic matches {read.topic_pattern}",
-                code="FLOE-E310",
-                place=self.plan.source_file,
-                remedy="create the topic, or correct source.kafka.topics",
-            )
-        keys = [(name, partition) for name, topic in topics.items() for partition in topic.partitions]
-        starts, ends = self._admin.start_offsets(keys), self._admin.end_offsets(keys)
-        self._ids.update({name: topic.topic_id for name, topic in topics.items() if name not in self._ids})
-        return {key: PartitionFacts(topics[key[0]].topic_id, starts[key], ends[key]) for key in keys}
-
-    def _group_offsets(self) -> dict[PartitionKey, SafeOffset]:
-        offsets = self._admin.group_offsets(self.plan.read.group_id)
-        return {
-            key: decode_metadata(value.offset, value.metadata, f"group {self.plan.read.group_id}, {key[0]}-{key[1]}")
-            for key, value in offsets.items()
-        }
-
-    def _find_chain(self) -> tuple[tuple[SourceRange, ...] | None, Accounting | None]:
-        """The pipeline's newest announcement in the control log: first in its tail, then, if need be, in all of it."""
-        facts = self._admin.ensure_control_topic(self.plan.announce.control_topic)
-        tail = max(facts.log_start, facts.log_end - CHAIN_TAIL)
-        for begin in dict.fromkeys((tail, facts.log_start)):
-            reader = ControlReader(self._kafka, self.plan.announce.control_topic)
-            try:
-                found = find_chain(reader, self.plan.pipeline, begin)
-            finally:
-                reader.close()
-            if found is not None:
-                return found
-        return None, None
-
     # ---- with Spark -----------------------------------------------------------------------------------------------
 
     def freeze_ends(self) -> int:
         """Read to the end offsets of this moment and no further; returns how many offsets that is."""
-        self._wanted = {key: fact.log_end for key, fact in self._facts().items()}
+        self._wanted = {key: fact.log_end for key, fact in self._source.facts().items()}
         self.report.state = "caught up"
         return sum(max(0, end - self._positions.get(key, 0)) for key, end in self._wanted.items())
 
@@ -225,7 +178,7 @@ class PipelineWorker:
         """
         if isinstance(error, OutcomeUnknown):
             self._producer.recover()
-        group = self._group_offsets()
+        group = self._source.group_offsets()
         if group:
             self._positions.update({key: safe.offset for key, safe in group.items()})
             newest = max(group.values(), key=lambda safe: safe.batch)
@@ -248,11 +201,11 @@ class PipelineWorker:
         poll_s = min(0.5, max(0.05, announce.trigger_every_ms / 10_000))
         self.report.state = "running"
         while True:
-            facts = self._facts()
+            facts = self._source.facts()
             for key, fact in facts.items():
                 # A partition that appeared while running is read from its beginning; no restart is needed.
                 self._positions.setdefault(key, fact.log_start)
-            check_still_readable(self.plan.pipeline, self._positions, self._ids, facts)
+            check_still_readable(self.plan.pipeline, self._positions, self._source.ids, facts)
             ends = self._wanted or {key: fact.log_end for key, fact in facts.items()}
             backlog = sum(max(0, ends.get(key, at) - at) for key, at in self._positions.items())
             pace = decide_pace(
@@ -275,7 +228,9 @@ class PipelineWorker:
                 cap = rules.max_records if self._tables.targets else FIRST_BATCH_RECORDS
                 new_ends = plan_ends(self._positions, ends, cap)
                 self._batch += 1
-                self._scope = BatchScope(self.run_id, self._batch, dict(self._positions), new_ends, dict(self._ids))
+                self._scope = BatchScope(
+                    self.run_id, self._batch, dict(self._positions), new_ends, dict(self._source.ids)
+                )
                 self._batch_done.clear()
                 Offer(
                     to_offsets(self._positions), to_offsets(new_ends), self.plan.read.slices, MIN_RECORDS_PER_TASK
@@ -329,13 +284,14 @@ class PipelineWorker:
         reports = []
         todo: DataFrame | None = frame
         for _ in range(CHANGE_ROUNDS):
+            route = replace(self.plan.route, refused_tables=self._tables.refused)
             done, again, needs = run_stage(
                 todo,
-                self.plan,
+                replace(self.plan, route=route),
                 self._kafka,
                 self._catalog.io_properties(),
                 self._tables.targets,
-                dict(self._ids),
+                dict(self._source.ids),
                 self.run_id,
                 scope.batch,
             )
@@ -367,7 +323,7 @@ class PipelineWorker:
             # Invariant 7: read back before anything else.
             self._say(f"outcome of batch {scope.batch} unknown ({error.message}); reading back")
             self._producer.recover()
-            state = read_back(self.plan.pipeline, scope.batch, result.ranges, self._group_offsets())
+            state = read_back(self.plan.pipeline, scope.batch, result.ranges, self._source.group_offsets())
             if state == AnnounceState.NOT_ANNOUNCED:
                 self.report.control_offset = self._producer.announce(result.events, offsets)
         reach("announced")
@@ -394,7 +350,7 @@ class PipelineWorker:
         """Idle, but alive: all offsets are committed again (an idle partition's offset would expire) with the chain's end."""
         self._batch += 1
         ranges = tuple(
-            SourceRange(topic, self._ids[topic], partition, at, at)
+            SourceRange(topic, self._source.ids[topic], partition, at, at)
             for (topic, partition), at in sorted(self._positions.items())
         )
         totals = self.report.totals
@@ -402,34 +358,6 @@ class PipelineWorker:
         offsets = {(r.topic, r.partition): (r.end, encode_metadata(r.topic_id, self._batch, totals)) for r in ranges}
         self._producer.announce((event,), offsets)
         self._last_announce_ms = _now_ms()
-
-
-def find_chain(
-    reader: ControlReader, pipeline: str, begin: int
-) -> tuple[tuple[SourceRange, ...] | None, Accounting | None] | None:
-    """Read the log from `begin` to its end; the pipeline's newest DataComplete or Heartbeat, also as others repeat it."""
-    end = reader.end_offset()
-    reader.seek(begin)
-    newest: DataComplete | Heartbeat | None = None
-    for _, event in reader.read_until(end):
-        link = event.chain.get(pipeline) if isinstance(event, CommitComplete) else event
-        if not isinstance(link, DataComplete | Heartbeat) or link.pipeline != pipeline:
-            continue
-        if newest is None or link.batch >= newest.batch:
-            newest = link
-    return None if newest is None else (newest.ranges, newest.totals)
-
-
-def is_retriable(error: FloeError) -> bool:
-    """Whether doing the batch again may help: not when a person must decide, and never after being fenced."""
-    return isinstance(error, RetriableError | OutcomeUnknown | AccountingError)
-
-
-def said(error: BaseException) -> str:
-    """What an error from Spark says, in one line: the last line of a task's Python traceback, else the first line."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    named = [line for line in lines if NAMED_ERROR.match(line)]
-    return (named or lines or [type(error).__name__])[0 if not named else -1]
 
 
 def _now_ms() -> int:

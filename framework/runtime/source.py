@@ -1,0 +1,90 @@
+"""What the broker says about a pipeline's source: its partitions, its safe offsets, its newest announcement.
+
+In: a plan and resolved Kafka settings. Out: plain values that `framework.commit.offsets` decides from. Keeps invariant
+11: the topic ids are remembered from the first look, so that a topic recreated later is noticed.
+"""
+
+from __future__ import annotations
+
+from framework.adapters.kafka_admin import KafkaAdmin
+from framework.adapters.kafka_control import ControlReader
+from framework.adapters.kafka_control_topic import ControlTopicFacts
+from framework.commit.events import Accounting, CommitComplete, DataComplete, Heartbeat, SourceRange
+from framework.commit.offsets import PartitionFacts, PartitionKey, SafeOffset, decode_metadata
+from framework.errors import SetupError
+from framework.plan.model import Plan
+
+CHAIN_TAIL = 2_000
+
+Announcement = tuple[tuple[SourceRange, ...] | None, Accounting | None]
+
+
+class PipelineSource:
+    """Looks, never decides. `ids` maps each topic to the id under which it was first seen."""
+
+    def __init__(self, plan: Plan, kafka: dict[str, str]) -> None:
+        self._plan = plan
+        self._kafka = kafka
+        self._admin = KafkaAdmin(kafka)
+        self.ids: dict[str, str] = {}
+
+    def facts(self) -> dict[PartitionKey, PartitionFacts]:
+        """Every partition of the pipeline's topics now.
+
+        Raises:
+            SetupError: a named topic does not exist, or none matches the pattern.
+        """
+        read = self._plan.read
+        topics = self._admin.topics(read.topics or read.topic_pattern or ())
+        missing = [name for name in read.topics if name not in topics]
+        if missing or not topics:
+            raise SetupError(
+                f"no topic {', '.join(missing)}" if missing else f"no topic matches {read.topic_pattern}",
+                code="FLOE-E310",
+                place=self._plan.source_file,
+                remedy="create the topic, or correct source.kafka.topics",
+            )
+        keys = [(name, partition) for name, topic in topics.items() for partition in topic.partitions]
+        starts, ends = self._admin.start_offsets(keys), self._admin.end_offsets(keys)
+        self.ids.update({name: topic.topic_id for name, topic in topics.items() if name not in self.ids})
+        return {key: PartitionFacts(topics[key[0]].topic_id, starts[key], ends[key]) for key in keys}
+
+    def group_offsets(self) -> dict[PartitionKey, SafeOffset]:
+        """The safe offsets, with what was committed beside them."""
+        offsets = self._admin.group_offsets(self._plan.read.group_id)
+        return {
+            key: decode_metadata(value.offset, value.metadata, f"group {self._plan.read.group_id}, {key[0]}-{key[1]}")
+            for key, value in offsets.items()
+        }
+
+    def ensure_control_topic(self) -> ControlTopicFacts:
+        """Create the control topic, or check the one that is there."""
+        return self._admin.ensure_control_topic(self._plan.announce.control_topic)
+
+    def newest_announcement(self) -> Announcement:
+        """The pipeline's newest announcement in the control log: first in its tail, then, if need be, in all of it."""
+        facts = self.ensure_control_topic()
+        tail = max(facts.log_start, facts.log_end - CHAIN_TAIL)
+        for begin in dict.fromkeys((tail, facts.log_start)):
+            reader = ControlReader(self._kafka, self._plan.announce.control_topic)
+            try:
+                found = find_chain(reader, self._plan.pipeline, begin)
+            finally:
+                reader.close()
+            if found is not None:
+                return found
+        return None, None
+
+
+def find_chain(reader: ControlReader, pipeline: str, begin: int) -> Announcement | None:
+    """Read the log from `begin` to its end; the pipeline's newest DataComplete or Heartbeat, also as others repeat it."""
+    end = reader.end_offset()
+    reader.seek(begin)
+    newest: DataComplete | Heartbeat | None = None
+    for _, event in reader.read_until(end):
+        link = event.chain.get(pipeline) if isinstance(event, CommitComplete) else event
+        if not isinstance(link, DataComplete | Heartbeat) or link.pipeline != pipeline:
+            continue
+        if newest is None or link.batch >= newest.batch:
+            newest = link
+    return None if newest is None else (newest.ranges, newest.totals)
