@@ -100,7 +100,6 @@ def build(kind: type[Client], settings: Mapping[str, str], config: dict[str, Any
     except KafkaException as raised:
         raise SetupError(
             f"a setting of the Kafka connection is wrong: {error_of(raised).str()}",
-            code="FLOE-E111",
             place=address_of(settings),
             remedy="correct it in the target file; the keys are librdkafka's (CONFIGURATION.md)",
         ) from raised
