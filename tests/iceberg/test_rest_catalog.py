@@ -1,0 +1,85 @@
+"""The same promises through a REST catalog, over real HTTP, with answers lost on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.schema import Schema
+from pyiceberg.types import LongType, NestedField
+
+from framework.adapters.iceberg import IcebergTables
+from framework.commit.effects import CommitConflict, Committed
+from framework.config.spec import PartitionFieldSpec
+from framework.table.changes import AlterTable, CreateTable
+from tests.iceberg.conftest import POLICY, SCHEMA, TOPIC, Lake, metadata_files
+from tests.iceberg.rest_server import RestServer
+
+pytestmark = pytest.mark.iceberg
+
+
+class RestLake(Lake):
+    """A lake whose floe side goes through the REST server, while `catalog` still sees the database behind it."""
+
+    def __init__(self, settings: dict[str, str], server: RestServer) -> None:
+        self.settings = settings
+        self.server = server
+        self.tables = IcebergTables({"type": "rest", "uri": server.uri})
+        self.tables.check()
+
+
+@pytest.fixture
+def rest(catalog_settings: dict[str, str]) -> Iterator[RestLake]:
+    settings = {key: value for key, value in catalog_settings.items() if key != "type"}
+    server = RestServer(SqlCatalog("default", **settings))
+    try:
+        yield RestLake(catalog_settings, server)
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def test_a_table_is_created_altered_and_committed_to(rest: RestLake) -> None:
+    """Everything the runtime does with a table works through REST, and the conditions travel in the request."""
+    name = "lake.raw.orders"
+    rest.tables.create_table(CreateTable(name, SCHEMA.model_dump_json(), (PartitionFieldSpec("id", "bucket", 4),), ()))
+    target = rest.tables.load_target(name, POLICY)
+    assert target is not None
+    wider = Schema(*SCHEMA.fields, NestedField(3, "more", LongType(), required=False))
+    assert rest.tables.alter_table(AlterTable(name, target.table_uuid, 0, 2, wider.model_dump_json(), ()))
+    assert not rest.tables.alter_table(AlterTable(name, target.table_uuid, 0, 2, SCHEMA.model_dump_json(), ()))
+    view = rest.view(name)
+    assert isinstance(rest.tables.commit(rest.effect(name, rest.files(name, [{"id": 1}]), 1, view=view)), Committed)
+    late = rest.tables.commit(rest.effect(name, rest.files(name, [{"id": 2}]), 2, view=view))
+    assert isinstance(late, CommitConflict)
+    assert rest.rows(name) == [1]
+    assert rest.tables.list_tables("lake.raw") == [name]
+    assert [info.control_offset for info in rest.tables.snapshots(name)] == [1]
+    requirements = rest.server.commits[-1]["requirements"]
+    assert requirements == [
+        {"type": "assert-table-uuid", "uuid": target.table_uuid},
+        {"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": None},
+        {"type": "assert-current-schema-id", "current-schema-id": 1},
+    ]
+
+
+@pytest.mark.parametrize("fault", ["lose_answers", "refuse_after_commit"])
+def test_a_commit_whose_answer_is_lost_or_wrong_is_found(rest: RestLake, fault: str) -> None:
+    """A dropped connection after the commit, and a 409 for a commit that was applied, both end as committed, once."""
+    name = rest.create()
+    effect = rest.effect(name, rest.files(name, [{"id": 1}]), 1)
+    setattr(rest.server, fault, 1)
+    answer = rest.tables.commit(effect)
+    assert isinstance(answer, Committed)
+    assert rest.rows(name) == [1]
+    assert rest.view(name, topic=TOPIC).progress == effect.progress
+    assert len(rest.server.commits) == 1
+
+
+def test_the_server_keeps_house_for_its_metadata_files(rest: RestLake) -> None:
+    """Behind a REST server metadata files are the server's own business: no client removes any."""
+    name = rest.create(**{"write.metadata.previous-versions-max": "1"})
+    for number in range(1, 5):
+        rest.tables.commit(rest.effect(name, rest.files(name, [{"id": number}]), number))
+    assert len(metadata_files(rest.plain(name))) == 5
