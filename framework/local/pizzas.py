@@ -38,7 +38,7 @@ def order(dice: random.Random, moment: datetime) -> bytes:
 def produce(
     bootstrap_servers: str, rate: float, seconds: float | None, told: Callable[[int], None], dice: random.Random
 ) -> int:
-    """Writes `rate` orders a second for `seconds`, or until KeyboardInterrupt; returns how many the broker has.
+    """Writes `rate` orders a second for `seconds`, or until Ctrl-C; returns how many the broker has.
 
     Args:
         told: called about once a second with the number of orders so far.
@@ -58,5 +58,7 @@ def produce(
                 told(sent)
             time.sleep(min(0.05, 1 / rate))
     except KeyboardInterrupt:
-        told(sent)
-    return sent - producer.flush(30)
+        told(sent)  # Ctrl-C is how a person ends it
+    finally:
+        left = producer.flush(30)
+    return sent - left

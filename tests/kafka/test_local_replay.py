@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from framework.errors import SetupError
-from framework.local import pizzas
+from framework.local import nycflights, pizzas
 from framework.local.replay import counts, ensure_topic, replay
 
 if TYPE_CHECKING:
@@ -34,6 +34,23 @@ def read_all(broker: Broker, topic: str, partitions: int, count: int) -> list[by
         return [message.value() for message in consumer.consume(count, timeout=20)]
     finally:
         consumer.close()
+
+
+@pytest.mark.parametrize("topic", [nycflights.FLIGHTS, nycflights.WEATHER], ids=lambda topic: topic.name)
+def test_the_demos_data_is_whole_and_keeps_its_types(topic: nycflights.DemoTopic) -> None:
+    """Every record is there, a missing value is null and not text, and all records of a day share a partition."""
+    days: dict[str, set[int]] = {}
+    count = 0
+    for partition, key, value in nycflights.records(nycflights.fetch(print), topic):
+        count += 1
+        record = json.loads(value)
+        days.setdefault(record["time_hour"][:10], set()).add(partition)
+        assert record["origin"] == key.decode()
+        assert "NA" not in record.values()
+        assert isinstance(record["year"], int)
+    assert count == topic.records
+    assert all(len(partitions) == 1 for partitions in days.values())
+    assert set.union(*days.values()) == set(range(topic.partitions))
 
 
 def test_a_complete_replay_is_not_repeated(broker: Broker) -> None:
