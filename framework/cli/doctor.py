@@ -1,0 +1,120 @@
+"""`floe doctor`: look at this machine and at a target, and say line by line what is well and what is to be done."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING
+
+import click
+
+from framework.adapters.files import load_or_raise
+from framework.adapters.secrets import resolve
+from framework.cli.options import json_option
+from framework.cli.target_options import CONTROL_TOPIC, load_target_or_raise
+from framework.errors import ConfigError
+
+if TYPE_CHECKING:
+    from framework.config.spec import LoadedPipeline, TargetSpec
+    from framework.ops import doctor_kafka
+    from framework.ops.doctor import Finding
+
+Question = tuple[str, Callable[[], "Iterable[Finding]"]]
+_MARKS = {"ok": ("ok     ", "green"), "warning": ("warning", "yellow"), "error": ("error  ", "red")}
+
+
+@click.command()
+@click.argument("files", nargs=-1, type=click.Path(), metavar="[FILE]...")
+@click.option("--target", "-t", default=None, metavar="NAME", help="The target; `local` where none is named.")
+@click.option("--spark/--no-spark", "with_spark", default=True, help="Start Spark, too, or leave it out.")
+@json_option
+def doctor(files: tuple[str, ...], target: str | None, with_spark: bool, as_json: bool) -> int:
+    """Check Java, Python, packages, Kafka, catalog, store, clocks and Spark; exit code 3 when something is wrong.
+
+    With pipeline FILEs the Kafka permissions that they need are listed and checked. What it writes for a test, a scratch
+    topic and a scratch namespace, it removes.
+    """
+    from framework.ops.doctor import ask, exit_code
+
+    findings: list[Finding] = []
+    for check, question in questions(files, target, with_spark):
+        for finding in ask(check, question):
+            findings.append(finding)
+            if not as_json:
+                click.echo(show(finding))
+    code = exit_code(findings)
+    if as_json:
+        lines = [finding.to_json() for finding in findings]
+        click.echo(
+            json.dumps({"command": "doctor", "ok": code == 0, "target": target or "local", "findings": lines}, indent=2)
+        )
+    else:
+        click.echo(summary(findings))
+    return code
+
+
+def questions(files: tuple[str, ...], target: str | None, with_spark: bool) -> Iterator[Question]:
+    """What is asked, in order: this machine, the files, each Kafka connection, each catalog, Spark."""
+    from framework.local.java import find_java
+    from framework.ops import doctor_catalog, doctor_kafka, doctor_machine
+    from framework.ops.doctor import ok
+
+    yield "python", doctor_machine.python
+    yield "java", partial(doctor_machine.java, find_java)
+    yield "packages", doctor_machine.packages
+    found: list[tuple[TargetSpec, list[LoadedPipeline]]] = []
+
+    def load() -> Iterator[Finding]:
+        found.append(_load(files, target))
+        yield ok("target", f"{found[0][0].name} can be loaded" + (f" with {len(files)} pipelines" if files else ""))
+
+    yield "target", load
+    if not found:
+        return
+    spec, pipelines = found[0]
+    yield "disk", partial(doctor_machine.disk, spec)
+    for name in sorted(spec.kafka):
+        yield f"kafka {name}", partial(doctor_kafka.examine, partial(_connection, spec, name, pipelines))
+    for name, settings in sorted(spec.catalogs.items()):
+        yield f"catalog {name}", partial(doctor_catalog.examine, name, partial(resolve, settings))
+    if with_spark:
+        yield "spark", partial(doctor_machine.spark, spec)
+
+
+def _load(files: tuple[str, ...], target: str | None) -> tuple[TargetSpec, list[LoadedPipeline]]:
+    try:
+        pipelines = load_or_raise(files, target) if files else []
+        return (pipelines[0].target if pipelines else load_target_or_raise(target or "local")), pipelines
+    except ConfigError as error:
+        first = next((finding for finding in error.diagnostics if finding.is_error), None)
+        if first is None:
+            raise
+        where = first.span.start if first.span else first.path
+        raise ConfigError(first.message, code=first.code, place=where, remedy=first.remedy or "") from error
+
+
+def _connection(spec: TargetSpec, name: str, pipelines: list[LoadedPipeline]) -> doctor_kafka.Connection:
+    from framework.ops.doctor_kafka import Connection
+    from framework.plan.compile import compile_plan
+
+    plans = tuple(plan for plan in map(compile_plan, pipelines) if plan.read.connection == name)
+    topics = tuple(sorted({plan.announce.control_topic for plan in plans})) or (CONTROL_TOPIC,)
+    return Connection(name, resolve(spec.kafka[name]), spec.prefix, topics, plans)
+
+
+def show(finding: Finding) -> str:
+    """One line, and the remedy below it."""
+    from framework.cli.main import use_colour
+
+    mark, colour = _MARKS[finding.state.value]
+    if use_colour(sys.stdout.isatty()):
+        mark = click.style(mark, fg=colour)
+    remedy = f"\n         remedy: {finding.remedy}" if finding.remedy else ""
+    return f"{mark}  {finding.check}: {finding.message}{remedy}"
+
+
+def summary(findings: list[Finding]) -> str:
+    counts = {state: sum(finding.state.value == state for finding in findings) for state in _MARKS}
+    return f"{counts['ok']} ok, {counts['warning']} warnings, {counts['error']} errors"

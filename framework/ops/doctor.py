@@ -1,0 +1,67 @@
+"""What `floe doctor` finds, as plain lines: each ok, a warning or an error, with its remedy.
+
+In: questions as functions. Out: Findings. Nothing here raises: whatever goes wrong while looking becomes an error line, so
+that one trouble never hides the next. The questions themselves are in `doctor_machine`, `doctor_kafka` and
+`doctor_catalog`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import Enum
+
+from framework.errors import FloeError, SetupError
+
+
+class State(str, Enum):
+    OK = "ok"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line. `remedy` is empty where nothing needs to be done."""
+
+    check: str
+    state: State
+    message: str
+    remedy: str = ""
+
+    def to_json(self) -> dict[str, str]:
+        return {"check": self.check, "state": self.state.value, "message": self.message, "remedy": self.remedy}
+
+
+def ok(check: str, message: str) -> Finding:
+    return Finding(check, State.OK, message)
+
+
+def warning(check: str, message: str, remedy: str) -> Finding:
+    return Finding(check, State.WARNING, message, remedy)
+
+
+def error(check: str, message: str, remedy: str) -> Finding:
+    return Finding(check, State.ERROR, message, remedy)
+
+
+def ask(check: str, question: Callable[[], Iterable[Finding]]) -> list[Finding]:
+    """The findings of one question. What it raises becomes an error line after the lines it gave before."""
+    found: list[Finding] = []
+    try:
+        for finding in question():
+            found.append(finding)
+    except FloeError as raised:
+        place = f" ({raised.place})" if raised.place else ""
+        found.append(error(check, f"{raised.message}{place} [{raised.code}]", raised.remedy))
+    except Exception as raised:  # a doctor reports what it did not expect, and looks on
+        lines = str(raised).strip().splitlines() or [""]
+        found.append(
+            error(check, f"{type(raised).__name__}: {lines[0]}", "this is not expected; report it with the line")
+        )
+    return found
+
+
+def exit_code(findings: Iterable[Finding]) -> int:
+    """3, as for a wrong environment, when there is an error; warnings do not count."""
+    return SetupError.exit_code if any(finding.state is State.ERROR for finding in findings) else 0

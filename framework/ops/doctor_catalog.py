@@ -1,0 +1,113 @@
+"""What `floe doctor` asks of an Iceberg catalog and its store: can a table be made, filled, read and dropped.
+
+In: a catalog's settings, secrets resolved. Out: Findings. It makes one scratch namespace, `floe_doctor_...`, and removes
+it with all that is in it; no other name is touched.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from framework.adapters.iceberg import IcebergTables
+from framework.ops.doctor import Finding, error, ok, warning
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+
+SCRATCH = "floe_doctor_"
+
+
+def examine(name: str, connect: Callable[[], Mapping[str, str]]) -> Iterator[Finding]:
+    """Reachable; then namespace, table, data file, commit, read, drop, each the reason of the next.
+
+    Args:
+        connect: gives the catalog's settings, secrets resolved.
+    """
+    from pyiceberg.catalog import load_catalog
+
+    settings = connect()
+    check = f"catalog {name}"
+    tables = IcebergTables(settings, name)
+    tables.check()
+    yield ok(check, f"{settings.get('type', 'rest')} catalog answers")
+    # The scratch table is made through PyIceberg's own door: what other engines would do, and nothing of floe's protocol.
+    opened = load_catalog(name, **settings)
+    namespace = f"{SCRATCH}{uuid.uuid4().hex[:8]}"
+    try:
+        opened.create_namespace(namespace)
+    except Exception as raised:  # every catalog has its own way of saying no
+        yield warning(
+            f"{check} namespace",
+            f"no scratch namespace could be made, so writing was not tried: {_said(raised)}",
+            "grant it, or see to it that every namespace that pipelines write to is there",
+        )
+        return
+    try:
+        yield from _write(check, opened, f"{namespace}.probe")
+    finally:
+        with suppress(Exception):  # what cannot be removed was named in the lines above
+            opened.drop_namespace(namespace)
+
+
+def _write(check: str, opened: Catalog, table: str) -> Iterator[Finding]:
+    import pyarrow as pa
+    from pyiceberg.schema import Schema
+    from pyiceberg.types import LongType, NestedField
+
+    step, remedy = "create a table", "grant this principal to create tables in the catalog"
+    made = False
+    try:
+        probe = opened.create_table(table, Schema(NestedField(1, "probe", LongType(), required=False)))
+        made = True
+        yield ok(f"{check} table", f"a table can be created; new data lies in {_place(probe.location())}")
+        step, remedy = "write a data file and commit it", "check the warehouse's address, credentials and permissions"
+        probe.append(pa.table({"probe": pa.array([1], pa.int64())}))
+        step = "read the row back"
+        rows = opened.load_table(table).scan().to_arrow().num_rows
+        if rows != 1:
+            yield error(f"{check} warehouse", f"1 row was written, {rows} are read back", "do not use this store")
+        else:
+            yield ok(f"{check} warehouse", "a data file can be written, committed and read back")
+    except Exception as raised:  # every store has its own way of saying no
+        yield error(f"{check} {'warehouse' if made else 'table'}", f"cannot {step}: {_said(raised)}", remedy)
+    finally:
+        if made:
+            yield from _remove(check, opened, table)
+
+
+def _remove(check: str, opened: Catalog, table: str) -> Iterator[Finding]:
+    files = [task.file.file_path for task in opened.load_table(table).scan().plan_files()]
+    loaded = opened.load_table(table)
+    try:
+        opened.drop_table(table)
+        for path in [*files, *_metadata_files(loaded)]:
+            loaded.io.delete(path)
+    except Exception as raised:
+        yield warning(
+            f"{check} clean-up",
+            f"the scratch table {table} could not be removed whole: {_said(raised)}",
+            "remove it by hand",
+        )
+
+
+def _metadata_files(loaded: object) -> list[str]:
+    """Every file that the scratch table's metadata names; all of them are its own."""
+    metadata = loaded.metadata  # type: ignore[attr-defined]
+    found = [entry.metadata_file for entry in metadata.metadata_log] + [loaded.metadata_location]  # type: ignore[attr-defined]
+    for snapshot in metadata.snapshots:
+        found += [manifest.manifest_path for manifest in snapshot.manifests(loaded.io)]  # type: ignore[attr-defined]
+        found.append(snapshot.manifest_list)
+    return found
+
+
+def _place(location: str) -> str:
+    """The store without the scratch table's own path."""
+    return location.partition(SCRATCH)[0].rstrip("/") or location
+
+
+def _said(raised: Exception) -> str:
+    lines = str(raised).strip().splitlines() or [""]
+    return f"{type(raised).__name__}: {lines[0][:300]}"
