@@ -12,13 +12,17 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.json
 
-from framework.record.arrays import Ints
+from framework.record.arrays import Ints, Mask
 from framework.record.framing import Framed
 
 _BLOCK_BYTES = 2 * 1024 * 1024
-_PIECE_RECORDS = 4096
+_WINDOW_RECORDS = 8192
+_FEW = 8
+_EXACT_DOUBLE = float(1 << 53)
+_WIDER = {pa.int64().id: pa.float64(), pa.decimal128(1).id: pa.decimal128(38, 18)}
 _ROW = re.compile(r"in row (\d+)$")
 
 
@@ -44,9 +48,9 @@ def parse_framed(framed: Framed, schema: pa.Schema, infer: bool) -> tuple[list[P
     table = _parse(framed.data, records, options, max(_BLOCK_BYTES, 2 * framed.longest))
     if isinstance(table, pa.Table):
         return [Part(framed.positions, table.combine_chunks())], []
-    parser = _PieceParser(framed, options)
-    for start in range(0, records, _PIECE_RECORDS):
-        parser.parse(start, min(start + _PIECE_RECORDS, records))
+    parser = _WindowParser(framed, schema, options)
+    for start in range(0, records, _WINDOW_RECORDS):
+        parser.parse(start, min(start + _WINDOW_RECORDS, records))
     return _joined(parser.parts), parser.alone
 
 
@@ -64,37 +68,102 @@ def _parse(data: object, records: int, options: object, block_bytes: int) -> pa.
     return table if table.num_rows == records else None
 
 
-class _PieceParser:
-    """Parses pieces of a block; a piece that fails is cut at the row Arrow names, or in halves."""
+class _WindowParser:
+    """Parses a block window by window; within a window, bad records are found and left out, the others parsed at once.
 
-    def __init__(self, framed: Framed, options: object) -> None:
+    Arrow names the row it failed at for what is no JSON or of another kind than the column, and stops there: going on
+    behind it finds all such records at the cost of one more parse. A number that its column cannot hold exactly fails
+    the window as a whole: a second parse to wider types shows which rows it was.
+    """
+
+    def __init__(self, framed: Framed, schema: pa.Schema, options: object) -> None:
         self._data = pa.py_buffer(framed.data)
         self._starts = framed.starts()
         self._positions = framed.positions
+        self._schema = schema
         self._options = options
         self.parts: list[Part] = []
         self.alone: list[int] = []
 
     def parse(self, first: int, end: int) -> None:
-        pending = [(first, end)]
-        while pending:
-            first, end = pending.pop()
-            if first >= end:
-                continue
-            start, stop = int(self._starts[first]), int(self._starts[end]) - 1
-            # One block only, so that the row number in an error counts from `first`.
-            result = _parse(self._data.slice(start, stop - start), end - first, self._options, stop - start + 1)
-            if isinstance(result, pa.Table):
-                self.parts.append(Part(self._positions[first:end], result))
-            elif end - first == 1:
-                self.alone.append(int(self._positions[first]))
-            elif result is not None and 0 < result < end - first:
-                pending += [(first + result, end), (first, first + result)]
-            elif result == 0:
-                pending += [(first + 1, end), (first, first + 1)]
-            else:
-                middle = (first + end) // 2
-                pending += [(middle, end), (first, middle)]
+        """Parse the records [first, end) of the block."""
+        rows = np.arange(first, end)
+        bad: list[int] = []
+        start = 0
+        while start < len(rows):
+            result = self._try(rows[start:])
+            if not isinstance(result, int):
+                break
+            bad.append(start + result)
+            start += result + 1
+        self._leave(rows[bad])
+        if not bad and isinstance(result, pa.Table):
+            self.parts.append(Part(self._positions[rows], result))
+        else:
+            self._convert(np.delete(rows, bad))
+
+    def _convert(self, rows: Ints) -> None:
+        """Records without known bad ones: one parse, or a search for the numbers that do not fit."""
+        result = self._try(rows)
+        if not isinstance(result, pa.Table):
+            misfits = self._misfits(rows)
+            if misfits is not None and misfits.any():
+                self._leave(rows[misfits])
+                rows = rows[~misfits]
+                result = self._try(rows)
+        if isinstance(result, pa.Table):
+            self.parts.append(Part(self._positions[rows], result))
+        elif len(rows) <= _FEW:
+            self._leave(rows)
+        else:
+            middle = len(rows) // 2
+            self._convert(rows[:middle])
+            self._convert(rows[middle:])
+
+    def _misfits(self, rows: Ints) -> Mask | None:
+        """Rows with a number that its column cannot hold; None when a parse to wider types fails too."""
+        wider = pa.schema([field.with_type(_WIDER.get(field.type.id, field.type)) for field in self._schema])
+        options = pyarrow.json.ParseOptions(explicit_schema=wider, unexpected_field_behavior="ignore")
+        table = self._try(rows, options)
+        if not isinstance(table, pa.Table):
+            return None
+        misfits = np.zeros(table.num_rows, dtype=bool)
+        for field in self._schema:
+            if field.type.id in _WIDER:
+                misfits |= _misfitting(table.column(field.name).combine_chunks(), field.type)
+        return misfits
+
+    def _try(self, rows: Ints, options: object = None) -> pa.Table | int | None:
+        pieces = [self._data.slice(s := int(self._starts[f]), int(self._starts[e]) - 1 - s) for f, e in _runs(rows)]
+        if not pieces:
+            return None
+        data = pieces[0] if len(pieces) == 1 else pa.py_buffer(b"\n".join(memoryview(piece) for piece in pieces))
+        # One block only, so that the row number in an error counts from the first record.
+        return _parse(data, len(rows), options or self._options, data.size + 1)
+
+    def _leave(self, rows: Ints) -> None:
+        self.alone += self._positions[rows].tolist()
+
+
+def _runs(rows: Ints) -> list[tuple[int, int]]:
+    """Ascending rows as ranges [first, end)."""
+    if not len(rows):
+        return []
+    breaks = np.flatnonzero(np.diff(rows) != 1)
+    firsts = rows[np.concatenate([[0], breaks + 1])]
+    lasts = rows[np.concatenate([breaks, [len(rows) - 1]])]
+    return list(zip(firsts.tolist(), (lasts + 1).tolist(), strict=True))
+
+
+def _misfitting(values: pa.Array, kind: pa.DataType) -> Mask:
+    """Which numbers, parsed to a wider type, may not be parsed to `kind`."""
+    if pa.types.is_integer(kind):
+        fits = pc.and_(pc.equal(pc.floor(values), values), pc.less(pc.abs(values), _EXACT_DOUBLE))
+    else:
+        limit = pa.scalar(10 ** (kind.precision - kind.scale), pa.decimal128(38, 18))
+        fits = pc.and_(pc.equal(pc.round(values, kind.scale), values), pc.less(pc.abs(values), limit))
+    misfits: Mask = pc.invert(fits.fill_null(True)).to_numpy(zero_copy_only=False)
+    return misfits
 
 
 def _joined(parts: list[Part]) -> list[Part]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from framework.record.arrays import Mask
 from framework.record.convert_nested import select_column
@@ -60,8 +61,16 @@ def convert_or_mark(converter: Converter, values: pa.Array) -> tuple[pa.Array, M
         return converter.array(values), None
     except pa.ArrowInvalid:
         pass
-    pieces: list[pa.Array] = []
     bad = np.zeros(len(values), dtype=bool)
+    plausible = converter.plausible(values)
+    if plausible is not None:
+        bad = pc.invert(plausible.fill_null(True)).to_numpy(zero_copy_only=False)
+        values = pc.if_else(plausible, values, pa.scalar(None, values.type)) if bad.any() else values
+        try:
+            return converter.array(values), bad
+        except pa.ArrowInvalid:
+            pass
+    pieces: list[pa.Array] = []
     pending = _cut(0, len(values))
     while pending:
         first, end = pending.pop()
@@ -69,11 +78,11 @@ def convert_or_mark(converter: Converter, values: pa.Array) -> tuple[pa.Array, M
         try:
             pieces.append(converter.array(piece))
         except pa.ArrowInvalid:
-            if end - first == 1 or piece.null_count == len(piece):
-                bad[first] = piece.null_count == 0
-                pieces.append(pa.nulls(end - first, converter.target))
-            else:
+            if end - first > 1 and piece.null_count < len(piece):
                 pending += _cut(first, end)
+                continue
+            bad[first] |= piece.null_count == 0
+            pieces.append(pa.nulls(end - first, converter.target))
     return pa.concat_arrays(pieces), bad
 
 

@@ -51,6 +51,10 @@ class IntegerConverter(Converter):
     def array(self, values: pa.Array) -> pa.Array:
         return values.cast(self.target, safe=True)
 
+    def plausible(self, values: pa.Array) -> pa.Array | None:
+        least = -(1 << (self.bits - 1))
+        return pc.and_(pc.greater_equal(values, least), pc.less_equal(values, -least - 1))
+
     def value(self, value: JsonValue, path: str) -> object:
         number = exact_number(value)
         if number is None:
@@ -77,6 +81,9 @@ class FloatConverter(Converter):
         if pa.types.is_float32(values.type) and pc.any(pc.is_inf(values)).as_py():
             raise pa.ArrowInvalid("an infinity may be an overflow")
         return values
+
+    def plausible(self, values: pa.Array) -> pa.Array | None:
+        return pc.invert(pc.is_inf(values))
 
     def value(self, value: JsonValue, path: str) -> object:
         if isinstance(value, str) and value in NON_FINITE:

@@ -66,6 +66,9 @@ class UuidConverter(Converter):
         packed = pa.Array.from_buffers(pa.binary(16), len(present), [None, pa.py_buffer(data)])
         return pa.ExtensionArray.from_storage(pa.uuid(), _spread(packed, values))
 
+    def plausible(self, values: pa.Array) -> pa.Array | None:
+        return pc.match_substring_regex(values, f"^{_UUID.pattern}$")
+
     def value(self, value: JsonValue, path: str) -> object:
         if not isinstance(value, str) or isinstance(value, NumberText):
             raise self.wrong_kind(value, path)

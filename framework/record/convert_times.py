@@ -28,6 +28,9 @@ from framework.record.json_strict import JsonValue, NumberText
 NANOSECONDS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1, "d": NANOSECONDS_PER_DAY}
 _MAX_LONG = (1 << 63) - 1
 _NUMBER_SCALE = 9
+_DAY = r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])"
+_CLOCK = r"([01]\d|2[0-3])(:[0-5]\d(:[0-5]\d(\.\d{1,9})?)?)?"
+_ZONE = r"(Z|[+-]\d\d(:?\d\d)?)"
 
 
 def number_parse_type() -> pa.DataType:
@@ -99,6 +102,12 @@ class TimestampConverter(TemporalConverter):
             return local.cast(pa.int64()).cast(self.target)
         return pc.assume_timezone(local, self.zone, ambiguous="raise", nonexistent="raise").cast(self.target)
 
+    def plausible(self, values: pa.Array) -> pa.Array | None:
+        if pa.types.is_decimal(values.type) or (self.format is not None and not is_iso_format(self.format)):
+            return None
+        zone = "" if not self.with_zone else _ZONE if self.zone is None else f"({_ZONE})?"
+        return pc.match_substring_regex(values, f"^{_DAY}([ T]{_CLOCK})?{zone}$")
+
     def value(self, value: JsonValue, path: str) -> object:
         if isinstance(value, NumberText):
             nanoseconds = self._unit_nanoseconds(value, path)
@@ -150,6 +159,9 @@ class DateConverter(TemporalConverter):
         if pa.types.is_decimal(values.type) or (self.format is not None and self.format not in ("%Y-%m-%d", "%F")):
             raise pa.ArrowInvalid("read one by one")
         return values.cast(self.target)
+
+    def plausible(self, values: pa.Array) -> pa.Array | None:
+        return None if pa.types.is_decimal(values.type) else pc.match_substring_regex(values, f"^{_DAY}$")
 
     def value(self, value: JsonValue, path: str) -> object:
         if isinstance(value, NumberText):

@@ -32,6 +32,11 @@ class Converter:
         """All values at once; nulls stay nulls. Raises pa.ArrowInvalid when any value cannot be converted this way."""
         raise pa.ArrowInvalid(f"no vectorised conversion to {self.type_name}")
 
+    def plausible(self, values: pa.Array) -> pa.Array | None:
+        """Which values `array` may take, as a cheap guess: it may be wrong both ways and only saves a search for the
+        values that `array` refuses. None: no guess."""
+        return None
+
     def value(self, value: JsonValue, path: str) -> object:
         """One value (not null) as what `pa.array` takes for `target` (timestamps as integers). Raises RecordFailure."""
         raise self.wrong_kind(value, path)
