@@ -29,6 +29,7 @@ def coordinator(project: Project, fault: str | None = None) -> Running:
     return Running(project, *args, env={"FLOE_FAULT": fault} if fault else None)
 
 
+@pytest.mark.failure("F01", "F02")
 def test_two_coordinators_one_stopped_across_a_rebalance(project: Project, broker: Broker) -> None:
     """A coordinator stopped in mid-commit and resumed after another took over and committed adds nothing and loses nothing."""
     topic, file = announce(project, broker, "zombie", 600)
@@ -48,6 +49,7 @@ def test_two_coordinators_one_stopped_across_a_rebalance(project: Project, broke
     assert_exact(project.catalog(), broker.bootstrap_servers, [topic])
 
 
+@pytest.mark.failure("F03", "F04", "F15")
 @pytest.mark.parametrize("point", ["before-commit", "committed", "low-water-stored"])
 def test_coordinator_alone_killed(project: Project, broker: Broker, point: str) -> None:
     """`floe coordinator` killed before, just after and well after its commits: the next one ends with the same tables."""
@@ -59,6 +61,7 @@ def test_coordinator_alone_killed(project: Project, broker: Broker, point: str) 
     assert_exact(project.catalog(), broker.bootstrap_servers, [topic])
 
 
+@pytest.mark.failure("F03", "F04")
 def test_coordinator_group_gone_and_started_from_the_beginning(project: Project, broker: Broker) -> None:
     """A coordinator that knows no position reads the log from its beginning; what is in the tables is not added again."""
     from confluent_kafka.admin import AdminClient

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from framework.adapters.faults import POINTS
 from tests.chaos.checker import assert_exact, assert_sum_holds
@@ -25,9 +26,17 @@ LIFE_OF_A_FIRST_BATCH = (
     "committed",
     "progress-published",
 )
+
+
+def groups(broker: Broker, prefix: str) -> list[str]:
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    return [g.group_id for g in admin.list_consumer_groups().result(20).valid if g.group_id.startswith(prefix)]
+
+
 IN_THE_DRIVER = [point for point in POINTS if point != "records-written"]
 
 
+@pytest.mark.failure("F03", "F04", "F13", "F15", "F16", "F17", "F21")
 def test_killed_at_every_point_of_its_first_batch(project: Project, broker: Broker) -> None:
     """A driver killed once at each point of its life, before anything was ever committed, loses and repeats nothing."""
     topic = broker.new_topic("crash", partitions=2)
@@ -40,8 +49,11 @@ def test_killed_at_every_point_of_its_first_batch(project: Project, broker: Brok
 
     assert_exact(project.catalog(), broker.bootstrap_servers, [topic])
     assert_sum_holds(project.status(), "crash", 2000)
+    # Ten runs, and still one group for the pipeline's offsets and one for the coordinator.
+    assert len(groups(broker, project.prefix)) == 2
 
 
+@pytest.mark.failure("F13", "F15", "F16")
 @pytest.mark.chaos
 @pytest.mark.parametrize("nth", [1, 2])
 @pytest.mark.parametrize("point", IN_THE_DRIVER)

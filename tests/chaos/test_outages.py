@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import resource
 import sqlite3
 import sys
@@ -22,6 +23,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.iceberg, pytest.
 # ---- the broker -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.failure("F13")
 def test_broker_killed_and_started_again(tmp_path: Path, fragile_broker: FragileBroker) -> None:
     """kill -9 of the broker under a running job: after its restart the job goes on by itself, and all is exact."""
     project = Project(tmp_path, fragile_broker.bootstrap_servers)
@@ -39,6 +41,7 @@ def test_broker_killed_and_started_again(tmp_path: Path, fragile_broker: Fragile
     assert_sum_holds(project.status(), "down", 400)
 
 
+@pytest.mark.failure("F08")
 def test_broker_answers_are_lost_and_connections_cut(tmp_path: Path, fragile_broker: FragileBroker) -> None:
     """A transaction that commits while its answer is lost, a cut line and a slow one: no batch is announced twice."""
     proxy = fragile_broker.proxy
@@ -78,6 +81,7 @@ def test_broker_answers_are_lost_and_connections_cut(tmp_path: Path, fragile_bro
 # ---- the catalog ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.failure("F07")
 def test_catalog_unreachable_at_the_start(project: Project, broker: Broker) -> None:
     """A catalog that cannot be reached when a job starts: exit code 3, the address and a remedy, and nothing announced."""
     topic = broker.new_topic("nocatalog")
@@ -92,6 +96,7 @@ def test_catalog_unreachable_at_the_start(project: Project, broker: Broker) -> N
     assert list((project.root / "warehouse").iterdir()) == []
 
 
+@pytest.mark.failure("F07", "F08", "F35", "F41")
 def test_catalog_applies_and_answers_504_then_refuses(
     project: Project, broker: Broker, rest_catalog: ProxiedCatalog
 ) -> None:
@@ -118,10 +123,11 @@ def test_catalog_applies_and_answers_504_then_refuses(
         }
         assert set(one_commit_a_table.values()) == {1}, one_commit_a_table
 
-        proxy.before = lambda method, path: 503
+        answers = itertools.cycle((401, 403, 419, 500, 503))  # also what an expired token looks like
+        proxy.before = lambda method, path: next(answers)
         broker.produce(topic, records(150, start=150))
-        refused = proxy.answered[503]
-        wait_for(lambda: proxy.answered[503] >= refused + 6, "attempts during the outage")
+        refused = proxy.answered.total()
+        wait_for(lambda: proxy.answered.total() >= refused + 8, "attempts during the outage")
         assert landed(project) == 150
         assert run.running, run.output
         proxy.before = lambda method, path: None
@@ -140,6 +146,7 @@ def test_catalog_applies_and_answers_504_then_refuses(
     assert_sum_holds(project.status(), "rest", 450)
 
 
+@pytest.mark.failure("F35")
 def test_catalog_database_locked_for_a_while(project: Project, broker: Broker) -> None:
     """A SQL catalog whose database is locked for longer than its driver waits: commits fail, are retried, and land once."""
     topic = broker.new_topic("locked", partitions=2)
@@ -160,6 +167,7 @@ def test_catalog_database_locked_for_a_while(project: Project, broker: Broker) -
 # ---- the storage ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.failure("F35")
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="needs Linux: a limit is set on another process")
 def test_full_disk_under_tasks_and_commits(project: Project, broker: Broker) -> None:
     """Writes that fail with 'file too large', first of data files, then of manifests: retried, and exact once there is room."""
@@ -193,6 +201,7 @@ def limit_file_size(pids: list[int], size: int | None) -> None:
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (hard if size is None else size, hard))
 
 
+@pytest.mark.failure("F35")
 def test_storage_gone_for_a_while(project: Project, broker: Broker) -> None:
     """The warehouse cannot be read or written for a while: batches and commits fail, are retried, and land once."""
     topic = broker.new_topic("gone", partitions=2)

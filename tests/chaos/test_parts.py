@@ -26,6 +26,7 @@ from tests.project import Project
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.iceberg, pytest.mark.timeout(1200)]
 
 
+@pytest.mark.failure("F13", "F16")
 def test_worker_planner_and_jvm_killed_in_turn(project: Project, broker: Broker) -> None:
     """A killed Python worker or planner costs a retry, a killed JVM ends the run with a clear error; all is exact."""
     topic = broker.new_topic("parts", partitions=2)
@@ -66,6 +67,7 @@ def test_worker_planner_and_jvm_killed_in_turn(project: Project, broker: Broker)
     assert_sum_holds(project.status(), "parts", 800)
 
 
+@pytest.mark.failure("F07")
 def test_a_worker_that_dies_every_time_ends_the_run(project: Project, broker: Broker) -> None:
     """A task that kills its process at every attempt ends the run with an error and announces nothing."""
     topic = broker.new_topic("deadly")
@@ -81,6 +83,7 @@ def test_a_worker_that_dies_every_time_ends_the_run(project: Project, broker: Br
     assert_exact(project.catalog(), broker.bootstrap_servers, [topic])
 
 
+@pytest.mark.failure("F21")
 def test_a_second_run_fences_the_first(project: Project, broker: Broker) -> None:
     """The older of two runs of one pipeline ends with exit code 4 and a message that says so; the newer one goes on."""
     topic = broker.new_topic("fence", partitions=2)

@@ -120,6 +120,7 @@ def settled(tmp_path_factory: pytest.TempPathFactory, broker: Broker) -> Settled
     return Settled(tmp_path_factory.mktemp("settled"), broker)
 
 
+@pytest.mark.failure("F20")
 def test_group_offsets_deleted(settled: Settled) -> None:
     """Offsets that are gone are never read as 'new, from 0': the start is refused with what was announced."""
     group = settled.group("deleted")
@@ -128,6 +129,7 @@ def test_group_offsets_deleted(settled: Settled) -> None:
     assert str(ROWS // 2) in output
 
 
+@pytest.mark.failure("F20")
 def test_one_partitions_offset_deleted(settled: Settled) -> None:
     """One partition's missing offset, its sibling's still there, stops the start as well."""
     group = settled.group("foreign")
@@ -137,6 +139,7 @@ def test_one_partitions_offset_deleted(settled: Settled) -> None:
     assert f"{settled.topics['foreign']}-1" in settled.refused("foreign", 5)
 
 
+@pytest.mark.failure("F02")
 def test_group_offsets_moved_ahead(settled: Settled) -> None:
     """Offsets set ahead by somebody would skip records: refused with both values."""
     group = settled.group("ahead")
@@ -150,6 +153,7 @@ def test_group_offsets_moved_ahead(settled: Settled) -> None:
     assert str(ROWS // 2 + 5) in output or "was not written by floe" in output
 
 
+@pytest.mark.failure("F11")
 def test_source_topic_recreated(settled: Settled) -> None:
     """A topic of the same name with another id holds other records: refused with both ids."""
     topic = settled.topics["recreated"]
@@ -160,12 +164,14 @@ def test_source_topic_recreated(settled: Settled) -> None:
     assert "recreated" in settled.refused("recreated", 5)
 
 
+@pytest.mark.failure("F11")
 def test_source_topic_gone(settled: Settled) -> None:
     """A source topic that was deleted stops the start and says which."""
     settled.delete_topic(settled.topics["vanished"])
     assert settled.topics["vanished"] in settled.refused("vanished", 3)
 
 
+@pytest.mark.failure("F11")
 def test_retention_passed_the_safe_offset(settled: Settled) -> None:
     """Records that were removed before they were read are named, and the start is refused."""
     topic = settled.topics["expired"]
@@ -179,6 +185,7 @@ def test_retention_passed_the_safe_offset(settled: Settled) -> None:
     assert str(ROWS // 2) in output
 
 
+@pytest.mark.failure("F10")
 def test_control_topic_recreated(settled: Settled) -> None:
     """A control topic of the same name with another id: positions in it mean nothing, so the start is refused."""
     settled.delete_topic(settled.controls["renewed"])
@@ -186,12 +193,14 @@ def test_control_topic_recreated(settled: Settled) -> None:
     assert "recreated" in settled.refused("renewed", 5)
 
 
+@pytest.mark.failure("F20")
 def test_control_topic_compacted(settled: Settled) -> None:
     """Compaction would remove announcements: a compacted control topic is refused, with the command that mends it."""
     _alter(settled, settled.controls["compacted"], "cleanup.policy", "compact")
     assert "cleanup.policy" in settled.refused("compacted", 3)
 
 
+@pytest.mark.failure("F20")
 def test_control_topic_with_short_retention(settled: Settled) -> None:
     """A control topic that forgets announcements within the hour is refused."""
     _alter(settled, settled.controls["short"], "retention.ms", "60000")
@@ -206,6 +215,7 @@ def _alter(settled: Settled, topic: str, key: str, value: str) -> None:
     settled.admin.incremental_alter_configs([resource])[resource].result(20)
 
 
+@pytest.mark.failure("F10")
 def test_another_cluster(settled: Settled, fragile_broker: FragileBroker) -> None:
     """The same names on another cluster are other records: tables that hold the first cluster's refuse them."""
     other = AdminClient({"bootstrap.servers": fragile_broker.bootstrap_servers})

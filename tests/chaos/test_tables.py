@@ -18,6 +18,7 @@ def count(project: Project, *tables: str) -> int:
     return sum(landed_positions(project.catalog(), tables).values())
 
 
+@pytest.mark.failure("F09", "F18", "F40", "F41")
 def test_dropped_replaced_and_rolled_back_tables_wait_alone(project: Project, broker: Broker) -> None:
     """Each table in trouble is BLOCKED with its reason while its siblings commit; what was announced for it waits."""
     topic = broker.new_topic("trouble", partitions=2)
@@ -60,17 +61,18 @@ def test_dropped_replaced_and_rolled_back_tables_wait_alone(project: Project, br
         assert run.terminate() == 6, run.output
 
 
+@pytest.mark.failure("F06", "F31", "F36")
 def test_another_writer_and_a_changed_spec(project: Project, broker: Broker) -> None:
     """Appends, deletes and a partition change by another engine in between are kept, and our records land once each."""
-    topic = broker.new_topic("shared", partitions=2)
+    topic = broker.new_topic("shared", partitions=10)
     file = project.pipeline("shared", fan_out(topic))
-    broker.produce(topic, records(40, kinds=1))
+    broker.produce(topic, records(40, kinds=1), partition=0)  # one busy partition, nine idle ones
     with Running(project, "run", file) as run:
         wait_for(lambda: ("shop",) in project.catalog().list_namespaces(), "the namespace")
         wait_for(lambda: project.tables("shop") == ["shop.t_k00"], "the table")
         wait_for(lambda: count(project, "shop.t_k00") == 40, "the first batch")
         for round_ in range(1, 4):
-            broker.produce(topic, records(40, start=40 * round_, kinds=1))
+            broker.produce(topic, records(40, start=40 * round_, kinds=1), partition=0)
             table = project.catalog().load_table("shop.t_k00")
             row = dict.fromkeys(table.schema().as_arrow().names) | {"id": -round_}
             append_until_done(project, pa.Table.from_pylist([row], schema=table.schema().as_arrow()))
@@ -98,6 +100,7 @@ def append_until_done(project: Project, rows: pa.Table) -> None:
     wait_for(append, "the other writer's append")
 
 
+@pytest.mark.failure("F12")
 def test_partitions_are_added_while_running(project: Project, broker: Broker) -> None:
     """New partitions are read from offset 0 without a restart; every record lands once."""
     topic = broker.new_topic("grow", partitions=2)

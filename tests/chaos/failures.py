@@ -1,0 +1,211 @@
+"""The failures that users of Kafka-to-Iceberg systems have reported, F01 to F42, and what answers each here.
+
+Plain data for `tests.chaos.report`. Tests carry `@pytest.mark.failure("F05")`, or are named here when they show it among
+other things: `path::test`, or a path alone for all its tests. A failure that cannot occur has a reason instead.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Failure:
+    """`wrong` is what users saw, `answer` what holds here, `reason` why it cannot occur (then tests are not needed)."""
+
+    wrong: str
+    answer: str
+    tests: tuple[str, ...] = ()
+    reason: str = ""
+
+
+STEP = "tests/unit/commit/test_coordinator_step.py::"
+COMMIT = "tests/iceberg/test_commit.py::"
+OUTCOME = "tests/iceberg/test_unknown_outcome.py::"
+E2E = "tests/spark/test_end_to_end.py::"
+OFFSETS = "tests/unit/commit/test_offsets.py::"
+BATCH = "tests/unit/runtime/test_batch.py::"
+
+FAILURES: dict[str, Failure] = {
+    "F01": Failure(
+        "two coordinators after a rebalance both write",
+        "commits are conditional on what was examined: the older one's are refused (invariant 4)",
+        ("tests/kafka/test_seat.py::test_a_stopped_owner_wakes_up_without_the_seat",),
+    ),
+    "F02": Failure(
+        "a stale coordinator moves stored progress back",
+        "progress never moves back, and moves only with its files (invariant 3)",
+        (COMMIT + "test_progress_never_moves_back", "tests/unit/commit/test_table_progress.py::test_progress_never_moves_back"),
+    ),
+    "F03": Failure(
+        "announced files are skipped when nothing was committed yet",
+        "a coordinator without a position reads the log from its beginning (invariant 6)",
+        (STEP + "test_without_a_position_reading_begins_at_the_log_start", "tests/kafka/test_seat.py::test_the_first_owner_reads_from_the_beginning"),
+    ),
+    "F04": Failure(
+        "one file is registered in two snapshots",
+        "progress in the same commit as the files, and a repeat is known by its offsets (invariant 5)",
+        (STEP + "test_a_repeated_batch_adds_nothing", STEP + "test_records_delivered_twice_are_folded_once", COMMIT + "test_a_file_named_twice_is_refused"),
+    ),
+    "F05": Failure(
+        "partitions are counted instead of covered",
+        "a batch must cover every range exactly; an announcement with a part missing blocks its pipeline",
+        (BATCH + "test_slices_must_cover_the_ranges", STEP + "test_an_incomplete_announcement_blocks_its_pipeline", STEP + "test_valid_through_is_the_least_of_the_busy_partitions"),
+    ),
+    "F06": Failure(
+        "idle tasks never answer and each round waits for a time-out",
+        "no round trip to workers; an idle partition costs nothing and an idle pipeline makes no snapshot",
+        (STEP + "test_the_low_water_mark_reaches_the_end_of_an_idle_log",),
+    ),
+    "F07": Failure(
+        "commit failures never surface",
+        "failures are told, counted and retried; `--until-caught-up` ends with a reason and a code that is not 0",
+        (STEP + "test_a_failed_commit_is_decided_again_after_a_growing_pause", STEP + "test_a_request_is_answered_at_its_deadline"),
+    ),
+    "F08": Failure(
+        "an unknown outcome is retried blindly, or its files are deleted",
+        "read back first, delete nothing meanwhile (invariant 7)",
+        (OUTCOME + "test_an_applied_commit_is_found_whatever_the_answer_was", OUTCOME + "test_a_catalog_that_falls_silent_leaves_everything_in_place", "tests/kafka/test_unknown_outcome.py"),
+    ),
+    "F09": Failure(
+        "a table is dropped or replaced and its files are thrown away",
+        "that table alone is blocked, its announcements wait (invariant 10)",
+        (COMMIT + "test_a_table_that_was_dropped_and_made_again_takes_no_old_files", STEP + "test_a_table_in_trouble_waits_alone_and_goes_on_by_itself"),
+    ),
+    "F10": Failure(
+        "the cluster or the control topic is recreated and everything is filtered out",
+        "offsets are qualified by topic ids (invariant 11): refused with both ids",
+        ("tests/kafka/test_seat.py::test_a_mark_of_another_topic_id_is_told", STEP + "test_a_position_that_cannot_be_trusted_stops_the_coordinator"),
+    ),
+    "F11": Failure(
+        "the source topic is recreated, or retention passed the reader",
+        "refused with the range that is gone; never a silent reset",
+        ("tests/kafka/test_fetch.py::test_a_lost_range_is_an_error_not_a_jump", OFFSETS + "test_an_offset_outside_its_log_stops"),
+    ),
+    "F12": Failure(
+        "added source partitions are not read",
+        "read from offset 0 at the next look at the topic, without a restart",
+        (OFFSETS + "test_a_grown_topic_is_read_from_its_log_start",),
+    ),
+    "F13": Failure("a restart or a rebalance loses or repeats rows", "the set of positions is exact after random kills"),
+    "F14": Failure(
+        "a time-out mixes cycles, so that changes of a key are applied in the wrong order",
+        "batches of a pipeline are committed in their order (invariant 2)",
+        (STEP + "test_a_broken_chain_blocks_its_pipeline",),
+        reason="tables are only appended to: there are no upserts whose order could be mixed",
+    ),
+    "F15": Failure(
+        "a failure half way through many tables writes the finished ones again",
+        "each table's own progress says what it holds",
+        (STEP + "test_a_batch_that_the_table_records_is_a_repeat_although_its_announcement_is_new",),
+    ),
+    "F16": Failure(
+        "file names of two attempts collide and data is overwritten",
+        "a fresh unique name for every file of every attempt; no path is live twice",
+    ),
+    "F17": Failure(
+        "a new job or checkpoint id forgets what was committed",
+        "nothing is kept in a checkpoint; the pipeline's name is the key",
+        (E2E + "test_fan_out_lands_every_record_once",),
+    ),
+    "F18": Failure(
+        "the marker snapshots expire or are rolled back",
+        "progress is a table property; a rollback is noticed and blocks the table",
+        (COMMIT + "test_progress_outlives_the_expiry_of_its_snapshots", COMMIT + "test_a_rollback_shows_in_the_view"),
+    ),
+    "F19": Failure(
+        "an announcement is too large for the broker",
+        "announcements are split at 512 KiB",
+        ("tests/unit/commit/test_control_codec.py::test_five_thousand_partitions_and_wide_tables_fit_the_limit", STEP + "test_parts_of_one_announcement_are_never_divided"),
+    ),
+    "F20": Failure(
+        "the control topic is compacted, expires, or group offsets expire",
+        "settings are checked at every start; every transaction sends all offsets",
+        ("tests/kafka/test_control_topic.py", "tests/kafka/test_offset_expiry.py"),
+    ),
+    "F21": Failure(
+        "groups and transactional ids multiply, or two pipelines share one",
+        "all names come from prefix and pipeline; the newer of two runs fences the older",
+        ("tests/kafka/test_worker.py::test_pipelines_do_not_fence_each_other",),
+    ),
+    "F22": Failure(
+        "concurrent evolution fails with 'already exists'",
+        "changes are conditional on the schema; 'already there' is success",
+        ("tests/iceberg/test_define.py::test_fifty_drivers_that_see_one_new_field_make_one_change",),
+    ),
+    "F23": Failure(
+        "nested new fields are ignored",
+        "fields of nested structs become columns",
+        (E2E + "test_a_new_field_becomes_a_column",),
+    ),
+    "F24": Failure("a type conflict stops the task or is coerced", "the record is an error with path, expected and actual type"),
+    "F25": Failure("values are damaged in silence", "a value is converted exactly or the record is an error (invariant 9)"),
+    "F26": Failure("timestamps lose digits, zones or units", "units and zones are declared; micros are kept"),
+    "F27": Failure("empty structs, lists and mixed shapes crash", "they are policies, never a crash"),
+    "F28": Failure("a missing or dropped field crashes the writer", "missing is null, or the record is an error"),
+    "F29": Failure("names that differ in case make two columns", "one case policy for all names"),
+    "F30": Failure(
+        "a wrong partition is accepted, or partition values are lost",
+        "refused before any data is read; values are the transforms of the rows",
+        ("tests/iceberg/test_define.py::test_a_partition_that_does_not_fit_is_refused", "tests/iceberg/test_manifests.py::test_every_partition_value_survives_the_announcement"),
+    ),
+    "F31": Failure(
+        "a partition spec changes under a running job",
+        "files are committed under the spec they were written for",
+        ("tests/iceberg/test_manifests.py::test_files_of_an_old_spec_keep_it",),
+    ),
+    "F32": Failure(
+        "records are dropped in silence",
+        "every offset is accounted for, or the batch is not announced (invariant 8)",
+        (BATCH + "test_a_sum_that_is_off_stops_the_batch", E2E + "test_bad_records_are_dead_letters_and_the_sum_holds"),
+    ),
+    "F33": Failure(
+        "one bad record stops everything",
+        "the policy says fail, drop or dead letter; a limit stops a flood",
+        (E2E + "test_bad_records_are_dead_letters_and_the_sum_holds", BATCH + "test_dead_letters_past_the_limit_stop_the_batch", BATCH + "test_policy_fail_names_the_record"),
+    ),
+    "F34": Failure(
+        "deletes that carry only a key go to the wrong partition",
+        "",
+        reason="tables are only appended to; no delete is ever written, and no setting asks for one",
+    ),
+    "F35": Failure(
+        "storage, catalog or token outages end the job or lose data",
+        "retried with growing pauses; recovers by itself",
+        (OUTCOME + "test_a_locked_database_is_an_unknown_outcome",),
+    ),
+    "F36": Failure(
+        "conflicts with compaction and other writers",
+        "a conflict is examined and decided again; appends end in success",
+        (COMMIT + "test_another_party_that_writes_between_examination_and_commit_wins", COMMIT + "test_a_foreign_append_and_ours_live_together", "tests/iceberg/test_upkeep.py::test_snapshots_expired_by_others_do_not_come_back"),
+    ),
+    "F37": Failure(
+        "orphan cleaning deletes files in flight",
+        "only files of an attempt that was certainly refused are removed",
+        (OUTCOME + "test_after_a_certain_refusal_the_attempts_own_files_go",),
+    ),
+    "F38": Failure(
+        "many small files",
+        "a table is committed by interval, bytes or rows; a batch waits for them",
+        (STEP + "test_rows_and_bytes_make_a_table_due_before_its_interval", STEP + "test_a_table_waits_for_its_interval", "tests/unit/commit/test_pacing.py"),
+    ),
+    "F39": Failure(
+        "memory grows with partitions, tables and backlog",
+        "bounded buffers; the log waits in the broker while much is to be committed",
+        (STEP + "test_the_log_is_not_read_on_while_much_waits_that_can_be_committed", STEP + "test_a_commit_is_bounded_by_files"),
+    ),
+    "F40": Failure(
+        "one bad table stops the commits of all",
+        "each table is decided, committed and retried by itself (invariant 10)",
+        (STEP + "test_a_table_in_trouble_waits_alone_and_goes_on_by_itself",),
+    ),
+    "F41": Failure(
+        "nobody can see what is late or stuck",
+        "`floe status` shows lag, sums, what waits and why; `floe log` the events",
+    ),
+    "F42": Failure(
+        "first run and shutdown are guesswork",
+        "`starting_offsets` counts once; SIGTERM drains and commits",
+        (E2E + "test_sigterm_drains", OFFSETS + "test_first_run_starts_at_the_log_start_or_end", OFFSETS + "test_a_later_run_ignores_starting_offsets"),
+    ),
+}  # fmt: skip
