@@ -35,22 +35,36 @@ FAILURES: dict[str, Failure] = {
     "F02": Failure(
         "a stale coordinator moves stored progress back",
         "progress never moves back, and moves only with its files (invariant 3)",
-        (COMMIT + "test_progress_never_moves_back", "tests/unit/commit/test_table_progress.py::test_progress_never_moves_back"),
+        (
+            COMMIT + "test_progress_never_moves_back",
+            "tests/unit/commit/test_table_progress.py::test_progress_never_moves_back",
+        ),
     ),
     "F03": Failure(
         "announced files are skipped when nothing was committed yet",
         "a coordinator without a position reads the log from its beginning (invariant 6)",
-        (STEP + "test_without_a_position_reading_begins_at_the_log_start", "tests/kafka/test_seat.py::test_the_first_owner_reads_from_the_beginning"),
+        (
+            STEP + "test_without_a_position_reading_begins_at_the_log_start",
+            "tests/kafka/test_seat.py::test_the_first_owner_reads_from_the_beginning",
+        ),
     ),
     "F04": Failure(
         "one file is registered in two snapshots",
         "progress in the same commit as the files, and a repeat is known by its offsets (invariant 5)",
-        (STEP + "test_a_repeated_batch_adds_nothing", STEP + "test_records_delivered_twice_are_folded_once", COMMIT + "test_a_file_named_twice_is_refused"),
+        (
+            STEP + "test_a_repeated_batch_adds_nothing",
+            STEP + "test_records_delivered_twice_are_folded_once",
+            COMMIT + "test_a_file_named_twice_is_refused",
+        ),
     ),
     "F05": Failure(
         "partitions are counted instead of covered",
         "a batch must cover every range exactly; an announcement with a part missing blocks its pipeline",
-        (BATCH + "test_slices_must_cover_the_ranges", STEP + "test_an_incomplete_announcement_blocks_its_pipeline", STEP + "test_valid_through_is_the_least_of_the_busy_partitions"),
+        (
+            BATCH + "test_slices_must_cover_the_ranges",
+            STEP + "test_an_incomplete_announcement_blocks_its_pipeline",
+            STEP + "test_valid_through_is_the_least_of_the_busy_partitions",
+        ),
     ),
     "F06": Failure(
         "idle tasks never answer and each round waits for a time-out",
@@ -60,34 +74,52 @@ FAILURES: dict[str, Failure] = {
     "F07": Failure(
         "commit failures never surface",
         "failures are told, counted and retried; `--until-caught-up` ends with a reason and a code that is not 0",
-        (STEP + "test_a_failed_commit_is_decided_again_after_a_growing_pause", STEP + "test_a_request_is_answered_at_its_deadline"),
+        (
+            STEP + "test_a_failed_commit_is_decided_again_after_a_growing_pause",
+            STEP + "test_a_request_is_answered_at_its_deadline",
+        ),
     ),
     "F08": Failure(
         "an unknown outcome is retried blindly, or its files are deleted",
         "read back first, delete nothing meanwhile (invariant 7)",
-        (OUTCOME + "test_an_applied_commit_is_found_whatever_the_answer_was", OUTCOME + "test_a_catalog_that_falls_silent_leaves_everything_in_place", "tests/kafka/test_unknown_outcome.py"),
+        (
+            OUTCOME + "test_an_applied_commit_is_found_whatever_the_answer_was",
+            OUTCOME + "test_a_catalog_that_falls_silent_leaves_everything_in_place",
+            "tests/kafka/test_unknown_outcome.py",
+        ),
     ),
     "F09": Failure(
         "a table is dropped or replaced and its files are thrown away",
         "that table alone is blocked, its announcements wait (invariant 10)",
-        (COMMIT + "test_a_table_that_was_dropped_and_made_again_takes_no_old_files", STEP + "test_a_table_in_trouble_waits_alone_and_goes_on_by_itself"),
+        (
+            COMMIT + "test_a_table_that_was_dropped_and_made_again_takes_no_old_files",
+            STEP + "test_a_table_in_trouble_waits_alone_and_goes_on_by_itself",
+        ),
     ),
     "F10": Failure(
         "the cluster or the control topic is recreated and everything is filtered out",
         "offsets are qualified by topic ids (invariant 11): refused with both ids",
-        ("tests/kafka/test_seat.py::test_a_mark_of_another_topic_id_is_told", STEP + "test_a_position_that_cannot_be_trusted_stops_the_coordinator"),
+        (
+            "tests/kafka/test_seat.py::test_a_mark_of_another_topic_id_is_told",
+            STEP + "test_a_position_that_cannot_be_trusted_stops_the_coordinator",
+        ),
     ),
     "F11": Failure(
         "the source topic is recreated, or retention passed the reader",
         "refused with the range that is gone; never a silent reset",
-        ("tests/kafka/test_fetch.py::test_a_lost_range_is_an_error_not_a_jump", OFFSETS + "test_an_offset_outside_its_log_stops"),
+        (
+            "tests/kafka/test_fetch.py::test_a_lost_range_is_an_error_not_a_jump",
+            OFFSETS + "test_an_offset_outside_its_log_stops",
+        ),
     ),
     "F12": Failure(
         "added source partitions are not read",
         "read from offset 0 at the next look at the topic, without a restart",
         (OFFSETS + "test_a_grown_topic_is_read_from_its_log_start",),
     ),
-    "F13": Failure("a restart or a rebalance loses or repeats rows", "the set of positions is exact after random kills"),
+    "F13": Failure(
+        "a restart or a rebalance loses or repeats rows", "the set of positions is exact after random kills"
+    ),
     "F14": Failure(
         "a time-out mixes cycles, so that changes of a key are applied in the wrong order",
         "batches of a pipeline are committed in their order (invariant 2)",
@@ -116,7 +148,10 @@ FAILURES: dict[str, Failure] = {
     "F19": Failure(
         "an announcement is too large for the broker",
         "announcements are split at 512 KiB",
-        ("tests/unit/commit/test_control_codec.py::test_five_thousand_partitions_and_wide_tables_fit_the_limit", STEP + "test_parts_of_one_announcement_are_never_divided"),
+        (
+            "tests/unit/commit/test_control_codec.py::test_five_thousand_partitions_and_wide_tables_fit_the_limit",
+            STEP + "test_parts_of_one_announcement_are_never_divided",
+        ),
     ),
     "F20": Failure(
         "the control topic is compacted, expires, or group offsets expire",
@@ -138,8 +173,12 @@ FAILURES: dict[str, Failure] = {
         "fields of nested structs become columns",
         (E2E + "test_a_new_field_becomes_a_column",),
     ),
-    "F24": Failure("a type conflict stops the task or is coerced", "the record is an error with path, expected and actual type"),
-    "F25": Failure("values are damaged in silence", "a value is converted exactly or the record is an error (invariant 9)"),
+    "F24": Failure(
+        "a type conflict stops the task or is coerced", "the record is an error with path, expected and actual type"
+    ),
+    "F25": Failure(
+        "values are damaged in silence", "a value is converted exactly or the record is an error (invariant 9)"
+    ),
     "F26": Failure("timestamps lose digits, zones or units", "units and zones are declared; micros are kept"),
     "F27": Failure("empty structs, lists and mixed shapes crash", "they are policies, never a crash"),
     "F28": Failure("a missing or dropped field crashes the writer", "missing is null, or the record is an error"),
@@ -147,7 +186,10 @@ FAILURES: dict[str, Failure] = {
     "F30": Failure(
         "a wrong partition is accepted, or partition values are lost",
         "refused before any data is read; values are the transforms of the rows",
-        ("tests/iceberg/test_define.py::test_a_partition_that_does_not_fit_is_refused", "tests/iceberg/test_manifests.py::test_every_partition_value_survives_the_announcement"),
+        (
+            "tests/iceberg/test_define.py::test_a_partition_that_does_not_fit_is_refused",
+            "tests/iceberg/test_manifests.py::test_every_partition_value_survives_the_announcement",
+        ),
     ),
     "F31": Failure(
         "a partition spec changes under a running job",
@@ -162,7 +204,11 @@ FAILURES: dict[str, Failure] = {
     "F33": Failure(
         "one bad record stops everything",
         "the policy says fail, drop or dead letter; a limit stops a flood",
-        (E2E + "test_bad_records_are_dead_letters_and_the_sum_holds", BATCH + "test_dead_letters_past_the_limit_stop_the_batch", BATCH + "test_policy_fail_names_the_record"),
+        (
+            E2E + "test_bad_records_are_dead_letters_and_the_sum_holds",
+            BATCH + "test_dead_letters_past_the_limit_stop_the_batch",
+            BATCH + "test_policy_fail_names_the_record",
+        ),
     ),
     "F34": Failure(
         "deletes that carry only a key go to the wrong partition",
@@ -177,7 +223,11 @@ FAILURES: dict[str, Failure] = {
     "F36": Failure(
         "conflicts with compaction and other writers",
         "a conflict is examined and decided again; appends end in success",
-        (COMMIT + "test_another_party_that_writes_between_examination_and_commit_wins", COMMIT + "test_a_foreign_append_and_ours_live_together", "tests/iceberg/test_upkeep.py::test_snapshots_expired_by_others_do_not_come_back"),
+        (
+            COMMIT + "test_another_party_that_writes_between_examination_and_commit_wins",
+            COMMIT + "test_a_foreign_append_and_ours_live_together",
+            "tests/iceberg/test_upkeep.py::test_snapshots_expired_by_others_do_not_come_back",
+        ),
     ),
     "F37": Failure(
         "orphan cleaning deletes files in flight",
@@ -187,12 +237,19 @@ FAILURES: dict[str, Failure] = {
     "F38": Failure(
         "many small files",
         "a table is committed by interval, bytes or rows; a batch waits for them",
-        (STEP + "test_rows_and_bytes_make_a_table_due_before_its_interval", STEP + "test_a_table_waits_for_its_interval", "tests/unit/commit/test_pacing.py"),
+        (
+            STEP + "test_rows_and_bytes_make_a_table_due_before_its_interval",
+            STEP + "test_a_table_waits_for_its_interval",
+            "tests/unit/commit/test_pacing.py",
+        ),
     ),
     "F39": Failure(
         "memory grows with partitions, tables and backlog",
         "bounded buffers; the log waits in the broker while much is to be committed",
-        (STEP + "test_the_log_is_not_read_on_while_much_waits_that_can_be_committed", STEP + "test_a_commit_is_bounded_by_files"),
+        (
+            STEP + "test_the_log_is_not_read_on_while_much_waits_that_can_be_committed",
+            STEP + "test_a_commit_is_bounded_by_files",
+        ),
     ),
     "F40": Failure(
         "one bad table stops the commits of all",
@@ -206,6 +263,10 @@ FAILURES: dict[str, Failure] = {
     "F42": Failure(
         "first run and shutdown are guesswork",
         "`starting_offsets` counts once; SIGTERM drains and commits",
-        (E2E + "test_sigterm_drains", OFFSETS + "test_first_run_starts_at_the_log_start_or_end", OFFSETS + "test_a_later_run_ignores_starting_offsets"),
+        (
+            E2E + "test_sigterm_drains",
+            OFFSETS + "test_first_run_starts_at_the_log_start_or_end",
+            OFFSETS + "test_a_later_run_ignores_starting_offsets",
+        ),
     ),
-}  # fmt: skip
+}

@@ -47,27 +47,23 @@ def collect() -> dict[str, list[str]]:
     return collector.marks
 
 
-def evidence(failures: Mapping[str, Failure], marks: Mapping[str, list[str]]) -> dict[str, list[str]]:
-    """Failure -> the tests that show it.
-
-    Raises:
-        SystemExit: a mark names no failure, a named test does not exist, or a failure has neither a test nor a reason.
-    """
+def evidence(failures: Mapping[str, Failure], marks: Mapping[str, list[str]]) -> tuple[dict[str, list[str]], list[str]]:
+    """Failure -> the tests that show it; and what is wrong: a mark that names no failure, a named test that does not
+    exist, a failure with neither a test nor a reason."""
     strays = {name for names in marks.values() for name in names} - set(failures)
-    if strays:
-        raise SystemExit(f"marks name no known failure: {sorted(strays)}")
+    problems = [f"a mark names no known failure: {name}" for name in sorted(strays)]
     found: dict[str, list[str]] = {}
     for name, failure in failures.items():
         tests = [test for test, names in marks.items() if name in names]
         for wanted in failure.tests:
             matching = [test for test in marks if test == wanted or test.startswith(wanted + "::")]
             if not matching:
-                raise SystemExit(f"{name} names a test that does not exist: {wanted}")
+                problems.append(f"{name} names a test that does not exist: {wanted}")
             tests += [test for test in matching if test not in tests]
         if not tests and not failure.reason:
-            raise SystemExit(f"{name} has neither a test nor a reason")
+            problems.append(f"{name} has neither a test nor a reason")
         found[name] = tests
-    return found
+    return found, problems
 
 
 def results(junit_files: Iterable[Path]) -> dict[str, str]:
@@ -122,17 +118,19 @@ def main(arguments: list[str]) -> int:
     check = "--check" in arguments
     junit_files = [Path(argument) for argument in arguments if argument != "--check"]
     marks = collect()
-    tests = evidence(FAILURES, marks)
+    tests, problems = evidence(FAILURES, marks)
+    for problem in problems:
+        print(problem, file=sys.stderr)
     before = DOCUMENT.read_text(encoding="utf-8")
     after = render(before, table(FAILURES, tests, results(junit_files)))
     if check:
         if without_results(before) != without_results(after):
             print("docs/reliability.md is out of date; run: python -m tests.chaos.report", file=sys.stderr)
             return 1
-        return 0
+        return 1 if problems else 0
     DOCUMENT.write_text(after, encoding="utf-8")
     print(f"{DOCUMENT.relative_to(ROOT)}: {len(FAILURES)} failures, {len(set().union(*tests.values()))} tests")
-    return 0
+    return 1 if problems else 0
 
 
 if __name__ == "__main__":
