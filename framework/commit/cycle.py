@@ -29,7 +29,8 @@ def low_water(state: CoordinatorState) -> int:
         if pipeline.open is not None:
             low = min(low, pipeline.open.first_offset)
         if pipeline.broken_offset is not None:
-            low = min(low, pipeline.broken_offset)
+            # Its last good link is held too: without it the next coordinator could not see that the chain is broken.
+            low = min(low, pipeline.broken_offset, pipeline.link_offset)
     for request in state.requests.values():
         low = min(low, request.offset)
     return max(state.floor, state.stored_low_water or 0, low)
