@@ -22,13 +22,13 @@ _BLOCK_BYTES = 2 * 1024 * 1024
 _WINDOW_RECORDS = 8192
 _FEW = 8
 _EXACT_DOUBLE = float(1 << 53)
-_WIDER = {pa.int64().id: pa.float64(), pa.decimal128(1).id: pa.decimal128(38, 18)}
+_NUMBERS = {pa.int64().id, pa.decimal128(1).id, pa.decimal256(1).id}
 _ROW = re.compile(r"in row (\d+)$")
 
 
 @dataclass(frozen=True)
 class Part:
-    """Rows of `table` (one chunk) are the records at `positions` of the block, in order."""
+    """Rows of `table` are the records at `positions` of the block, in order."""
 
     positions: Ints
     table: pa.Table
@@ -47,7 +47,7 @@ def parse_framed(framed: Framed, schema: pa.Schema, infer: bool) -> tuple[list[P
     records = len(framed.positions)
     table = _parse(framed.data, records, options, max(_BLOCK_BYTES, 2 * framed.longest))
     if isinstance(table, pa.Table):
-        return [Part(framed.positions, table.combine_chunks())], []
+        return [Part(framed.positions, table)], []
     parser = _WindowParser(framed, schema, options)
     for start in range(0, records, _WINDOW_RECORDS):
         parser.parse(start, min(start + _WINDOW_RECORDS, records))
@@ -73,7 +73,7 @@ class _WindowParser:
 
     Arrow names the row it failed at for what is no JSON or of another kind than the column, and stops there: going on
     behind it finds all such records at the cost of one more parse. A number that its column cannot hold exactly fails
-    the window as a whole: a second parse to wider types shows which rows it was.
+    the window as a whole: a second parse to doubles shows which rows it was.
     """
 
     def __init__(self, framed: Framed, schema: pa.Schema, options: object) -> None:
@@ -92,7 +92,8 @@ class _WindowParser:
         start = 0
         while start < len(rows):
             result = self._try(rows[start:])
-            if not isinstance(result, int):
+            if not isinstance(result, int) or start + result >= len(rows):
+                # A record that is two documents shifts Arrow's row numbers; the search by halves finds it.
                 break
             bad.append(start + result)
             start += result + 1
@@ -121,15 +122,17 @@ class _WindowParser:
             self._convert(rows[middle:])
 
     def _misfits(self, rows: Ints) -> Mask | None:
-        """Rows with a number that its column cannot hold; None when a parse to wider types fails too."""
-        wider = pa.schema([field.with_type(_WIDER.get(field.type.id, field.type)) for field in self._schema])
+        """Rows with a number that its column cannot hold; None when a parse to doubles fails too."""
+        wider = pa.schema(
+            [field.with_type(pa.float64() if field.type.id in _NUMBERS else field.type) for field in self._schema]
+        )
         options = pyarrow.json.ParseOptions(explicit_schema=wider, unexpected_field_behavior="ignore")
         table = self._try(rows, options)
         if not isinstance(table, pa.Table):
             return None
         misfits = np.zeros(table.num_rows, dtype=bool)
         for field in self._schema:
-            if field.type.id in _WIDER:
+            if field.type.id in _NUMBERS:
                 misfits |= _misfitting(table.column(field.name).combine_chunks(), field.type)
         return misfits
 
@@ -156,12 +159,13 @@ def _runs(rows: Ints) -> list[tuple[int, int]]:
 
 
 def _misfitting(values: pa.Array, kind: pa.DataType) -> Mask:
-    """Which numbers, parsed to a wider type, may not be parsed to `kind`."""
+    """Which numbers, parsed to doubles, may be none of type `kind`: a guess, since the others are parsed again."""
     if pa.types.is_integer(kind):
         fits = pc.and_(pc.equal(pc.floor(values), values), pc.less(pc.abs(values), _EXACT_DOUBLE))
     else:
-        limit = pa.scalar(10 ** (kind.precision - kind.scale), pa.decimal128(38, 18))
-        fits = pc.and_(pc.equal(pc.round(values, kind.scale), values), pc.less(pc.abs(values), limit))
+        scaled = pc.multiply(values, 10.0**kind.scale)
+        near = pc.less(pc.abs(pc.subtract(scaled, pc.round(scaled))), 1e-3)
+        fits = pc.and_(near, pc.less(pc.abs(values), 10.0 ** (kind.precision - kind.scale)))
     misfits: Mask = pc.invert(fits.fill_null(True)).to_numpy(zero_copy_only=False)
     return misfits
 
@@ -176,7 +180,7 @@ def _joined(parts: list[Part]) -> list[Part]:
         if len(group) == 1
         else Part(
             np.concatenate([part.positions for part in group]),
-            pa.concat_tables([part.table for part in group]).combine_chunks(),
+            pa.concat_tables([part.table for part in group]),
         )
         for group in groups.values()
     ]

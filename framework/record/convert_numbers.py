@@ -27,6 +27,15 @@ def exact_number(value: JsonValue) -> Decimal | None:
     return Decimal(value)
 
 
+def decimal_parse_type(precision: int, scale: int) -> pa.DataType:
+    """The decimal that JSON numbers can be parsed to without Arrow's multiplication running over in silence.
+
+    Arrow checks a number's own digits against the precision, then multiplies by up to 10^scale; the product fits when
+    precision + scale fit the width (38 digits in 128 bits, 76 in 256).
+    """
+    return pa.decimal128(precision, scale) if precision + scale <= 38 else pa.decimal256(76 - scale, scale)
+
+
 @dataclass(frozen=True)
 class BooleanConverter(Converter):
     def array(self, values: pa.Array) -> pa.Array:
@@ -106,7 +115,14 @@ class DecimalConverter(Converter):
     scale: int
 
     def array(self, values: pa.Array) -> pa.Array:
-        return values
+        # Arrow's JSON reader puts zeros behind a number without looking whether its digits still fit the precision.
+        values.validate(full=True)
+        return values.cast(self.target, safe=True)
+
+    def plausible(self, values: pa.Array) -> pa.Array | None:
+        wide = values.cast(pa.decimal256(76, self.scale), safe=False)
+        limit = pa.scalar(Decimal(10) ** (self.precision - self.scale), pa.decimal256(76, self.scale))
+        return pc.and_(pc.less(wide, limit), pc.greater(wide, pc.negate(limit)))
 
     def value(self, value: JsonValue, path: str) -> object:
         number = exact_number(value)

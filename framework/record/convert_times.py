@@ -13,7 +13,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from framework.record.convert_numbers import exact_number
+from framework.record.convert_numbers import decimal_parse_type, exact_number
 from framework.record.converter import Converter
 from framework.record.iso_time import (
     NANOSECONDS_PER_DAY,
@@ -35,7 +35,7 @@ _ZONE = r"(Z|[+-]\d\d(:?\d\d)?)"
 
 def number_parse_type() -> pa.DataType:
     """Numbers with a unit are parsed to decimals: whole or with a fraction, they stay exact."""
-    return pa.decimal128(38, _NUMBER_SCALE)
+    return decimal_parse_type(38 - _NUMBER_SCALE, _NUMBER_SCALE)
 
 
 @dataclass(frozen=True)

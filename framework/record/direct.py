@@ -160,7 +160,7 @@ def _convert(batch: Batch, part: Part, schema: pa.Schema, routed: Routed) -> Non
     """Give each table its rows of the part."""
     if not len(routed.rows):
         return
-    known = {field.name: project(part.table.column(field.name).combine_chunks(), field.type) for field in schema}
+    known = {field.name: _known(part.table.column(field.name), field.type) for field in schema}
     extra = _beyond(part.table, schema)
     respelled = {
         name
@@ -189,6 +189,12 @@ def _convert(batch: Batch, part: Part, schema: pa.Schema, routed: Routed) -> Non
                 {n: c.slice(first, end - first) for n, c in extra.items()},
                 respelled,
             )
+
+
+def _known(column: pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
+    """A parsed column as one array, without what was inferred beyond its type (which is never copied either)."""
+    chunks = [project(chunk, kind) for chunk in column.chunks]
+    return chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks)
 
 
 def _beyond(table: pa.Table, schema: pa.Schema) -> dict[str, pa.Array]:

@@ -36,7 +36,13 @@ from pyiceberg.types import (
 
 from framework.config.spec import Case, FieldHint
 from framework.record.convert_nested import ChildField, ListConverter, MapConverter, StructConverter, fold
-from framework.record.convert_numbers import BooleanConverter, DecimalConverter, FloatConverter, IntegerConverter
+from framework.record.convert_numbers import (
+    BooleanConverter,
+    DecimalConverter,
+    FloatConverter,
+    IntegerConverter,
+    decimal_parse_type,
+)
 from framework.record.convert_text import BytesConverter, StringConverter, UuidConverter
 from framework.record.convert_times import DateConverter, TimeConverter, TimestampConverter, number_parse_type
 from framework.record.converter import Converter
@@ -153,7 +159,8 @@ def _primitive(kind: IcebergType, target: pa.DataType, name: str, hint: FieldHin
     if isinstance(kind, (FloatType, DoubleType)):
         return FloatConverter(target, target, name)
     if isinstance(kind, DecimalType):
-        return DecimalConverter(target, target, name, kind.precision, kind.scale)
+        parse_type = decimal_parse_type(kind.precision, kind.scale)
+        return DecimalConverter(target, parse_type, name, kind.precision, kind.scale)
     if isinstance(kind, StringType):
         return StringConverter(target, pa.string(), name)
     if isinstance(kind, UUIDType):

@@ -1,0 +1,205 @@
+"""What becomes of every kind of JSON value in a column of every Iceberg type: the table behind docs/types.md and its tests.
+
+Each case: the column's type, its hint (format, zone, unit), the value as it stands in the record, and the result: the value
+as Arrow gives it back to Python (a number of the column's unit for dates and times), or the code of the error.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from uuid import UUID
+
+
+@dataclass(frozen=True)
+class TypeCase:
+    type: str
+    json: str
+    result: object
+    format: str | None = None
+    zone: str | None = None
+    unit: str | None = None
+
+    @property
+    def is_error(self) -> bool:
+        return isinstance(self.result, str) and self.result.startswith("FLOE-")
+
+    def __str__(self) -> str:
+        hint = " ".join(f"{k}={v}" for k, v in vars(self).items() if k in ("format", "zone", "unit") and v)
+        return f"{self.type} {hint} {self.json}"[:90]
+
+
+KIND, RANGE, DIGITS, TEXT, AMBIGUOUS = "FLOE-D301", "FLOE-D302", "FLOE-D303", "FLOE-D304", "FLOE-D308"
+INFINITY = float("inf")
+U = UUID("2b3c0d5e-0000-4000-8000-0123456789ab")
+NOON_US = 1_704_369_600_000_000  # 2024-01-04T12:00:00Z in microseconds
+
+CASES: tuple[TypeCase, ...] = (
+    # boolean
+    TypeCase("boolean", "true", True),
+    TypeCase("boolean", "false", False),
+    TypeCase("boolean", "null", None),
+    TypeCase("boolean", '"true"', True),
+    TypeCase("boolean", '"FALSE"', False),
+    TypeCase("boolean", '"yes"', TEXT),
+    TypeCase("boolean", "1", KIND),
+    TypeCase("boolean", "{}", KIND),
+    # int
+    TypeCase("int", "2147483647", 2147483647),
+    TypeCase("int", "-2147483648", -2147483648),
+    TypeCase("int", "2147483648", RANGE),
+    TypeCase("int", "-2147483649", RANGE),
+    TypeCase("int", "1.0", 1),
+    TypeCase("int", "1e3", 1000),
+    TypeCase("int", "1.5", DIGITS),
+    TypeCase("int", '"12"', 12),
+    TypeCase("int", '"twelve"', TEXT),
+    TypeCase("int", "true", KIND),
+    TypeCase("int", "[1]", KIND),
+    # long
+    TypeCase("long", "9007199254740993", 9007199254740993),
+    TypeCase("long", "9223372036854775807", 9223372036854775807),
+    TypeCase("long", "-9223372036854775808", -9223372036854775808),
+    TypeCase("long", "9223372036854775808", RANGE),
+    TypeCase("long", "123456789012345678901234567890", RANGE),
+    TypeCase("long", "9007199254740993.0", 9007199254740993),
+    TypeCase("long", "1e400", RANGE),
+    TypeCase("long", "1e-400", DIGITS),
+    TypeCase("long", "NaN", KIND),
+    TypeCase("long", "-0", 0),
+    # float
+    TypeCase("float", "0.1", 0.10000000149011612),
+    TypeCase("float", "16777217", 16777216.0),
+    TypeCase("float", "3.4028235e38", 3.4028234663852886e38),
+    TypeCase("float", "1e39", RANGE),
+    TypeCase("float", "Infinity", INFINITY),
+    TypeCase("float", "-Infinity", -INFINITY),
+    TypeCase("float", '"1.5"', 1.5),
+    TypeCase("float", '"x"', TEXT),
+    TypeCase("float", "false", KIND),
+    # double
+    TypeCase("double", "0.1", 0.1),
+    TypeCase("double", "1", 1.0),
+    TypeCase("double", "1.7976931348623157e308", 1.7976931348623157e308),
+    TypeCase("double", "1e400", RANGE),
+    TypeCase("double", "-Infinity", -INFINITY),
+    TypeCase("double", '"Infinity"', INFINITY),
+    TypeCase("double", '"0x1p3"', TEXT),
+    TypeCase("double", "{}", KIND),
+    # decimal
+    TypeCase("decimal(6, 2)", "1234.56", Decimal("1234.56")),
+    TypeCase("decimal(6, 2)", "-9999.99", Decimal("-9999.99")),
+    TypeCase("decimal(6, 2)", "10000", RANGE),
+    TypeCase("decimal(6, 2)", "1.005", DIGITS),
+    TypeCase("decimal(6, 2)", "1.500", Decimal("1.50")),
+    TypeCase("decimal(6, 2)", "1e2", Decimal("100.00")),
+    TypeCase("decimal(6, 2)", "1e-2", Decimal("0.01")),
+    TypeCase("decimal(6, 2)", '"12.3"', Decimal("12.30")),
+    TypeCase("decimal(6, 2)", '"1_0"', TEXT),
+    TypeCase("decimal(6, 2)", "NaN", KIND),
+    TypeCase("decimal(38, 0)", "18446744073709551615", Decimal("18446744073709551615")),
+    TypeCase("decimal(38, 18)", "0.1", Decimal("0.100000000000000000")),
+    TypeCase("decimal(38, 18)", "12345678901234567890.123456789", Decimal("12345678901234567890.123456789000000000")),
+    TypeCase("decimal(38, 18)", "1e30", RANGE),
+    TypeCase("decimal(38, 18)", "123456789012345678901234567890", RANGE),
+    TypeCase("decimal(38, 37)", "9.5", Decimal("9.5000000000000000000000000000000000000")),
+    TypeCase("decimal(38, 37)", "99", RANGE),
+    TypeCase("decimal(6, 2)", "9e36", RANGE),
+    TypeCase("decimal(6, 2)", "0", Decimal("0.00")),
+    # string
+    TypeCase("string", '"text"', "text"),
+    TypeCase("string", '""', ""),
+    TypeCase("string", '"\\u0000\\ud83d\\ude00"', "\0😀"),
+    TypeCase("string", "1.10", "1.10"),
+    TypeCase("string", "true", "true"),
+    TypeCase("string", '{"a": [1, 2.50, "x"]}', '{"a":[1,2.50,"x"]}'),
+    # uuid
+    TypeCase("uuid", f'"{U}"', U),
+    TypeCase("uuid", f'"{str(U).upper()}"', U),
+    TypeCase("uuid", f'"{U.hex}"', U),
+    TypeCase("uuid", '"2b3c0d5e"', TEXT),
+    TypeCase("uuid", '"2b3c0d5e00004-000-8000-0123456789ab"', TEXT),
+    TypeCase("uuid", "7", KIND),
+    # binary and fixed
+    TypeCase("binary", '"AP8="', b"\x00\xff"),
+    TypeCase("binary", '""', b""),
+    TypeCase("binary", '"AP8"', TEXT),
+    TypeCase("binary", '"A P8="', TEXT),
+    TypeCase("binary", '"00ff"', b"\x00\xff", format="hex"),
+    TypeCase("binary", '"0"', TEXT, format="hex"),
+    TypeCase("binary", "1", KIND),
+    TypeCase("fixed[2]", '"AP8="', b"\x00\xff"),
+    TypeCase("fixed[2]", '"AA=="', RANGE),
+    # date
+    TypeCase("date", '"2024-02-29"', 19782),
+    TypeCase("date", '"1969-12-31"', -1),
+    TypeCase("date", '"0001-01-01"', -719162),
+    TypeCase("date", '"9999-12-31"', 2932896),
+    TypeCase("date", '"20240229"', 19782),
+    TypeCase("date", '"2024-060"', 19782),
+    TypeCase("date", '"2024-W09-4"', 19782),
+    TypeCase("date", '"2023-02-29"', TEXT),
+    TypeCase("date", '"2024-02-29T00:00:00"', DIGITS),
+    TypeCase("date", '"29.02.2024"', 19782, format="%d.%m.%Y"),
+    TypeCase("date", "19782", AMBIGUOUS),
+    TypeCase("date", "19782", 19782, unit="d"),
+    TypeCase("date", "1709164800000", 19782, unit="ms"),
+    TypeCase("date", "1709164800001", DIGITS, unit="ms"),
+    TypeCase("date", "true", KIND),
+    # time
+    TypeCase("time", '"12:00"', 43_200_000_000),
+    TypeCase("time", '"23:59:59.999999"', 86_399_999_999),
+    TypeCase("time", '"12:00:00.1234567"', DIGITS),
+    TypeCase("time", '"12:00:00.1234560"', 43_200_123_456),
+    TypeCase("time", '"24:00"', TEXT),
+    TypeCase("time", '"12:00Z"', TEXT),
+    TypeCase("time", "43200", 43_200_000_000, unit="s"),
+    TypeCase("time", "86400", RANGE, unit="s"),
+    # timestamp
+    TypeCase("timestamp", '"2024-01-04T12:00:00"', NOON_US),
+    TypeCase("timestamp", '"2024-01-04 12:00"', NOON_US),
+    TypeCase("timestamp", '"2024-01-04T12"', NOON_US),
+    TypeCase("timestamp", '"2024-01-04"', NOON_US - 43_200_000_000),
+    TypeCase("timestamp", '"20240104T120000"', NOON_US),
+    TypeCase("timestamp", '"2024-01-03T24:00:00"', NOON_US - 43_200_000_000),
+    TypeCase("timestamp", '"2024-01-04t12:00:00,5"', NOON_US + 500_000),
+    TypeCase("timestamp", '"2024-01-04T12:00:00.1234567"', DIGITS),
+    TypeCase("timestamp", '"2024-01-04T12:00:60"', TEXT),
+    TypeCase("timestamp", '"0000-01-01T00:00:00"', -62_167_219_200_000_000),
+    TypeCase("timestamp", '"2024-01-04T12:00:00Z"', AMBIGUOUS),
+    TypeCase("timestamp", '"2024-01-04T12:00:00Z"', NOON_US + 3_600_000_000, zone="Europe/Berlin"),
+    TypeCase("timestamp", '"Jan 4, 2024 12:00:00 PM"', NOON_US, format="%b %d, %Y %I:%M:%S %p"),
+    TypeCase("timestamp", "1704369600", AMBIGUOUS),
+    TypeCase("timestamp", "1704369600", NOON_US, unit="s"),
+    TypeCase("timestamp", "1704369600.25", NOON_US + 250_000, unit="s"),
+    TypeCase("timestamp", "1704369600000", NOON_US, unit="ms"),
+    TypeCase("timestamp", "1704369600000000", NOON_US, unit="us"),
+    TypeCase("timestamp", "1704369600000000000", NOON_US, unit="ns"),
+    TypeCase("timestamp", "1704369600000000001", DIGITS, unit="ns"),
+    TypeCase("timestamp", "1e30", RANGE, unit="s"),
+    TypeCase("timestamp", '"1704369600"', NOON_US, unit="s"),
+    # timestamptz
+    TypeCase("timestamptz", '"2024-01-04T12:00:00Z"', NOON_US),
+    TypeCase("timestamptz", '"2024-01-04T13:00:00+01:00"', NOON_US),
+    TypeCase("timestamptz", '"2024-01-04T13:00:00+0100"', NOON_US),
+    TypeCase("timestamptz", '"2024-01-04T13:00:00+01"', NOON_US),
+    TypeCase("timestamptz", '"2024-01-04 07:00:00.000-05:00"', NOON_US),
+    TypeCase("timestamptz", '"2024-01-04t12:00:00z"', NOON_US),
+    TypeCase("timestamptz", '"2024-W01-4T12:00:00Z"', NOON_US),
+    TypeCase("timestamptz", '"2024-01-04T12:00:00"', AMBIGUOUS),
+    TypeCase("timestamptz", '"2024-01-04 12:00:00"', NOON_US, format="%Y-%m-%d %H:%M:%S", zone="UTC"),
+    TypeCase("timestamptz", '"2024-01-04 13:00:00"', NOON_US, zone="Europe/Berlin"),
+    TypeCase("timestamptz", '"2024-03-31 02:30:00"', TEXT, zone="Europe/Berlin"),
+    TypeCase("timestamptz", '"2024-10-27 02:30:00"', TEXT, zone="Europe/Berlin"),
+    TypeCase("timestamptz", '"2024-01-04T12:00:00Z"', NOON_US, zone="Europe/Berlin"),
+    TypeCase("timestamptz", '"04/01/2024 12:00 +0000"', NOON_US, format="%d/%m/%Y %H:%M %z"),
+    TypeCase("timestamptz", '"2024-13-01T00:00:00Z"', TEXT),
+    TypeCase("timestamptz", '"yesterday"', TEXT),
+    TypeCase("timestamptz", "1704369600000", NOON_US, unit="ms"),
+    TypeCase("timestamptz", "true", KIND),
+    # nanoseconds
+    TypeCase("timestamp_ns", '"2024-01-04T12:00:00.123456789"', NOON_US * 1000 + 123_456_789),
+    TypeCase("timestamptz_ns", '"2024-01-04T12:00:00.123456789Z"', NOON_US * 1000 + 123_456_789),
+    TypeCase("timestamptz_ns", '"3000-01-01T00:00:00Z"', RANGE),
+    TypeCase("timestamp_ns", "1704369600000000001", NOON_US * 1000 + 1, unit="ns"),
+)

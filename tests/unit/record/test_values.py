@@ -1,0 +1,165 @@
+"""Values are exact or refused, the same way in columns and one by one."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyiceberg.types import ListType, LongType, MapType, NestedField, StringType, StructType, TimestamptzType, UUIDType
+
+from framework.config.spec import EvolveMode, FieldHint
+from framework.plan.model import Plan
+from framework.record.alone import judge
+from framework.record.batch import Batch
+from framework.record.model import BlockResult, RecordBlock, TableTarget
+from framework.record.process import process_block
+from tests.record_samples import block, plan, policy, target
+from tests.type_cases import CASES, TypeCase
+
+STRICT = policy(
+    columns=EvolveMode.IGNORE, data_type=EvolveMode.FREEZE, nullability=EvolveMode.FREEZE, tables=EvolveMode.FREEZE
+)
+
+
+def setting(case: TypeCase) -> tuple[Plan, dict[str, TableTarget]]:
+    hint = FieldHint("v", case.type, format=case.format, zone=case.zone, unit=case.unit)
+    return plan(hints=[hint], defaults=STRICT), {"ns.t": target(columns={"v": case.type}, table_policy=STRICT)}
+
+
+def alone(records: RecordBlock, pipeline: Plan, tables: dict[str, TableTarget]) -> BlockResult:
+    """The result when every record is judged alone."""
+    batch = Batch(records, pipeline, tables)
+    batch.judge_alone(i for i, value in enumerate(records.values) if value is not None)
+    batch.drop(records.values.count(None))
+    judge(batch)
+    return batch.result()
+
+
+def plain(array: pa.ChunkedArray) -> list[object]:
+    """Values as Python's, dates and times as numbers of their unit."""
+    kind = array.type
+    if pa.types.is_date32(kind):
+        array = array.cast(pa.int32())
+    elif pa.types.is_temporal(kind):
+        array = array.cast(pa.int64())
+    return array.to_pylist()
+
+
+def check(case: TypeCase, result: BlockResult, copies: int = 1) -> None:
+    if case.is_error:
+        assert [letter.code for letter in result.dead_letters] == [case.result] * copies
+        assert result.dead_letters[0].field_path == "v"
+        assert result.dead_letters[0].expected
+        return
+    assert not result.dead_letters
+    assert plain(result.rows["ns.t"].column("v")) == [case.result] * copies
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_value(case: TypeCase) -> None:
+    """Every value of the type table becomes exactly what the table says, in columns and one by one."""
+    pipeline, tables = setting(case)
+    records = block([f'{{"v":{case.json}}}'.encode()] * 3)
+    check(case, process_block(records, pipeline, tables), 3)
+    check(case, alone(records, pipeline, tables), 3)
+
+
+@pytest.mark.parametrize("kind", sorted({case.type for case in CASES}))
+def test_good_and_bad_values_of_one_column(kind: str) -> None:
+    """Bad values beside good ones cost the bad ones only: the good ones come out the same, in order."""
+    cases = [case for case in CASES if case.type == kind and not (case.format or case.zone or case.unit)]
+    pipeline, tables = setting(replace(cases[0], format=None))
+    result = process_block(block([f'{{"v":{case.json}}}'.encode() for case in cases]), pipeline, tables)
+    good = [case.result for case in cases if not case.is_error]
+    assert plain(result.rows["ns.t"].column("v")) == good
+    assert [(d.offset, d.code) for d in result.dead_letters] == [
+        (i, case.result) for i, case in enumerate(cases) if case.is_error
+    ]
+
+
+def test_nan_is_kept() -> None:
+    """NaN in a float column stays NaN, written as JSON's lenient producers write it."""
+    case = TypeCase("double", "NaN", None)
+    pipeline, tables = setting(case)
+    records = block([b'{"v":NaN}'])
+    for result in (process_block(records, pipeline, tables), alone(records, pipeline, tables)):
+        assert math.isnan(result.rows["ns.t"].column("v")[0].as_py())
+
+
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**70), 2**70)
+    | st.integers(-5, 5)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=5)
+    | st.sampled_from(["2024-01-04", "2024-01-04T12:00:00Z", "2024-01-04 12:00:00", "12", "1.50", "true", "AAAA"])
+    | st.datetimes().map(lambda d: d.isoformat())
+    | st.uuids().map(str)
+)
+VALUES = st.recursive(
+    SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abAB"), inner, max_size=3)
+)
+COLUMNS: dict[str, object] = {
+    "i": "int",
+    "l": "long",
+    "f": "float",
+    "d": "double",
+    "n": "decimal(9, 2)",
+    "s": "string",
+    "b": "boolean",
+    "u": "uuid",
+    "x": "binary",
+    "t": "timestamptz",
+    "w": "timestamp",
+    "a": "date",
+    "c": "time",
+    "o": StructType(
+        NestedField(101, "a", LongType(), required=False), NestedField(102, "b", StringType(), required=False)
+    ),
+    "e": ListType(103, TimestamptzType(), element_required=False),
+    "g": ListType(104, StructType(NestedField(105, "a", UUIDType(), required=False)), element_required=False),
+    "m": MapType(106, StringType(), 107, LongType(), value_required=False),
+}
+
+
+def same(left: BlockResult, right: BlockResult) -> None:
+    assert {n: str(t.to_pylist()) for n, t in left.rows.items()} == {
+        n: str(t.to_pylist()) for n, t in right.rows.items()
+    }
+    assert [(d.offset, d.stage, d.code, d.field_path) for d in left.dead_letters] == [
+        (d.offset, d.stage, d.code, d.field_path) for d in right.dead_letters
+    ]
+    assert (left.written, left.dropped, set(left.needs)) == (right.written, right.dropped, set(right.needs))
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.sampled_from(sorted(COLUMNS)),
+    st.lists(st.tuples(st.sampled_from(["v", "v", "v", "V", "other"]), VALUES), min_size=1, max_size=8),
+    st.sampled_from([None, "ms", "s"]),
+)
+def test_columns_and_single_records_agree(name: str, values: list[tuple[str, object]], unit: str | None) -> None:
+    """For any values, a block gives the same rows and the same errors as its records judged one by one."""
+    kind = COLUMNS[name]
+    hints = [FieldHint("v", "timestamptz", zone="UTC", unit=unit)] if name in "tw" else []
+    pipeline = plan(hints=hints, defaults=STRICT)
+    tables = {"ns.t": target(columns={"v": kind}, table_policy=STRICT)}
+    records = block([{key: value} for key, value in values])
+    same(process_block(records, pipeline, tables), alone(records, pipeline, tables))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.dictionaries(st.sampled_from(sorted(COLUMNS)), VALUES, max_size=4), min_size=1, max_size=10))
+def test_blocks_of_whole_records_agree_with_single_records(values: list[dict[str, object]]) -> None:
+    """The same for records of many columns at once."""
+    columns = {name: kind for name, kind in COLUMNS.items() if name != "m"}
+    pipeline = plan(defaults=STRICT)
+    tables = {"ns.t": target(columns=columns, table_policy=STRICT)}
+    records = block([json.dumps(value).encode() for value in values])
+    same(process_block(records, pipeline, tables), alone(records, pipeline, tables))
