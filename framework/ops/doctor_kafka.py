@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, Message, Producer, TopicCollection
+from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicCollection
 from confluent_kafka.admin import AclOperation, ConfigResource, NewTopic, ResourceType
 
 from framework.adapters.kafka_admin import KafkaAdmin
@@ -133,27 +133,21 @@ def _held(admin: KafkaAdmin, grant: Grant) -> bool | None:
             collection = TopicCollection([grant.name])
             future = admin.raw.describe_topics(collection, include_authorized_operations=True)[grant.name]
         else:
+            admin.group_members(grant.name)  # waits until the group's coordinator can be asked
             future = admin.raw.describe_consumer_groups([grant.name], include_authorized_operations=True)[grant.name]
         operations = future.result(TIMEOUT_S).authorized_operations
+    except SetupError as raised:
+        if raised.code == "FLOE-E103":
+            return False
+        raise
     except KafkaException as raised:
         code = error_of(raised).code()
         if code in (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED):
             return False
-        if code == KafkaError.GROUP_ID_NOT_FOUND:
-            return _group_is_allowed(admin, grant.name)
-        if code == KafkaError.UNKNOWN_TOPIC_OR_PART:
+        if code in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.GROUP_ID_NOT_FOUND):
             return None
         raise admin.error(raised, f"asking what is granted on {grant.name}") from raised
     return None if operations is None else _operation(grant.operation) in operations
-
-
-def _group_is_allowed(admin: KafkaAdmin, group: str) -> bool | None:
-    """A group that does not exist yet tells nobody its operations; it tells at least whether it may be looked at."""
-    try:
-        admin.raw.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(TIMEOUT_S)
-    except KafkaException as raised:
-        return False if error_of(raised).code() == KafkaError.GROUP_AUTHORIZATION_FAILED else None
-    return None
 
 
 def _operation(name: str) -> AclOperation:

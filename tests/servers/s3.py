@@ -1,0 +1,97 @@
+"""An S3-compatible server for tests: moto's, in an environment of its own, as a process on loopback.
+
+In: a folder. Out: an endpoint with one bucket, addressed by path. The server's packages are installed once for a machine,
+beside floe's own and never among them. It keeps objects in memory; multipart uploads, listings and deletes are the real
+requests that a client makes.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+from pyarrow.fs import S3FileSystem
+
+from framework.local.broker import HOST, free_port
+from framework.local.jars import cache_dir
+from framework.local.process import exclusive
+
+MOTO = "moto[server]==5.2.5"
+BUCKET = "lake"
+ACCESS_KEY, SECRET_KEY, REGION = "tester", "not-in-any-log", "us-east-1"
+
+
+def moto_server() -> Path:
+    """The server's program, installed if it is not there; skips the test where it cannot be had."""
+    home = cache_dir() / ("test-s3-" + MOTO.rpartition("=")[2])
+    with exclusive(home.with_name(f"{home.name}.lock")):
+        if not (home / "complete").exists():
+            subprocess.run([sys.executable, "-m", "venv", "--clear", str(home)], check=True)
+            command = [str(home / "bin" / "python"), "-m", "pip", "install", "--quiet", MOTO]
+            answer = subprocess.run(command, capture_output=True, text=True, check=False)
+            if answer.returncode != 0:
+                pytest.skip(f"{MOTO} cannot be installed: {answer.stderr.strip().splitlines()[-1]}")
+            (home / "complete").touch()
+    return home / "bin" / "moto_server"
+
+
+class S3Server:
+    """One server with the bucket `lake`."""
+
+    def __init__(self, folder: Path) -> None:
+        program = moto_server()
+        self.endpoint = f"http://{HOST}:{free_port()}"
+        folder.mkdir(parents=True, exist_ok=True)
+        self._log = folder / "s3.log"
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [str(program), "-H", HOST, "-p", self.endpoint.rpartition(":")[2]],
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        try:
+            self._wait()
+            self._make_bucket()
+        except BaseException:
+            self.stop()
+            raise
+
+    def settings(self) -> dict[str, str]:
+        """The store's part of a catalog's settings; the secret key is not in it."""
+        return {
+            "warehouse": f"s3://{BUCKET}/warehouse",
+            "s3.endpoint": self.endpoint,
+            "s3.region": REGION,
+            "s3.access-key-id": ACCESS_KEY,
+            "s3.force-virtual-addressing": "false",
+        }
+
+    def stop(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+    def _wait(self) -> None:
+        limit = time.monotonic() + 60
+        while True:
+            try:
+                urllib.request.urlopen(f"{self.endpoint}/moto-api/", timeout=5).close()
+                return
+            except OSError:
+                assert self._process.poll() is None, self._log.read_text()
+                assert time.monotonic() < limit, self._log.read_text()
+                time.sleep(0.2)
+
+    def _make_bucket(self) -> None:
+        store = S3FileSystem(
+            access_key=ACCESS_KEY,
+            secret_key=SECRET_KEY,
+            endpoint_override=self.endpoint,
+            region=REGION,
+            allow_bucket_creation=True,
+        )
+        store.create_dir(BUCKET)
