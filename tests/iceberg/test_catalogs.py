@@ -1,0 +1,190 @@
+"""Catalogs and stores that people run: REST, SQL on PostgreSQL, and an S3 store under either; the same promises on each.
+
+Every catalog is a real server that the test run starts. What is read back is read by PyIceberg's own classes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from pyiceberg.catalog import Catalog, load_catalog
+
+from framework.adapters.iceberg import IcebergTables
+from framework.commit.effects import CommitConflict, Committed
+from tests.conftest import Broker
+from tests.iceberg.conftest import Lake
+from tests.project import Project
+from tests.servers.postgres import Postgres
+from tests.servers.rest_catalog import RestCatalog
+from tests.servers.s3 import SECRET_KEY, S3Server
+
+pytestmark = [pytest.mark.iceberg]
+
+NAMES = ["rest", "postgres", "s3", "postgres-s3"]
+
+
+@dataclass(frozen=True)
+class Place:
+    """A catalog's settings, its secrets apart: in a target file each of them is a reference to a variable."""
+
+    settings: Mapping[str, str]
+    secrets: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def resolved(self) -> dict[str, str]:
+        return {**self.settings, **self.secrets}
+
+    @property
+    def by_reference(self) -> dict[str, str]:
+        return {**self.settings, **{key: f"${{secret:env:{variable(key)}}}" for key in self.secrets}}
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {variable(key): value for key, value in self.secrets.items()}
+
+
+def variable(key: str) -> str:
+    return "TEST_" + key.upper().replace(".", "_").replace("-", "_")
+
+
+@pytest.fixture(scope="module")
+def servers() -> Iterator[dict[str, object]]:
+    """The servers that were started, by name; each is started on first use and stopped at the end."""
+    started: dict[str, object] = {}
+    yield started
+    for server in started.values():
+        server.stop()  # type: ignore[attr-defined]
+
+
+@pytest.fixture(params=NAMES)
+def place(
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    servers: dict[str, object],
+) -> Place:
+    warehouse = tmp_path / "warehouse"
+    warehouse.mkdir()
+    sqlite = {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db"}
+    name: str = request.param
+    if name == "rest":
+        rest = servers.get("rest") or RestCatalog(tmp_path_factory.mktemp("rest")).start()
+        servers["rest"] = rest
+        assert isinstance(rest, RestCatalog)
+        return Place(rest.settings())
+    store: dict[str, str] = {"warehouse": f"file://{warehouse}"}
+    secrets: dict[str, str] = {}
+    if name.endswith("s3"):
+        s3 = servers.get("s3") or S3Server(tmp_path_factory.mktemp("s3"))
+        servers["s3"] = s3
+        assert isinstance(s3, S3Server)
+        store, secrets = s3.settings(), {"s3.secret-access-key": SECRET_KEY}
+    if name.startswith("postgres"):
+        postgres = servers.get("postgres") or Postgres()
+        servers["postgres"] = postgres
+        assert isinstance(postgres, Postgres)
+        return Place({"type": "sql", **store}, {"uri": postgres.uri, **secrets})
+    return Place({**sqlite, **store}, secrets)
+
+
+class AnyLake(Lake):
+    """A lake whose other door is PyIceberg's class for this kind of catalog."""
+
+    @property
+    def catalog(self) -> Catalog:
+        return load_catalog("default", **self.settings)
+
+
+@pytest.fixture
+def any_lake(place: Place) -> AnyLake:
+    return AnyLake(place.resolved)
+
+
+def table_name(tmp_path: Path) -> str:
+    """Servers are shared, so that every test has a namespace of its own."""
+    return f"n{abs(hash(str(tmp_path))) % 10**8}.orders"
+
+
+def test_create_commit_and_read_back(any_lake: AnyLake, tmp_path: Path) -> None:
+    """A table is made, two commits add their rows once, and progress is recorded with them."""
+    name = any_lake.create(table_name(tmp_path))
+    for number in (1, 2):
+        files = any_lake.files(name, [{"id": number, "name": "x"}])
+        assert isinstance(any_lake.tables.commit(any_lake.effect(name, files, offset=number)), Committed)
+    assert any_lake.rows(name) == [1, 2]
+    progress = any_lake.view(name).progress
+    assert progress is not None
+    assert progress.control_offset == 2
+    assert len(any_lake.tables.snapshots(name)) == 2
+
+
+def test_a_commit_from_an_old_view_is_refused(any_lake: AnyLake, tmp_path: Path) -> None:
+    """Invariant 4: of two commits decided from one view the catalog takes one; the other changes nothing."""
+    name = any_lake.create(table_name(tmp_path))
+    view = any_lake.view(name)
+    first, second = (any_lake.files(name, [{"id": number, "name": "x"}]) for number in (1, 2))
+    assert isinstance(any_lake.tables.commit(any_lake.effect(name, first, 1, view=view)), Committed)
+    answer = IcebergTables(any_lake.settings).commit(any_lake.effect(name, second, 2, view=view))
+    assert isinstance(answer, CommitConflict)
+    assert any_lake.rows(name) == [1]
+
+
+PIPELINE = """
+    source:
+      kafka: {{connection: main, topics: [{topic}]}}
+      format: {{type: json}}
+      metadata_columns: [topic, partition, offset]
+    routes:
+      rules: [{{table: "{namespace}.orders_{{region}}"}}]
+      unrouted: fail
+      allow_tables: ["{namespace}.*"]
+    tables: {{defaults: {{commit: {{interval: 1s}}}}}}
+    errors: {{policy: fail}}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.kafka
+def test_exact_after_a_kill_in_the_commit(place: Place, broker: Broker, tmp_path: Path) -> None:
+    """The whole job on this catalog and store, killed between manifests and commit, then run again: each record once."""
+    root = tmp_path / "project"
+    root.mkdir()
+    project = Project(root, broker.bootstrap_servers)
+    project.write_target(catalog=place.by_reference)
+    project.catalog_settings = place.resolved
+    namespace = table_name(tmp_path).partition(".")[0]
+    topic = broker.new_topic("catalog", partitions=2)
+    broker.produce(topic, [{"id": i, "region": ["eu", "us", "ap"][i % 3]} for i in range(3000)])
+    file = project.pipeline("orders", PIPELINE.format(topic=topic, namespace=namespace))
+
+    killed = project.run(
+        "run", file, "--until-caught-up", code=-9, env={**place.environment, "FLOE_FAULT": "manifests-written@2=kill"}
+    )
+    output = project.run("run", file, "--until-caught-up", env=place.environment)
+
+    tables = [f"{namespace}.orders_{region}" for region in ("ap", "eu", "us")]
+    assert project.tables(namespace) == tables
+    counts = project.positions(tables)
+    assert len(counts) == 3000
+    assert set(counts.values()) == {1}
+    assert not [secret for secret in place.secrets.values() if secret in killed + output]
+
+
+@pytest.mark.kafka
+def test_doctor_writes_and_leaves_nothing(place: Place, broker: Broker, tmp_path: Path) -> None:
+    """`floe doctor` makes a table, writes and reads it on this catalog and store, and takes everything away again."""
+    root = tmp_path / "project"
+    root.mkdir()
+    project = Project(root, broker.bootstrap_servers)
+    project.write_target(catalog=place.by_reference)
+    before = load_catalog("x", **place.resolved).list_namespaces()
+    output = project.run("doctor", "--no-spark", "--json", env=place.environment)
+    lines = json.loads(output[output.index("{") :])["findings"]
+    states = {line["check"]: line["state"] for line in lines if line["check"].startswith("catalog")}
+    assert states == dict.fromkeys(["catalog default", "catalog default table", "catalog default warehouse"], "ok")
+    assert load_catalog("x", **place.resolved).list_namespaces() == before
