@@ -8,17 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import pyarrow as pa
 
 from framework.commit.events import DataFile
-from framework.config.spec import TablePolicy
+from framework.table.model import ObservedType, TableNeed, TableTarget
 
-# The natural type of a field as seen in records, before any table exists:
-# "null" | "boolean" | "long" | "double" | "string" | ["struct", [[name, type], ...]] | ["list", type]
-# For fields with a declared hint it is the hint's Iceberg type as text, for example "timestamptz" or "decimal(10, 2)".
-ObservedType = str | list[Any]
+__all__ = [
+    "BlockResult",
+    "DeadLetter",
+    "ObservedType",
+    "RecordBlock",
+    "Slice",
+    "SliceReport",
+    "TableNeed",
+    "TableTarget",
+    "TaskReport",
+]
 
 
 @dataclass(frozen=True)
@@ -60,23 +66,6 @@ class RecordBlock:
 
 
 @dataclass(frozen=True)
-class TableTarget:
-    """A table as a task must know it to write for it: Iceberg's own JSON for schema, spec, and the policy that applies."""
-
-    name: str
-    table_uuid: str
-    location: str
-    schema_json: str
-    schema_id: int
-    spec_json: str
-    spec_id: int
-    sort_order_id: int
-    last_column_id: int
-    properties: dict[str, str]
-    policy: TablePolicy
-
-
-@dataclass(frozen=True)
 class DeadLetter:
     """One record that cannot be written, with its bytes, its place and the reason.
 
@@ -96,17 +85,6 @@ class DeadLetter:
     field_path: str | None = None
     expected: str | None = None
     actual: str | None = None
-
-
-@dataclass(frozen=True)
-class TableNeed:
-    """A table that must be created, or fields it must gain or widen, before the block's rows can be written.
-
-    `fields` maps dotted-free top-level names to what was observed (nested types whole).
-    """
-
-    table: str
-    fields: tuple[tuple[str, ObservedType], ...]
 
 
 @dataclass

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pyiceberg.types import IcebergType, ListType, NestedField, StructType
 
-from framework.record.model import ObservedType
+from framework.table.model import ObservedType
 from framework.table.types import primitive_of
 
 METADATA_PREFIX = "_kafka_"

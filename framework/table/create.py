@@ -15,9 +15,9 @@ from pyiceberg.transforms import parse_transform
 from pyiceberg.types import NestedField, StructType
 
 from framework.config.spec import Case, FieldHint, PartitionFieldSpec, TablePolicy
-from framework.record.model import ObservedType, TableNeed
 from framework.table.build import METADATA_PREFIX, METADATA_TYPES, FieldIds, build_type, children
 from framework.table.changes import CreateTable, Refusal
+from framework.table.model import ObservedType, TableNeed
 from framework.table.types import known_part, primitive_type
 
 _TRANSFORMS = frozenset({"identity", "bucket", "truncate", "year", "month", "day", "hour"})

@@ -26,10 +26,10 @@ from pyiceberg.types import (
 )
 
 from framework.config.spec import Case, EvolveMode
-from framework.record.model import ObservedType, TableNeed, TableTarget
 from framework.table.arrow_schema import parse_schema
 from framework.table.build import FieldIds, build_field, children, element
 from framework.table.changes import AddColumn, AlterTable, Refusal, RelaxColumn, SchemaChange, WidenColumn
+from framework.table.model import ObservedType, TableNeed, TableTarget
 from framework.table.types import known_part, merge_observed, primitive_of
 
 

@@ -1,6 +1,6 @@
 """Types as seen in records, and the Iceberg types they ask for.
 
-In: Arrow types of parsed JSON, observed types (framework.record.model.ObservedType), hints' type texts. Out: Iceberg types.
+In: Arrow types of parsed JSON, observed types (framework.table.model.ObservedType), hints' type texts. Out: Iceberg types.
 Observed types merge deterministically: null gives way to anything, long to double and to decimal(38, 0), structs join
 their fields, lists their elements; where two kinds contradict each other the first one seen wins, and records of the other
 kind are judged when they are converted.
@@ -32,7 +32,7 @@ from pyiceberg.types import (
     UUIDType,
 )
 
-from framework.record.model import ObservedType
+from framework.table.model import ObservedType
 
 BIG_INTEGER = "decimal(38, 0)"
 

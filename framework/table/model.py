@@ -1,0 +1,45 @@
+"""Tables as values: what a task must know to write for one, and what data asks of one that is not as it should be.
+
+In: nothing. Out: frozen values that pickle to Spark's tasks. Types observed in records are written in a small grammar of
+their own, which knows what JSON can tell and no more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from framework.config.spec import TablePolicy
+
+# The natural type of a field as seen in records, before any table exists:
+# "null" | "boolean" | "long" | "double" | "string" | ["struct", [[name, type], ...]] | ["list", type]
+# For fields with a declared hint it is the hint's Iceberg type as text, for example "timestamptz" or "decimal(10, 2)".
+ObservedType = str | list[Any]
+
+
+@dataclass(frozen=True)
+class TableTarget:
+    """A table as a task must know it to write for it: Iceberg's own JSON for schema, spec, and the policy that applies."""
+
+    name: str
+    table_uuid: str
+    location: str
+    schema_json: str
+    schema_id: int
+    spec_json: str
+    spec_id: int
+    sort_order_id: int
+    last_column_id: int
+    properties: dict[str, str]
+    policy: TablePolicy
+
+
+@dataclass(frozen=True)
+class TableNeed:
+    """A table that must be created, or fields it must gain or widen, before the block's rows can be written.
+
+    `fields` maps dotted-free top-level names to what was observed (nested types whole).
+    """
+
+    table: str
+    fields: tuple[tuple[str, ObservedType], ...]
