@@ -7,7 +7,7 @@ import json
 import click
 
 from framework.cli.options import json_option
-from framework.diagnose.codes import CODES, explanation, lookup, nearest_code
+from framework.diagnose.codes import CODES, explanation, lookup
 
 
 @click.command()
@@ -25,9 +25,7 @@ def explain(code: str | None, as_json: bool) -> int:
         return 0
     entry = lookup(code)
     if entry is None:
-        guess = nearest_code(code)
-        hint = f"; did you mean {guess}?" if guess else ""
-        raise click.UsageError(f"there is no code {code}{hint} `floe explain` lists all")
+        raise click.UsageError(f"there is no code {code}; `floe explain` lists all")
     if as_json:
         click.echo(json.dumps(entry.__dict__, indent=2, ensure_ascii=False))
     else:

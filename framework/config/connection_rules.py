@@ -14,7 +14,7 @@ from framework.config.tree import Mapping, dotted, leaves
 from framework.diagnose.diagnostic import Diagnostic
 
 _SECRET_WORD = re.compile(
-    r"(password|passwd|secret|token|credential|account-key|access-key|api.?key|private.?key|sas|key\.pem|jaas)"
+    r"(password|passwd|secret|token|credential|account-key|access-key|api.?key|private.?key|sas-token|key\.pem|jaas)"
 )
 _NOT_SECRET = re.compile(
     r"(url|uri|endpoint|location|path|method|scope|type|ms|enabled|mechanisms?|provider|expir\w*|access-key-id|mechanism)$"
@@ -34,6 +34,12 @@ _JAVA_KAFKA = {
     "sasl.jaas.config": "sasl.username and sasl.password", "ssl.truststore.location": "ssl.ca.location", "ssl.truststore.password": "ssl.ca.location",
     "key.deserializer": "", "value.deserializer": "", "key.serializer": "", "value.serializer": "", "key.converter": "", "value.converter": "",
 }  # fmt: skip
+
+
+def _named(text: str) -> str:
+    """The name inside `${env:NAME}`, so that the remedy can be copied; no other part of a value is ever shown."""
+    match = re.fullmatch(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}", text)
+    return match[1] if match else "NAME"
 
 
 def connection_rules(written: Mapping) -> Iterator[Diagnostic]:
@@ -62,7 +68,7 @@ def connection_rules(written: Mapping) -> Iterator[Diagnostic]:
             continue
         elif _SECRET_WORD.search(key.lower()) and not _NOT_SECRET.search(key.lower()):
             remedy = (
-                "write `${secret:env:NAME}` or `${secret:file:/path}`"
+                f"write `${{secret:env:{_named(text)}}}` or `${{secret:file:/path}}`"
                 if in_connection
                 else "give it to the cluster's own configuration"
             )

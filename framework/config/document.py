@@ -47,10 +47,12 @@ class Files:
         """Findings in file order at the places that people wrote, each once, with the line that it is about."""
         unique: dict[tuple[object, ...], Diagnostic] = {}
         for finding in findings:
-            finding = self._placed(finding)
-            key = (finding.code, finding.span, finding.message)
+            placed = self._placed(finding)
+            key = (placed.code, placed.span, placed.message)
             known = unique.get(key)
-            unique[key] = replace(known, times=known.times + finding.times) if known else finding
+            # A line inside a loop is found once for each turn; a file that is checked twice is not worth a word.
+            again = finding.span is not None and finding.span.file in self.rendered
+            unique[key] = replace(known, times=known.times + 1) if known and again else known or placed
         return tuple(sorted(unique.values(), key=lambda finding: finding.order))
 
     def _placed(self, finding: Diagnostic) -> Diagnostic:

@@ -54,6 +54,11 @@ def _duration(value: ScalarValue) -> Explained:
             remedy,
             f"did you mean `{int(clock[1]) * 60 + int(clock[2])}s`?",
         )
+    fraction = re.match(r"(\d{1,6}\.\d{1,3})(s|m|h|d)\Z", text)
+    if fraction:
+        milliseconds = round(float(fraction[1]) * {"s": 1, "m": 60, "h": 3600, "d": 86400}[fraction[2]] * 1000)
+        whole = f"{milliseconds // 1000}s" if milliseconds % 1000 == 0 else f"{milliseconds}ms"
+        return Explained("FLOE-C205", f"{show(value)} is not a whole number", remedy, f"did you mean `{whole}`?")
     words = re.match(r"(\d+) *([A-Za-z]+)\Z", text)
     unit = _unit(words[2]) if words else None
     hint = f"did you mean `{int(words[1])}{unit}`?" if words and unit and int(words[1]) > 0 else None
@@ -109,6 +114,9 @@ def _iceberg_type(value: ScalarValue) -> Explained:
     if re.match(r"(list|map|struct|array|timestamp_ns|timestamptz_ns|variant|geo)", text):
         remedy = "declare fields of plain types; nested values are read as they come"
         return Explained("FLOE-C501", f"the type {show(value)} cannot be declared for a field", remedy)
+    if re.match(r"decimal\s*\(", text):
+        remedy = "write `decimal(p, s)` with a precision of 1 to 38 and a scale of 0 to 38"
+        return Explained("FLOE-C214", f"{show(value)} is not a decimal that Iceberg has", remedy)
     word = text.split("(")[0].strip().lower()
     guess = _TYPE_WORDS.get(word) or nearest(text, ICEBERG_TYPES)
     remedy = "use an Iceberg type: boolean, int, long, float, double, decimal(p, s), date, time, timestamp, timestamptz, string, uuid, binary, fixed[n]"
@@ -183,6 +191,8 @@ def _column(value: ScalarValue) -> Explained:
 
 
 def _regex(value: ScalarValue) -> Explained:
+    if value == "":
+        return Explained("FLOE-C207", "the regular expression is empty", "write at least one character")
     try:
         re.compile(str(value))
     except re.error as error:
@@ -196,7 +206,7 @@ def _regex(value: ScalarValue) -> Explained:
         return Explained(
             "FLOE-C207", f"{show(value)} is too large for a regular expression", "use smaller repeat counts"
         )
-    return Explained("FLOE-C207", f"{show(value)} is not a regular expression", "write at least one character")
+    return Explained("FLOE-C207", f"{show(value)} is not a regular expression", "write one as text")
 
 
 def _integer(value: ScalarValue) -> Explained:

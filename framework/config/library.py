@@ -30,6 +30,7 @@ def use_template(
         variables: what `${var.NAME}` in the parameters may name.
     """
     resolved, findings, _ = resolve(use.value, variables)
+    findings += _shape(Entry(use.key, use.key_span, resolved))
     name = resolved.get("name") if isinstance(resolved, Mapping) else None
     if (
         not isinstance(resolved, Mapping)
@@ -37,7 +38,7 @@ def use_template(
         or not isinstance(name.value, str)
         or not name.value
     ):
-        return None, findings  # the schema speaks of it
+        return None, findings
     path, problem = find_template(name.value, pipeline_file.parent, world)
     source = read_source(path, world)[0] if path else None
     if source is None:
@@ -57,6 +58,12 @@ def use_template(
         return None, findings
     body, found = fill(source, values, world, files)
     return body, findings + found
+
+
+def _shape(use: Entry) -> list[Diagnostic]:
+    """What the schema says of the `template:` key alone; the pipeline is checked without it, as it is with the body."""
+    _, findings = check(Mapping((use,), use.key_span), "pipeline")
+    return [finding for finding in findings if finding.path.split(".")[0] == "template"]
 
 
 def find_template(name: str, folder: Path, world: World) -> tuple[Path | None, str | None]:
@@ -119,7 +126,8 @@ def _version(use: Mapping, template: Mapping, name: str) -> list[Diagnostic]:
     actual = metadata.get("version") if isinstance(metadata, Mapping) else None
     if not isinstance(actual, Scalar) or not isinstance(wanted, Scalar):
         return []
-    if f"{actual.value}.".startswith(f"{wanted.value}."):
+    well_formed = re.match(r"[0-9]+(\.[0-9]+){0,2}\Z", str(wanted.value))
+    if not well_formed or f"{actual.value}.".startswith(f"{wanted.value}."):
         return []
     message = f"the template `{name}` has version {actual.value}, not {wanted.value}"
     remedy = f'read what changed, then write `version: "{re.match(r"[0-9]*", str(actual.value))[0]}"`'  # type: ignore[index]

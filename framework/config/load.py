@@ -119,7 +119,7 @@ class _Loading:
         checked, found = check(resolved, "pipeline", unresolved)
         self.findings += found
         assert isinstance(checked, Mapping)
-        return self._checked(checked, unresolved)
+        return self._checked(checked, unresolved, frozenset(finding.path for finding in found))
 
     def _tree(self, head: Head, declared: tuple[Declared, ...]) -> tuple[Scope, Mapping | None]:
         """What references may name, and the file's own tree after rendering."""
@@ -142,7 +142,7 @@ class _Loading:
             body, found = use_template(use, self.path, scope, self.world, self.files)
             self.findings += found
             # Without its template a file is not whole; what is missing then is not the file's fault.
-            whole = lay_over(body, without(tree, "template")) if body else tree
+            whole = head_first(lay_over(body, without(tree, "template"))) if body else tree
         named, _, _ = resolve(without(tree, *(key for key in tree.keys if key != "metadata")), scope)
         name = pipeline_name(named) if isinstance(named, Mapping) else None
         for overlay in self.target.overlays_for(name or ""):
@@ -153,9 +153,9 @@ class _Loading:
             self.findings += found
         return whole
 
-    def _checked(self, tree: Mapping, unresolved: frozenset[TreePath]) -> LoadResult:
+    def _checked(self, tree: Mapping, unresolved: frozenset[TreePath], refused: frozenset[str]) -> LoadResult:
         if "template" not in tree.keys:
-            document = Document(tree, self.target.target, unresolved)
+            document = Document(tree, self.target.target, unresolved, refused)
             for rule in RULES:
                 self.findings += rule(document)
         broken = any(finding.is_error for finding in self.findings)
@@ -181,6 +181,15 @@ def pipeline_name(tree: Mapping) -> str | None:
     metadata = tree.get("metadata")
     name = metadata.get("name") if isinstance(metadata, Mapping) else None
     return name.value if isinstance(name, Scalar) and isinstance(name.value, str) else None
+
+
+def head_first(tree: Node) -> Node:
+    """The same tree with the keys that say what it is before the others, for people who read it."""
+    if not isinstance(tree, Mapping):
+        return tree
+    head = ("apiVersion", "kind", "metadata", "variables")
+    first = tuple(entry for key in head if (entry := tree.entry(key)) is not None)
+    return Mapping((*first, *without(tree, *head).entries), tree.span)
 
 
 def _other_kind(tree: Mapping) -> Diagnostic | None:

@@ -21,13 +21,21 @@ class Document:
     tree: Mapping
     target: TargetSpec | None
     unresolved: frozenset[Path] = frozenset()
+    refused: frozenset[str] = frozenset()  # dotted paths that the schema has spoken of
 
     def text(self, *path: str | int) -> str | None:
         """The text at a path; None where there is none or where it is a reference without a value."""
         node = find(self.tree, path)
         if path in self.unresolved or not isinstance(node, Scalar) or not isinstance(node.value, str):
             return None
+        if self.refused and dotted(path) in self.refused:
+            return None
         return node.value
+
+    def sound(self, *path: str | int) -> bool:
+        """Whether the schema has nothing against the value at a path or inside it."""
+        where = dotted(path)
+        return not any(found == where or found.startswith((f"{where}.", f"{where}[")) for found in self.refused)
 
     def node(self, *path: str | int) -> Node | None:
         return find(self.tree, path)

@@ -18,6 +18,8 @@ def condition_is_whole(document: Document) -> Iterator[Diagnostic]:
         if when is None or not isinstance(when.value, Mapping):
             continue
         keys, where = when.value.keys, (*path, "when")
+        if not document.sound(*where):
+            continue
         tests = [key for key in ("equals", "matches") if key in keys]
         if "topic" in keys and ("field" in keys or tests):
             yield at(
@@ -138,7 +140,7 @@ def dead_letters_have_a_home(document: Document) -> Iterator[Diagnostic]:
             message,
             place,
             ("errors", "dead_letter_table"),
-            "add `errors: {dead_letter_table: namespace.dead_letters}`, or choose `drop` or `fail`",
+            f"add `errors: {{dead_letter_table: {_namespace(document)}.dead_letters}}`, or choose `drop` or `fail`",
         )
     name = document.text("errors", "dead_letter_table")
     for path, _ in document.items("routes", "rules"):
@@ -151,6 +153,14 @@ def dead_letters_have_a_home(document: Document) -> Iterator[Diagnostic]:
                 (*path, "table"),
                 "choose another table",
             )
+
+
+def _namespace(document: Document) -> str:
+    """The literal namespace of the first table, for a remedy that can be copied."""
+    tables = [document.text(*path, "table") for path, _ in document.items("routes", "rules")]
+    return next(
+        (table.rpartition(".")[0] for table in tables if table and "{" not in table.rpartition(".")[0]), "namespace"
+    )
 
 
 def topic_can_match(document: Document) -> Iterator[Diagnostic]:

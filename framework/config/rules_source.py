@@ -17,7 +17,7 @@ _DATED = ("date", "time", "timestamp", "timestamptz")
 def topics_or_pattern(document: Document) -> Iterator[Diagnostic]:
     """A source names its topics, or gives a pattern for them, and not both."""
     entry = document.entry("source", "kafka")
-    if entry is None or not document.mapping("source"):
+    if entry is None or not document.mapping("source", "kafka"):
         return
     topics, pattern = document.entry("source", "kafka", "topics"), document.entry("source", "kafka", "topic_pattern")
     if topics and pattern:
@@ -149,6 +149,17 @@ def _format_directives(document: Document, path: tuple[str, ...], kind: str) -> 
         )
 
 
+def decimals_hold(document: Document) -> Iterator[Diagnostic]:
+    """A decimal's scale is not above its precision."""
+    for entry in document.mapping("source", "schema"):
+        for path in (("source", "schema", entry.key, "type"), ("source", "schema", entry.key)):
+            text, node = document.text(*path), document.node(*path)
+            match = re.match(r"decimal\( *(\d+) *, *(\d+) *\)", text or "")
+            if match and node is not None and int(match[2]) > int(match[1]):
+                message = f"`{text}` has more digits behind the point than it has digits"
+                yield at("FLOE-C214", message, node, path, f"write `decimal({match[2]}, {match[2]})` or more")
+
+
 def known_zone(document: Document) -> Iterator[Diagnostic]:
     """A zone has the form of an IANA name."""
     for entry in document.mapping("source", "schema"):
@@ -239,6 +250,7 @@ RULES: tuple[Rule, ...] = (
     declared_connection,
     supported_source,
     hints_agree,
+    decimals_hold,
     known_zone,
     declared_once,
     sql_is_projection,

@@ -72,7 +72,7 @@ def partition_columns(document: Document) -> Iterator[Diagnostic]:
                 remedy = (
                     f"add `{name}` to `source.metadata_columns`"
                     if name in known
-                    else f"use one of {listed(known)} with `_kafka_` before it"
+                    else f"Kafka's columns are {listed(_METADATA_TYPES)}"
                 )
                 yield at(
                     "FLOE-C414",
@@ -80,7 +80,7 @@ def partition_columns(document: Document) -> Iterator[Diagnostic]:
                     item,
                     path,
                     remedy,
-                    None if name in known else did_you_mean(name, known),
+                    None if name in known else did_you_mean(field.column, _METADATA_TYPES),
                 )
                 continue
             kind = (declared.get(field.column) or _METADATA_TYPES.get(field.column) or "").split("(")[0].split("[")[0]

@@ -31,11 +31,12 @@ _MAX_DEPTH = 100
 
 @dataclass(frozen=True)
 class Scalar:
-    """A leaf. `plain` is true for a value written without quotes."""
+    """A leaf. `plain` is true for a value written without quotes; `text` is then what was written (`1e3` for 1000.0)."""
 
     value: ScalarValue
     span: Span
     plain: bool = True
+    text: str = ""
 
 
 @dataclass(frozen=True)
@@ -186,7 +187,8 @@ class _Reader:
                 node,
                 remedy="write a number, or put quotes around text",
             )
-        return Scalar(core_value(text), span)
+            return Scalar(0.0, span, text=text)
+        return Scalar(core_value(text), span, text=text)
 
     def check_tag(self, node: Any, expected: str | None) -> None:
         start, end = node.start_mark, node.end_mark
@@ -224,43 +226,72 @@ def core_value(text: str) -> ScalarValue:
 
 
 def _syntax(source: SourceText, error: yaml.YAMLError) -> Diagnostic:
-    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     problem = str(getattr(error, "problem", None) or getattr(error, "reason", None) or error).strip()
+    context = str(getattr(error, "context", None) or "")
+    problem_mark, context_mark = getattr(error, "problem_mark", None), getattr(error, "context_mark", None)
+    mark = problem_mark or context_mark
     if mark is None:
         return Diagnostic(
-            "FLOE-C102", f"the text is not YAML: {problem}", start_of(source.file), remedy="remove the character"
+            "FLOE-C102",
+            f"the text is not YAML: {problem}",
+            start_of(source.file),
+            remedy="remove the character",
         )
+    message, remedy, at_start = _explain_syntax(problem, context)
+    if at_start and context_mark is not None:
+        mark = context_mark
     span = source.at(mark.line + 1, mark.column + 1)
     if "\t" in source.line(mark.line + 1)[: mark.column + 1] or "\\t" in problem:
         return Diagnostic("FLOE-C104", "a tab is used for indentation", span, remedy="indent with spaces")
-    message, remedy = _explain_syntax(problem, str(getattr(error, "context", None) or ""))
     return Diagnostic("FLOE-C103", message, span, remedy=remedy)
 
 
-def _explain_syntax(problem: str, context: str) -> tuple[str, str]:
-    if "mapping values are not allowed" in problem:
+# What libyaml and PyYAML say, what it means, what to do, and whether the mistake is where the construct began.
+_SYNTAX = (
+    (
+        "mapping values are not allowed",
+        "a second `key:` on one line, a line indented too far, or no `:` on the line before",
+        "put quotes around text that holds `: `, or mend the indentation",
+        False,
+    ),
+    ("could not find expected ':'", "this line has no `: ` after its key", "write `key: value`", True),
+    ("end of stream", "a quote or bracket is opened and never closed", "close it", True),
+    ("expected ',' or", "a `,` or a closing bracket is missing", "close every `[` and `{` that is opened", True),
+    (
+        "cannot start any token",
+        "a value begins with a character that YAML keeps for itself",
+        "put quotes around the value",
+        False,
+    ),
+    (
+        "expected alphabetic",
+        "a value begins with `*` or `&`, which YAML keeps for itself",
+        "put quotes around it",
+        False,
+    ),
+    (
+        "undefined alias",
+        "`*` is YAML's sign for an alias, and there is none of that name",
+        "put quotes around it",
+        False,
+    ),
+    ("unknown escape", "`\\` begins an escape inside double quotes, and this is none", "use single quotes", False),
+)
+_INDENTATION = ("expected <block end>", "did not find expected '-' indicator", "did not find expected key")
+
+
+def _explain_syntax(problem: str, context: str) -> tuple[str, str, bool]:
+    for words, message, remedy, at_start in _SYNTAX:
+        if words in problem:
+            return message, remedy, at_start
+    if any(words in problem for words in _INDENTATION):
+        message = "the indentation does not fit the lines before it, or a quote is closed too early"
         return (
-            "a second `key:` on one line, or a line indented too far",
-            "put quotes around text that holds `: `, or mend the indentation",
+            message,
+            "give keys of one level the same number of spaces, and close quotes where their text ends",
+            False,
         )
-    if (
-        "expected <block end>" in problem
-        or "did not find expected '-' indicator" in problem
-        or "did not find expected key" in problem
-    ):
-        return "the indentation does not fit the lines before it", "give keys of one level the same number of spaces"
-    if "could not find expected ':'" in problem:
-        return "this line has no `:` after its key", "write `key: value`"
-    if "unexpected end of stream" in problem or "found unexpected end" in problem:
-        return "a quote is opened and never closed", "close the quote"
-    if "expected ',' or" in problem:
-        return "a `,` or a closing bracket is missing", "close every `[` and `{` that is opened"
-    if "cannot start any token" in problem:
-        return "a value begins with a character that YAML keeps for itself", "put quotes around the value"
-    if "undefined alias" in problem:
-        return f"the text is not YAML: {problem}", "put quotes around a value that begins with `*`"
-    text = f"{problem} {context}".strip()
-    return f"the text is not YAML: {text}", "mend the line"
+    return f"the text is not YAML: {f'{problem} {context}'.strip()}", "mend the line", False
 
 
 # ---- walking -----------------------------------------------------------------------------------------------------

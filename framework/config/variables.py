@@ -6,6 +6,7 @@ declared type, or diagnostics. Order of precedence: `--var`, then the target, th
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping as Mapped
 from dataclasses import dataclass
 
@@ -130,14 +131,16 @@ def unknown_variable(name: str, known: list[str]) -> Diagnostic:
 def check_value(variable: Declared, value: Value, fits: bool, where: Span, place: str) -> list[Diagnostic]:
     """Whether a value is of the variable's type and among its choices."""
     if not fits:
-        message = f"{place} must be {_WORDS.get(variable.type, variable.type)}, not {show(value if not isinstance(value, list) else str(value))}"
+        message = f"{place} must be {_WORDS.get(variable.type, variable.type)}, not {_shown(value)}"
         return [
             Diagnostic(
                 "FLOE-C307",
                 message,
                 where,
                 path=f"variables.{variable.name}",
-                remedy=f"give it {_WORDS.get(variable.type, 'such a value')}",
+                remedy="put quotes around it"
+                if variable.type == "string" and not isinstance(value, list)
+                else f"give it {_WORDS[variable.type]}",
             )
         ]
     values = value if isinstance(value, list) else [value]
@@ -158,8 +161,14 @@ def check_value(variable: Declared, value: Value, fits: bool, where: Span, place
     return []
 
 
+def _shown(value: Value) -> str:
+    return f"the list `{json.dumps(value)}`" if isinstance(value, list) else show(value)
+
+
 def fits_type(value: object, kind: str) -> bool:
-    """Whether a YAML value is of a declared type."""
+    """Whether a YAML value is of a declared type; a type that does not exist is the schema's to speak of."""
+    if kind not in _WORDS:
+        return True
     if kind == "list":
         return isinstance(value, list)
     if kind == "boolean":

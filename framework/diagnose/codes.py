@@ -18,7 +18,6 @@ from framework.diagnose import (
     codes_yaml,
 )
 from framework.diagnose.entry import CodeEntry
-from framework.diagnose.suggest import nearest
 
 _FAMILIES = (
     codes_yaml.ENTRIES,
@@ -38,12 +37,6 @@ def lookup(word: str) -> CodeEntry | None:
     """The entry for a code, also when written `C205` or `floe-c205`."""
     code = word.strip().upper()
     return CODES.get(code if code.startswith("FLOE-") else f"FLOE-{code}")
-
-
-def nearest_code(word: str) -> str | None:
-    """The code most like a mistyped one."""
-    code = word.strip().upper()
-    return nearest(code if code.startswith("FLOE-") else f"FLOE-{code}", CODES)
 
 
 def explanation(entry: CodeEntry) -> str:

@@ -139,11 +139,6 @@ ENTRIES = (
         "After an unknown outcome the group's offsets are neither at the batch's start nor at its end.",
     ),
     Code("FLOE-R320", "A table does not exist and may not be created", "`create.enabled` is false for it."),
-    Code(
-        "FLOE-R321",
-        "Too many new tables",
-        "`routes.max_new_tables_per_hour` is reached. It protects the catalog from a field with endless values.",
-    ),
     Code("FLOE-R322", "Too many dead letters in a batch", "`errors.max_ratio` is passed; the batch was not announced."),
     Code("FLOE-R323", "Too many dead letters", "`errors.max_count` is passed; the batch was not announced."),
     Code(

@@ -106,6 +106,7 @@ ENTRIES = (
         "The target's connection is not clear",
         "The target has several Kafka connections; name one with `--connection`.",
     ),
+    Code("FLOE-E111", "A consumer group cannot be read or changed", "The message says which group and why."),
     Code(
         "FLOE-E401",
         "A submitted plan cannot be used",
@@ -140,5 +141,10 @@ ENTRIES = (
         "FLOE-E412",
         "Packages for the nodes cannot be fetched",
         "The platform's name is wrong, or the package index cannot be reached.",
+    ),
+    Code(
+        "FLOE-E501",
+        "The doctor cannot write to Kafka",
+        "`floe doctor` writes one record to a scratch topic to compare clocks; the user may not.",
     ),
 )
