@@ -1,7 +1,8 @@
 """Named points in the life of a batch and of a commit, where tests kill the process. A no-op unless armed.
 
-In: the environment variable FLOE_FAULT, as `point=action` or `point@n=action` (the n-th time); actions are `kill`
-(SIGKILL to itself), `stop` (SIGSTOP) and `raise`. Out: nothing, or the end of the process.
+In: the environment variable FLOE_FAULT: `point=action` or `point@n=action` (the n-th time in this process), several with
+commas between; actions are `kill` (SIGKILL to itself), `stop` (SIGSTOP) and `raise`. Out: nothing, or the end of the
+process.
 """
 
 from __future__ import annotations
@@ -34,10 +35,14 @@ def reach(point: str) -> None:
     if not armed:
         return
     _reached[point] += 1
-    where, _, action = armed.partition("=")
-    name, _, nth = where.partition("@")
-    if name != point or _reached[point] != int(nth or 1):
-        return
+    for fault in armed.split(","):
+        where, _, action = fault.partition("=")
+        name, _, nth = where.partition("@")
+        if name == point and _reached[point] == int(nth or 1):
+            _act(point, action)
+
+
+def _act(point: str, action: str) -> None:
     if action == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
     elif action == "stop":

@@ -7,24 +7,30 @@ replay a batch whose offsets have moved if an old one survived, and fencing cann
 from __future__ import annotations
 
 import json
+import logging
 import os
 import pickle
 import sys
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
 
 from framework.adapters.spark_source import FloeDataSource, Offer, to_offsets
 from framework.adapters.spark_stage import REPORT_SCHEMA, TaskContext, make_task
 from framework.commit.offsets import PartitionKey
-from framework.errors import SetupError
+from framework.errors import FloeError, SetupError
 from framework.plan.model import Plan
 from framework.record.model import TableNeed, TableTarget, TaskReport
 from framework.table.evolve import merge_needs
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+log = logging.getLogger(__name__)
 
 DEFAULT_CONF = {
     "spark.ui.enabled": "false",
@@ -81,6 +87,33 @@ def start_session(name: str, master: str, conf: Mapping[str, str], log_dir: Path
         ) from error
     spark.dataSource.register(FloeDataSource)
     return spark
+
+
+def stop_session(spark: SparkSession) -> None:
+    """End the session; a Java process that is gone already is no further error."""
+    try:
+        spark.stop()
+    except (Py4JError, ConnectionError) as error:
+        log.info("Spark could not be stopped in order: %s", error)
+
+
+@contextmanager
+def spark_errors() -> Iterator[None]:
+    """Calls into Spark's Java process; when it is gone they fail in many ways, and this makes one error of them.
+
+    Raises:
+        FloeError: FLOE-R324, the Java process has ended. Not retriable: a session does not outlive it.
+    """
+    try:
+        yield
+    except (Py4JError, ConnectionError) as error:
+        if isinstance(error, Py4JJavaError):
+            raise  # Java answered: it is there
+        raise FloeError(
+            "Spark's Java process has ended, and the session with it",
+            code="FLOE-R324",
+            remedy="start the pipeline again, it goes on where it was; Spark's log and the system's log (out of memory?) say why",
+        ) from error
 
 
 def start_query(

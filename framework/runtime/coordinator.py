@@ -39,6 +39,7 @@ from framework.commit.effects import (
 )
 from framework.commit.state import CoordinatorState, next_due_ms, step, wants_more
 from framework.errors import FloeError, StateDisagreement
+from framework.runtime.patience import is_outage, pause_s
 
 log = logging.getLogger(__name__)
 
@@ -63,6 +64,10 @@ class Coordinator:
         self.error: FloeError | None = None
         self.state = CoordinatorState()
         self.owner = False
+        self._kafka = kafka
+        self._group = group
+        self._control_topic = control_topic
+        self._outages = 0
         self._seat = CoordinatorSeat(kafka, group, control_topic, self.name)
         self._publisher = ControlPublisher(kafka, control_topic)
         self._catalog = catalog
@@ -92,13 +97,39 @@ class Coordinator:
     def _run(self) -> None:
         try:
             while not self._stopping.is_set() or self._in_flight:
-                self._turn()
+                try:
+                    self._turn()
+                    self._outages = 0
+                except FloeError as error:
+                    if self._stopping.is_set() or not is_outage(error):
+                        raise
+                    self._wait_out(error)
         except FloeError as error:
             self.error = error
+        except Exception as error:  # a thread that ends without a word would leave announcements waiting for ever
+            self.error = FloeError(f"the coordinator ended: {type(error).__name__}: {error}", place=self.name)
+            self.error.__cause__ = error
         finally:
             self._pool.shutdown(wait=True)
             self._seat.close()
             self._publisher.close()
+
+    def _wait_out(self, error: FloeError) -> None:
+        """The broker does not answer: give the seat up, forget everything, and take a new one when it is back.
+
+        Announcements wait in the log meanwhile; commits in flight end by themselves and their answers are dropped.
+        """
+        self._say(f"waits for Kafka: {error.message}")
+        self._seat.close()
+        self._publisher.close()
+        self._term += 1
+        self._in_flight = 0
+        self.owner = False
+        self.state, _ = step(self.state, Revoked(), _now_ms())
+        self._outages += 1
+        self._stopping.wait(pause_s(self._outages))
+        self._seat = CoordinatorSeat(self._kafka, self._group, self._control_topic, self.name)
+        self._publisher = ControlPublisher(self._kafka, self._control_topic)
 
     def _turn(self) -> None:
         if not wants_more(self.state):

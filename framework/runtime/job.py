@@ -111,7 +111,7 @@ class Job:
                 self._coordinators[key] = coordinator
 
     def _run_workers(self) -> None:
-        from framework.adapters.spark_query import start_session
+        from framework.adapters.spark_query import start_session, stop_session
 
         reach("before-query")
         self._say("starting Spark")
@@ -134,7 +134,7 @@ class Job:
         finally:
             for number, handler in restore:
                 signal.signal(number, handler)
-            spark.stop()
+            stop_session(spark)
 
     def _coordinator_error(self) -> FloeError | None:
         return next((c.error for c in self._coordinators.values() if c.error), None)

@@ -22,6 +22,7 @@ from framework.commit.events import Accounting, Heartbeat, SourceRange
 from framework.commit.offsets import (
     AnnounceState,
     PartitionKey,
+    check_owner,
     check_still_readable,
     decide_start,
     encode_metadata,
@@ -32,7 +33,8 @@ from framework.commit.pacing import Pace, PaceFacts, PaceRules, decide_pace
 from framework.errors import FloeError, OutcomeUnknown, RetriableError
 from framework.plan.model import Plan
 from framework.runtime.batch import BatchResult, BatchScope, summarise
-from framework.runtime.failures import LOG_REMEDY, is_retriable, said
+from framework.runtime.failures import LOG_REMEDY, said
+from framework.runtime.patience import Trouble, gives_up, pause_s
 from framework.runtime.source import PipelineSource
 from framework.runtime.tables import TableRegistry
 
@@ -41,7 +43,6 @@ if TYPE_CHECKING:
 
 MIN_RECORDS_PER_TASK = 20_000
 FIRST_BATCH_RECORDS = 50_000
-BATCH_ATTEMPTS = 5
 CHANGE_ROUNDS = 8
 
 
@@ -79,6 +80,7 @@ class PipelineWorker:
         )
         self._positions: dict[PartitionKey, int] = {}
         self._wanted: dict[PartitionKey, int] | None = None
+        self._runs: set[str] = {self.run_id}
         self._batch = 0
         self._bytes_per_record = 0.0
         self._last_announce_ms = 0
@@ -101,6 +103,7 @@ class PipelineWorker:
         # Invariant 2: init_transactions comes before the offsets are read, so that no older run can move them any more.
         self._producer.start()
         group = self._source.group_offsets()
+        self._runs = {self.run_id} | {safe.run for safe in group.values()}
         chain, totals = self._source.newest_announcement()
         # The ends are asked for after the offsets: an older run may have gone on until it was fenced.
         start = decide_start(self.plan.pipeline, group, self._source.facts(), chain, self.plan.read.starting_offsets)
@@ -126,7 +129,7 @@ class PipelineWorker:
         Raises:
             FloeError: what stopped the pipeline.
         """
-        failures = 0
+        trouble: Trouble | None = None
         error: FloeError | None = None
         while True:
             batches_before = self.report.batches
@@ -138,21 +141,28 @@ class PipelineWorker:
                 return
             except FloeError as raised:
                 error = raised
-                failures = 1 if self.report.batches > batches_before else failures + 1
-                if not is_retriable(error) or failures >= BATCH_ATTEMPTS or self._draining.is_set():
+                now_s = time.monotonic()
+                if trouble is None or self.report.batches > batches_before:
+                    trouble = Trouble(0, now_s)
+                trouble = Trouble(trouble.failures + 1, trouble.since_s)
+                has_an_end = self._wanted is not None
+                if self._draining.is_set() or gives_up(error, trouble, now_s, has_an_end):
                     self.report.state, self.report.reason = "failed", error.message
                     raise
-                self._say(f"batch failed ({error.message}); attempt {failures + 1} of {BATCH_ATTEMPTS}")
+                self._say(f"batch failed ({error.message}); attempt {trouble.failures + 1} follows")
                 self.report.state, self.report.reason = "degraded", error.message
-                self._draining.wait(min(30.0, 2.0**failures))
+                self._draining.wait(pause_s(trouble.failures))
 
     def _run_query(self, spark: SparkSession) -> None:
+        from framework.adapters.spark_query import spark_errors
+
         self._failure = None
-        query = self._start_query(spark)
-        try:
-            self._pace(query)
-        finally:
-            query.stop()
+        with spark_errors():
+            query = self._start_query(spark)
+            try:
+                self._pace(query)
+            finally:
+                query.stop()
 
     def drain(self) -> None:
         """Finish the batch in hand, announce it, and start no other."""
@@ -178,12 +188,14 @@ class PipelineWorker:
         """
         if isinstance(error, OutcomeUnknown):
             self._producer.recover()
-        group = self._source.group_offsets()
+        group = self._source.group_offsets(self._positions)
+        check_owner(self.plan.pipeline, self._runs, group)
         if group:
             self._positions.update({key: safe.offset for key, safe in group.items()})
             newest = max(group.values(), key=lambda safe: safe.batch)
-            self._batch = max(self._batch, newest.batch)
             self.report.totals = newest.totals
+        # Invariant 2: the number of a batch that was not announced is used again; a number left out breaks the chain.
+        self._batch = newest.batch if group else 0
 
     def _pace(self, query: Any) -> None:
         from framework.adapters.spark_source import Offer, to_offsets
@@ -314,7 +326,7 @@ class PipelineWorker:
     def _announce(self, scope: BatchScope, result: BatchResult) -> None:
         # Invariant 1: the offsets are committed in the transaction that announces the files with their records.
         offsets = {
-            (r.topic, r.partition): (r.end, encode_metadata(r.topic_id, scope.batch, result.totals))
+            (r.topic, r.partition): (r.end, encode_metadata(r.topic_id, scope.batch, result.totals, self.run_id))
             for r in result.ranges
         }
         try:
@@ -323,8 +335,10 @@ class PipelineWorker:
             # Invariant 7: read back before anything else.
             self._say(f"outcome of batch {scope.batch} unknown ({error.message}); reading back")
             self._producer.recover()
-            state = read_back(self.plan.pipeline, scope.batch, result.ranges, self._source.group_offsets())
-            if state == AnnounceState.NOT_ANNOUNCED:
+            group = self._source.group_offsets(scope.ends)
+            check_owner(self.plan.pipeline, self._runs, group)
+            state = read_back(self.plan.pipeline, self.run_id, scope.batch, result.ranges, group)
+            if state is AnnounceState.NOT_ANNOUNCED:
                 self.report.control_offset = self._producer.announce(result.events, offsets)
         reach("announced")
         self._last_announce_ms = _now_ms()
@@ -355,7 +369,10 @@ class PipelineWorker:
         )
         totals = self.report.totals
         event = Heartbeat(self.plan.pipeline, self.run_id, self._batch, ranges, totals)
-        offsets = {(r.topic, r.partition): (r.end, encode_metadata(r.topic_id, self._batch, totals)) for r in ranges}
+        offsets = {
+            (r.topic, r.partition): (r.end, encode_metadata(r.topic_id, self._batch, totals, self.run_id))
+            for r in ranges
+        }
         self._producer.announce((event,), offsets)
         self._last_announce_ms = _now_ms()
 

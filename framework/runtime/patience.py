@@ -1,0 +1,54 @@
+"""What a running job does about an error: wait an outage out, try a few times, or give up.
+
+In: an error, how often in a row it came and for how long. Out: whether to go on, and after which pause. An outage of the
+broker, the catalog or the store is waited out without counting attempts: nothing is lost meanwhile, since the source
+keeps the records and the control topic the announcements. Fenced, disagreeing or wrong is never tried again.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+from framework.errors import AccountingError, FloeError, OutcomeUnknown, RetriableError
+
+BATCH_ATTEMPTS = 5
+# A job without an end outlives an outage of the store, which looks like any failed batch, but not a bug for ever.
+SERVICE_PATIENCE_S = 1_800.0
+LONGEST_PAUSE_S = 10.0
+
+# Nobody answers: the broker (E101, R120, R123) or the catalog (E201, R132 creating, R134 altering, R135 loading).
+_OUTAGE_CODES = frozenset({"FLOE-E101", "FLOE-E201", "FLOE-R120", "FLOE-R123", "FLOE-R132", "FLOE-R134", "FLOE-R135"})
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """Errors in a row without a batch between them: how many, and since when (seconds of a monotonic clock)."""
+
+    failures: int
+    since_s: float
+
+
+def is_outage(error: FloeError) -> bool:
+    """Whether somebody we need does not answer now."""
+    return error.code in _OUTAGE_CODES
+
+
+def is_retriable(error: FloeError) -> bool:
+    """Whether doing the batch again may help: not when a person must decide, and never after being fenced."""
+    return is_outage(error) or isinstance(error, RetriableError | OutcomeUnknown | AccountingError)
+
+
+def gives_up(error: FloeError, trouble: Trouble, now_s: float, has_an_end: bool) -> bool:
+    """Whether to end the run with this error. `has_an_end`: the run reads to fixed offsets, so somebody waits for it."""
+    if not is_retriable(error):
+        return True
+    if has_an_end and not is_outage(error):
+        return trouble.failures >= BATCH_ATTEMPTS
+    return now_s - trouble.since_s > SERVICE_PATIENCE_S
+
+
+def pause_s(failures: int) -> float:
+    """How long to wait before the next attempt: doubling from half a second, with jitter so that many jobs that met one
+    outage do not come back in step."""
+    return min(LONGEST_PAUSE_S, 0.5 * 2.0 ** min(failures, 10)) * random.uniform(0.8, 1.2)
