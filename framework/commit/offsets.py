@@ -8,28 +8,31 @@ valid only for the topic id they came from) and the rule that a missing offset i
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import astuple, dataclass
+from enum import Enum
 
 from framework.commit.events import Accounting, SourceRange
-from framework.errors import DataLossError, StateDisagreement
+from framework.errors import DataLossError, FencedError, StateDisagreement
 
 PartitionKey = tuple[str, int]
 
 
 @dataclass(frozen=True)
 class SafeOffset:
-    """One partition's committed source offset with what its metadata string says: topic id, batch, running totals."""
+    """One partition's committed source offset with what its metadata string says: topic id, run, batch, totals so far."""
 
     offset: int
     topic_id: str
     batch: int
     totals: Accounting
+    run: str = ""
 
 
-def encode_metadata(topic_id: str, batch: int, totals: Accounting) -> str:
+def encode_metadata(topic_id: str, batch: int, totals: Accounting, run: str) -> str:
     """The metadata string committed beside every source offset; well below the broker's limit of 4,096 bytes."""
-    return json.dumps({"topic_id": topic_id, "batch": batch, "totals": list(astuple(totals))}, separators=(",", ":"))
+    data = {"topic_id": topic_id, "run": run, "batch": batch, "totals": list(astuple(totals))}
+    return json.dumps(data, separators=(",", ":"))
 
 
 def decode_metadata(offset: int, metadata: str, place: str) -> SafeOffset:
@@ -41,7 +44,7 @@ def decode_metadata(offset: int, metadata: str, place: str) -> SafeOffset:
     try:
         data = json.loads(metadata)
         totals = Accounting(*(int(value) for value in data["totals"]))
-        return SafeOffset(offset, str(data["topic_id"]), int(data["batch"]), totals)
+        return SafeOffset(offset, str(data["topic_id"]), int(data["batch"]), totals, str(data["run"]))
     except (ValueError, KeyError, TypeError) as error:
         raise StateDisagreement(
             f"the committed offset {offset} was not written by floe (its metadata is {metadata!r})",
@@ -95,7 +98,8 @@ def decide_start(
     for key, last in announced.items():
         if key not in group:
             raise StateDisagreement(
-                f"pipeline {pipeline} announced offsets up to {last.end} of {_name(key)}, but its consumer group has no offset for it",
+                f"pipeline {pipeline} announced offsets up to {last.end} of {_name(key)}, "
+                "but its consumer group has no offset for it",
                 code="FLOE-R314",
                 place=_name(key),
                 remedy=f"`floe offsets set --pipeline {pipeline} --from-log` writes the announced offsets back",
@@ -235,30 +239,46 @@ def cut_tasks(
     return bundles
 
 
-class AnnounceState:
+class AnnounceState(Enum):
     """What the group offsets say after an announcement whose outcome was unknown (invariant 7)."""
 
     ANNOUNCED = "announced"
     NOT_ANNOUNCED = "not_announced"
 
 
+def check_owner(pipeline: str, runs: Collection[str], group: Mapping[PartitionKey, SafeOffset]) -> None:
+    """Refuse to go on when the newest offsets are of a run that is neither this one nor the one before it (invariant 2).
+
+    Raises:
+        FencedError: another run has announced since.
+    """
+    for key, safe in group.items():
+        if safe.run not in runs:
+            raise FencedError(
+                f"run {safe.run} of pipeline {pipeline} announced batch {safe.batch}; this run has been replaced",
+                place=_name(key),
+                remedy="one run of a pipeline at a time: stop one of the two",
+            )
+
+
 def read_back(
-    pipeline: str, batch: int, ranges: Iterable[SourceRange], group: Mapping[PartitionKey, SafeOffset]
-) -> str:
-    """Equal to the batch's end and number: announced. Equal to its start: announce again. Anything else: stop.
+    pipeline: str, run: str, batch: int, ranges: Iterable[SourceRange], group: Mapping[PartitionKey, SafeOffset]
+) -> AnnounceState:
+    """Equal to the batch's end, by this run: announced. Equal to its start: announce again. Anything else: stop.
 
     Raises:
         StateDisagreement: the group shows neither, so something else wrote to it.
     """
     ranges = list(ranges)
     shown = {(r.topic, r.partition): group.get((r.topic, r.partition)) for r in ranges}
-    if all((s := shown[r.topic, r.partition]) and s.offset == r.end and s.batch == batch for r in ranges):
+    if all((s := shown[r.topic, r.partition]) and (s.offset, s.batch, s.run) == (r.end, batch, run) for r in ranges):
         return AnnounceState.ANNOUNCED
     if all((s := shown[r.topic, r.partition]) is None or (s.offset == r.start and s.batch < batch) for r in ranges):
         return AnnounceState.NOT_ANNOUNCED
     seen = ", ".join(f"{_name(key)}={safe.offset if safe else 'none'}" for key, safe in shown.items())
     raise StateDisagreement(
-        f"after an unknown outcome of batch {batch} the group offsets of {pipeline} are neither its start nor its end: {seen}",
+        f"after an unknown outcome of batch {batch} the group offsets of {pipeline} are neither its start nor its end: "
+        f"{seen}",
         code="FLOE-R318",
         remedy="something else commits to this group; find it, then `floe offsets set --from-log`",
     )

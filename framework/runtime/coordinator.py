@@ -7,7 +7,6 @@ invariant 4 by dropping answers that belong to an ownership that has ended.
 
 from __future__ import annotations
 
-import logging
 import queue
 import threading
 import time
@@ -39,13 +38,13 @@ from framework.commit.effects import (
 )
 from framework.commit.state import CoordinatorState, next_due_ms, step, wants_more
 from framework.errors import FloeError, StateDisagreement
+from framework.runtime.failures import is_retriable
 from framework.runtime.patience import is_outage, pause_s
-
-log = logging.getLogger(__name__)
 
 COMMITTERS = 4
 IDLE_POLL_S = 0.2
 BUSY_POLL_S = 0.01
+REBUILD_AFTER_S = 2.0
 
 
 class Coordinator:
@@ -58,7 +57,6 @@ class Coordinator:
         control_topic: str,
         catalog: IcebergTables,
         say: Callable[[str], None],
-        transactional_prefix: str = "",
     ) -> None:
         self.name = f"{group}/{uuid.uuid4().hex[:8]}"
         self.error: FloeError | None = None
@@ -68,8 +66,11 @@ class Coordinator:
         self._group = group
         self._control_topic = control_topic
         self._outages = 0
-        self._seat = CoordinatorSeat(kafka, group, control_topic, self.name)
-        self._publisher = ControlPublisher(kafka, control_topic)
+        self._kafka = kafka
+        self._group = group
+        self._control_topic = control_topic
+        self._seat: CoordinatorSeat
+        self._publisher: ControlPublisher
         self._catalog = catalog
         self._say = say
         self._stopping = threading.Event()
@@ -95,41 +96,35 @@ class Coordinator:
         return self._thread.is_alive()
 
     def _run(self) -> None:
+        """Serve, and after an outage of the broker serve again with clients made anew."""
         try:
-            while not self._stopping.is_set() or self._in_flight:
+            while not self._stopping.is_set():
                 try:
-                    self._turn()
-                    self._outages = 0
+                    self._serve()
                 except FloeError as error:
-                    if self._stopping.is_set() or not is_outage(error):
-                        raise
-                    self._wait_out(error)
-        except FloeError as error:
-            self.error = error
-        except Exception as error:  # a thread that ends without a word would leave announcements waiting for ever
-            self.error = FloeError(f"the coordinator ended: {type(error).__name__}: {error}", place=self.name)
-            self.error.__cause__ = error
+                    if not is_retriable(error):
+                        self.error = error
+                        return
+                    self._say(f"degraded: {error.message}; trying again")
+                    self._stopping.wait(REBUILD_AFTER_S)
         finally:
             self._pool.shutdown(wait=True)
-            self._seat.close()
-            self._publisher.close()
 
-    def _wait_out(self, error: FloeError) -> None:
-        """The broker does not answer: give the seat up, forget everything, and take a new one when it is back.
-
-        Announcements wait in the log meanwhile; commits in flight end by themselves and their answers are dropped.
-        """
-        self._say(f"waits for Kafka: {error.message}")
-        self._seat.close()
-        self._publisher.close()
-        self._term += 1
-        self._in_flight = 0
-        self.owner = False
-        self.state, _ = step(self.state, Revoked(), _now_ms())
-        self._outages += 1
-        self._stopping.wait(pause_s(self._outages))
+    def _serve(self) -> None:
         self._seat = CoordinatorSeat(self._kafka, self._group, self._control_topic, self.name)
         self._publisher = ControlPublisher(self._kafka, self._control_topic)
+        try:
+            while not self._stopping.is_set() or self._in_flight:
+                self._turn()
+        finally:
+            # Answers to what was asked until now belong to an ownership that has ended.
+            self._term += 1
+            self._in_flight = 0
+            self._paused = False
+            self.owner = False
+            self.state = CoordinatorState()
+            self._seat.close()
+            self._publisher.close()
 
     def _turn(self) -> None:
         if not wants_more(self.state):

@@ -6,6 +6,8 @@ In: a plan and resolved Kafka settings. Out: plain values that `framework.commit
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from framework.adapters.kafka_admin import KafkaAdmin
 from framework.adapters.kafka_control import ControlReader
 from framework.adapters.kafka_control_topic import ControlTopicFacts
@@ -49,12 +51,13 @@ class PipelineSource:
         self.ids.update({name: topic.topic_id for name, topic in topics.items() if name not in self.ids})
         return {key: PartitionFacts(topics[key[0]].topic_id, starts[key], ends[key]) for key in keys}
 
-    def group_offsets(self) -> dict[PartitionKey, SafeOffset]:
-        """The safe offsets, with what was committed beside them."""
-        offsets = self._admin.group_offsets(self._plan.read.group_id)
+    def group_offsets(self, keys: Iterable[PartitionKey] | None = None) -> dict[PartitionKey, SafeOffset]:
+        """The safe offsets, with what was committed beside them. Name `keys` unless transactions were just settled:
+        only a named partition is waited for whose first offset ever is in a transaction of a moment ago."""
+        group = self._plan.read.group_id
         return {
-            key: decode_metadata(value.offset, value.metadata, f"group {self._plan.read.group_id}, {key[0]}-{key[1]}")
-            for key, value in offsets.items()
+            key: decode_metadata(value.offset, value.metadata, f"group {group}, {key[0]}-{key[1]}")
+            for key, value in self._admin.group_offsets(group, keys).items()
         }
 
     def ensure_control_topic(self) -> ControlTopicFacts:

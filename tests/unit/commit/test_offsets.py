@@ -11,6 +11,7 @@ from framework.commit.offsets import (
     AnnounceState,
     PartitionFacts,
     SafeOffset,
+    check_owner,
     check_still_readable,
     cut_tasks,
     decide_start,
@@ -19,14 +20,14 @@ from framework.commit.offsets import (
     plan_ends,
     read_back,
 )
-from framework.errors import DataLossError, StateDisagreement
+from framework.errors import DataLossError, FencedError, StateDisagreement
 
 KEYS = st.tuples(st.sampled_from(["a", "b"]), st.integers(0, 3))
 T = "topic-id-1"
 
 
-def safe(offset: int, batch: int = 1, topic_id: str = T) -> SafeOffset:
-    return SafeOffset(offset, topic_id, batch, Accounting())
+def safe(offset: int, batch: int = 1, topic_id: str = T, run: str = "r1") -> SafeOffset:
+    return SafeOffset(offset, topic_id, batch, Accounting(), run)
 
 
 def facts(start: int, end: int, topic_id: str = T) -> PartitionFacts:
@@ -36,9 +37,9 @@ def facts(start: int, end: int, topic_id: str = T) -> PartitionFacts:
 @given(st.integers(0, 2**60), st.lists(st.integers(0, 2**60), min_size=7, max_size=7))
 def test_metadata_round_trip(batch: int, numbers: list[int]) -> None:
     """What is written beside a source offset is read back as it was, and fits the broker's limit."""
-    text = encode_metadata("u" * 22, batch, Accounting(*numbers))
+    text = encode_metadata("u" * 22, batch, Accounting(*numbers), "r1")
 
-    assert decode_metadata(5, text, "here") == SafeOffset(5, "u" * 22, batch, Accounting(*numbers))
+    assert decode_metadata(5, text, "here") == SafeOffset(5, "u" * 22, batch, Accounting(*numbers), "r1")
     assert len(text) < 4096
 
 
@@ -151,8 +152,18 @@ def test_read_back_tells_announced_from_not() -> None:
     """After an unknown outcome: at the end, announced; at the start, not; anywhere else, stop."""
     ranges = [SourceRange("a", T, 0, 10, 20), SourceRange("a", T, 1, 5, 5)]
 
-    assert read_back("p", 4, ranges, {("a", 0): safe(20, 4), ("a", 1): safe(5, 4)}) == AnnounceState.ANNOUNCED
-    assert read_back("p", 4, ranges, {("a", 0): safe(10, 3), ("a", 1): safe(5, 3)}) == AnnounceState.NOT_ANNOUNCED
-    assert read_back("p", 4, ranges, {}) == AnnounceState.NOT_ANNOUNCED
+    assert read_back("p", "r1", 4, ranges, {("a", 0): safe(20, 4), ("a", 1): safe(5, 4)}) == AnnounceState.ANNOUNCED
+    assert read_back("p", "r1", 4, ranges, {("a", 0): safe(10, 3), ("a", 1): safe(5, 3)}) == AnnounceState.NOT_ANNOUNCED
+    assert read_back("p", "r1", 4, ranges, {}) == AnnounceState.NOT_ANNOUNCED
     with pytest.raises(StateDisagreement):
-        read_back("p", 4, ranges, {("a", 0): safe(15, 3), ("a", 1): safe(5, 3)})
+        read_back("p", "r1", 4, ranges, {("a", 0): safe(20, 4, run="r2"), ("a", 1): safe(5, 4, run="r2")})
+    with pytest.raises(StateDisagreement):
+        read_back("p", "r1", 4, ranges, {("a", 0): safe(15, 3), ("a", 1): safe(5, 3)})
+
+
+def test_a_run_that_was_replaced_stops() -> None:
+    """Offsets of a run that is neither this one nor the one before it mean that this run has been replaced."""
+    check_owner("p", {"r1", "r0"}, {("a", 0): safe(20, run="r1"), ("a", 1): safe(5, run="r0")})
+
+    with pytest.raises(FencedError, match="r2"):
+        check_owner("p", {"r1", "r0"}, {("a", 0): safe(20, run="r2")})
