@@ -1,28 +1,11 @@
-"""What a failure of Spark or of a batch means: whether doing it again may help, and how to say it in one line."""
+"""What an error that comes out of Spark says, in one line for people."""
 
 from __future__ import annotations
 
 import re
 
-from framework.errors import AccountingError, FloeError, OutcomeUnknown, RetriableError, SetupError
-
 LOG_REMEDY = "the whole story is in Spark's log, `logs/spark.log` in the state directory"
 NAMED_ERROR = re.compile(r"^(?:error\[|[A-Za-z_.]+(?:Error|Exception|Gone)\b)")
-
-
-# A broker or a catalog that is away is waited for this long; then the job ends with an exit code that is not 0.
-OUTAGE_PATIENCE_S = 3600.0
-UNREACHABLE = ("FLOE-E101", "FLOE-E201")
-
-
-def is_outage(error: FloeError) -> bool:
-    """Whether the broker or the catalog cannot be reached now: nothing is wrong with the job itself."""
-    return isinstance(error, SetupError) and error.code in UNREACHABLE
-
-
-def is_retriable(error: FloeError) -> bool:
-    """Whether doing it again may help: not when a person must decide, and never after being fenced."""
-    return is_outage(error) or isinstance(error, RetriableError | OutcomeUnknown | AccountingError)
 
 
 def said(error: BaseException) -> str:

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from framework.errors import AccountingError, FloeError, OutcomeUnknown, RetriableError
 
 BATCH_ATTEMPTS = 5
-# A job without an end outlives an outage of the store, which looks like any failed batch, but not a bug for ever.
-SERVICE_PATIENCE_S = 1_800.0
+# An outage of the store looks like any failed batch, so a job without an end tries both for as long; then it ends with an
+# exit code that is not 0, and what supervises it decides.
+SERVICE_PATIENCE_S = 3_600.0
 LONGEST_PAUSE_S = 10.0
 
 # Nobody answers: the broker (E101, R120, R123) or the catalog (E201, R132 creating, R134 altering, R135 loading).
