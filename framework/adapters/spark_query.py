@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
+from py4j.protocol import Py4JError, Py4JJavaError
 
 from framework.adapters.spark_source import FloeDataSource, Offer, to_offsets
 from framework.adapters.spark_stage import REPORT_SCHEMA, TaskContext, make_task

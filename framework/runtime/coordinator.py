@@ -38,8 +38,7 @@ from framework.commit.effects import (
 )
 from framework.commit.state import CoordinatorState, next_due_ms, step, wants_more
 from framework.errors import FloeError, StateDisagreement
-from framework.runtime.failures import is_retriable
-from framework.runtime.patience import is_outage, pause_s
+from framework.runtime.patience import is_retriable
 
 COMMITTERS = 4
 IDLE_POLL_S = 0.2
@@ -62,10 +61,6 @@ class Coordinator:
         self.error: FloeError | None = None
         self.state = CoordinatorState()
         self.owner = False
-        self._kafka = kafka
-        self._group = group
-        self._control_topic = control_topic
-        self._outages = 0
         self._kafka = kafka
         self._group = group
         self._control_topic = control_topic
@@ -107,6 +102,9 @@ class Coordinator:
                         return
                     self._say(f"degraded: {error.message}; trying again")
                     self._stopping.wait(REBUILD_AFTER_S)
+        except Exception as error:  # a thread that ends without a word would leave announcements waiting for ever
+            self.error = FloeError(f"the coordinator ended: {type(error).__name__}: {error}", place=self.name)
+            self.error.__cause__ = error
         finally:
             self._pool.shutdown(wait=True)
 
