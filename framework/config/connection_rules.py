@@ -10,12 +10,17 @@ import re
 from collections.abc import Iterator
 
 from framework.config.reference import secret_of
-from framework.config.tree import Mapping, dotted, leaves
+from framework.config.text import SourceText, masked
+from framework.config.tree import Mapping, Node, Path, Scalar, dotted, leaves
 from framework.diagnose.diagnostic import Diagnostic
 
 _SECRET_WORD = re.compile(
     r"(password|passwd|secret|token|credential|account-key|access-key|api.?key|private.?key|sas-token|key\.pem|jaas)"
 )
+_SECRET_LINE = re.compile(
+    rf"([^:]*{_SECRET_WORD.pattern}[^:]*:\s*)(.+)".replace("(password", "(?:password"), re.IGNORECASE
+)
+_REFERENCE = re.compile(r"\$\{[^}]*\}\Z")
 _NOT_SECRET = re.compile(
     r"(url|uri|endpoint|location|path|method|scope|type|ms|enabled|mechanisms?|provider|expir\w*|access-key-id|mechanism)$"
 )
@@ -34,6 +39,38 @@ _JAVA_KAFKA = {
     "sasl.jaas.config": "sasl.username and sasl.password", "ssl.truststore.location": "ssl.ca.location", "ssl.truststore.password": "ssl.ca.location",
     "key.deserializer": "", "value.deserializer": "", "key.serializer": "", "value.serializer": "", "key.converter": "", "value.converter": "",
 }  # fmt: skip
+
+
+def is_clear_secret(path: Path, leaf: Scalar) -> bool:
+    """Whether a leaf of a target is a secret that stands there as it is, so that it must not be shown either."""
+    in_connection = len(path) >= 4 and path[0] == "connections"
+    in_spark = len(path) >= 3 and path[:2] == ("spark", "conf")
+    if not (in_connection or in_spark) or leaf.value is None or secret_of(str(leaf.value)):
+        return False
+    return _is_secret_key(str(path[3 if in_connection else 2])) or bool(_PASSWORD_IN_URL.search(str(leaf.value)))
+
+
+def without_secrets(source: SourceText, tree: Node | None) -> SourceText:
+    """The target's text as it may be shown: secrets in clear are refused, and telling so must not repeat them.
+
+    Args:
+        tree: None when the text could not be read; then every line that names a secret is hidden behind its key.
+    """
+    if tree is None:
+        lines = [_SECRET_LINE.sub(lambda found: found[1] + "*" * len(found[2]), line) for line in source.lines]
+        return SourceText(source.file, "\n".join(_PASSWORD_IN_URL.sub("://***@", line) for line in lines))
+    return masked(
+        source,
+        [
+            leaf.span
+            for path, leaf in leaves(tree)
+            if is_clear_secret(path, leaf) and not _REFERENCE.match(str(leaf.value))
+        ],
+    )
+
+
+def _is_secret_key(key: str) -> bool:
+    return bool(_SECRET_WORD.search(key.lower())) and not _NOT_SECRET.search(key.lower())
 
 
 def _named(text: str) -> str:
@@ -64,20 +101,13 @@ def connection_rules(written: Mapping) -> Iterator[Diagnostic]:
                 path=where,
                 remedy=instead,
             )
-        elif secret_of(text):
-            continue
-        elif _SECRET_WORD.search(key.lower()) and not _NOT_SECRET.search(key.lower()):
-            remedy = (
-                f"write `${{secret:env:{_named(text)}}}` or `${{secret:file:/path}}`"
-                if in_connection
-                else "give it to the cluster's own configuration"
-            )
-            yield Diagnostic(
-                "FLOE-C311", f"`{key}` is a secret and is written in clear", leaf.span, path=where, remedy=remedy
-            )
-        elif _PASSWORD_IN_URL.search(text):
-            remedy = "put the whole value in a secret: `${secret:env:NAME}`"
-            yield Diagnostic("FLOE-C311", f"`{key}` holds a password in clear", leaf.span, path=where, remedy=remedy)
+        elif is_clear_secret(path, leaf):
+            remedy = f"write `${{secret:env:{_named(text)}}}` or `${{secret:file:/path}}`"
+            if not in_connection:
+                remedy = "give it to the cluster's own configuration"
+            what = "is a secret" if _is_secret_key(key) else "holds a password"
+            message = f"`{key}` {what} and is written in clear"
+            yield Diagnostic("FLOE-C311", message, leaf.span, path=where, remedy=remedy)
     connections = written.get("connections")
     registry = connections.entry("registry") if isinstance(connections, Mapping) else None
     if registry:

@@ -48,6 +48,8 @@ def reachable(document: Document) -> Iterator[Diagnostic]:
         if not isinstance(rule, Mapping):
             continue
         when = rule.get("when")
+        if not document.sound(*path, "when"):
+            continue
         condition = plain(when) if when else None
         for earlier, line in seen:
             if earlier is None or earlier == condition:

@@ -16,7 +16,7 @@ from jsonschema.exceptions import ValidationError
 from framework.config.kinds import EXPLAINERS, show
 from framework.config.tree import Mapping, Node, Path, Scalar, Sequence, dotted, find, nearest_span, plain
 from framework.diagnose.diagnostic import Diagnostic, Span
-from framework.diagnose.suggest import did_you_mean, listed
+from framework.diagnose.suggest import did_you_mean, listed, nearest
 
 _TYPES = {
     "object": "a mapping", "array": "a list", "string": "text", "integer": "a whole number", "number": "a number",
@@ -76,16 +76,19 @@ def _unknown_keys(node: Mapping, path: Path, schema: Any, root: Any) -> Iterator
         hint = did_you_mean(entry.key, [key for key in known if key not in node.keys])
         remedy = "correct the name; keys of your own begin with `x-`"
         if hint is None:
-            hint = _belongs(entry.key, path, root)
-            remedy = f"{'move it there' if hint else f'use {listed(known)}'}; keys of your own begin with `x-`"
+            hint = _belongs(entry.key, path, [name for name in known if name in node.keys], root)
+            remedy = f"{'correct its place or its name' if hint else f'use {listed(known)}'}; keys of your own begin with `x-`"
         where = dotted((*path, entry.key))
         message = f"unknown key `{entry.key}` {place}"
         yield Diagnostic("FLOE-C201", message, entry.key_span, path=where, hint=hint, remedy=remedy)
 
 
-def _belongs(key: str, path: Path, root: Any) -> str | None:
+def _belongs(key: str, path: Path, present: list[str], root: Any) -> str | None:
     if path == ("source", "kafka") and "." in key:
         return "settings of the connection belong in the target, under `connections.kafka`"
+    given = nearest(key, present)
+    if given:
+        return f"`{given}` is given already"
     homes = list(_homes(root, key))
     if not homes:
         return None

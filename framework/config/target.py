@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from framework.config.connection_rules import connection_rules
+from framework.config.connection_rules import connection_rules, without_secrets
 from framework.config.document import Files, not_a_mapping, read_source, upwards
 from framework.config.overlay import without
 from framework.config.reference import Scope, resolve, secret_of
@@ -67,8 +67,9 @@ def load_target(name_or_path: str, world: World, search_dir: Path) -> TargetResu
 def read_target(source: SourceText, world: World) -> TargetResult:
     """A target's text as a target."""
     files = Files()
-    files.add(source)
     tree, findings = parse(source)
+    source = without_secrets(source, tree)
+    files.add(source)
     if not isinstance(tree, Mapping):
         findings += [not_a_mapping(tree)] if tree is not None else []
         return TargetResult(None, files.finish(findings), source)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -32,6 +33,18 @@ class SourceText:
         before = self.text[:offset]
         line = before.count("\n") + 1
         return self.at(line, offset - (before.rfind("\n") + 1) + 1, length)
+
+
+def masked(source: SourceText, spans: Iterable[Span]) -> SourceText:
+    """The same text for people to see, with `*` in place of the characters of some spans (secrets)."""
+    lines = list(source.lines)
+    for span in spans:
+        for number in range(span.line, min(span.end_line, len(lines)) + 1):
+            line = lines[number - 1]
+            start = span.column - 1 if number == span.line else len(line) - len(line.lstrip())
+            end = span.end_column - 1 if number == span.end_line else len(line)
+            lines[number - 1] = line[:start] + "*" * (end - start) + line[end:]
+    return SourceText(source.file, "\n".join(lines))
 
 
 def start_of(file: str) -> Span:
