@@ -135,7 +135,9 @@ class TableRegistry:
                     place=need.table,
                     remedy="create the table, or set tables.defaults.create.enabled: true",
                 )
-            change = plan_create(need, policy, plan.decode.hints, plan.decode.metadata_columns)
+            # With SQL the hints declare what it reads; what it gives was observed with exact types.
+            hints = () if plan.transform else plan.decode.hints
+            change = plan_create(need, policy, hints, plan.decode.metadata_columns)
         if isinstance(change, Refusal):
             raise _blocked(change)
         self._catalog.create_table(change)
