@@ -22,7 +22,9 @@ from framework.config.spec import (
     TablesSpec,
 )
 from framework.plan.model import Announce, CommitTables, Decode, Plan, ReadKafka, Route, WriteFiles
-from framework.record.model import RecordBlock, TableTarget
+from framework.record.alone import judge
+from framework.record.batch import Batch
+from framework.record.model import BlockResult, RecordBlock, TableTarget
 from framework.table.types import primitive_type
 
 
@@ -103,3 +105,23 @@ def block(values: Sequence[object], topic: str = "events", first_offset: int = 0
         keys=[b"k%d" % i for i in range(count)],
         headers=[None] * count,
     )
+
+
+def alone(records: RecordBlock, pipeline: Plan, tables: dict[str, TableTarget]) -> BlockResult:
+    """The result when every record is judged alone."""
+    batch = Batch(records, pipeline, tables)
+    batch.judge_alone(i for i, value in enumerate(records.values) if value is not None)
+    batch.drop(records.values.count(None))
+    judge(batch)
+    return batch.result()
+
+
+def same(left: BlockResult, right: BlockResult) -> None:
+    """Assert that two results say the same."""
+    assert {n: str(t.to_pylist()) for n, t in left.rows.items()} == {
+        n: str(t.to_pylist()) for n, t in right.rows.items()
+    }
+    assert [(d.offset, d.stage, d.code, d.field_path) for d in left.dead_letters] == [
+        (d.offset, d.stage, d.code, d.field_path) for d in right.dead_letters
+    ]
+    assert (left.written, left.dropped, set(left.needs)) == (right.written, right.dropped, set(right.needs))

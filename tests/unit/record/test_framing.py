@@ -87,7 +87,7 @@ def test_every_row_is_one_whole_record(values: list[bytes]) -> None:
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.lists(st.sampled_from(OBJECTS[:4] + [OBJECTS[6]]), min_size=1, max_size=50))
+@given(st.lists(st.sampled_from([*OBJECTS[:4], OBJECTS[6]]), min_size=1, max_size=50))
 def test_good_records_are_never_left_over(texts: list[str]) -> None:
     """Objects whose fields have their column's type are parsed together, newlines and blanks around them or not."""
     rows, alone = parse([f" {text}\n".encode() for text in texts])

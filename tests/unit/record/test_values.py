@@ -14,11 +14,9 @@ from pyiceberg.types import ListType, LongType, MapType, NestedField, StringType
 
 from framework.config.spec import EvolveMode, FieldHint
 from framework.plan.model import Plan
-from framework.record.alone import judge
-from framework.record.batch import Batch
-from framework.record.model import BlockResult, RecordBlock, TableTarget
+from framework.record.model import BlockResult, TableTarget
 from framework.record.process import process_block
-from tests.record_samples import block, plan, policy, target
+from tests.record_samples import alone, block, plan, policy, same, target
 from tests.type_cases import CASES, TypeCase
 
 STRICT = policy(
@@ -29,15 +27,6 @@ STRICT = policy(
 def setting(case: TypeCase) -> tuple[Plan, dict[str, TableTarget]]:
     hint = FieldHint("v", case.type, format=case.format, zone=case.zone, unit=case.unit)
     return plan(hints=[hint], defaults=STRICT), {"ns.t": target(columns={"v": case.type}, table_policy=STRICT)}
-
-
-def alone(records: RecordBlock, pipeline: Plan, tables: dict[str, TableTarget]) -> BlockResult:
-    """The result when every record is judged alone."""
-    batch = Batch(records, pipeline, tables)
-    batch.judge_alone(i for i, value in enumerate(records.values) if value is not None)
-    batch.drop(records.values.count(None))
-    judge(batch)
-    return batch.result()
 
 
 def plain(array: pa.ChunkedArray) -> list[object]:
@@ -126,16 +115,6 @@ COLUMNS: dict[str, object] = {
     "g": ListType(104, StructType(NestedField(105, "a", UUIDType(), required=False)), element_required=False),
     "m": MapType(106, StringType(), 107, LongType(), value_required=False),
 }
-
-
-def same(left: BlockResult, right: BlockResult) -> None:
-    assert {n: str(t.to_pylist()) for n, t in left.rows.items()} == {
-        n: str(t.to_pylist()) for n, t in right.rows.items()
-    }
-    assert [(d.offset, d.stage, d.code, d.field_path) for d in left.dead_letters] == [
-        (d.offset, d.stage, d.code, d.field_path) for d in right.dead_letters
-    ]
-    assert (left.written, left.dropped, set(left.needs)) == (right.written, right.dropped, set(right.needs))
 
 
 @settings(max_examples=200, deadline=None)

@@ -1,0 +1,327 @@
+"""A block of records ends as rows, dead letters and counts that add up, or says what tables would need first."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyiceberg.types import ListType, NestedField, StringType, StructType
+
+from framework.config.spec import Case, CreatePolicy, ErrorPolicy, EvolveMode, FieldHint, RouteRule, TablePolicy
+from framework.record.model import BlockResult
+from framework.record.process import process_block
+from tests.record_samples import alone, block, plan, policy, same, target
+
+
+def run(
+    columns: dict[str, object], values: list[object], table_policy: TablePolicy | None = None, **kwargs: object
+) -> BlockResult:
+    chosen = table_policy or policy()
+    tables = {"ns.t": target(columns=columns, table_policy=chosen)}
+    return process_block(block(values), plan(defaults=chosen, **kwargs), tables)  # type: ignore[arg-type]
+
+
+def fields(result: BlockResult, table: str = "ns.t") -> dict[str, object]:
+    return dict(result.needs[table].fields)
+
+
+def test_rows_keep_offset_order_and_file_schema() -> None:
+    """Rows come in offset order, also those that were converted one by one, with the field ids of the table."""
+    result = run({"a": "long", "b": "string"}, [{"a": 1}, {"a": 2.0, "b": 7}, {"a": 3}, {"b": "x", "a": 4}])
+    rows = result.rows["ns.t"]
+    assert rows.to_pydict() == {"a": [1, 2, 3, 4], "b": [None, "7", None, "x"]}
+    assert [field.metadata[b"PARQUET:field_id"] for field in rows.schema] == [b"1", b"2"]
+
+
+def test_tombstones_are_dropped() -> None:
+    """A record without a value is counted as dropped and is no dead letter."""
+    result = run({"a": "long"}, [None, {"a": 1}, None])
+    assert (result.written, result.dropped, len(result.dead_letters)) == (1, 2, 0)
+
+
+def test_a_dead_letter_is_the_whole_record() -> None:
+    """A dead letter holds the record's bytes, place, time and key, and says stage, code, field, expected and actual."""
+    result = run({"a": "int"}, [{"a": 1}, {"a": "x"}])
+    (letter,) = result.dead_letters
+    assert (letter.topic, letter.partition, letter.offset, letter.timestamp_ms) == ("events", 0, 1, 1_700_000_000_001)
+    assert (letter.key, letter.value, letter.headers) == (b"k1", b'{"a": "x"}', [])
+    assert (letter.stage, letter.code, letter.field_path) == ("convert", "FLOE-D304", "a")
+    assert (letter.expected, letter.actual) == ("int", "x")
+
+
+@pytest.mark.parametrize(
+    ("errors", "letters", "dropped", "fails"),
+    [(ErrorPolicy.DEAD_LETTER, 2, 0, False), (ErrorPolicy.DROP, 0, 2, False), (ErrorPolicy.FAIL, 2, 0, True)],
+)
+def test_error_policy(errors: ErrorPolicy, letters: int, dropped: int, fails: bool) -> None:
+    """Records that fail go where errors.policy says; under `fail` the first of them is named."""
+    result = run({"a": "int"}, [{"a": 1}, {"a": "x"}, b"{"], errors=errors)
+    assert (result.written, len(result.dead_letters), result.dropped) == (1, letters, dropped)
+    assert (result.failure.offset if result.failure else None) == (1 if fails else None)
+
+
+def test_metadata_columns() -> None:
+    """Metadata columns hold the record's own place, whatever a field of that name says."""
+    columns = {
+        "a": "int",
+        "_kafka_topic": "string",
+        "_kafka_partition": "int",
+        "_kafka_offset": "long",
+        "_kafka_timestamp": "timestamptz",
+        "_kafka_key": "binary",
+    }
+    names = ["topic", "partition", "offset", "timestamp", "key"]
+    result = run(columns, [{"a": 1, "_kafka_offset": 99}, {"a": 2.0}], metadata=names)
+    rows = result.rows["ns.t"].to_pydict()
+    assert rows["_kafka_offset"] == [0, 1]
+    assert rows["_kafka_topic"] == ["events", "events"]
+    assert rows["_kafka_partition"] == [0, 0]
+    assert rows["_kafka_key"] == [b"k0", b"k1"]
+    assert [int(t.timestamp() * 1000) for t in rows["_kafka_timestamp"]] == [1_700_000_000_000, 1_700_000_000_001]
+    assert not result.needs
+
+
+def test_metadata_columns_a_table_lacks_are_needed() -> None:
+    """A table without the metadata columns gains them, where its columns may evolve."""
+    assert fields(run({"a": "int"}, [{"a": 1}], metadata=["offset"])) == {"_kafka_offset": "long"}
+    assert not run({"a": "int"}, [{"a": 1}], policy(EvolveMode.IGNORE), metadata=["offset"]).needs
+
+
+# ---- what tables need ------------------------------------------------------------------------------------------
+
+
+def test_a_missing_table_needs_all_its_fields() -> None:
+    """For a table that does not exist, every field is reported with its observed type, hints in their places."""
+    values = [
+        {"id": 1, "x": 1, "at": "2024-01-04 12:00:00", "s": {"n": None, "m": [1, 2.5]}, "big": 2**63, "e": {}},
+        {"id": 2, "x": 1.5, "at": "2024-01-04", "s": {"n": True}, "none": None},
+    ]
+    result = run_missing(values, hints=[FieldHint("id", "int"), FieldHint("s.n", "boolean")])
+    assert fields(result) == {
+        "id": "int",
+        "x": "double",
+        "at": "string",
+        "s": ["struct", [["n", "boolean"], ["m", ["list", "double"]]]],
+        "big": "decimal(38, 0)",
+        "e": ["struct", []],
+        "none": "null",
+    }
+
+
+def run_missing(values: list[object], **kwargs: object) -> BlockResult:
+    return process_block(block(values), plan(**kwargs), {})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ([1, "a"], "long"),
+        (["a", 1], "string"),
+        ([None, True], "boolean"),
+        ([1, 2**63, 1.5], "double"),
+        ([[None, 1], ["a"]], ["list", "long"]),
+        ([[], None], ["list", "null"]),
+        ([{"a": 1}, {"b": "x"}], ["struct", [["a", "long"], ["b", "string"]]]),
+        ([{"a": 1}, [1]], ["struct", [["a", "long"]]]),
+    ],
+)
+def test_kinds_merge_in_the_order_of_sight(values: list[object], kind: object) -> None:
+    """Contradicting kinds leave the first one seen; null, long and double give way in that order."""
+    assert fields(run_missing([{"v": value} for value in values])) == {"v": kind}
+
+
+def test_new_fields_at_any_depth() -> None:
+    """Fields without a column are needed at any depth, where a row has a value for them."""
+    inner = StructType(NestedField(10, "a", StringType(), required=False))
+    columns = {"o": inner, "l": ListType(11, inner, element_required=False)}
+    values = [
+        {"o": {"a": "x", "b": 1}, "l": [{"a": "y"}, {"c": [None, {"d": True}]}]},
+        {"o": {"z": None}, "n": None, "e": {}, "f": [], "new": "2024-01-04"},
+    ]
+    assert fields(run(columns, values)) == {
+        "o": ["struct", [["b", "long"]]],
+        "l": ["list", ["struct", [["c", ["list", ["struct", [["d", "boolean"]]]]]]]],
+        "new": "string",
+    }
+
+
+@pytest.mark.parametrize("value", [None, {}, [], [None], [[]], {"a": None}, {"a": {}}, [{}]])
+def test_nothing_needs_no_column(value: object) -> None:
+    """Null, empty objects and empty lists ask for no column: the rows are written without."""
+    result = run({"a": "int"}, [{"a": 1, "x": value}])
+    assert not result.needs
+    assert result.rows["ns.t"].to_pydict() == {"a": [1]}
+
+
+def test_fields_of_other_tables_are_no_need_of_this_one() -> None:
+    """What another table of the block has is asked of this one only if its own rows hold it."""
+    rules = [RouteRule("ns.{kind}")]
+    tables = {n: target(n, c) for n, c in {"ns.a": {"kind": "string", "x": "int"}, "ns.b": {"kind": "string"}}.items()}
+    values = [{"kind": "a", "x": 1}, {"kind": "b", "x": None}]
+    assert not process_block(block(values), plan(rules), tables).needs
+    values.append({"kind": "b", "x": 1.5})
+    assert fields(process_block(block(values), plan(rules), tables), "ns.b") == {"x": "double"}
+
+
+def test_column_policies() -> None:
+    """`ignore` writes the rest of the record, `freeze` makes it a dead letter, `evolve` asks for the column."""
+    values = [{"a": 1, "x": 5}, {"a": 2}]
+    assert run({"a": "int"}, values, policy(EvolveMode.IGNORE)).rows["ns.t"].to_pydict() == {"a": [1, 2]}
+    frozen = run({"a": "int"}, values, policy(EvolveMode.FREEZE))
+    assert [(d.offset, d.code, d.field_path) for d in frozen.dead_letters] == [(0, "FLOE-D307", "x")]
+    assert frozen.rows["ns.t"].to_pydict() == {"a": [2]}
+    assert fields(run({"a": "int"}, values)) == {"x": "long"}
+
+
+def test_wider_values_and_missing_ones() -> None:
+    """A value that a wider type holds, or a missing required one, asks for the change where the policy allows it."""
+    frozen = policy(data_type=EvolveMode.FREEZE, nullability=EvolveMode.FREEZE)
+    columns = {"i": "int", "f": "float", "d": "decimal(4, 2)"}
+    values = [{"i": 2**31}, {"f": 1e39}, {"d": 100}]
+    assert fields(run(columns, values)) == {"i": "long", "f": "double", "d": "decimal(5, 2)"}
+    assert [d.code for d in run(columns, values, frozen).dead_letters] == ["FLOE-D302"] * 3
+    for chosen, needed in ((policy(), True), (frozen, False)):
+        tables = {"ns.t": target(columns={"a": "int"}, required=["a"], table_policy=chosen)}
+        result = process_block(block([{"a": None}]), plan(defaults=chosen), tables)
+        assert bool(result.needs) is needed
+        assert [d.code for d in result.dead_letters] == ([] if needed else ["FLOE-D305"])
+
+
+@pytest.mark.parametrize(
+    ("tables", "enabled", "code", "dropped"),
+    [
+        (EvolveMode.EVOLVE, False, "FLOE-D204", 0),
+        (EvolveMode.FREEZE, True, "FLOE-D204", 0),
+        (EvolveMode.IGNORE, True, None, 1),
+    ],
+)
+def test_tables_that_may_not_be_created(tables: EvolveMode, enabled: bool, code: str | None, dropped: int) -> None:
+    """Where a table may not be created, its records are dead letters, or dropped under `ignore`."""
+    chosen = policy(tables=tables)
+    chosen = TablePolicy(CreatePolicy(enabled=enabled), chosen.evolve, chosen.commit, chosen.case)
+    result = run_missing([{"a": 1}], defaults=chosen)
+    assert not result.needs
+    assert [d.code for d in result.dead_letters] == ([code] if code else [])
+    assert result.dropped == dropped
+
+
+# ---- names and case --------------------------------------------------------------------------------------------
+
+
+def test_spellings_of_a_field_are_one_column() -> None:
+    """Under the insensitive case policy every spelling of a field fills its column, at any depth."""
+    inner = StructType(NestedField(10, "Zip", StringType(), required=False))
+    values = [
+        {"orderid": 1, "adr": {"zip": "1"}},
+        {"ORDERID": 2, "ADR": {"ZIP": "2"}},
+        {"OrderId": 3, "Adr": {"Zip": "3"}},
+    ]
+    result = run({"OrderId": "long", "adr": inner}, values)
+    assert result.rows["ns.t"].to_pydict() == {"OrderId": [1, 2, 3], "adr": [{"Zip": z} for z in "123"]}
+    assert not result.needs
+
+
+def test_many_records_spelled_otherwise_than_the_column() -> None:
+    """A whole block whose fields are spelled otherwise than the columns loses nothing."""
+    values = [{"ORDERID": i, "At": f"2024-01-04T00:00:{i % 60:02}Z"} for i in range(5000)]
+    for _ in range(2):
+        rows = run({"orderId": "long", "at": "timestamptz"}, values).rows["ns.t"]
+        assert rows.column("orderId").to_pylist() == list(range(5000))
+        assert rows.column("at").null_count == 0
+
+
+def test_case_sensitive_names_differ() -> None:
+    """Under the sensitive policy another spelling is another field."""
+    result = run({"a": "int"}, [{"a": 1, "A": 2}], policy(case=Case.SENSITIVE))
+    assert fields(result) == {"A": "long"}
+
+
+def test_tables_that_disagree_about_a_field() -> None:
+    """Tables with different types for one field each get the value in their own type."""
+    rules = [RouteRule("ns.{kind}")]
+    tables = {
+        "ns.number": target("ns.number", {"kind": "string", "v": "long", "o": "string"}),
+        "ns.text": target("ns.text", {"kind": "string", "v": "string"}),
+        "ns.time": target("ns.time", {"kind": "string", "v": "timestamptz"}),
+        "ns.exact": target("ns.exact", {"kind": "string", "v": "decimal(20, 3)"}),
+    }
+    values = [
+        {"kind": "number", "v": 1},
+        {"kind": "text", "v": "one"},
+        {"kind": "time", "v": "2024-01-04T00:00:00Z"},
+        {"kind": "exact", "v": 9007199254740993.125},
+        b'{"kind": "exact", "v": 9007199254740993.125}',
+        {"kind": "number", "v": "x"},
+        b"nothing",
+        {"kind": "new", "v": [1]},
+    ]
+    result = process_block(block(values), plan(rules), tables)
+    assert result.rows["ns.number"].column("v").to_pylist() == [1]
+    assert result.rows["ns.text"].column("v").to_pylist() == ["one"]
+    assert str(result.rows["ns.exact"].column("v")[1]) == "9007199254740993.125"
+    assert [(d.offset, d.code) for d in result.dead_letters] == [(5, "FLOE-D304"), (6, "FLOE-D101")]
+    assert fields(result, "ns.new") == {"kind": "string", "v": ["list", "long"]}
+
+
+def test_lists_that_begin_with_null() -> None:
+    """A list of an unknown field that begins with null is seen as what it holds, and breaks no other column."""
+    inner = StructType(NestedField(10, "a", StringType(), required=False))
+    result = run({"o": inner}, [{"o": {"a": "x", "l": [None, {"k": 1}]}}, {"m": [None, None, "x"]}])
+    assert fields(result) == {
+        "o": ["struct", [["l", ["list", ["struct", [["k", "long"]]]]]]],
+        "m": ["list", "string"],
+    }
+
+
+# ---- counts ----------------------------------------------------------------------------------------------------
+
+RECORDS = st.lists(
+    st.none()
+    | st.sampled_from([b"{", b"[]", b'{"a":1,"a":2}', b'{"a":1} {}', b"\xff", b'{"kind":"a","v":1e400}'])
+    | st.builds(
+        lambda fields: json.dumps(fields).encode(),
+        st.fixed_dictionaries(
+            {},
+            optional={
+                "kind": st.sampled_from(["a", "b", "c", "?", None]),
+                "v": st.sampled_from([1, "x", 2**40, None, 1.5, [1]]),
+                "w": st.sampled_from(["x", None, {}, 5]),
+            },
+        ),
+    ),
+    max_size=20,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(RECORDS, st.sampled_from(ErrorPolicy), st.sampled_from(ErrorPolicy), st.sampled_from(EvolveMode))
+def test_the_sum_holds(values: list[object], errors: ErrorPolicy, unrouted: ErrorPolicy, columns: EvolveMode) -> None:
+    """Every record is written, a dead letter or dropped, exactly once (invariant 8), in columns as one by one."""
+    chosen = policy(columns, data_type=EvolveMode.FREEZE, tables=EvolveMode.IGNORE)
+    pipeline = plan([RouteRule("ns.{kind}")], errors=errors, unrouted=unrouted, defaults=chosen)
+    tables = {
+        "ns.a": target("ns.a", {"kind": "string", "v": "int"}, table_policy=chosen),
+        "ns.b": target("ns.b", {"kind": "string", "v": "string", "w": "string"}, table_policy=chosen),
+    }
+    records = block(values)
+    result = process_block(records, pipeline, tables)
+    same(result, alone(records, pipeline, tables))
+    if not result.needs:
+        assert result.written + len(result.dead_letters) + result.dropped == len(values)
+        assert result.written == sum(len(rows) for rows in result.rows.values())
+
+
+def test_an_empty_block() -> None:
+    """A block without records gives nothing."""
+    assert run({"a": "int"}, []) == BlockResult()
+
+
+def test_arrow_types_of_rows() -> None:
+    """Rows have the Arrow types Iceberg's files have: microseconds, UTC, 16-byte uuids."""
+    columns = {"t": "timestamptz", "u": "uuid", "d": "decimal(9, 2)", "i": "int"}
+    result = run(columns, [{"t": "2024-01-04T00:00:00Z", "u": "2b3c0d5e-0000-4000-8000-0123456789ab", "d": 1, "i": 1}])
+    kinds = [pa.timestamp("us", "UTC"), pa.uuid(), pa.decimal128(9, 2), pa.int32()]
+    assert result.rows["ns.t"].schema.types == kinds

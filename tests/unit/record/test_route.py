@@ -1,0 +1,184 @@
+"""Records find their tables by the rules, the same way in columns and one by one, and never a table they may not name."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from framework.config.spec import Case, Condition, ErrorPolicy, RouteMode, RouteRule
+from framework.plan.model import Plan
+from framework.record.model import BlockResult
+from framework.record.process import process_block
+from tests.record_samples import alone, block, plan, policy, same, target
+
+COLUMNS = {"kind": "string", "n": "long", "ok": "boolean", "x": "double"}
+
+
+def run(pipeline: Plan, values: list[object], tables: list[str], topic: str = "events") -> BlockResult:
+    targets = {name: target(name, COLUMNS, table_policy=pipeline.write.tables.defaults) for name in tables}
+    return process_block(block(values, topic), pipeline, targets)
+
+
+def counts(result: BlockResult) -> dict[str, int]:
+    return {name: len(rows) for name, rows in result.rows.items()}
+
+
+def test_first_match_takes_the_first_rule_that_fits() -> None:
+    """With first_match a record lands in the table of the first rule whose condition it meets, and in no other."""
+    rules = [
+        RouteRule("ns.refunds", Condition(field="kind", equals="refund")),
+        RouteRule("ns.small", Condition(field="n", equals=1)),
+        RouteRule("ns.yes", Condition(field="ok", equals=True)),
+        RouteRule("ns.rest"),
+    ]
+    values = [{"kind": "refund", "n": 1}, {"n": 1}, {"ok": True}, {"kind": "sale"}, {}]
+    result = run(plan(rules), values, ["ns.refunds", "ns.small", "ns.yes", "ns.rest"])
+    assert counts(result) == {"ns.refunds": 1, "ns.small": 1, "ns.yes": 1, "ns.rest": 2}
+    assert result.written == 5
+
+
+def test_all_match_lands_in_every_table_once() -> None:
+    """With all_match a record lands once in each table that a rule gives it, and counts as one written record."""
+    rules = [
+        RouteRule("ns.all"),
+        RouteRule("ns.refunds", Condition(field="kind", equals="refund")),
+        RouteRule("ns.refunds", Condition(field="kind", matches="r.*")),
+    ]
+    values = [{"kind": "refund"}, {"kind": "rest"}, {"kind": "sale"}]
+    result = run(plan(rules, mode=RouteMode.ALL_MATCH), values, ["ns.all", "ns.refunds"])
+    assert counts(result) == {"ns.all": 3, "ns.refunds": 2}
+    assert result.written == 3
+
+
+def test_all_match_record_lands_everywhere_or_nowhere() -> None:
+    """A record that one of its tables cannot take is one dead letter and lands in none of them."""
+    rules = [RouteRule("ns.wide"), RouteRule("ns.strict")]
+    pipeline = plan(rules, mode=RouteMode.ALL_MATCH)
+    tables = {
+        "ns.wide": target("ns.wide", {"n": "string"}, table_policy=policy()),
+        "ns.strict": target("ns.strict", {"n": "long"}, table_policy=policy()),
+    }
+    result = process_block(block([{"n": "1"}, {"n": "one"}, {"n": 3}]), pipeline, tables)
+    assert result.rows["ns.wide"].to_pydict() == {"n": ["1", "3"]}
+    assert result.rows["ns.strict"].to_pydict() == {"n": [1, 3]}
+    assert [(d.offset, d.code) for d in result.dead_letters] == [(1, "FLOE-D304")]
+    assert (result.written, result.dropped) == (2, 0)
+
+
+def test_topic_condition() -> None:
+    """A rule by topic looks at the topic's name alone."""
+    rules = [RouteRule("ns.vip", Condition(topic="^vip-")), RouteRule("ns.rest")]
+    assert counts(run(plan(rules), [{"n": 1}], ["ns.vip", "ns.rest"], "vip-orders")) == {"ns.vip": 1}
+    assert counts(run(plan(rules), [{"n": 1}], ["ns.vip", "ns.rest"], "not-vip-orders")) == {"ns.rest": 1}
+
+
+def test_values_become_part_of_names() -> None:
+    """Text, whole numbers and booleans stand in a table's name, lower-cased under the insensitive case policy."""
+    rules = [RouteRule("ns.t_{kind}_{n}_{ok}")]
+    values = [
+        {"kind": "AA", "n": 5, "ok": True},
+        {"kind": "aa", "n": 5, "ok": True},
+        {"kind": "b-B", "n": -1, "ok": False},
+    ]
+    result = run(plan(rules), values, ["ns.t_aa_5_true", "ns.t_b-b_-1_false"])
+    assert counts(result) == {"ns.t_aa_5_true": 2, "ns.t_b-b_-1_false": 1}
+    sensitive = plan(rules, defaults=policy(case=Case.SENSITIVE))
+    assert set(run(sensitive, values, []).needs) == {"ns.t_AA_5_true", "ns.t_aa_5_true", "ns.t_b-B_-1_false"}
+
+
+@pytest.mark.parametrize("value", ["a.b", "../x", "a b", "", "é", "a\nb", "x" * 129, 1.5, '"; drop'])
+def test_a_record_cannot_name_what_is_no_name(value: object) -> None:
+    """A value that is no plain identifier never becomes part of a table's name; the record is a dead letter."""
+    result = run(plan([RouteRule("ns.t_{kind}"), RouteRule("ns.rest")]), [{"kind": value}], ["ns.rest"])
+    assert not result.rows
+    assert not result.needs
+    assert [(d.stage, d.code) for d in result.dead_letters] == [("route", "FLOE-D202")]
+
+
+@pytest.mark.parametrize("value", [None, {"a": 1}, ["a"]])
+def test_an_object_or_list_is_no_value_for_a_name(value: object) -> None:
+    """A rule whose name needs a field that is null, an object or a list does not fit; the next rule is asked."""
+    rules = [RouteRule("ns.t_{kind}"), RouteRule("ns.rest")]
+    assert counts(run(plan(rules), [{"kind": value}], ["ns.rest"])) == {"ns.rest": 1}
+
+
+def test_a_record_cannot_leave_the_allowed_tables() -> None:
+    """A rendered name outside allow_tables is refused; static names need no permission."""
+    rules = [RouteRule("ns.t_{kind}", Condition(field="kind", matches="[ab]")), RouteRule("other.rest")]
+    result = run(plan(rules, allow=["ns.t_a"]), [{"kind": "a"}, {"kind": "b"}, {"kind": "c"}], ["ns.t_a", "other.rest"])
+    assert counts(result) == {"ns.t_a": 1, "other.rest": 1}
+    assert [(d.offset, d.code) for d in result.dead_letters] == [(1, "FLOE-D203")]
+
+
+@pytest.mark.parametrize(
+    ("unrouted", "letters", "dropped", "fails"),
+    [(ErrorPolicy.DEAD_LETTER, 2, 0, False), (ErrorPolicy.DROP, 0, 2, False), (ErrorPolicy.FAIL, 2, 0, True)],
+)
+def test_unrouted(unrouted: ErrorPolicy, letters: int, dropped: int, fails: bool) -> None:
+    """A record without a rule goes where `unrouted` says, also when the field of a table's name is missing."""
+    rules = [RouteRule("ns.t_{kind}")]
+    result = run(plan(rules, unrouted=unrouted), [{"kind": "a"}, {}, {"kind": None}], ["ns.t_a"])
+    assert (len(result.dead_letters), result.dropped) == (letters, dropped)
+    assert (result.failure is not None) is fails
+    assert all(d.code == "FLOE-D201" for d in result.dead_letters)
+    assert result.written + len(result.dead_letters) + result.dropped == 3
+
+
+def test_text_that_looks_like_a_time_is_text() -> None:
+    """A routing field that no table has keeps its text, whatever Arrow would take it for."""
+    rules = [RouteRule("ns.day_{day}", Condition(field="day", matches=r"\d{4}-\d\d-\d\d"))]
+    result = run(plan(rules), [{"day": "2024-01-04"}], [])
+    assert set(result.needs) == {"ns.day_2024-01-04"}
+
+
+def test_nested_fields_and_case() -> None:
+    """Dotted paths reach into objects; names of fields follow the case policy."""
+    rules = [RouteRule("ns.a", Condition(field="Meta.Kind", equals="x")), RouteRule("ns.b")]
+    values = [{"meta": {"kind": "x"}}, {"META": {"KIND": "x"}}, {"meta": 1}, {"meta": {"kind": ["x"]}}]
+    pipeline = plan(rules)
+    assert set(run(pipeline, values, []).needs) == {"ns.a", "ns.b"}
+    sensitive = plan(rules, defaults=policy(case=Case.SENSITIVE))
+    assert set(run(sensitive, values, []).needs) == {"ns.b"}
+
+
+FIELDS = st.fixed_dictionaries(
+    {},
+    optional={
+        "kind": st.sampled_from(["a", "b", "B", "2024-01-04", "a.b", 7, True, None, 1.5, "5"]),
+        "n": st.sampled_from([1, 5, 5.0, "5", None, 2**63, {"z": "a"}]),
+        "KIND": st.sampled_from(["a", "c", None]),
+    },
+)
+CONDITIONS = st.none() | st.sampled_from(
+    [
+        Condition(field="kind", equals="a"),
+        Condition(field="kind", matches="[ab].*"),
+        Condition(field="n", equals=5),
+        Condition(field="n", equals="5"),
+        Condition(field="n.z", equals="a"),
+        Condition(field="kind", equals=True),
+        Condition(topic="ev"),
+        Condition(topic="nothing"),
+    ]
+)
+RULES = st.lists(
+    st.builds(RouteRule, st.sampled_from(["ns.a", "ns.b", "ns.t_{kind}", "ns.t_{n}_{kind}", "no.t_{n}"]), CONDITIONS),
+    min_size=1,
+    max_size=4,
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(FIELDS, min_size=1, max_size=8), RULES, st.sampled_from(RouteMode), st.sampled_from(Case))
+def test_columns_and_single_records_are_routed_alike(
+    values: list[dict[str, object]], rules: list[RouteRule], mode: RouteMode, case: Case
+) -> None:
+    """For any rules and records, a block is routed as its records are one by one."""
+    pipeline = plan(rules, mode=mode, defaults=policy(case=case))
+    columns = {"kind": "string", "n": "string"}
+    tables = {name: target(name, columns, table_policy=policy(case=case)) for name in ("ns.a", "ns.t_a", "ns.t_5_b")}
+    records = block([json.dumps(value).encode() for value in values])
+    same(process_block(records, pipeline, tables), alone(records, pipeline, tables))
