@@ -145,7 +145,13 @@ class ControlReader:
                 place=address_of(self._settings),
                 remedy="announcements are gone or the topic was recreated; `floe rebase` reads their records again",
             )
-        passing = (KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._TIMED_OUT)
+        passing = (
+            KafkaError._ALL_BROKERS_DOWN,
+            KafkaError._TRANSPORT,
+            KafkaError._TIMED_OUT,
+            # The client asks who coordinates the group that a reader must name; a reader uses none and is granted none.
+            KafkaError.GROUP_AUTHORIZATION_FAILED,
+        )
         if error.code() not in passing and not error.retriable():
             raise setup_error(error, self._settings, self._log, f"reading the control topic {self._topic}")
 

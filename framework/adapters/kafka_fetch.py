@@ -202,7 +202,13 @@ class SliceFetcher:
         gone = (KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_OR_PART)
         if error.code() in gone:
             self._check_topic_id(connection, piece)
-        elif error.code() not in (KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._TIMED_OUT):
+        elif error.code() not in (
+            KafkaError._ALL_BROKERS_DOWN,
+            KafkaError._TRANSPORT,
+            KafkaError._TIMED_OUT,
+            # The client asks who coordinates the group that a reader must name; a reader uses none and is granted none.
+            KafkaError.GROUP_AUTHORIZATION_FAILED,
+        ):
             raise setup_error(error, self._settings, connection.log, f"fetching {place}")
 
     def _check_topic_id(self, connection: _Connection, piece: Slice) -> None:
