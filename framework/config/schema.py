@@ -96,6 +96,8 @@ def _coerce(node: Node, schema: Any) -> Node:
     if isinstance(node, Sequence):
         items = tuple(_coerce(item, schema.get("items")) for item in node.items)
         return node if items == node.items else Sequence(items, node.span)
+    if schema.get("type") == "integer" and isinstance(node.value, float) and node.value.is_integer():
+        return Scalar(int(node.value), node.span, node.plain, node.text)  # JSON Schema counts 1e3 as a whole number
     if isinstance(node.value, str) and not node.plain:
         if schema.get("type") == "integer" and re.match(r"[0-9]{1,18}\Z", node.value):
             return Scalar(int(node.value), node.span, plain=False)

@@ -49,7 +49,7 @@ def example_files(fragment: str, about: str = "pipeline") -> dict[str, str]:
         files["targets/local.yaml"] = over(TARGET, first)
     for name, text in zip(others[::2], others[1::2], strict=True):
         # A file beside the first is a pipeline when it has keys of one; a part or a template stands alone.
-        stands_alone = "kind: Template" in text or "metadata" not in text and name != "other.yaml"
+        stands_alone = "kind: Template" in text or ("metadata" not in text and name != "other.yaml")
         files[name] = text if stands_alone else over(PIPELINE, text)
     return files
 

@@ -1,0 +1,239 @@
+"""What the published schema accepts the loader accepts, and the other way round; no text makes the loader fail."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from jsonschema import Draft7Validator, FormatChecker
+
+from framework.config.build import build_pipeline
+from framework.config.load import load_pipelines
+from framework.config.schema import check, published, resolved
+from framework.config.spec import CommitPolicy, CreatePolicy, ErrorsSpec, EvolvePolicy, KafkaSourceSpec, RoutesSpec
+from framework.config.text import SourceText
+from framework.config.tree import parse, plain
+from tests.unit.config.in_memory import TARGET, world
+
+FORMATS = FormatChecker(formats=())
+FORMATS.checks("regex", raises=(re.error, OverflowError))(
+    lambda value: not isinstance(value, str) or bool(re.compile(value))
+)
+PUBLISHED = {name: Draft7Validator(published(name), format_checker=FORMATS) for name in ("pipeline", "target")}
+ANY = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-5, 10**12),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.sampled_from(["", "no", "3m", "1:30", "512MiB", "5", "true", "a.b", "x y", "day(a)", "auto", "*", "json"]),
+    st.lists(st.integers(0, 3), max_size=2),
+    st.dictionaries(st.sampled_from(["a", "type", "table"]), st.integers(0, 3), max_size=2),
+)
+
+
+def values(schema: Any) -> st.SearchStrategy[Any]:
+    """Values that a (resolved) schema accepts."""
+    if not isinstance(schema, dict) or not set(schema) & {"type", "const", "enum", "pattern", "properties"}:
+        return ANY
+    if "const" in schema:
+        return st.just(schema["const"])
+    if "enum" in schema:
+        return st.sampled_from(schema["enum"])
+    types = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+    return st.one_of([_of_type(kind, schema) for kind in types])
+
+
+def _of_type(kind: str, schema: Any) -> st.SearchStrategy[Any]:
+    if kind == "object":
+        return _objects(schema)
+    if kind == "array":
+        lists = st.lists(values(schema.get("items", {})), min_size=schema.get("minItems", 0), max_size=3)
+        return lists.map(_distinct) if schema.get("uniqueItems") else lists
+    if kind == "string":
+        if "pattern" in schema:
+            # Only characters that YAML can hold as they are; the whole of the text, without a line end behind it.
+            return st.from_regex(
+                schema["pattern"].removesuffix("$") + r"\Z", alphabet=st.characters(codec="ascii", min_codepoint=32)
+            )
+        if schema.get("format") == "regex":
+            return st.sampled_from(["^a", "a|b", "[a-z]+", r"\d+"])
+        return st.text(st.characters(codec="ascii", min_codepoint=33), min_size=schema.get("minLength", 0), max_size=8)
+    if kind == "integer":
+        return st.integers(schema.get("minimum", -100), 10**9)
+    if kind == "number":
+        return st.floats(schema.get("minimum", -100), schema.get("maximum", 100))
+    return st.booleans() if kind == "boolean" else st.none()
+
+
+def _objects(schema: Any) -> st.SearchStrategy[Any]:
+    known = {name: values(child) for name, child in schema.get("properties", {}).items()}
+    wanted = [*schema.get("required", []), *schema.get("else", {}).get("required", [])]
+    required = {name: known.get(name) or values(schema["additionalProperties"]) for name in wanted}
+    optional = {name: strategy for name, strategy in known.items() if name not in required and name != "template"}
+    fixed = st.fixed_dictionaries(required, optional=optional)
+    free = schema.get("additionalProperties", True)
+    if free is False:
+        return fixed
+    names = st.from_regex(schema.get("propertyNames", {}).get("pattern", "^[a-z]{1,5}$"), fullmatch=True)
+    more = st.dictionaries(names.filter(lambda name: name not in known), values(free), max_size=2)
+    return st.builds(lambda first, second: {**second, **first}, fixed, more)
+
+
+def _distinct(items: list[Any]) -> list[Any]:
+    return [item for index, item in enumerate(items) if item not in items[:index]]
+
+
+@st.composite
+def changed(draw: st.DrawFn, documents: st.SearchStrategy[Any]) -> Any:
+    """A right document, perhaps with one value replaced or one key added or removed somewhere."""
+    document = copy.deepcopy(draw(documents))
+    if draw(st.booleans()):
+        place = document
+        for _ in range(draw(st.integers(0, 5))):
+            below = [
+                v for v in (place.values() if isinstance(place, dict) else place) if isinstance(v, (dict, list)) and v
+            ]
+            if not below:
+                break
+            place = draw(st.sampled_from(below))
+        keys = list(place) if isinstance(place, dict) else list(range(len(place)))
+        if isinstance(place, dict) and draw(st.booleans()):
+            place[draw(st.sampled_from(["extra", "x-extra", "tabel", "when", "interval"]))] = draw(ANY)
+        elif keys:
+            key = draw(st.sampled_from(keys))
+            if draw(st.booleans()):
+                place[key] = draw(ANY)
+            else:
+                del place[key]
+    return document
+
+
+def has_reference(document: Any) -> bool:
+    text = json.dumps(document)
+    return "${" in text or "{{" in text or "#%" in text or "{%" in text
+
+
+@pytest.mark.parametrize("name", ["pipeline", "target"])
+def test_loader_and_published_schema_agree(name: str) -> None:
+    """A document is right for an editor exactly when its shape is right for the loader, and then it becomes a spec."""
+
+    @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(changed(values(resolved(name))))
+    def agree(document: Any) -> None:
+        if has_reference(document):
+            return
+        tree, wrong = parse(SourceText("a.yaml", json.dumps(document)))
+        assert tree is not None
+        assert wrong == []
+
+        checked, findings = check(tree, name)
+
+        assert (findings == []) == PUBLISHED[name].is_valid(document), (findings, document)
+        if name == "pipeline" and findings == []:
+            build_pipeline(plain(checked))
+
+    agree()
+
+
+def test_schema_defaults_are_those_of_the_spec() -> None:
+    """What the schema calls a default is what the spec has without the key."""
+    top = resolved("pipeline")["properties"]
+
+    def defaults(schema: Any) -> dict[str, Any]:
+        return {key: child["default"] for key, child in schema["properties"].items() if "default" in child}
+
+    table = top["tables"]["properties"]["defaults"]["properties"]
+    kafka = KafkaSourceSpec("main")
+    assert defaults(table["evolve"]) == {key: str(value.value) for key, value in vars(EvolvePolicy()).items()}
+    assert defaults(table["commit"]) == {
+        "interval": "3m",
+        "max_bytes": "512MiB",
+        "max_rows": CommitPolicy.max_rows,
+        "branch": "main",
+    }
+    assert (CommitPolicy.interval_ms, CommitPolicy.max_bytes) == (180_000, 512 * 1024 * 1024)
+    assert defaults(table["create"]) == {
+        "enabled": True,
+        "partition_by": [],
+        "properties": dict(CreatePolicy().properties),
+    }
+    assert defaults(top["source"]["properties"]["kafka"]) == {
+        "connection": "main",
+        "starting_offsets": kafka.starting_offsets,
+        "on_data_loss": kafka.on_data_loss,
+    }
+    routes = RoutesSpec(())
+    assert defaults(top["routes"]) == {
+        "mode": routes.mode.value,
+        "unrouted": routes.unrouted.value,
+        "max_new_tables_per_hour": routes.max_new_tables_per_hour,
+    }
+    assert defaults(top["errors"]) == {"policy": ErrorsSpec().policy.value}
+
+
+@pytest.mark.parametrize("name", ["pipeline", "target", "template"])
+def test_schemas_keep_to_what_editors_know(name: str) -> None:
+    """The schemas are draft-07 without `oneOf` and without keywords that editors do not know."""
+    schema = published(name)
+    Draft7Validator.check_schema(schema)
+
+    text = json.dumps(schema)
+
+    assert schema["$schema"] == "http://json-schema.org/draft-07/schema#"
+    for word in ("oneOf", "unevaluatedProperties", "$dynamicRef", "dependentRequired"):
+        assert f'"{word}"' not in text
+
+
+CORPUS = sorted(
+    path.read_text(encoding="utf-8", errors="replace")
+    for folder in ("tests/acceptance/cases", "pipelines")
+    for path in (Path(__file__).parents[3] / folder).rglob("*.yaml")
+)
+TOKENS = ["\n", "  ", ":", "- ", "{", "}", "[", "]", '"', "'", "#% for a in var.b\n", "#% endfor\n", "{{ ", " }}", "${", "${var.a}",
+          "&a ", "*a", "!!set ", "? ", "|\n", ">-\n", "\t", "---\n", "~", "1e400", "0x", "\u2028", "é", "\ue000", "%", "<<: *a\n", "\x00"]  # fmt: skip
+
+
+@st.composite
+def mutated(draw: st.DrawFn) -> str:
+    text = draw(st.sampled_from(CORPUS))
+    for _ in range(draw(st.integers(1, 4))):
+        at, until = sorted((draw(st.integers(0, len(text))), draw(st.integers(0, len(text)))))
+        match draw(st.integers(0, 3)):
+            case 0:
+                text = text[:at] + draw(st.sampled_from(TOKENS)) + text[at:]
+            case 1:
+                text = text[:at] + text[min(until, at + 12) :]
+            case 2:
+                text = text[:at] + text[at:until][:40] + text[at:]
+            case _:
+                other = draw(st.sampled_from(CORPUS))
+                text = text[:at] + other[at:until] + text[until:]
+    return text
+
+
+@settings(max_examples=600, deadline=None, suppress_health_check=list(HealthCheck))
+@given(mutated())
+def test_no_text_makes_the_loader_fail(text: str) -> None:
+    """A file can hold anything: the loader answers with a pipeline or with findings, never with an exception."""
+    files = {"a.yaml": text, "targets/local.yaml": TARGET}
+
+    result = load_pipelines(["a.yaml"], None, world(files, offline=True))[0]
+
+    assert result.pipeline is not None or result.diagnostics or result.tree is not None
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@given(mutated())
+def test_no_target_makes_the_loader_fail(text: str) -> None:
+    """A target file can hold anything too."""
+    files = {"a.yaml": CORPUS[0], "targets/local.yaml": text}
+
+    result = load_pipelines(["a.yaml"], None, world(files, offline=True))[0]
+
+    assert result.pipeline is not None or result.diagnostics or result.tree is not None
