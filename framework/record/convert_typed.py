@@ -73,6 +73,9 @@ def _typed(values: pa.Array, converter: Converter) -> pa.Array:
         return converter.array(values.cast(converter.target, safe=False))  # the nearest value
     if isinstance(converter, BytesConverter) and converter.length is not None:
         return values.cast(pa.binary()).cast(converter.target)
+    if isinstance(converter, DecimalConverter) and pa.types.is_integer(kind):
+        # Arrow asks for room for every value of the integer type, not for the values that are there.
+        values = values.cast(pa.int64()).cast(pa.decimal256(19 + converter.scale, converter.scale))
     return values.cast(converter.target, safe=True)
 
 

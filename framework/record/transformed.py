@@ -10,13 +10,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
 from pyiceberg.schema import Schema
 from pyiceberg.types import FixedType, LongType, NestedField, TimestampNanoType, TimestamptzNanoType, TimeType, UUIDType
 
-from framework.config.spec import ErrorPolicy, EvolveMode, EvolvePolicy, RouteMode, RouteRule, TablePolicy
+from framework.config.spec import (
+    Case,
+    ErrorPolicy,
+    EvolveMode,
+    EvolvePolicy,
+    FieldHint,
+    RouteMode,
+    RouteRule,
+    TablePolicy,
+)
 from framework.plan.model import Plan, Route
 from framework.record.alone import creatable
 from framework.record.arrays import Ints, Mask
@@ -47,12 +57,14 @@ def declared_schema(plan: Plan) -> pa.Schema:
     Raises:
         ValueError: no field is declared.
     """
-    return pa.schema([pa.field(f.name, f.type) for f in arrow_schema(_declared(plan))])
+    declared = _declared(plan.decode.hints, plan.write.tables.defaults.case)
+    return pa.schema([pa.field(f.name, f.type) for f in arrow_schema(declared)])
 
 
-def _declared(plan: Plan) -> Schema:
-    hints = [replace(hint, type=_sql_type(hint.type)) for hint in plan.decode.hints]
-    planned = plan_create(TableNeed(_SOURCE, ()), TablePolicy(case=plan.write.tables.defaults.case), hints, ())
+@lru_cache(maxsize=64)
+def _declared(hints: tuple[FieldHint, ...], case: Case) -> Schema:
+    for_sql = [replace(hint, type=_sql_type(hint.type)) for hint in hints]
+    planned = plan_create(TableNeed(_SOURCE, ()), TablePolicy(case=case), for_sql, ())
     if isinstance(planned, Refusal):
         raise ValueError(f"source.schema must declare the fields that transform.sql reads: {planned.reason}")
     return Schema.model_validate_json(planned.schema_json)
@@ -71,7 +83,7 @@ def decode_block(block: RecordBlock, plan: Plan, tables: Mapping[str, TableTarge
     The second value holds the dead letters and the count of dropped records that never reach the SQL. Fields that are not
     declared are not seen by SQL. `tables` is not used: what SQL sees depends on the pipeline file alone.
     """
-    declared = _declared(plan)
+    declared = _declared(plan.decode.hints, plan.write.tables.defaults.case)
     columns = [*declared.fields, NestedField(declared.highest_field_id + 1, _OFFSET, LongType(), required=False)]
     policy = TablePolicy(
         evolve=EvolvePolicy(EvolveMode.FREEZE, EvolveMode.IGNORE, EvolveMode.FREEZE, EvolveMode.FREEZE),
@@ -147,8 +159,8 @@ def _missing_table(
 
 def _observed(batch: Batch, part: pa.Table) -> dict[str, ObservedType]:
     """What the columns with a value ask for; a declared field that SQL left as it was keeps its declared type."""
-    declared = {fold(f.name, batch.insensitive): f.type for f in declared_schema(batch.plan)}
     hints = batch.hints(batch.insensitive)
+    declared = {fold(f.name, batch.insensitive): f.type for f in declared_schema(batch.plan)} if hints else {}
     fields: dict[str, ObservedType] = {}
     for field in part.schema:
         if field.name.lower() in batch.metadata_columns:

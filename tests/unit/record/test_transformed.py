@@ -1,0 +1,191 @@
+"""The SQL path: declared columns before the SQL, exact conversion of its columns after it."""
+
+from __future__ import annotations
+
+from datetime import date, datetime, timezone
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+from pyiceberg.types import ListType, NestedField, StringType, StructType
+
+from framework.config.spec import Condition, EvolveMode, FieldHint, RouteRule
+from framework.record.process import declared_schema, decode_block, process_transformed
+from tests.record_samples import block, plan, policy, target
+
+HINTS = [
+    FieldHint("id", "long"),
+    FieldHint("order", "uuid"),
+    FieldHint("at", "timestamptz", zone="UTC"),
+    FieldHint("address.zip", "string"),
+    FieldHint("price", "decimal(10, 2)"),
+]
+
+
+def test_declared_schema() -> None:
+    """SQL sees the declared fields in their order, with types that Spark has."""
+    schema = declared_schema(plan(hints=HINTS))
+    assert schema.names == ["id", "order", "at", "address", "price"]
+    kinds = [
+        pa.int64(),
+        pa.string(),
+        pa.timestamp("us", "UTC"),
+        pa.struct([("zip", pa.string())]),
+        pa.decimal128(10, 2),
+    ]
+    assert schema.types == kinds
+
+
+def test_nothing_declared_is_refused() -> None:
+    """A pipeline with SQL and without declared fields is refused with the remedy."""
+    with pytest.raises(ValueError, match=r"source\.schema"):
+        declared_schema(plan())
+
+
+def test_decode_block() -> None:
+    """Each decoded row knows its place in the block; what cannot be decoded never reaches the SQL and is counted."""
+    values = [{"ID": 1, "price": 1.5, "other": "x"}, b"x", None, {"id": "one"}, {"address": {"zip": 12345}}, {}]
+    rows, early = decode_block(block(values, first_offset=700), plan(hints=HINTS), {})
+    assert rows.column("__floe").to_pylist() == [0, 4, 5]
+    assert rows.column("id").to_pylist() == [1, None, None]
+    assert rows.column("price").to_pylist() == [Decimal("1.50"), None, None]
+    assert rows.column("address").to_pylist() == [None, {"zip": "12345"}, None]
+    assert [(d.offset, d.code) for d in early.dead_letters] == [(701, "FLOE-D101"), (703, "FLOE-D304")]
+    assert (early.dropped, early.written) == (1, 0)
+
+
+def after_sql(columns: dict[str, pa.Array], places: list[int] | None = None) -> pa.Table:
+    rows = len(next(iter(columns.values())))
+    return pa.table({**columns, "__floe": pa.array(places or range(rows), pa.int32())})
+
+
+def test_rows_that_did_not_come_back_are_filtered() -> None:
+    """Records of the block that no row names were filtered by the SQL."""
+    rows = after_sql({"id": pa.array([5, 6])}, [3, 1])
+    result = process_transformed(block([{}] * 5), rows, plan(), {"ns.t": target(columns={"id": "int"})})
+    assert result.rows["ns.t"].to_pydict() == {"id": [6, 5]}
+    assert (result.written, result.filtered) == (2, 3)
+
+
+GOOD = [
+    ("int", pa.array([1], pa.int64()), 1),
+    ("long", pa.array([1], pa.int32()), 1),
+    ("long", pa.array([2.0]), 2),
+    ("double", pa.array([1], pa.int32()), 1.0),
+    ("float", pa.array([0.1]), 0.10000000149011612),
+    ("decimal(10, 2)", pa.array([Decimal("1.500")]), Decimal("1.50")),
+    ("decimal(10, 2)", pa.array([7], pa.int64()), Decimal("7.00")),
+    ("string", pa.array([7], pa.int64()), "7"),
+    ("string", pa.array([True]), "true"),
+    ("long", pa.array(["12"]), 12),
+    ("uuid", pa.array(["2b3c0d5e-0000-4000-8000-0123456789ab"]), None),
+    ("date", pa.array([date(2024, 1, 4)]), date(2024, 1, 4)),
+    ("timestamptz", pa.array([datetime(2024, 1, 4, tzinfo=timezone.utc)]), datetime(2024, 1, 4, tzinfo=timezone.utc)),
+    ("timestamptz", pa.array(["2024-01-04T01:00:00+01:00"]), datetime(2024, 1, 4, tzinfo=timezone.utc)),
+    ("timestamp", pa.array([datetime(2024, 1, 4)], pa.timestamp("us")), datetime(2024, 1, 4)),
+    ("binary", pa.array([b"x"]), b"x"),
+    ("fixed[2]", pa.array([b"xy"]), b"xy"),
+    ("time", pa.array(["12:00"]), None),
+]
+
+
+@pytest.mark.parametrize(("kind", "array", "value"), GOOD, ids=lambda v: str(v)[:30])
+def test_typed_values(kind: str, array: pa.Array, value: object) -> None:
+    """A column out of SQL becomes the table's type where that is exact; nulls stay nulls."""
+    with_null = pa.concat_arrays([array, pa.nulls(1, array.type)])
+    result = process_transformed(
+        block([{}, {}]), after_sql({"v": with_null}), plan(), {"ns.t": target(columns={"v": kind})}
+    )
+    assert not result.dead_letters
+    found = result.rows["ns.t"].column("v").to_pylist()
+    assert found[1] is None
+    assert found[0] == value if value is not None else found[0] is not None
+
+
+BAD = [
+    ("int", pa.array([2**31])),
+    ("long", pa.array([1.5])),
+    ("decimal(4, 2)", pa.array([Decimal("1.005")])),
+    ("decimal(4, 2)", pa.array([100], pa.int64())),
+    ("boolean", pa.array([1])),
+    ("date", pa.array([datetime(2024, 1, 4)], pa.timestamp("us"))),
+    ("timestamp", pa.array([datetime(2024, 1, 4, tzinfo=timezone.utc)])),
+    ("timestamptz", pa.array([datetime(2024, 1, 4)], pa.timestamp("us"))),
+    ("timestamptz", pa.array([1_704_369_600])),
+    ("fixed[2]", pa.array([b"xyz"])),
+    ("string", pa.array([[1]])),
+    ("uuid", pa.array(["no"])),
+]
+
+
+@pytest.mark.parametrize(("kind", "array"), BAD, ids=lambda v: str(v)[:30])
+def test_typed_values_that_are_no_exact_value_of_the_column(kind: str, array: pa.Array) -> None:
+    """What is not exact is a dead letter of its row alone, with field, expected and actual type."""
+    with_null = pa.concat_arrays([array, pa.nulls(1, array.type)])
+    result = process_transformed(
+        block([{}, {}]), after_sql({"v": with_null}), plan(), {"ns.t": target(columns={"v": kind})}
+    )
+    assert [(d.offset, d.code, d.field_path) for d in result.dead_letters] == [(0, "FLOE-D301", "v")]
+    assert result.dead_letters[0].expected
+    assert str(array.type) in str(result.dead_letters[0].actual)
+    assert result.rows["ns.t"].to_pydict() == {"v": [None]}
+
+
+def test_nested_columns() -> None:
+    """Structs and lists out of SQL are matched by name and converted element by element."""
+    inner = StructType(NestedField(10, "B", StringType(), required=False), NestedField(12, "c", StringType()))
+    columns = {"s": inner, "l": ListType(11, StringType(), element_required=False)}
+    rows = after_sql({"s": pa.array([{"b": 1}, None]), "l": pa.array([[1, None], None])})
+    result = process_transformed(block([{}, {}]), rows, plan(), {"ns.t": target(columns=columns)})
+    assert result.rows["ns.t"].to_pydict() == {"s": [{"B": "1", "c": None}, None], "l": [["1", None], None]}
+
+
+def test_routing_after_sql() -> None:
+    """Rules look at the columns that left the SQL; a name they cannot make is a dead letter."""
+    rules = [
+        RouteRule("ns.{kind}", Condition(field="n", equals=1)),
+        RouteRule("ns.rest", Condition(field="n", equals=2)),
+    ]
+    rows = after_sql({"kind": pa.array(["A", "a b", "x", "x"]), "n": pa.array([1, 1, 2, 3], pa.int32())})
+    tables = {name: target(name, {"kind": "string", "n": "long"}) for name in ("ns.a", "ns.rest")}
+    result = process_transformed(block([{}] * 4), rows, plan(rules), tables)
+    assert {name: len(rows) for name, rows in result.rows.items()} == {"ns.a": 1, "ns.rest": 1}
+    assert [(d.offset, d.code) for d in result.dead_letters] == [(1, "FLOE-D202"), (3, "FLOE-D201")]
+
+
+def test_needs_after_sql() -> None:
+    """Columns the SQL made are needed with their own types; a declared field it left alone keeps its declared type."""
+    rows = after_sql(
+        {
+            "order": pa.array(["x"]),
+            "id": pa.array(["text"]),
+            "n": pa.array([1], pa.int32()),
+            "d": pa.array([date(2024, 1, 4)]),
+            "z": pa.nulls(1),
+        }
+    )
+    result = process_transformed(block([{}]), rows, plan(hints=HINTS), {})
+    assert dict(result.needs["ns.t"].fields) == {"order": "uuid", "id": "string", "n": "int", "d": "date"}
+    tables = {"ns.t": target(columns={"order": "string", "id": "string", "d": "date"})}
+    assert dict(process_transformed(block([{}]), rows, plan(hints=HINTS), tables).needs["ns.t"].fields) == {"n": "int"}
+    frozen = policy(EvolveMode.FREEZE)
+    tables = {"ns.t": target(columns={"order": "string", "id": "string", "d": "date"}, table_policy=frozen)}
+    result = process_transformed(block([{}]), rows, plan(hints=HINTS, defaults=frozen), tables)
+    assert [(d.code, d.field_path) for d in result.dead_letters] == [("FLOE-D307", "n")]
+
+
+def test_metadata_columns_after_sql() -> None:
+    """Metadata columns are filled from the block, by each row's place."""
+    rows = after_sql({"id": pa.array([1])}, [2])
+    tables = {"ns.t": target(columns={"id": "long", "_kafka_offset": "long"})}
+    result = process_transformed(block([{}] * 3, first_offset=40), rows, plan(metadata=["offset"]), tables)
+    assert result.rows["ns.t"].to_pydict() == {"id": [1], "_kafka_offset": [42]}
+
+
+def test_required_columns_after_sql() -> None:
+    """A row without a value for a required column is a dead letter."""
+    rows = after_sql({"id": pa.array([1, None])})
+    tables = {"ns.t": target(columns={"id": "long"}, required=["id"])}
+    result = process_transformed(block([{}] * 2), rows, plan(), tables)
+    assert result.rows["ns.t"].to_pydict() == {"id": [1]}
+    assert [(d.offset, d.code) for d in result.dead_letters] == [(1, "FLOE-D305")]

@@ -1,0 +1,142 @@
+"""New tables from what records showed: schema, partition fields, or a clear refusal."""
+
+from __future__ import annotations
+
+import pytest
+from pyiceberg.schema import Schema
+from pyiceberg.types import ListType, StructType
+
+from framework.config.spec import Case, CreatePolicy, EvolvePolicy, FieldHint, PartitionFieldSpec, TablePolicy
+from framework.table.changes import CreateTable, Refusal
+from framework.table.create import plan_create
+from framework.table.model import ObservedType, TableNeed
+
+FIELDS: tuple[tuple[str, ObservedType], ...] = (
+    ("id", "long"),
+    ("name", "string"),
+    ("ok", "boolean"),
+    ("x", "double"),
+    ("nothing", "null"),
+    ("empty", ["struct", []]),
+    ("o", ["struct", [["a", "long"], ["b", ["list", ["struct", [["c", "string"], ["d", "null"]]]]]]]),
+)
+
+
+def made(
+    fields: tuple[tuple[str, ObservedType], ...] = FIELDS,
+    partition_by: tuple[PartitionFieldSpec, ...] = (),
+    hints: tuple[FieldHint, ...] = (),
+    metadata: tuple[str, ...] = (),
+    case: Case = Case.INSENSITIVE,
+    enabled: bool = True,
+) -> CreateTable | Refusal:
+    policy = TablePolicy(create=CreatePolicy(enabled, partition_by), evolve=EvolvePolicy(), case=case)
+    return plan_create(TableNeed("ns.t", fields), policy, hints, metadata)
+
+
+def schema_of(change: CreateTable | Refusal) -> Schema:
+    assert isinstance(change, CreateTable), change
+    return Schema.model_validate_json(change.schema_json)
+
+
+def texts(schema: Schema) -> dict[str, str]:
+    return {name: str(schema.find_type(name)) for name in schema.column_names}
+
+
+def test_observed_fields_become_optional_columns() -> None:
+    """Every field with a value is a column in the order of first sight; nulls and empty objects are none yet."""
+    schema = schema_of(made())
+    assert texts(schema) == {
+        "id": "long",
+        "name": "string",
+        "ok": "boolean",
+        "x": "double",
+        "o": "struct<6: a: optional long, 7: b: optional list<struct<9: c: optional string>>>",
+        "o.a": "long",
+        "o.b": "list<struct<9: c: optional string>>",
+        "o.b.element": "struct<9: c: optional string>",
+        "o.b.element.c": "string",
+    }
+    assert all(field.optional for field in schema.fields)
+    ids = [field.field_id for field in schema._lazy_id_to_field.values()]
+    assert len(ids) == len(set(ids))
+
+
+def test_hints_and_metadata_columns() -> None:
+    """Hints say the type, also of fields no record has shown, at any depth; metadata columns come last."""
+    hints = (
+        FieldHint("ID", "int", required=True),
+        FieldHint("o.b.c", "uuid"),
+        FieldHint("late", "date"),
+        FieldHint("new.deep", "decimal(9,2)"),
+    )
+    schema = schema_of(made(hints=hints, metadata=("offset", "key")))
+    assert str(schema.find_type("id")) == "int"
+    found = schema.find_type("o.b")
+    assert isinstance(found, ListType)
+    assert isinstance(found.element_type, StructType)
+    assert str(found.element_type.fields[0].field_type) == "uuid"
+    assert str(schema.find_type("late")) == "date"
+    assert str(schema.find_type("new.deep")) == "decimal(9, 2)"
+    assert [field.name for field in schema.fields][-2:] == ["_kafka_offset", "_kafka_key"]
+
+
+def test_a_required_hint_is_a_required_column() -> None:
+    """A hint that says required makes the column required."""
+    schema = schema_of(made(hints=(FieldHint("id", "long", required=True),)))
+    assert schema.find_field("id").required
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        PartitionFieldSpec("id", "bucket", 16),
+        PartitionFieldSpec("name", "truncate", 3),
+        PartitionFieldSpec("NAME"),
+        PartitionFieldSpec("o.a", "identity"),
+        PartitionFieldSpec("at", "day"),
+        PartitionFieldSpec("at", "hour"),
+        PartitionFieldSpec("at", "month"),
+        PartitionFieldSpec("at", "year"),
+    ],
+    ids=str,
+)
+def test_partition_fields(field: PartitionFieldSpec) -> None:
+    """Every transform on a column that takes it is kept, with the column as the schema spells it."""
+    change = made(partition_by=(field,), hints=(FieldHint("at", "timestamptz"),))
+    assert isinstance(change, CreateTable)
+    assert change.partition_by == (PartitionFieldSpec(field.column.lower(), field.transform, field.argument),)
+
+
+@pytest.mark.parametrize(
+    ("field", "code"),
+    [
+        (PartitionFieldSpec("missing", "day"), "FLOE-T105"),
+        (PartitionFieldSpec("nothing"), "FLOE-T105"),
+        (PartitionFieldSpec("name", "day"), "FLOE-T106"),
+        (PartitionFieldSpec("x", "bucket", 4), "FLOE-T106"),
+        (PartitionFieldSpec("o"), "FLOE-T106"),
+        (PartitionFieldSpec("id", "bucket"), "FLOE-T104"),
+        (PartitionFieldSpec("id", "day", 4), "FLOE-T104"),
+        (PartitionFieldSpec("id", "zigzag"), "FLOE-T104"),
+    ],
+    ids=str,
+)
+def test_partition_fields_that_cannot_be(field: PartitionFieldSpec, code: str) -> None:
+    """A partition field on an unknown column, or with a transform its type does not take, is refused with the reason."""
+    change = made(partition_by=(field,))
+    assert isinstance(change, Refusal)
+    assert change.code == code
+    assert change.path == tuple(field.column.split("."))
+
+
+def test_other_refusals() -> None:
+    """Creation that is off, names that differ only in case, and tables of nothing are refused."""
+    refusals = [
+        made(enabled=False),
+        made(fields=(("a", "long"), ("A", "string"))),
+        made(fields=(("o", ["struct", [["a", "long"], ["A", "long"]]]),)),
+        made(fields=(("a", "null"),)),
+    ]
+    assert [r.code for r in refusals if isinstance(r, Refusal)] == ["FLOE-T101", "FLOE-T102", "FLOE-T102", "FLOE-T103"]
+    assert isinstance(made(fields=(("a", "long"), ("A", "string")), case=Case.SENSITIVE), CreateTable)
