@@ -11,7 +11,7 @@ import click
 from framework.adapters.files import real_world
 from framework.cli.main import use_colour
 from framework.cli.options import FILES, loading_options
-from framework.config.load import load_pipelines
+from framework.config.check_files import check_files
 from framework.diagnose.render import FORMATS, render
 
 
@@ -35,22 +35,23 @@ def validate(
     format_: str,
     strict: bool,
 ) -> int:
-    """Check pipeline files without a cluster: every finding, in every file. Folders are searched for *.yaml."""
+    """Check pipeline, target and template files without a cluster: every finding, in every file.
+
+    A folder stands for all *.yaml files in it and below it.
+    """
     paths = expand(files)
-    results = load_pipelines(paths, target, real_world(offline=True), variables, sets)
-    findings = tuple(dict.fromkeys(finding for result in results for finding in result.diagnostics))
+    findings = check_files(paths, target, real_world(offline=True), variables, sets)
     click.echo(render(findings, format_, [str(path) for path in paths], use_colour(sys.stdout.isatty())))
     wrong = any(finding.is_error or strict for finding in findings)
     return 2 if wrong else 0
 
 
 def expand(files: tuple[str, ...]) -> list[Path]:
-    """The files, with each folder replaced by its *.yaml files; `targets/` and `templates/` inside it are left out."""
+    """The files, with each folder replaced by the *.yaml files in it and below it."""
     paths: list[Path] = []
     for path in map(Path, files):
         if path.is_dir():
-            found = sorted(path.rglob("*.yaml"))
-            paths += [item for item in found if not {"targets", "templates"} & set(item.relative_to(path).parts[:-1])]
+            paths += sorted(path.rglob("*.yaml"))
         else:
             paths.append(path)
     return list(dict.fromkeys(paths))

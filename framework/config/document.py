@@ -18,7 +18,7 @@ from framework.config.world import World
 from framework.diagnose.diagnostic import Diagnostic, Span
 
 _STEPS_UP = 6
-_HEAD_KEYS = frozenset({"apiVersion", "kind", "metadata", "variables", "parameters", "template"})
+_HEAD_KEYS = frozenset({"apiVersion", "kind", "metadata", "variables", "parameters", "template", "tests"})
 
 
 @dataclass

@@ -84,11 +84,11 @@ def load_pipelines(
     for path in map(Path, paths):
         if path.parent not in targets:
             targets[path.parent] = load_target(target_name or DEFAULT_TARGET, world, path.parent)
-        results.append(_Loading(path, targets[path.parent], world, variables or {}, sets or {}).result())
+        results.append(Loading(path, targets[path.parent], world, variables or {}, sets or {}).result())
     return tuple(with_findings_between(results, variables or {}))
 
 
-class _Loading:
+class Loading:
     """One file on its way through the chain; gathers what is found on the way."""
 
     def __init__(
@@ -96,16 +96,19 @@ class _Loading:
     ) -> None:
         self.path, self.target, self.world, self.given, self.sets = path, target, world, given, sets
         self.files = Files()
+        self.files.add(target.source)
         self.findings: list[Diagnostic] = list(target.diagnostics)
         self.known: tuple[str, ...] = ()
 
     def result(self) -> LoadResult:
-        self.files.add(self.target.source)
         source, problem = read_source(self.path, self.world)
         if source is None:
             return self._end([problem.diagnostic] if problem else [])
         self.files.add(source)
-        head = read_head(source)
+        return self.of_head(read_head(source))
+
+    def of_head(self, head: Head) -> LoadResult:
+        """The result of a file whose text is read."""
         other = _other_kind(head.tree) if head.tree else None
         if head.tree is None or other:
             return self._end([*head.findings, *([other] if other else [])])

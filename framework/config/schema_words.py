@@ -204,7 +204,8 @@ def _repeated(node: Sequence) -> Span:
 
 def _where(path: Path) -> str:
     """A path for a sentence. Items have no number, since the line is shown and a loop's turns are one finding."""
-    return f"`{re.sub(r'[[][0-9]+[]]', '[]', dotted(path))}`"
+    shown = re.sub(r"\[[0-9]+\]", "[]", dotted(path))
+    return f"`{shown}`"
 
 
 def _types(schema: Any) -> list[str]:

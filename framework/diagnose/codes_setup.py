@@ -106,7 +106,6 @@ ENTRIES = (
         "The target's connection is not clear",
         "The target has several Kafka connections; name one with `--connection`.",
     ),
-    Code("FLOE-E111", "A consumer group cannot be read or changed", "The message says which group and why."),
     Code(
         "FLOE-E401",
         "A submitted plan cannot be used",

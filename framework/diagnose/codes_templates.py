@@ -102,6 +102,11 @@ ENTRIES = (
         _USE % ('"1.2"', "topic: orders"),
     ),
     Code(
+        "FLOE-C613",
+        "A template has no tests",
+        "A template is checked through its own `tests:`, each of which is a use of it with parameters. Without one nothing that it makes is seen before somebody uses it. A warning.",
+    ),
+    Code(
         "FLOE-C701",
         "There is no such target",
         "Targets are `targets/NAME.yaml` beside the pipeline file or above it, or a path. `local` needs no file.",
