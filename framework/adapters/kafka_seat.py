@@ -204,7 +204,7 @@ class CoordinatorSeat:
                 place=address_of(self._settings),
                 remedy="`floe run` creates it anew; then `floe rebase` reads what was announced but not committed",
             )
-        stored = self._admin.group_offsets(self._group).get(key)
+        stored = self._admin.group_offsets(self._group, [key]).get(key)
         low_water = stored.offset if stored else None
         topic_id, chain_from = mark_metadata(stored.metadata) if stored else (None, None)
         log_start = self._admin.start_offsets([key])[key]
