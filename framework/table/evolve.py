@@ -69,7 +69,7 @@ def plan_evolution(target: TableTarget, need: TableNeed) -> AlterTable | Refusal
         table=target.name,
         table_uuid=target.table_uuid,
         base_schema_id=target.schema_id,
-        last_column_id=planner.ids.last,
+        last_column_id=target.last_column_id,
         schema_json=changed.model_dump_json(),
         changes=tuple(planner.changes),
     )

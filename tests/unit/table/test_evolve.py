@@ -58,7 +58,7 @@ def test_columns_are_added_at_any_depth() -> None:
     old = {SCHEMA.find_column_name(i): i for i in SCHEMA.field_ids}
     assert {name: schema.find_field(name).field_id for name in old if name} == old
     assert min(set(schema.field_ids) - set(old.values())) > 15
-    assert change.last_column_id == max(schema.field_ids)
+    assert change.last_column_id == 15  # the one examined, which the catalog compares before it takes the change
     assert schema.find_field("id").doc == "the id"
     assert all(schema.find_field(n).optional for n in ("new", "address.city", "address.geo", "items.element.price"))
 
