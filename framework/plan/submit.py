@@ -38,6 +38,7 @@ class Shipment:
     """What goes with an application, as paths on this machine.
 
     `environment` is the archive of Python packages, None where the nodes have them; `python` is this machine's interpreter.
+    `log_config` and `log_file`: a driver that runs here writes Spark's log to a file, so that the terminal stays readable.
     """
 
     spark_submit: str
@@ -46,6 +47,8 @@ class Shipment:
     plan: str
     environment: str | None
     python: str
+    log_config: str
+    log_file: str
 
 
 # ---- the submission -------------------------------------------------------------------------------------------------
@@ -197,7 +200,10 @@ def spark_submit_command(
     conf = dict(target.spark_conf)
     conf.pop("spark.submit.deployMode", None)
     conf.setdefault("spark.driver.memory", DRIVER_MEMORY)
-    conf["spark.driver.extraJavaOptions"] = f"{conf.get('spark.driver.extraJavaOptions', '')} {JVM_OPTIONS}".strip()
+    options = [conf.get("spark.driver.extraJavaOptions", ""), JVM_OPTIONS]
+    if mode == "client":
+        options += [f'-Dlog4j2.configurationFile="{shipment.log_config}"', f'-Dfloe.log="{shipment.log_file}"']
+    conf["spark.driver.extraJavaOptions"] = " ".join(options).strip()
     files = ",".join(filter(None, (shipment.plan, conf.pop("spark.files", ""))))
     archives = conf.pop("spark.archives", "")
     if manager_of(target.spark_master) == "local":
@@ -212,6 +218,9 @@ def spark_submit_command(
             )
         archives = ",".join(filter(None, (f"{shipment.environment}#{ENVIRONMENT}", archives)))
         conf["spark.pyspark.python"] = f"./{ENVIRONMENT}/bin/python"
+    # `--py-files` reaches every Python but the one that plans a streaming source, beside the driver; this reaches that, too.
+    own_path = conf.get("spark.executorEnv.PYTHONPATH", "")
+    conf["spark.executorEnv.PYTHONPATH"] = ":".join(filter(None, (_name(shipment.code), own_path)))
     if mode == "client":
         conf["spark.pyspark.driver.python"] = shipment.python
     words = [shipment.spark_submit, "--master", target.spark_master, "--deploy-mode", mode]
@@ -221,7 +230,12 @@ def spark_submit_command(
     for key in sorted(conf):
         words += ["--conf", f"{key}={conf[key]}"]
     # `--files` puts the plan into the folder where the driver runs, under its own name, in every mode.
-    return (*words, shipment.driver, shipment.plan.rpartition("/")[2], *arguments)
+    return (*words, shipment.driver, _name(shipment.plan), *arguments)
+
+
+def _name(path: str) -> str:
+    """A file's name in the folder where driver or executor run."""
+    return path.rpartition("/")[2]
 
 
 def _check_conf(target: TargetSpec, mode: str) -> None:

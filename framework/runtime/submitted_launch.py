@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from importlib import resources
 from pathlib import Path
 from types import FrameType
 
@@ -36,6 +37,7 @@ from framework.runtime.package import Lock, archive_path, build_archive, this_lo
 from framework.runtime.package_code import code_zip
 
 STOP_FILE = "stop"
+LOG_CONFIG = "log4j2.properties"
 POLL_S = 0.2
 Say = Callable[[str], None]
 
@@ -90,8 +92,9 @@ def plan_application(
         DRIVER: _DRIVER_TEXT.encode(),
         f"floe-{hashlib.sha256(code).hexdigest()[:12]}.zip": code,
         f"plan-{short}.json": render_submission(pipelines).encode(),
+        LOG_CONFIG: resources.files("framework.adapters").joinpath(LOG_CONFIG).read_bytes(),
     }
-    driver, code_file, plan_file = (str(folder / file) for file in files)
+    driver, code_file, plan_file, log_config = (str(folder / file) for file in files)
     lock = (lock or this_lock()) if needs_environment(target) else None
     shipment = Shipment(
         spark_submit=find_spark_submit(),
@@ -100,6 +103,8 @@ def plan_application(
         plan=plan_file,
         environment=str(archive_path(lock)) if lock else None,
         python=sys.executable,
+        log_config=log_config,
+        log_file=str(Path(target.state_dir).absolute() / "logs" / "spark.log"),
     )
     arguments = ["--until-caught-up"] if until_caught_up else []
     arguments += ["--stop-file", STOP_FILE] if client_mode else []

@@ -148,7 +148,7 @@ def test_a_worker_lost_in_mid_batch(project: Project, broker: Broker, cluster: S
     finally:
         kill_group(process)
         cluster.start_worker("worker-1")
-    assert "Lost task" in output, output
+    assert "Lost task" in (project.root / ".floe" / "logs" / "spark.log").read_text()
     check_exact(project, 100_000)
 
 

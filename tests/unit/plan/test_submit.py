@@ -41,6 +41,8 @@ SHIPMENT = Shipment(
     plan="/stage/plan-1.json",
     environment="/cache/1.tar.gz",
     python="/venv/bin/python",
+    log_config="/stage/log4j2.properties",
+    log_file="/state/logs/spark.log",
 )
 KUBERNETES = {"spark.kubernetes.container.image": "spark:4.1", "spark.kubernetes.file.upload.path": "s3a://b/spark"}
 YARN_CLUSTER = ("yarn", {"spark.submit.deployMode": "cluster"})
@@ -113,6 +115,7 @@ def test_the_command_ships_code_plan_and_packages(master: str, conf: dict[str, s
     assert found["--master"] == [master]
     assert found["--py-files"] == ["/stage/floe-1.zip"]
     assert found["--files"] == ["/stage/plan-1.json"]
+    assert "spark.executorEnv.PYTHONPATH=floe-1.zip" in found["--conf"]
     if master.startswith("local"):
         assert "--archives" not in found
         assert "spark.pyspark.python=/venv/bin/python" in found["--conf"]
@@ -122,8 +125,9 @@ def test_the_command_ships_code_plan_and_packages(master: str, conf: dict[str, s
 
 
 def test_a_driver_elsewhere_runs_no_python_of_this_machine() -> None:
-    """In cluster mode no path of this machine's Python is set."""
-    assert "/venv/bin/python" not in " ".join(spark_submit_command([loaded(*YARN_CLUSTER)], SHIPMENT))
+    """In cluster mode no path of this machine's Python and logs is set."""
+    command = " ".join(spark_submit_command([loaded(*YARN_CLUSTER)], SHIPMENT))
+    assert not [path for path in ("/venv/bin/python", "/state/logs/spark.log") if path in command]
 
 
 def test_own_files_and_archives_are_kept() -> None:
