@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
@@ -204,4 +205,5 @@ class ControlPublisher:
         return offsets
 
     def close(self) -> None:
-        self._producer.flush(5)
+        with suppress(KafkaException):  # a producer that has failed for good says so again; `publish` has told it
+            self._producer.flush(5)

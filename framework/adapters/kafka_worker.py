@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -94,7 +95,7 @@ class PipelineProducer:
                 raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
             self._init_transactions(producer, START_TIMEOUT_S)
         except KafkaException as raised:
-            producer.poll(0)
+            _hear(producer)
             raise setup_error(
                 error_of(raised), self._settings, self._log, f"taking over transactional id {self._transactional_id}"
             ) from raised
@@ -113,7 +114,7 @@ class PipelineProducer:
         try:
             self._init_transactions(producer, RECOVER_TIMEOUT_S)
         except KafkaException as raised:
-            producer.poll(0)
+            _hear(producer)
             raise self._unknown(f"it could not be read back yet: {error_of(raised).str()}") from raised
         self._producer = producer
 
@@ -215,6 +216,9 @@ class PipelineProducer:
             producer.abort_transaction(self._transaction_timeout_ms / 1000)
         except KafkaException as raised:
             second = error_of(raised)
+            if error.code() in _LASTING:
+                # The commit was never asked for, and this run ends: the next one settles the transaction.
+                return setup_error(error, self._settings, self._log, f"announcing for group {self._group_id}")
             if second.fatal() or second.code() in _FENCED:
                 return self._fatal(second, begun)
             return self._unknown(f"{error.str()}; and it could not be aborted: {second.str()}")
@@ -295,3 +299,9 @@ class PipelineProducer:
         if self._producer is not None:
             self._producer.purge()
             self._producer = None
+
+
+def _hear(producer: Producer) -> None:
+    """Serves the error callback, which knows why nothing answered. A producer that has failed for good raises that again."""
+    with suppress(KafkaException):
+        producer.poll(0)
