@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyiceberg.io import FileIO, OutputFile, load_file_io
@@ -91,7 +92,7 @@ class TableWriter:
             return
         if rows.nbytes * 2 < rows.get_total_buffer_size():
             # A slice would keep the whole block it was cut from in memory.
-            rows = rows.take(pa.array(range(len(rows)), pa.int64()))
+            rows = rows.take(pa.array(np.arange(len(rows))))
         buffer = self._buffers.setdefault(target.name, _Buffer(target))
         buffer.rows.append(rows)
         buffer.nbytes += rows.nbytes

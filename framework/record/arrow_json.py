@@ -152,6 +152,8 @@ def _runs(rows: Ints) -> list[tuple[int, int]]:
     """Ascending rows as ranges [first, end)."""
     if not len(rows):
         return []
+    if rows[-1] - rows[0] == len(rows) - 1:
+        return [(int(rows[0]), int(rows[-1]) + 1)]
     breaks = np.flatnonzero(np.diff(rows) != 1)
     firsts = rows[np.concatenate([[0], breaks + 1])]
     lasts = rows[np.concatenate([breaks, [len(rows) - 1]])]

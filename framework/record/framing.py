@@ -64,10 +64,20 @@ def _is_sound(data: bytes, records: int) -> bool:
     return (
         data.startswith(b"{")
         and data.endswith(b"}")
-        and data.count(b"\n") == records - 1
-        and data.count(b"}\n{") == records - 1
         and b"\0" not in data
+        and _is_separated(data, records)
         and _is_utf8(data)
+    )
+
+
+def _is_separated(data: bytes, records: int) -> bool:
+    """Whether there is one newline less than records, each after `}` and before `{`."""
+    octets = np.frombuffer(data, dtype=np.uint8)
+    newlines = np.flatnonzero(octets == 0x0A)
+    return bool(
+        len(newlines) == records - 1
+        and (octets[newlines - 1] == 0x7D).all()
+        and (octets[newlines[newlines < len(octets) - 1] + 1] == 0x7B).all()
     )
 
 
