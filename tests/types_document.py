@@ -1,0 +1,88 @@
+"""docs/types.md, made from the table the tests use. `python -m tests.types_document` writes it."""
+
+from __future__ import annotations
+
+from datetime import date, datetime, timedelta
+from pathlib import Path
+
+from tests.type_cases import CASES, TypeCase
+
+DOCUMENT = Path(__file__).parent.parent / "docs" / "types.md"
+
+HEAD = """# Types and values
+
+What becomes of a JSON value in a column of each Iceberg type. A value is converted exactly (to the nearest value for
+`float` and `double`), or its record is an error with the code shown; nothing is cut, rounded or defaulted. Every line of
+these tables is a test, in columns and record by record.
+
+- Numbers and booleans written as text are read like the real ones. A `string` column takes numbers, booleans, objects and
+  arrays as their JSON text.
+- A number in a `date`, `time` or timestamp column needs a declared `unit` (`d`, `s`, `ms`, `us`, `ns`).
+- A `timestamptz` needs a zone, in the text or declared; a `timestamp` has none, so text with a zone is refused unless a
+  declared `zone` says whose wall clock to keep. A local time that a zone's clock shows twice or never is refused.
+- Text is ISO 8601 (calendar, ordinal and week dates, basic or extended), or has the declared `format`. A format that is
+  itself an ISO form admits every ISO form. Digits behind the column's unit must be zeros.
+- `binary` and `fixed[n]` are base64 with padding, or hexadecimal with `format: hex`.
+- Lists, structs and maps convert element by element; JSON objects become structs or maps, as the table says. Records of
+  tables with map columns are converted one by one, more slowly.
+- Fields a record lacks are null. Keys that differ only in case are one field under `case: insensitive`; a record that has
+  two of them is an error (FLOE-D306), as is one with a key twice (FLOE-D103).
+
+## Types of new columns
+
+A field without a declared type gets `boolean`, `long` (`decimal(38, 0)` for integers beyond 64 bits), `double` or
+`string`; objects become structs, arrays lists. Text stays `string`, also where it looks like a time: declare it. Null,
+empty objects and empty lists ask for no column until a value comes. Where kinds contradict each other before the column
+exists, the first one seen wins, except that `long` gives way to `double`.
+
+## Wider values
+
+Where `evolve.data_type` is `widen` (the default), a value that fits a wider type Iceberg can promote to widens the column
+instead: `int` to `long`, `float` to `double`, a decimal to more digits of the same scale.
+"""
+
+
+def render() -> str:
+    """The document's text."""
+    parts = [HEAD]
+    for kind in dict.fromkeys(case.type for case in CASES):
+        parts += [f"\n## {kind}\n", "| JSON value | declared | result |", "|---|---|---|"]
+        parts += [
+            f"| {_code(case.json)} | {_declared(case)} | {_result(case)} |" for case in CASES if case.type == kind
+        ]
+    return "\n".join(parts) + "\n"
+
+
+def _declared(case: TypeCase) -> str:
+    settings = (("format", case.format), ("zone", case.zone), ("unit", case.unit))
+    return ", ".join(f"{name}: {_code(value)}" for name, value in settings if value)
+
+
+def _result(case: TypeCase) -> str:
+    if case.is_error:
+        return f"error {case.result}"
+    value = case.result
+    if isinstance(value, int) and not isinstance(value, bool):
+        if case.type == "date":
+            value = date(1970, 1, 1) + timedelta(days=value)
+        elif case.type == "time":
+            value = (datetime(1970, 1, 1) + timedelta(microseconds=value)).time()
+        elif case.type.startswith("timestamp") and value >= 0:
+            value = _moment(case.type, value)
+    return _code("null" if value is None else repr(value) if isinstance(value, (str, bytes)) else str(value))
+
+
+def _moment(kind: str, value: int) -> str:
+    per_second = 1_000_000_000 if kind.endswith("_ns") else 1_000_000
+    seconds, rest = divmod(value, per_second)
+    text = (datetime(1970, 1, 1) + timedelta(seconds=seconds)).isoformat(" ")
+    fraction = f".{rest:0{len(str(per_second)) - 1}d}" if rest else ""
+    return text + fraction + (" UTC" if "tz" in kind else "")
+
+
+def _code(text: object) -> str:
+    return f"`{str(text).replace('|', chr(92) + '|')}`"
+
+
+if __name__ == "__main__":
+    DOCUMENT.write_text(render(), encoding="utf-8")
