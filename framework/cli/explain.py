@@ -8,13 +8,18 @@ import click
 
 from framework.cli.options import json_option
 from framework.diagnose.codes import CODES, explanation, lookup
+from framework.diagnose.codes_page import page
 
 
 @click.command()
 @click.argument("code", required=False)
 @json_option
-def explain(code: str | None, as_json: bool) -> int:
+@click.option("--format", "format_", type=click.Choice(("text", "markdown")), default="text", help="All as one page.")
+def explain(code: str | None, as_json: bool, format_: str) -> int:
     """Explain an error code, with a wrong and a right example. Without CODE: list all."""
+    if format_ == "markdown":
+        click.echo(page(), nl=False)
+        return 0
     if code is None:
         entries = list(CODES.values())
         click.echo(

@@ -1,4 +1,4 @@
-"""`floe schema`: the JSON Schemas that editors use, as published in `schemas/`."""
+"""`floe schema`: what a file may hold, as JSON Schema for editors or as a page for people."""
 
 from __future__ import annotations
 
@@ -6,16 +6,25 @@ from importlib.resources import files
 
 import click
 
-NAMES = ("pipeline", "target")
+from framework.config.reference_page import page
+
+NAMES = ("pipeline", "target", "template")
 
 
 @click.command()
 @click.argument("name", type=click.Choice(NAMES), default="pipeline")
-def schema(name: str) -> int:
-    """Print the JSON Schema (draft-07) of pipeline or target files.
+@click.option(
+    "--format", "format_", type=click.Choice(("json", "markdown")), default="json", show_default=True, help="For whom."
+)
+def schema(name: str, format_: str) -> int:
+    """Print the JSON Schema (draft-07) of pipeline, target or template files, or its reference page.
 
-    In an editor with yaml-language-server, the first line of a file may name it:
+    An editor with yaml-language-server reads the schema that a file's first line names:
+
     # yaml-language-server: $schema=schemas/pipeline.v1.schema.json
     """
-    click.echo(files("schemas").joinpath(f"{name}.v1.schema.json").read_text(encoding="utf-8").rstrip())
+    if format_ == "markdown":
+        click.echo(page(name), nl=False)
+    else:
+        click.echo(files("schemas").joinpath(f"{name}.v1.schema.json").read_text(encoding="utf-8"), nl=False)
     return 0

@@ -59,7 +59,7 @@ def _policies(
         known, first = tables.setdefault(rule.table, (policy, node.span))
         if known != policy:
             message = f"`{rule.table}` has another policy here than at {first.file}:{first.line}"
-            remedy = "give the table the same `create`, `evolve`, `commit` and `case` in both files, or put them in a shared template"
+            remedy = "give the table the same policy in both files, or put it in a shared template"
             findings.append(
                 Diagnostic("FLOE-C423", message, node.span, path=f"routes.rules[{index}].table", remedy=remedy)
             )

@@ -14,31 +14,51 @@ from framework.config.text import SourceText, masked
 from framework.config.tree import Mapping, Node, Path, Scalar, dotted, leaves
 from framework.diagnose.diagnostic import Diagnostic
 
-_SECRET_WORD = re.compile(
-    r"(password|passwd|secret|token|credential|account-key|access-key|api.?key|private.?key|sas-token|key\.pem|jaas)"
+_SECRET_WORDS = (
+    r"password|passwd|secret|token|credential|account-key|access-key|api.?key|private.?key|sas-token|key\.pem|jaas"
 )
-_SECRET_LINE = re.compile(
-    rf"([^:]*{_SECRET_WORD.pattern}[^:]*:\s*)(.+)".replace("(password", "(?:password"), re.IGNORECASE
-)
+_SECRET_WORD = re.compile(_SECRET_WORDS)
+_SECRET_LINE = re.compile(rf"([^:]*(?:{_SECRET_WORDS})[^:]*:\s*)(.+)", re.IGNORECASE)
 _REFERENCE = re.compile(r"\$\{[^}]*\}\Z")
 _NOT_SECRET = re.compile(
-    r"(url|uri|endpoint|location|path|method|scope|type|ms|enabled|mechanisms?|provider|expir\w*|access-key-id|mechanism)$"
+    r"(url|uri|endpoint|location|path|method|scope|type|ms|enabled|mechanisms?|provider|expir\w*|access-key-id)$"
 )
 _PASSWORD_IN_URL = re.compile(r"://[^/@:\s]*:[^/@\s]+@")
+# What floe sets itself, and to what.
 OWN_KAFKA = {
-    "group.id": "named after the pipeline", "transactional.id": "named after the pipeline",
-    "enable.auto.commit": "off: offsets are committed in transactions", "auto.offset.reset": "an error, so that no record is skipped in silence",
-    "isolation.level": "read_committed", "enable.idempotence": "on", "enable.partition.eof": "on", "enable.auto.offset.store": "off",
-    "group.instance.id": "not used", "group.protocol": "classic", "partition.assignment.strategy": "floe assigns partitions itself",
-    "acks": "all", "request.required.acks": "all", "allow.auto.create.topics": "off", "delivery.timeout.ms": "within the transaction's",
-    "message.timeout.ms": "within the transaction's", "heartbeat.interval.ms": "short, so that a takeover is quick",
-    "session.timeout.ms": "short, so that a takeover is quick", "max.poll.interval.ms": "fitted to a commit",
+    "acks": "all",
+    "allow.auto.create.topics": "off",
+    "auto.offset.reset": "an error, so that no record is skipped in silence",
+    "delivery.timeout.ms": "within the transaction's",
+    "enable.auto.commit": "off: offsets are committed in transactions",
+    "enable.auto.offset.store": "off",
+    "enable.idempotence": "on",
+    "enable.partition.eof": "on",
+    "group.id": "named after the pipeline",
+    "group.instance.id": "not used",
+    "group.protocol": "classic",
+    "heartbeat.interval.ms": "short, so that a takeover is quick",
+    "isolation.level": "read_committed",
+    "max.poll.interval.ms": "fitted to a commit",
+    "message.timeout.ms": "within the transaction's",
+    "partition.assignment.strategy": "floe assigns partitions itself",
+    "request.required.acks": "all",
+    "session.timeout.ms": "short, so that a takeover is quick",
     "transaction.timeout.ms": "short, since an open transaction hides other pipelines' batches",
-}  # fmt: skip
+    "transactional.id": "named after the pipeline",
+}
+# Settings of the Java client, and librdkafka's for the same; "" where there is nothing to set.
 _JAVA_KAFKA = {
-    "sasl.jaas.config": "sasl.username and sasl.password", "ssl.truststore.location": "ssl.ca.location", "ssl.truststore.password": "ssl.ca.location",
-    "key.deserializer": "", "value.deserializer": "", "key.serializer": "", "value.serializer": "", "key.converter": "", "value.converter": "",
-}  # fmt: skip
+    "sasl.jaas.config": "sasl.username and sasl.password",
+    "ssl.truststore.location": "ssl.ca.location",
+    "ssl.truststore.password": "ssl.ca.location",
+    "key.converter": "",
+    "key.deserializer": "",
+    "key.serializer": "",
+    "value.converter": "",
+    "value.deserializer": "",
+    "value.serializer": "",
+}
 
 
 def is_clear_secret(path: Path, leaf: Scalar) -> bool:

@@ -119,7 +119,7 @@ def _iceberg_type(value: ScalarValue) -> Explained:
         return Explained("FLOE-C214", f"{show(value)} is not a decimal that Iceberg has", remedy)
     word = text.split("(")[0].strip().lower()
     guess = _TYPE_WORDS.get(word) or nearest(text, ICEBERG_TYPES)
-    remedy = "use an Iceberg type: boolean, int, long, float, double, decimal(p, s), date, time, timestamp, timestamptz, string, uuid, binary, fixed[n]"
+    remedy = f"use an Iceberg type: {', '.join(ICEBERG_TYPES)}"
     return Explained(
         "FLOE-C214",
         f"{show(value)} is not an Iceberg type",

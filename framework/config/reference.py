@@ -20,7 +20,10 @@ from framework.diagnose.suggest import did_you_mean, listed
 _REFERENCE = re.compile(r"\$\$\{|\$\{([^}]*)\}|\$\{")
 _NAMED = re.compile(r"(var|param)\.([A-Za-z_][A-Za-z0-9_]*)\Z|(env|local):([A-Za-z_][A-Za-z0-9_]*)\Z")
 _SECRET = re.compile(r"\$\{secret:(env|file):([^}]+)\}\Z")
-_FORMS = "write `${var.NAME}`, `${env:NAME}`, `${local:NAME}`, `${secret:env:NAME}` or `${secret:file:/path}`; `$${` stands for `${`"
+_FORMS = (
+    "write `${var.NAME}`, `${env:NAME}`, `${local:NAME}`, `${secret:env:NAME}` or `${secret:file:/path}`;"
+    " `$${` stands for `${`"
+)
 
 
 @dataclass(frozen=True)

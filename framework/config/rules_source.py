@@ -11,6 +11,19 @@ from framework.diagnose.diagnostic import Diagnostic
 from framework.diagnose.suggest import did_you_mean, listed
 
 DIRECTIVES = frozenset("YymdejHIpMSfzbBaA%FTR")  # those that records are read with
+_REFUSED_SQL = (
+    (r"\bGROUP\s+BY\b", "GROUP BY"),
+    (r"\bJOIN\b", "JOIN"),
+    (r"\bORDER\s+BY\b", "ORDER BY"),
+    (r"\bLIMIT\b", "LIMIT"),
+    (r"\bSELECT\s+DISTINCT\b", "DISTINCT"),
+    (r"\b(UNION|INTERSECT|EXCEPT)\b(?!\s*\()", "UNION"),
+    (r"\bOVER\s*\(", "a window"),
+    (r"\bHAVING\b", "HAVING"),
+    (r"\b(COUNT|SUM|AVG|MIN|MAX)\s*\(", "an aggregate"),
+    (r"\bEXPLODE(_OUTER)?\s*\(", "EXPLODE"),
+    (r"\bLATERAL\s+VIEW\b", "LATERAL VIEW"),
+)
 _DATED = ("date", "time", "timestamp", "timestamptz")
 
 
@@ -230,11 +243,7 @@ def sql_is_projection(document: Document) -> Iterator[Diagnostic]:
         yield at("FLOE-C420", "`transform.sql` holds more than one statement", node, path, "keep one `SELECT`")
     if not re.search(r"\bFROM\s+(source\b|\s)", words, re.I):
         yield at("FLOE-C420", "`transform.sql` must read `FROM source`", node, path, "write `FROM source`")
-    for pattern, name in (
-        (r"\bGROUP\s+BY\b", "GROUP BY"), (r"\bJOIN\b", "JOIN"), (r"\bORDER\s+BY\b", "ORDER BY"), (r"\bLIMIT\b", "LIMIT"), (r"\bSELECT\s+DISTINCT\b", "DISTINCT"),
-        (r"\b(UNION|INTERSECT|EXCEPT)\b(?!\s*\()", "UNION"), (r"\bOVER\s*\(", "a window"), (r"\bHAVING\b", "HAVING"), (r"\b(COUNT|SUM|AVG|MIN|MAX)\s*\(", "an aggregate"),
-        (r"\bEXPLODE(_OUTER)?\s*\(", "EXPLODE"), (r"\bLATERAL\s+VIEW\b", "LATERAL VIEW"),
-    ):  # fmt: skip
+    for pattern, name in _REFUSED_SQL:
         if re.search(pattern, words, re.I):
             yield at(
                 "FLOE-C420",

@@ -242,5 +242,11 @@ def tests_are_named_once(document: Document) -> Iterator[Diagnostic]:
 
 
 RULES: tuple[Rule, ...] = (
-    supported_evolution, partition_columns, overrides_apply, overrides_are_meant, table_properties, create_is_used, tests_are_named_once,
-)  # fmt: skip
+    supported_evolution,
+    partition_columns,
+    overrides_apply,
+    overrides_are_meant,
+    table_properties,
+    create_is_used,
+    tests_are_named_once,
+)

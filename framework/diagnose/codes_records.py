@@ -1,5 +1,6 @@
 """FLOE-D: a record cannot be written. What becomes of it is `errors.policy` (`routes.unrouted` for FLOE-D201)."""
 
+# ruff: noqa: E501  (prose: one sentence is not cut by the width of a line)
 from __future__ import annotations
 
 from framework.diagnose.entry import CodeEntry as Code

@@ -1,5 +1,6 @@
 """FLOE-C4xx, C5xx and C8xx: rules between values, what is not supported yet, and SQL that Spark refuses."""
 
+# ruff: noqa: E501  (prose: one sentence is not cut by the width of a line)
 from __future__ import annotations
 
 from framework.diagnose.entry import CodeEntry as Code

@@ -1,5 +1,6 @@
 """FLOE-E: the environment is wrong. Nothing was read and nothing was written; the exit code is 3."""
 
+# ruff: noqa: E501  (prose: one sentence is not cut by the width of a line)
 from __future__ import annotations
 
 from framework.diagnose.entry import CodeEntry as Code

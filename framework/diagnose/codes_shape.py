@@ -1,5 +1,6 @@
 """FLOE-C2xx: keys and single values, as the JSON Schema states them."""
 
+# ruff: noqa: E501  (prose: one sentence is not cut by the width of a line)
 from __future__ import annotations
 
 from framework.diagnose.entry import CodeEntry as Code

@@ -1,5 +1,6 @@
 """FLOE-C6xx and C7xx: templates and targets."""
 
+# ruff: noqa: E501  (prose: one sentence is not cut by the width of a line)
 from __future__ import annotations
 
 from framework.diagnose.entry import CodeEntry as Code

@@ -1,5 +1,6 @@
 """FLOE-C0xx and C1xx: reading a file and its YAML."""
 
+# ruff: noqa: E501  (prose: one sentence is not cut by the width of a line)
 from __future__ import annotations
 
 from framework.diagnose.entry import CodeEntry as Code

@@ -186,13 +186,15 @@ def _junit(diagnostics: Sequence[Diagnostic], files: Sequence[str]) -> str:
         mine = [finding for finding in diagnostics if (finding.span.file if finding.span else "command line") == place]
         lines.append(f'  <testcase classname="floe validate" name={quoteattr(place)}>')
         for finding in mine:
+            told = escape(text_of(finding))
             if finding.is_error:
                 failures += 1
                 lines.append(
-                    f"    <failure type={quoteattr(finding.code)} message={quoteattr(finding.message)}>{escape(text_of(finding))}</failure>"
+                    f"    <failure type={quoteattr(finding.code)} message={quoteattr(finding.message)}>{told}</failure>"
                 )
             else:
-                lines.append(f"    <system-out>{escape(text_of(finding))}</system-out>")
+                lines.append(f"    <system-out>{told}</system-out>")
         lines.append("  </testcase>")
-    head = f'<?xml version="1.0" encoding="UTF-8"?>\n<testsuite name="floe validate" tests="{len(places)}" failures="{failures}" errors="0">'
+    counts = f'tests="{len(places)}" failures="{failures}" errors="0"'
+    head = f'<?xml version="1.0" encoding="UTF-8"?>\n<testsuite name="floe validate" {counts}>'
     return "\n".join([head, *lines, "</testsuite>"])
