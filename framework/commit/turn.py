@@ -1,12 +1,13 @@
 """The working copy of one call of `step`: a draft of the next state, and the effects asked for so far.
 
-In: a state. Out: the next one. The state it was made from stays as it was: a dictionary is copied before its first
-change and belongs to the draft from then on, everything else is replaced. Nothing of a Turn outlives its call.
+In: a state. Out: the next one. The state it was made from stays as it was: the draft is a copy, which belongs to the turn
+until `done`; a dictionary is copied before its first change; everything deeper is replaced. Nothing of a Turn outlives
+its call. The draft is changed in place because a state has many fields and an input changes several of them one by one.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from copy import copy
 from typing import Any
 
 from framework.commit.effects import Effect
@@ -17,14 +18,15 @@ class Turn:
     """A draft of the state after one input, at `now_ms`. `state` always shows it as far as it has come."""
 
     def __init__(self, state: CoordinatorState, now_ms: int) -> None:
-        self.state = state
+        self.state = copy(state)
         self.now_ms = now_ms
         self.effects: list[Effect] = []
         self._owned: set[str] = set()
 
     def set(self, **changes: Any) -> None:
-        """Replace fields of the state other than its dictionaries of tables, pipelines and requests."""
-        self.state = replace(self.state, **changes)
+        """Set fields of the draft other than its dictionaries of tables, pipelines and requests."""
+        for name, value in changes.items():
+            object.__setattr__(self.state, name, value)
 
     def put_table(self, table: TableState) -> None:
         before = self.state.tables.get(table.table)
