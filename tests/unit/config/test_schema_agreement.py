@@ -195,11 +195,11 @@ CORPUS = sorted(
     for folder in ("tests/acceptance/cases", "pipelines")
     for path in (Path(__file__).parents[3] / folder).rglob("*.yaml")
 )
-TOKENS = (
-    ["\n", "  ", ":", "- ", "{", "}", "[", "]", '"', "'", "|\n", ">-\n", "\t", "---\n", "~", "1e400", "0x", "%", "? "]
-    + ["#% for a in var.b\n", "#% endfor\n", "{{ ", " }}", "${", "${var.a}", "&a ", "*a", "!!set ", "<<: *a\n"]
-    + ["\u2028", "é", "\ue000", "\x00"]
-)
+TOKENS = [
+    *("\n", "  ", ":", "- ", "{", "}", "[", "]", '"', "'", "|\n", ">-\n", "\t", "---\n", "~", "1e400", "0x", "%", "? "),
+    *("#% for a in var.b\n", "#% endfor\n", "{{ ", " }}", "${", "${var.a}", "&a ", "*a", "!!set ", "<<: *a\n"),
+    *("\u2028", "é", "\ue000", "\x00"),
+]
 
 
 @st.composite
