@@ -141,17 +141,17 @@ class PipelineProducer:
             )
         producer, begun = self._producer, time.monotonic()
         delivered: list[int] = []
+        positions = [TopicPartition(t, p, offset, metadata) for (t, p), (offset, metadata) in offsets.items()]
         try:
             producer.begin_transaction()
             self._produce(producer, events, delivered)
-            positions = [TopicPartition(t, p, offset, metadata) for (t, p), (offset, metadata) in offsets.items()]
             if positions:
                 producer.send_offsets_to_transaction(
                     positions, self._group_metadata, self._transaction_timeout_ms / 1000
                 )
         except KafkaException as raised:
             # No commit was asked for: nothing can have happened, but the transaction must be ended.
-            raise self._ended_before_commit(error_of(raised), begun) from raised
+            raise self._ended_before_commit(self._cause(producer, error_of(raised), positions), begun) from raised
         reach("in-transaction")
         self._commit(producer, begun)
         return max(delivered) + 1 if delivered else 0
@@ -201,6 +201,16 @@ class PipelineProducer:
                     raise self._fatal(error, begun) from raised
                 if time.monotonic() >= deadline:
                     raise self._unknown(error.str()) from raised
+
+    def _cause(self, producer: Producer, error: KafkaError, positions: list[TopicPartition]) -> KafkaError:
+        """Events are purged when their transaction has failed for another reason; the next call on it tells that."""
+        if error.code() != KafkaError._PURGE_QUEUE or not positions:
+            return error
+        try:
+            producer.send_offsets_to_transaction(positions, self._group_metadata, self._transaction_timeout_ms / 1000)
+        except KafkaException as raised:
+            return error_of(raised)
+        return error
 
     def _ended_before_commit(self, error: KafkaError, begun: float) -> FloeError:
         """The error to raise when something failed before the commit was asked for."""
