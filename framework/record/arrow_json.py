@@ -8,6 +8,7 @@ as many rows as records (see framework.record.framing).
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +17,8 @@ import pyarrow.compute as pc
 import pyarrow.json
 
 from framework.record.arrays import Ints, Mask
-from framework.record.framing import Framed
+from framework.record.framing import Framed, record_starts
+from framework.record.mixed_kinds import Leniency, rewrite
 
 _BLOCK_BYTES = 2 * 1024 * 1024
 _WINDOW_RECORDS = 8192
@@ -24,6 +26,8 @@ _FEW = 8
 _EXACT_DOUBLE = float(1 << 53)
 _NUMBERS = {pa.int64().id, pa.decimal128(1).id, pa.decimal256(1).id}
 _ROW = re.compile(r"in row (\d+)$")
+_MIXED = re.compile(r"Column\(/([^/]+)\) changed from (?:number|string|boolean) to (?:number|string|boolean) in row")
+_MANY = 16
 
 
 @dataclass(frozen=True)
@@ -37,8 +41,21 @@ class Part:
         return len(self.positions)
 
 
-def parse_framed(framed: Framed, schema: pa.Schema, infer: bool) -> tuple[list[Part], list[int]]:
-    """Parse all records: parts whose tables differ only where inferred fields do, and positions that must be judged alone."""
+@dataclass(frozen=True)
+class _Stopped:
+    """Arrow gave up: at this row, about this top-level field, where it says so."""
+
+    row: int | None = None
+    field: str | None = None
+
+
+def parse_framed(
+    framed: Framed, schema: pa.Schema, infer: bool, leniency: Leniency | None = None
+) -> tuple[list[Part], list[int]]:
+    """Parse all records: parts whose tables differ only where inferred fields do, and positions to be judged alone.
+
+    `leniency` says which fields may be brought to one kind when many records have another (none without it).
+    """
     if len(framed.positions) == 0:
         return [], []
     options = pyarrow.json.ParseOptions(
@@ -48,14 +65,13 @@ def parse_framed(framed: Framed, schema: pa.Schema, infer: bool) -> tuple[list[P
     table = _parse(framed.data, records, options, max(_BLOCK_BYTES, 2 * framed.longest))
     if isinstance(table, pa.Table):
         return [Part(framed.positions, table)], []
-    parser = _WindowParser(framed, schema, options)
+    parser = _WindowParser(framed, schema, options, leniency)
     for start in range(0, records, _WINDOW_RECORDS):
         parser.parse(start, min(start + _WINDOW_RECORDS, records))
     return _joined(parser.parts), parser.alone
 
 
-def _parse(data: object, records: int, options: object, block_bytes: int) -> pa.Table | int | None:
-    """The table, or the number of the row it failed at (None when Arrow does not say)."""
+def _parse(data: object, records: int, options: object, block_bytes: int) -> pa.Table | _Stopped:
     try:
         table = pyarrow.json.read_json(
             pa.BufferReader(data),
@@ -63,9 +79,9 @@ def _parse(data: object, records: int, options: object, block_bytes: int) -> pa.
             parse_options=options,
         )
     except pa.ArrowInvalid as error:
-        found = _ROW.search(str(error))
-        return int(found.group(1)) if found else None
-    return table if table.num_rows == records else None
+        row, field = _ROW.search(str(error)), _MIXED.search(str(error))
+        return _Stopped(int(row.group(1)) if row else None, field.group(1) if field else None)
+    return table if table.num_rows == records else _Stopped()
 
 
 class _WindowParser:
@@ -76,10 +92,12 @@ class _WindowParser:
     the window as a whole: a second parse to doubles shows which rows it was.
     """
 
-    def __init__(self, framed: Framed, schema: pa.Schema, options: object) -> None:
+    def __init__(self, framed: Framed, schema: pa.Schema, options: object, leniency: Leniency | None) -> None:
         self._data = pa.py_buffer(framed.data)
-        self._starts = framed.starts()
+        self._starts = record_starts(framed.data)
         self._positions = framed.positions
+        self._leniency = leniency
+        self._mixed: Counter[str] = Counter()
         self._schema = schema
         self._options = options
         self.parts: list[Part] = []
@@ -92,16 +110,30 @@ class _WindowParser:
         start = 0
         while start < len(rows):
             result = self._try(rows[start:])
-            if not isinstance(result, int) or start + result >= len(rows):
+            if isinstance(result, pa.Table) or result.row is None or start + result.row >= len(rows):
                 # A record that is two documents shifts Arrow's row numbers; the search by halves finds it.
                 break
-            bad.append(start + result)
-            start += result + 1
+            if result.field is not None and self._unify(result.field):
+                bad, start = [], 0
+                continue
+            bad.append(start + result.row)
+            start += result.row + 1
         self._leave(rows[bad])
         if not bad and isinstance(result, pa.Table):
             self.parts.append(Part(self._positions[rows], result))
         else:
             self._convert(np.delete(rows, bad))
+
+    def _unify(self, name: str) -> bool:
+        """Bring a field that is of mixed kinds in many records to one kind, once, in all records of the block."""
+        self._mixed[name] += 1
+        rule = self._leniency.rule(name, self._schema) if self._leniency and self._mixed[name] == _MANY else None
+        if rule is None:
+            return False
+        data = rewrite(self._data.to_pybytes(), [(name, rule)])
+        self._data = pa.py_buffer(data)
+        self._starts = record_starts(data)
+        return True
 
     def _convert(self, rows: Ints) -> None:
         """Records without known bad ones: one parse, or a search for the numbers that do not fit."""
@@ -136,10 +168,10 @@ class _WindowParser:
                 misfits |= _misfitting(table.column(field.name).combine_chunks(), field.type)
         return misfits
 
-    def _try(self, rows: Ints, options: object = None) -> pa.Table | int | None:
+    def _try(self, rows: Ints, options: object = None) -> pa.Table | _Stopped:
         pieces = [self._data.slice(s := int(self._starts[f]), int(self._starts[e]) - 1 - s) for f, e in _runs(rows)]
         if not pieces:
-            return None
+            return _Stopped()
         data = pieces[0] if len(pieces) == 1 else pa.py_buffer(b"\n".join(memoryview(piece) for piece in pieces))
         # One block only, so that the row number in an error counts from the first record.
         return _parse(data, len(rows), options or self._options, data.size + 1)

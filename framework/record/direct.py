@@ -24,6 +24,7 @@ from framework.record.convert import convert_columns
 from framework.record.convert_nested import fold
 from framework.record.failure import RecordFailure
 from framework.record.framing import frame
+from framework.record.mixed_kinds import Leniency
 from framework.record.model import BlockResult, RecordBlock, TableTarget
 from framework.record.observe import missing_fields, observe_records
 from framework.record.parse_plan import ParseGroup, parse_groups, project
@@ -104,12 +105,29 @@ def _parse(batch: Batch, positions: Ints, schema: pa.Schema) -> tuple[list[Part]
     beside = _beside(schema)
     while True:
         known = pa.schema([*schema, *(pa.field(name, kind) for name, kind in beside.items())])
-        parts, alone = parse_framed(framed, known, infer=True)
+        parts, alone = parse_framed(framed, known, True, _leniency(batch, known))
         found = _not_to_infer(batch, parts, known)
         if not found or len(beside) > _MOST_BESIDE:
             batch.judge_alone(alone)
             return parts, known
         beside.update(found)
+
+
+def _leniency(batch: Batch, known: pa.Schema) -> Leniency:
+    """Fields that may be brought to one kind: never those that rules look at. Numbers may become text only where no column
+    of that name, at any depth, is more than text: a number must not be taken for base64."""
+    roots = {path.split(".")[0].lower() for path in routing_fields(batch.plan.route)}
+    strict = frozenset[str]().union(*(shape.no_text for shape in batch.shapes.values()))
+    free = [field for field in known if field.name.lower() not in roots]
+    return Leniency(
+        text=frozenset(f.name for f in free if pa.types.is_string(f.type) and f.name.lower() not in strict),
+        number=frozenset(f.name for f in free if _is_number(f.type)),
+        never=frozenset(roots | {field.name.lower() for field in known}),
+    )
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
 
 @lru_cache(maxsize=256)

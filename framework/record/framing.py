@@ -32,10 +32,11 @@ class Framed:
     alone: list[int]
     longest: int
 
-    def starts(self) -> Ints:
-        """The start of each record in `data`, and one past the end: record i is data[starts[i] : starts[i + 1] - 1]."""
-        newlines = np.flatnonzero(np.frombuffer(self.data, dtype=np.uint8) == 0x0A)
-        return np.concatenate([[0], newlines + 1, [len(self.data) + 1]])
+
+def record_starts(data: bytes) -> Ints:
+    """The start of each joined record, and one past the end: record i is data[starts[i] : starts[i + 1] - 1]."""
+    newlines = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == 0x0A)
+    return np.concatenate([[0], newlines + 1, [len(data) + 1]])
 
 
 def frame(values: Sequence[bytes], positions: Ints) -> Framed:

@@ -6,7 +6,7 @@ In: a TableTarget, the pipeline's hints and the metadata columns. Out: a cached 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -62,7 +62,8 @@ class UnsupportedConverter(Converter):
 @dataclass(frozen=True)
 class TableShape:
     """`root` converts records to rows; `schema` is the Arrow schema of `root.target` with field ids; `metadata` are the
-    columns floe fills itself, by name, with the Kafka field each takes."""
+    columns floe fills itself, by name, with the Kafka field each takes; `no_text` are the lower-cased names of all columns,
+    at any depth, that are neither text nor structure."""
 
     root: StructConverter
     schema: pa.Schema
@@ -71,6 +72,7 @@ class TableShape:
     parse_fields: dict[str, pa.DataType]
     vectorised: bool
     names: frozenset[str]
+    no_text: frozenset[str]
 
     def has_column(self, name: str) -> bool:
         """Whether a record's field of this name has a column, under the case policy."""
@@ -108,7 +110,19 @@ def _shape(
             for child in root.children
         ),
         names=frozenset(fold(child.name, insensitive) for child in root.children),
+        no_text=frozenset(_no_text(root)),
     )
+
+
+def _no_text(struct: StructConverter) -> Iterator[str]:
+    for child in struct.children:
+        inner = child.converter
+        while isinstance(inner, ListConverter):
+            inner = inner.element
+        if isinstance(inner, StructConverter):
+            yield from _no_text(inner)
+        elif not isinstance(inner, StringConverter):
+            yield child.name.lower()
 
 
 def _metadata_name(column: str, metadata: Mapping[str, str], insensitive: bool) -> str | None:

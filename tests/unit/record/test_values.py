@@ -16,7 +16,7 @@ from framework.config.spec import EvolveMode, FieldHint
 from framework.plan.model import Plan
 from framework.record.model import BlockResult, TableTarget
 from framework.record.process import process_block
-from tests.record_samples import alone, block, plan, policy, same, target
+from tests.record_samples import alone, block, plan, policy, same, schema_of, target
 from tests.type_cases import CASES, TypeCase
 
 STRICT = policy(
@@ -142,3 +142,36 @@ def test_blocks_of_whole_records_agree_with_single_records(values: list[dict[str
     tables = {"ns.t": target(columns=columns, table_policy=STRICT)}
     records = block([json.dumps(value).encode() for value in values])
     same(process_block(records, pipeline, tables), alone(records, pipeline, tables))
+
+
+MIXED = st.sampled_from(
+    [1, -2.5, "12", "x", "007", "1e5", True, None, 2**70, "A", "true", {"v": 5}, {"v": "5"}, [1], ["v"]]
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.sampled_from(["string", "long", "double", "decimal(9, 2)", "binary", "boolean"]),
+    st.sampled_from(["string", "long", "binary"]),
+    st.lists(st.tuples(MIXED, MIXED, MIXED), min_size=2, max_size=6),
+    st.booleans(),
+)
+def test_fields_of_mixed_kinds(
+    outer: str, inner: str, values: list[tuple[object, object, object]], nested: bool
+) -> None:
+    """Where many records hold another kind of value than the column, they come out as they do one by one."""
+    struct = StructType(NestedField(101, "v", schema_of({"v": inner}).find_type("v"), required=False))
+    tables = {"ns.t": target(columns={"v": outer, "o": struct}, table_policy=STRICT)}
+    pipeline = plan(defaults=STRICT)
+    records = block([{"v": a, "o": {"v": b} if nested else b, "other": c} for a, b, c in values] * 40)
+    same(process_block(records, pipeline, tables), alone(records, pipeline, tables))
+
+
+def test_text_that_holds_a_field() -> None:
+    """Text that looks like a field of mixed kinds is left as it is."""
+    tables = {"ns.t": target(columns={"v": "string", "s": "string", 'x"v': "string"}, table_policy=STRICT)}
+    tricky = ['{"v":1}', '"v":2,', 'x"v":3}', "\\", '\\"v": 4,', "v"]
+    values = [{"v": i if i % 2 else str(i), "s": tricky[i % 6], 'x"v': tricky[i % 5]} for i in range(600)]
+    records = block([json.dumps(value).encode() for value in values])
+    result = process_block(records, plan(defaults=STRICT), tables)
+    assert result.rows["ns.t"].to_pylist() == [value | {"v": str(value["v"])} for value in values]
