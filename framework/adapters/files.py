@@ -9,14 +9,17 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from importlib.metadata import EntryPoint, entry_points
 from importlib.resources import files
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from framework.config.load import LoadResult, load_pipelines
 from framework.config.spec import LoadedPipeline
 from framework.config.world import World
 from framework.errors import ConfigError, SetupError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 _MAX_BYTES = 4 * 1024 * 1024
 
@@ -49,6 +52,8 @@ class _PackagedTemplates(Mapping[str, Path]):
 
     @cached_property
     def _points(self) -> dict[str, EntryPoint]:
+        from importlib.metadata import entry_points  # slow to import, and seldom needed
+
         return {point.name: point for point in entry_points(group="floe.templates")}
 
     def __getitem__(self, name: str) -> Path:

@@ -25,7 +25,7 @@ _INT = re.compile(r"[-+]?[0-9]+\Z")
 _OCTAL_HEX = re.compile(r"0o[0-7]+\Z|0x[0-9a-fA-F]+\Z")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?\Z")
 _NOT_FINITE = re.compile(r"([-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN))\Z")
-_MAX_NODES = 200_000
+_MAX_NODES = 50_000
 _MAX_DEPTH = 100
 
 

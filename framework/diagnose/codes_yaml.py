@@ -55,7 +55,7 @@ ENTRIES = (
     Code(
         "FLOE-C107",
         "The file is nested too deeply or too large",
-        "A file may have 100 levels and 200,000 values. An alias (`*name`) that holds itself has no end.",
+        "A file may have 100 levels and 50,000 values. An alias (`*name`) that holds itself has no end.",
         "x-notes: &loop [*loop]",
         "x-notes: [a]",
     ),

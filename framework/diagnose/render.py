@@ -5,13 +5,15 @@ In: diagnostics. Out: one text. No file is read and nothing is printed here; col
 
 from __future__ import annotations
 
+import html
 import json
+import re
 from collections.abc import Sequence
-from xml.sax.saxutils import escape, quoteattr
 
 from framework.diagnose.diagnostic import Diagnostic
 
 FORMATS = ("text", "json", "github", "sarif", "junit")
+_NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _RED, _YELLOW, _BLUE, _BOLD, _END = "\x1b[31m", "\x1b[33m", "\x1b[34m", "\x1b[1m", "\x1b[0m"
 
 
@@ -184,13 +186,13 @@ def _junit(diagnostics: Sequence[Diagnostic], files: Sequence[str]) -> str:
     failures = 0
     for place in places:
         mine = [finding for finding in diagnostics if (finding.span.file if finding.span else "command line") == place]
-        lines.append(f'  <testcase classname="floe validate" name={quoteattr(place)}>')
+        lines.append(f'  <testcase classname="floe validate" name={_attribute(place)}>')
         for finding in mine:
-            told = escape(text_of(finding))
+            told = _xml(text_of(finding))
             if finding.is_error:
                 failures += 1
                 lines.append(
-                    f"    <failure type={quoteattr(finding.code)} message={quoteattr(finding.message)}>{told}</failure>"
+                    f"    <failure type={_attribute(finding.code)} message={_attribute(finding.message)}>{told}</failure>"
                 )
             else:
                 lines.append(f"    <system-out>{told}</system-out>")
@@ -198,3 +200,11 @@ def _junit(diagnostics: Sequence[Diagnostic], files: Sequence[str]) -> str:
     counts = f'tests="{len(places)}" failures="{failures}" errors="0"'
     head = f'<?xml version="1.0" encoding="UTF-8"?>\n<testsuite name="floe validate" {counts}>'
     return "\n".join([head, *lines, "</testsuite>"])
+
+
+def _xml(text: str) -> str:
+    return html.escape(_NOT_XML.sub("?", text), quote=False)
+
+
+def _attribute(text: str) -> str:
+    return f'"{html.escape(_NOT_XML.sub("?", text))}"'
