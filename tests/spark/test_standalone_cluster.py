@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Broker
-from tests.project import Project, kill_group
+from tests.project import Project, kill_group, wait_for
 from tests.servers.spark_cluster import SparkCluster
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.iceberg]
@@ -126,30 +126,25 @@ def test_the_printed_command_is_the_one_that_runs(project: Project, broker: Brok
 def test_a_worker_lost_in_mid_batch(project: Project, broker: Broker, cluster: SparkCluster) -> None:
     """kill -9 of a worker and its executor while they hold a task: the other does the work; nothing lost, nothing twice."""
     topic = broker.new_topic("lost", partitions=2)
-    broker.produce(topic, orders(100_000))
+    broker.produce(topic, orders(60_000))
+    known = cluster.executors("worker-1")
     process = project.start("submit", project.pipeline("orders", PIPELINE.format(topic=topic)), "--until-caught-up")
     try:
-        assert process.stdout is not None
-        output = ""
-        while "batch 1:" not in output:
-            line = process.stdout.readline()
-            assert line, output
-            output += line
-        # Stopped, it takes its task of the next batch and does not end it: so the kill is in mid-batch for certain.
-        cluster.signal_worker("worker-1", signal.SIGSTOP)
-        while "committed" not in output:
-            line = process.stdout.readline()
-            assert line, output
-            output += line
+        # The first task of an executor loads the packages first, which takes seconds: the kill comes before its end.
+        wait_for(lambda: has_a_task(set(cluster.executors("worker-1")) - set(known)), 180, "a task on worker-1")
         cluster.kill_worker("worker-1")
-        rest, _ = process.communicate(timeout=120)
-        output += rest
+        output, _ = process.communicate(timeout=180)
         assert process.returncode == 0, output
     finally:
         kill_group(process)
         cluster.start_worker("worker-1")
     assert "Lost task" in (project.root / ".floe" / "logs" / "spark.log").read_text()
-    check_exact(project, 100_000)
+    check_exact(project, 60_000)
+
+
+def has_a_task(executors: set[Path]) -> bool:
+    logs = [(executor / "stderr").read_text() for executor in executors if (executor / "stderr").exists()]
+    return any("Running task" in log for log in logs)
 
 
 def test_sigterm_drains_a_submitted_driver(project: Project, broker: Broker) -> None:
