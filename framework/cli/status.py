@@ -91,9 +91,9 @@ def tables_table(tables: tuple[TableStatus, ...], now_ms: float) -> Table:
         "state",
         "last commit",
         "snapshot",
-        "rows",
+        "added",
         "files",
-        "all rows",
+        "rows",
         "waiting rows",
         "waiting files",
     ):
