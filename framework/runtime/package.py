@@ -11,6 +11,7 @@ import gzip
 import hashlib
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -175,7 +176,7 @@ def build_archive(lock: Lock, say: Say) -> Path:
             _fetch(lock, library)
         launcher = made / "bin" / "python"
         launcher.parent.mkdir()
-        launcher.write_text(_PYTHON.format(version=lock.python, base=_base_python() if here else '""'))
+        launcher.write_text(launcher_text(lock.python, _base_python() if here else ""))
         launcher.chmod(0o755)
         (made / "floe-lock.json").write_text(json.dumps(lock.__dict__, indent=1) + "\n")
         packed = Path(scratch) / archive.name
@@ -187,9 +188,14 @@ def build_archive(lock: Lock, say: Say) -> Path:
     return archive
 
 
+def launcher_text(version: str, first: str) -> str:
+    """The shell script that stands for `python` in the archive; `first` is a path to try before the usual ones."""
+    return _PYTHON.format(version=version, base=shlex.quote(first))
+
+
 def _base_python() -> str:
     """This machine's Python without its virtual environment; nodes of the same image have it at the same path."""
-    return f'"{Path(sys.base_prefix) / "bin" / f"python{_minor()}"}"'
+    return str(Path(sys.base_prefix) / "bin" / f"python{_minor()}")
 
 
 def _copy_installed(library: Path) -> None:

@@ -138,7 +138,9 @@ def test_a_worker_lost_in_mid_batch(project: Project, broker: Broker, cluster: S
     finally:
         kill_group(process)
         cluster.start_worker("worker-1")
-    assert "Lost task" in (project.root / ".floe" / "logs" / "spark.log").read_text()
+    assert "Lost executor" in (project.root / ".floe" / "logs" / "spark.log").read_text()
+    (log,) = [(executor / "stderr").read_text() for executor in set(cluster.executors("worker-1")) - set(known)]
+    assert "Finished task" not in log
     check_exact(project, 60_000)
 
 

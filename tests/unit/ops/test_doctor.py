@@ -1,0 +1,71 @@
+"""What `floe doctor` makes of what it finds: one trouble never hides another, and the exit code says whether one is there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from framework.errors import SetupError
+from framework.ops.doctor import Finding, State, ask, error, exit_code, ok, warning
+from framework.ops.doctor_kafka import judge_skew
+from framework.ops.doctor_machine import addresses, read_lock
+
+
+def test_a_question_that_fails_is_an_error_line() -> None:
+    """What was found before a failure is kept, and the failure is a line with its place, code and remedy."""
+
+    def question() -> Iterator[Finding]:
+        yield ok("kafka", "answers")
+        raise SetupError("no topic", code="FLOE-E108", place="k:9092", remedy="make it")
+
+    assert ask("kafka", question) == [
+        ok("kafka", "answers"),
+        error("kafka", "no topic (k:9092) [FLOE-E108]", "make it"),
+    ]
+
+
+def test_what_nobody_expected_is_a_line_too() -> None:
+    """An exception of any library becomes an error line; the doctor goes on."""
+
+    def question() -> Iterator[Finding]:
+        raise ZeroDivisionError("oh")
+        yield
+
+    (finding,) = ask("disk", question)
+    assert (finding.state, finding.message) == (State.ERROR, "ZeroDivisionError: oh")
+
+
+def test_only_errors_make_the_exit_code() -> None:
+    """3 when there is an error; warnings alone are 0."""
+    assert exit_code([ok("a", ""), warning("b", "", "")]) == 0
+    assert exit_code([ok("a", ""), error("b", "", "")]) == 3
+
+
+@pytest.mark.parametrize(
+    ("skew_ms", "state"),
+    [(0, State.OK), (-999, State.OK), (1_000, State.WARNING), (-29_999, State.WARNING), (30_000, State.ERROR)],
+)
+def test_a_skewed_clock_is_told(skew_ms: int, state: State) -> None:
+    """A second of difference is worth a warning, half a minute an error, in both directions."""
+    assert judge_skew("clock", skew_ms).state is state
+
+
+@pytest.mark.parametrize(
+    ("master", "expected"),
+    [
+        ("spark://a:7077,b:7078", [("a", 7077), ("b", 7078)]),
+        ("spark://a", [("a", 7077)]),
+        ("k8s://https://api.example:6443", [("api.example", 6443)]),
+        ("k8s://api.example", [("api.example", 443)]),
+    ],
+)
+def test_every_master_is_asked(master: str, expected: list[tuple[str, int]]) -> None:
+    """Each address of a master is known, with its usual port where none is given."""
+    assert addresses(master) == expected
+
+
+def test_the_lock_is_read_for_this_python() -> None:
+    """Comments are no pins, and a pin for another Python does not count."""
+    text = '# the lock\nclick==8.5.1\nnumpy==1.0 ; python_version < "3.0"\nnumpy==2.0 ; python_version >= "3.0"\n'
+    assert read_lock(text) == {"click": "8.5.1", "numpy": "2.0"}

@@ -1,0 +1,69 @@
+"""The least set of Kafka grants, from plans."""
+
+from __future__ import annotations
+
+import pytest
+
+from framework.config.spec import (
+    KafkaSourceSpec,
+    LoadedPipeline,
+    PipelineSpec,
+    RouteRule,
+    RoutesSpec,
+    SourceSpec,
+    TargetSpec,
+)
+from framework.plan.compile import compile_plan
+from framework.plan.grants import Grant, Resource, grants_for, source_topics
+from framework.plan.model import Plan
+
+
+def plan(name: str = "orders", pattern: str | None = None, prefix: str = "team") -> Plan:
+    source = SourceSpec(KafkaSourceSpec("main", () if pattern else ("shop.orders",), pattern))
+    target = TargetSpec("t", {"main": {}}, {"default": {}}, prefix=prefix)
+    return compile_plan(LoadedPipeline("a.yaml", PipelineSpec(name, source, RoutesSpec((RouteRule("a.b"),))), target))
+
+
+def test_grants_are_listed_once_and_name_what_the_plan_names() -> None:
+    """Two pipelines share the grants of their control topic and coordinator; groups and ids are each one's own."""
+    grants = grants_for([plan(), plan("refunds")])
+    assert len(set(grants)) == len(grants)
+    named = {(grant.resource.value, grant.name, grant.operation) for grant in grants}
+    assert named == {
+        ("topic", "shop.orders", "Read"),
+        ("topic", "control-iceberg", "Read"),
+        ("topic", "control-iceberg", "Write"),
+        ("topic", "control-iceberg", "DescribeConfigs"),
+        ("group", "team-coordinator", "Read"),
+        ("group", "team-orders", "Read"),
+        ("group", "team-refunds", "Read"),
+        ("transactional-id", "team-orders", "Write"),
+        ("transactional-id", "team-refunds", "Write"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        (r"^orders\.", ("orders.", True)),
+        (r"^shop-v\d+", ("shop-v", True)),
+        (r"^orders\.(eu|us)$", ("*", False)),
+        ("orders", ("*", False)),
+        ("^(a|b)", ("*", False)),
+        ("^ab*c", ("a", True)),
+        ("^a?b", ("*", False)),
+        ("^orders{2}", ("order", True)),
+    ],
+)
+def test_a_pattern_is_granted_by_what_all_its_topics_share(pattern: str, expected: tuple[str, bool]) -> None:
+    """A grant for a pattern covers every topic that the pattern can match, and no more than can be said by a prefix."""
+    assert source_topics(plan(pattern=pattern).read) == (expected,)
+
+
+def test_a_grant_is_a_command() -> None:
+    """Each grant is shown as the command that an administrator runs."""
+    grant = Grant(Resource.TOPIC, "orders.", "Read", prefixed=True)
+    assert grant.command("k:9092", "User:team") == (
+        "kafka-acls.sh --bootstrap-server k:9092 --add --allow-principal User:team "
+        "--operation Read --topic 'orders.' --resource-pattern-type prefixed"
+    )
