@@ -23,6 +23,8 @@ _REFERENCE = re.compile(r"\$\{[^}]*\}\Z")
 _NOT_SECRET = re.compile(
     r"(url|uri|endpoint|location|path|method|scope|type|ms|enabled|mechanisms?|provider|expir\w*|access-key-id)$"
 )
+# Settings of Spark that name where a secret is kept, and hold none.
+_NAMES_A_SECRET = re.compile(r"^spark\.kubernetes\.(driver|executor)\.(secrets|secretKeyRef)\.|^spark\..*File$")
 _PASSWORD_IN_URL = re.compile(r"://[^/@:\s]*:[^/@\s]+@")
 # What floe sets itself, and to what.
 OWN_KAFKA = {
@@ -90,7 +92,8 @@ def without_secrets(source: SourceText, tree: Node | None) -> SourceText:
 
 
 def _is_secret_key(key: str) -> bool:
-    return bool(_SECRET_WORD.search(key.lower())) and not _NOT_SECRET.search(key.lower())
+    named_only = _NOT_SECRET.search(key.lower()) or _NAMES_A_SECRET.search(key)
+    return bool(_SECRET_WORD.search(key.lower())) and not named_only
 
 
 def _named(text: str) -> str:
