@@ -117,11 +117,15 @@ def alone(records: RecordBlock, pipeline: Plan, tables: dict[str, TableTarget]) 
 
 
 def same(left: BlockResult, right: BlockResult) -> None:
-    """Assert that two results say the same."""
+    """Assert that a block's result says the same as that of its records judged one by one.
+
+    A record for several tables that fails in one of them may have asked for another one that does not exist.
+    """
     assert {n: str(t.to_pylist()) for n, t in left.rows.items()} == {
         n: str(t.to_pylist()) for n, t in right.rows.items()
     }
     assert [(d.offset, d.stage, d.code, d.field_path) for d in left.dead_letters] == [
         (d.offset, d.stage, d.code, d.field_path) for d in right.dead_letters
     ]
-    assert (left.written, left.dropped, set(left.needs)) == (right.written, right.dropped, set(right.needs))
+    assert set(right.needs) <= set(left.needs)
+    assert (left.written, left.dropped) == (right.written, right.dropped)

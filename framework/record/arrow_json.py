@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass
+from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
@@ -23,8 +24,8 @@ from framework.record.mixed_kinds import Leniency, rewrite
 _BLOCK_BYTES = 2 * 1024 * 1024
 _WINDOW_RECORDS = 8192
 _FEW = 8
-_EXACT_DOUBLE = float(1 << 53)
-_NUMBERS = {pa.int64().id, pa.decimal128(1).id, pa.decimal256(1).id}
+_SPARE_SCALE = 20
+_MOST_DIGITS = 76
 _ROW = re.compile(r"in row (\d+)$")
 _MIXED = re.compile(r"Column\(/([^/]+)\) changed from (?:number|string|boolean) to (?:number|string|boolean) in row")
 _MANY = 16
@@ -58,17 +59,20 @@ def parse_framed(
     """
     if len(framed.positions) == 0:
         return [], []
-    options = pyarrow.json.ParseOptions(
-        explicit_schema=schema, unexpected_field_behavior="infer" if infer else "ignore", newlines_in_values=False
-    )
     records = len(framed.positions)
-    table = _parse(framed.data, records, options, max(_BLOCK_BYTES, 2 * framed.longest))
+    table = _parse(framed.data, records, _options(schema, infer), max(_BLOCK_BYTES, 2 * framed.longest))
     if isinstance(table, pa.Table):
         return [Part(framed.positions, table)], []
-    parser = _WindowParser(framed, schema, options, leniency)
+    parser = _WindowParser(framed, schema, infer, leniency)
     for start in range(0, records, _WINDOW_RECORDS):
         parser.parse(start, min(start + _WINDOW_RECORDS, records))
     return _joined(parser.parts), parser.alone
+
+
+def _options(schema: pa.Schema, infer: bool) -> object:
+    return pyarrow.json.ParseOptions(
+        explicit_schema=schema, unexpected_field_behavior="infer" if infer else "ignore", newlines_in_values=False
+    )
 
 
 def _parse(data: object, records: int, options: object, block_bytes: int) -> pa.Table | _Stopped:
@@ -89,17 +93,22 @@ class _WindowParser:
 
     Arrow names the row it failed at for what is no JSON or of another kind than the column, and stops there: going on
     behind it finds all such records at the cost of one more parse. A number that its column cannot hold exactly fails
-    the window as a whole: a second parse to doubles shows which rows it was.
+    the window as a whole: a second parse, to wide decimals, shows which rows it was.
     """
 
-    def __init__(self, framed: Framed, schema: pa.Schema, options: object, leniency: Leniency | None) -> None:
+    def __init__(self, framed: Framed, schema: pa.Schema, infer: bool, leniency: Leniency | None) -> None:
         self._data = pa.py_buffer(framed.data)
         self._starts = record_starts(framed.data)
         self._positions = framed.positions
         self._leniency = leniency
         self._mixed: Counter[str] = Counter()
         self._schema = schema
-        self._options = options
+        self._options = _options(schema, infer)
+        numbers = leniency.number if leniency else frozenset()
+        exact = {f.name for f in schema if pa.types.is_integer(f.type) or pa.types.is_decimal(f.type)}
+        self._wide = sorted(exact & numbers)
+        wide = [f.with_type(_wide_type(f.type)) if f.name in self._wide else f for f in schema]
+        self._wide_options = _options(pa.schema(wide), infer)
         self.parts: list[Part] = []
         self.alone: list[int] = []
 
@@ -139,11 +148,7 @@ class _WindowParser:
         """Records without known bad ones: one parse, or a search for the numbers that do not fit."""
         result = self._try(rows)
         if not isinstance(result, pa.Table):
-            misfits = self._misfits(rows)
-            if misfits is not None and misfits.any():
-                self._leave(rows[misfits])
-                rows = rows[~misfits]
-                result = self._try(rows)
+            rows, result = self._by_way_of_decimals(rows)
         if isinstance(result, pa.Table):
             self.parts.append(Part(self._positions[rows], result))
         elif len(rows) <= _FEW:
@@ -153,20 +158,28 @@ class _WindowParser:
             self._convert(rows[:middle])
             self._convert(rows[middle:])
 
-    def _misfits(self, rows: Ints) -> Mask | None:
-        """Rows with a number that its column cannot hold; None when a parse to doubles fails too."""
-        wider = pa.schema(
-            [field.with_type(pa.float64() if field.type.id in _NUMBERS else field.type) for field in self._schema]
-        )
-        options = pyarrow.json.ParseOptions(explicit_schema=wider, unexpected_field_behavior="ignore")
-        table = self._try(rows, options)
-        if not isinstance(table, pa.Table):
-            return None
-        misfits = np.zeros(table.num_rows, dtype=bool)
-        for field in self._schema:
-            if field.type.id in _NUMBERS:
-                misfits |= _misfitting(table.column(field.name).combine_chunks(), field.type)
-        return misfits
+    def _by_way_of_decimals(self, rows: Ints) -> tuple[Ints, pa.Table | _Stopped]:
+        """The rows whose numbers fit their columns, in the columns' types; the others are left to be judged alone.
+
+        Arrow takes `1.0` for no integer and `1.50` for no decimal of one digit; wide decimals hold both exactly.
+        """
+        if not self._wide:
+            return rows, _Stopped()
+        table = self._try(rows, self._wide_options)
+        if isinstance(table, pa.Table):
+            misfits = np.zeros(len(rows), dtype=bool)
+            for name in self._wide:
+                misfits |= _misfitting(table.column(name).combine_chunks(), self._schema.field(name).type)
+            if misfits.any():
+                self._leave(rows[misfits])
+                rows = rows[~misfits]
+                table = self._try(rows, self._wide_options)
+        if isinstance(table, pa.Table):
+            for name in self._wide:
+                at, kind = table.schema.get_field_index(name), self._schema.field(name).type
+                whole = pa.decimal256(_MOST_DIGITS, 0) if pa.types.is_integer(kind) else kind
+                table = table.set_column(at, pa.field(name, kind), table.column(at).cast(whole).cast(kind))
+        return rows, table
 
     def _try(self, rows: Ints, options: object = None) -> pa.Table | _Stopped:
         pieces = [self._data.slice(s := int(self._starts[f]), int(self._starts[e]) - 1 - s) for f, e in _runs(rows)]
@@ -192,14 +205,21 @@ def _runs(rows: Ints) -> list[tuple[int, int]]:
     return list(zip(firsts.tolist(), (lasts + 1).tolist(), strict=True))
 
 
+def _wide_type(kind: pa.DataType) -> pa.DataType:
+    """The decimal that holds every number `kind` does and 20 digits behind the point (see decimal_parse_type)."""
+    scale = _SPARE_SCALE if pa.types.is_integer(kind) else max(_SPARE_SCALE, kind.scale)
+    return pa.decimal256(_MOST_DIGITS - scale, scale)
+
+
 def _misfitting(values: pa.Array, kind: pa.DataType) -> Mask:
-    """Which numbers, parsed to doubles, may be none of type `kind`: a guess, since the others are parsed again."""
+    """Which wide decimals are no values of type `kind`."""
     if pa.types.is_integer(kind):
-        fits = pc.and_(pc.equal(pc.floor(values), values), pc.less(pc.abs(values), _EXACT_DOUBLE))
+        scale, limit = 0, Decimal(1 << 63)
     else:
-        scaled = pc.multiply(values, 10.0**kind.scale)
-        near = pc.less(pc.abs(pc.subtract(scaled, pc.round(scaled))), 1e-3)
-        fits = pc.and_(near, pc.less(pc.abs(values), 10.0 ** (kind.precision - kind.scale)))
+        scale, limit = kind.scale, Decimal(10) ** (kind.precision - kind.scale)
+    bound = pa.scalar(limit, pa.decimal256(_MOST_DIGITS, values.type.scale))
+    inside = pc.and_(pc.less(values, bound), pc.greater(values, pc.negate(bound)))
+    fits = pc.and_(inside, pc.equal(pc.round(values, scale, "towards_zero"), values))
     misfits: Mask = pc.invert(fits.fill_null(True)).to_numpy(zero_copy_only=False)
     return misfits
 

@@ -137,18 +137,15 @@ def render(rule: RouteRule, values: tuple[Scalar, ...], route: Route, lower: boo
 
 def route_record(record: dict[str, JsonValue], topic: str, route: Route, lower: bool, insensitive: bool) -> list[str]:
     """The tables of one record, none when no rule matches. Raises RecordFailure."""
+    fields = {path: _value_at(record, path, insensitive) for path in sorted(routing_fields(route))}
     tables: list[str] = []
     for rule in route.rules:
         when = rule.when
         if when is not None and when.topic is not None and _pattern(when.topic).search(topic) is None:
             continue
-        if (
-            when is not None
-            and when.field is not None
-            and not matches(when, _value_at(record, when.field, insensitive))
-        ):
+        if when is not None and when.field is not None and not matches(when, fields[when.field]):
             continue
-        values = tuple(_value_at(record, path, insensitive) for path in _PLACEHOLDER.findall(rule.table))
+        values = tuple(fields[path] for path in _PLACEHOLDER.findall(rule.table))
         name = render(rule, values, route, lower)
         if name is None:
             continue
@@ -160,15 +157,27 @@ def route_record(record: dict[str, JsonValue], topic: str, route: Route, lower: 
 
 
 def _value_at(record: JsonValue, path: str, insensitive: bool) -> Scalar:
-    value: JsonValue = record
+    found: list[JsonValue] = [record]
     for step in path.split("."):
-        if not isinstance(value, dict):
-            return None
         wanted = fold(step, insensitive)
-        value = next((v for k, v in value.items() if v is not None and fold(k, insensitive) == wanted), None)
+        found = [
+            value
+            for outer in found
+            if isinstance(outer, dict)
+            for name, value in outer.items()
+            if value is not None and fold(name, insensitive) == wanted
+        ]
+    scalars = [value for value in found if isinstance(value, (bool, str))]
+    if len(scalars) > 1:
+        raise RecordFailure(
+            "route", "FLOE-D306", f"{path}: the record has two keys that differ only in case", field_path=path
+        )
+    if not scalars:
+        return None
+    value = scalars[0]
     if isinstance(value, NumberText):
         return int(value) if value.is_integer_literal and len(value) < 1000 else float(value)
-    return value if isinstance(value, (bool, str)) else None
+    return value
 
 
 # ---- many records -----------------------------------------------------------------------------------------------
@@ -183,12 +192,13 @@ class _Coded:
 
 
 class _Columns:
-    """Looks fields up by dotted path, once each."""
+    """Looks fields up by dotted path, once each; `ambiguous` marks rows that have two spellings of one."""
 
     def __init__(self, table: pa.Table, insensitive: bool) -> None:
         self._table = table
         self._insensitive = insensitive
         self._coded: dict[str, _Coded] = {}
+        self.ambiguous: Mask = np.zeros(table.num_rows, dtype=bool)
 
     def coded(self, path: str) -> _Coded:
         if path not in self._coded:
@@ -220,6 +230,7 @@ class _Columns:
                 column = column.combine_chunks()
             encoded = column.dictionary_encode()
             own = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+            self.ambiguous |= (codes >= 0) & (own >= 0)
             codes = np.where((codes < 0) & (own >= 0), own + len(values), codes)
             values += encoded.dictionary.to_pylist()
         return _Coded(codes, values)
@@ -230,13 +241,16 @@ def route_columns(table: pa.Table, topic: str, route: Route, lower: bool, insens
     rows = table.num_rows
     columns = _Columns(table, insensitive)
     first_match = route.mode is RouteMode.FIRST_MATCH
-    pending = np.ones(rows, dtype=bool)
+    for path in routing_fields(route):
+        columns.coded(path)
+    clear = ~columns.ambiguous
+    pending = clear.copy()
     matched = np.zeros(rows, dtype=bool)
-    refused = np.zeros(rows, dtype=bool)
+    refused = columns.ambiguous.copy()
     names: dict[str, int] = {}
     taken: list[tuple[Ints, Ints]] = []
     for rule in route.rules:
-        candidates = _candidates(rule, columns, topic, pending if first_match else np.ones(rows, dtype=bool))
+        candidates = _candidates(rule, columns, topic, pending if first_match else clear)
         if not candidates.any():
             continue
         selected = np.flatnonzero(candidates)

@@ -18,7 +18,7 @@ from framework.config.spec import Case, FieldHint, PartitionFieldSpec, TablePoli
 from framework.table.build import METADATA_PREFIX, METADATA_TYPES, FieldIds, build_type, children
 from framework.table.changes import CreateTable, Refusal
 from framework.table.model import ObservedType, TableNeed
-from framework.table.types import known_part, primitive_type
+from framework.table.types import known_part, merge_spellings, primitive_type
 
 _TRANSFORMS = frozenset({"identity", "bucket", "truncate", "year", "month", "day", "hour"})
 _WITH_ARGUMENT = frozenset({"bucket", "truncate"})
@@ -31,16 +31,9 @@ def plan_create(
     if not policy.create.enabled:
         return Refusal(need.table, (), "the table does not exist and create.enabled is false", "FLOE-T101")
     insensitive = policy.case is Case.INSENSITIVE
-    columns = _with_hints(_observed_columns(need), hints, insensitive)
+    columns = _with_hints(_observed_columns(need, insensitive), hints, insensitive)
     for name in metadata_columns:
         columns[METADATA_PREFIX + name] = METADATA_TYPES[name]
-    if clash := _clash(columns, insensitive):
-        return Refusal(
-            need.table,
-            (clash,),
-            f"two fields are named {clash!r} but for case, and the table's names are case-insensitive",
-            "FLOE-T102",
-        )
     if not columns:
         return Refusal(need.table, (), "no record has shown a field with a value, and none is declared", "FLOE-T103")
     required = {hint.path for hint in hints if hint.required}
@@ -59,8 +52,9 @@ def plan_create(
     return CreateTable(need.table, schema.model_dump_json(), tuple(partition_by), policy.create.properties)
 
 
-def _observed_columns(need: TableNeed) -> dict[str, ObservedType]:
-    return {name: part for name, kind in need.fields if (part := known_part(kind)) is not None}
+def _observed_columns(need: TableNeed, insensitive: bool) -> dict[str, ObservedType]:
+    fields = merge_spellings(need.fields, insensitive)
+    return {name: part for name, kind in fields.items() if (part := known_part(kind)) is not None}
 
 
 def _with_hints(
@@ -98,21 +92,6 @@ def _in_lists(present: ObservedType | None, kind: str) -> ObservedType:
 
 def _fold(name: str, insensitive: bool) -> str:
     return name.lower() if insensitive else name
-
-
-def _clash(columns: dict[str, ObservedType], insensitive: bool) -> str | None:
-    """The first field name, at any depth, that another one equals under the case policy."""
-    seen: set[str] = set()
-    for name, kind in columns.items():
-        if _fold(name, insensitive) in seen:
-            return name
-        seen.add(_fold(name, insensitive))
-        inner: ObservedType = kind
-        while isinstance(inner, list) and inner[0] == "list" and isinstance(inner[1], (str, list)):
-            inner = inner[1]
-        if isinstance(inner, list) and (found := _clash(dict(children(inner)), insensitive)):
-            return f"{name}.{found}"
-    return None
 
 
 def _partition_field(

@@ -30,7 +30,7 @@ from framework.table.arrow_schema import parse_schema
 from framework.table.build import FieldIds, build_field, children, element
 from framework.table.changes import AddColumn, AlterTable, Refusal, RelaxColumn, SchemaChange, WidenColumn
 from framework.table.model import ObservedType, TableNeed, TableTarget
-from framework.table.types import known_part, merge_observed, primitive_of
+from framework.table.types import known_part, merge_observed, merge_spellings, primitive_of
 
 
 def merge_needs(needs: Sequence[TableNeed]) -> TableNeed:
@@ -58,8 +58,9 @@ def plan_evolution(target: TableTarget, need: TableNeed) -> AlterTable | Refusal
     """The change that lets the need's records in, under the table's policy."""
     schema = parse_schema(target.schema_json)
     planner = _Planner(target, FieldIds(max(target.last_column_id, schema.highest_field_id)))
+    fields = merge_spellings(need.fields, target.policy.case is Case.INSENSITIVE)
     try:
-        root = planner.struct(schema.as_struct(), ["struct", [[name, kind] for name, kind in need.fields]], ())
+        root = planner.struct(schema.as_struct(), ["struct", [[name, kind] for name, kind in fields.items()]], ())
     except _Refused as refused:
         return refused.refusal
     if not planner.changes:

@@ -9,6 +9,7 @@ kind are judged when they are converted.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 import pyarrow as pa
 from pyiceberg.types import (
@@ -129,6 +130,28 @@ def known_part(observed: ObservedType) -> ObservedType | None:
         return None if element is None else ["list", element]
     fields = [[name, part] for name, kind in observed[1] if (part := known_part(kind)) is not None]
     return ["struct", fields] if fields else None
+
+
+def merge_spellings(fields: Iterable[tuple[str, ObservedType]], insensitive: bool) -> dict[str, ObservedType]:
+    """Fields by name, at every depth; under an insensitive case policy those whose names differ only in case are one,
+    spelled as it was first seen."""
+    merged: dict[str, ObservedType] = {}
+    spelled: dict[str, str] = {}
+    for name, kind in fields:
+        first = spelled.setdefault(name.lower() if insensitive else name, name)
+        inner = _merge_inner(kind, insensitive)
+        merged[first] = merge_observed(merged[first], inner) if first in merged else inner
+        merged[first] = _merge_inner(merged[first], insensitive)
+    return merged
+
+
+def _merge_inner(observed: ObservedType, insensitive: bool) -> ObservedType:
+    if isinstance(observed, str):
+        return observed
+    if observed[0] == "list":
+        return ["list", _merge_inner(observed[1], insensitive)]
+    fields = merge_spellings([(name, kind) for name, kind in observed[1]], insensitive)
+    return ["struct", [[name, kind] for name, kind in fields.items()]]
 
 
 def primitive_of(observed: str) -> IcebergType:
