@@ -185,6 +185,7 @@ class World:
     term: int = 0
     low_water: int | None = None
     chain_from: int | None = None
+    low_water_topic_id: str = TOPIC_ID
     now_ms: int = 0
     publishes: bool = True  # whether information events reach the log
     moved_back: tuple[Fault, ...] = ()  # faults seen while acting
@@ -276,9 +277,11 @@ def _settle(log: tuple[Entry, ...], writer: str, committed: bool) -> tuple[Entry
     return (*entries, Entry(None, "", True))
 
 
-def announce_wrongly(world: World, pipeline: str, batch: int, table: str, start: int, end: int, run: str) -> World:
+def announce_wrongly(
+    world: World, pipeline: str, batch: int, table: str, start: int, end: int, run: str, topic_id: str = "src-id"
+) -> World:
     """A whole transaction that a sound worker would never send: a repeat, a gap, an overlap."""
-    source = ranges(batch, start=start, end=end)
+    source = ranges(batch, topic_id, start, end)
     events: tuple[ControlEvent, ...] = (
         written(pipeline, batch, table, run=run, uuid=world.table(table).uuid, interval_ms=0, source=source),
         complete(pipeline, batch, (table,), run=run, source=source),
@@ -389,7 +392,7 @@ def assign(world: World, index: int, step: Step = step, limits: Limits = PROMPT)
         TOPIC_ID,
         world.log_start,
         world.low_water,
-        TOPIC_ID if world.low_water is not None else None,
+        world.low_water_topic_id if world.low_water is not None else None,
         world.chain_from,
     )
     seat = Seat(CoordinatorState(limits=limits), (), world.term)
@@ -429,6 +432,8 @@ def feed(world: World, index: int, message: Input, step: Step = step) -> World:
                 low_water, chain_from = effect.offset, effect.chain_from
         else:
             assert isinstance(effect, Stop)
+    if low_water != world.low_water:
+        world = replace(world, low_water_topic_id=TOPIC_ID)
     world = replace(world, log=tuple(log), low_water=low_water, chain_from=chain_from)
     return world.with_seat(index, Seat(state, tuple(tasks), seat.term))
 
@@ -510,7 +515,7 @@ class Announced:
 @lru_cache(maxsize=200_000)
 def announced(log: tuple[Entry, ...]) -> Announced:
     """The oracle: batches in the order of their ends; a batch counts if it begins where the one before ended."""
-    ends: dict[str, tuple[int, int]] = {}
+    ends: dict[str, tuple[int, int, str]] = {}
     waiting: dict[str, list[tuple[int, DataWritten]]] = {}
     sound: list[tuple[int, DataWritten]] = []
     held: list[tuple[int, DataWritten]] = []
@@ -523,14 +528,15 @@ def announced(log: tuple[Entry, ...]) -> Announced:
         if isinstance(event, DataWritten):
             waiting.setdefault(event.pipeline, []).append((offset, event))
             continue
-        batch, end = ends.get(event.pipeline, (0, 0))
+        span = event.ranges[0]
+        batch, end, topic_id = ends.get(event.pipeline, (0, 0, span.topic_id))
         mine = waiting.pop(event.pipeline, [])
-        first, last = event.ranges[0].start, event.ranges[0].end
-        if event.pipeline not in broken and event.batch == batch + 1 and first == end:
-            ends[event.pipeline] = (event.batch, last)
+        same = span.topic_id == topic_id
+        if event.pipeline not in broken and same and event.batch == batch + 1 and span.start == end:
+            ends[event.pipeline] = (event.batch, span.end, topic_id)
             sound += mine
             continue
-        if event.pipeline in broken or not (event.batch <= batch and last <= end):
+        if event.pipeline in broken or not (same and event.batch <= batch and span.end <= end):
             broken.add(event.pipeline)
             held += mine
         unsound |= {file.path for _, w in mine for file in w.files}
@@ -542,6 +548,7 @@ def faults(world: World) -> list[Fault]:
     """What must never be seen, in any world that was reached."""
     found = list(world.moved_back)
     facts = announced(world.log)
+    low_water = (world.low_water or 0) if world.low_water_topic_id == TOPIC_ID else 0
     for table in world.tables:
         files = table.files
         if len(set(files)) != len(files):
@@ -558,7 +565,7 @@ def faults(world: World) -> list[Fault]:
                 found.append(
                     f"{table.name}: progress {reached} passed the announcement at {offset}, which is not in it"
                 )
-            if not held and offset < (world.low_water or 0):
+            if not held and offset < low_water:
                 found.append(f"{table.name}: low-water mark {world.low_water} passed the announcement at {offset}")
         for offset, event in facts.held:
             if event.table == table.name and event.table_uuid == table.uuid and offset < reached:

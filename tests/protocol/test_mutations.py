@@ -1,0 +1,331 @@
+"""Each rule of the protocol is needed: without it, the same search that finds nothing finds a fault.
+
+Every case changes one function of `framework.commit` (or one promise of the world around it) and explores a small world
+that is sound with the real code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import pytest
+
+from framework.commit import chain, cycle, fold, prefix, schedule, state
+from framework.commit.effects import Assigned, Effect, Input, PipelineProgress, TableProgress, TableView
+from framework.commit.events import DataComplete, DataWritten, Heartbeat
+from framework.commit.fifo import Fifo
+from framework.commit.model import Announcement, CoordinatorState, Phase, PipelineState, TableState
+from framework.commit.state import step
+from framework.commit.turn import Turn
+from tests.protocol import world as w
+from tests.protocol.build import STEP, TOPIC_ID
+from tests.protocol.explore import Outcome, Scope, explore, start
+
+T, U = "db.t", "db.u"
+Patch = Callable[[pytest.MonkeyPatch], w.Step]
+
+
+# ---- small worlds, each with its log already written -------------------------------------------------------------------
+
+
+def announce(world: w.World, *order: str) -> w.World:
+    """Workers append in the order of their names until the log is written."""
+    for name in order:
+        worker = next(x for x in world.workers if x.pipeline == name)
+        world = w.worker_append(world, worker)
+    return world
+
+
+def two_interleaved() -> w.World:
+    """a:DataWritten@0, b:DataWritten@1, b:DataComplete@2, a:DataComplete@4."""
+    return announce(start(Scope((((T,),), ((T,),))))[0], "a", "b", "b", "a")
+
+
+def one_after_the_other() -> w.World:
+    """Three batches of one pipeline, the second to another table."""
+    return announce(start(Scope((((T,), (U,), (T,)),)))[0], *"aaaaaa")
+
+
+def in_parts() -> w.World:
+    """One announcement in two parts."""
+    return announce(start(Scope(((("db.t*2",), (T,)),)))[0], *"aaaaa")
+
+
+def gap() -> w.World:
+    """The second batch starts where the first did not end."""
+    world = announce(start(Scope((((T,),),)))[0], "a", "a")
+    return w.announce_wrongly(world, "a", 2, T, STEP + 5, 2 * STEP, "wrong")
+
+
+def recreated_source() -> w.World:
+    """The second batch comes from a topic of the same name and another id, offsets fitting by chance."""
+    world = announce(start(Scope((((U,),), ((T,),))))[0], "a", "a")
+    return w.announce_wrongly(world, "a", 2, T, STEP, 2 * STEP, "wrong", "another-id")
+
+
+def repeat_unknown_to_the_chain() -> w.World:
+    """Batch 1 is in the table; its announcement comes again where a new coordinator begins to read."""
+    world = announce(start(Scope((((T,),),)))[0], "a", "a")
+    path = next(e.event.files[0].path for e in world.log if isinstance(e.event, DataWritten))
+    progress = TableProgress(TOPIC_ID, 3, {"a": PipelineProgress(1, {"src": {"0": STEP}}, {"src": "src-id"})})
+    snapshots = ((1, w.Snapshot(None, (path,), 3)),)
+    world = world.with_table(w.Table(T, f"uuid-{T}", head=1, snapshots=snapshots, progress=progress))
+    world = w.announce_wrongly(world, "a", 1, T, 0, STEP, "copy")
+    return replace(world, low_water=3, chain_from=3)
+
+
+def beginning_lost() -> w.World:
+    """Retention removed the first announcement before it was committed; no position was ever stored."""
+    return replace(one_after_the_other(), log_start=3)
+
+
+def beginning_lost_above_low_water() -> w.World:
+    """As before, with a stored low-water mark that shows it."""
+    return replace(one_after_the_other(), log_start=3, low_water=0, chain_from=0)
+
+
+def position_of_another_topic() -> w.World:
+    """The stored low-water mark was made in a control topic that is gone."""
+    return replace(one_after_the_other(), low_water=9, chain_from=9, low_water_topic_id="gone")
+
+
+def table_missing() -> w.World:
+    """A table is not there for a while."""
+    world = one_after_the_other()
+    return world.with_table(replace(world.table(T), exists=False))
+
+
+# ---- mutations -------------------------------------------------------------------------------------------------------
+
+
+def chain_is_not_checked(patch: pytest.MonkeyPatch) -> w.Step:
+    """Invariant 2."""
+    follows = chain.Verdict(chain.Fit.FOLLOWS)
+    patch.setattr(fold, "check_link", lambda link, event: follows)
+    patch.setattr(prefix, "check_recorded", lambda progress, event: follows)
+    patch.setattr(schedule, "check_recorded", lambda progress, event: follows)
+    return step
+
+
+def topic_ids_are_not_compared(patch: pytest.MonkeyPatch) -> w.Step:
+    """Invariant 11, in the chain."""
+    real = chain.check_link
+
+    def blind(link: Heartbeat | None, event: DataComplete | Heartbeat) -> chain.Verdict:
+        if link is not None:
+            link = replace(link, ranges=tuple(replace(r, topic_id="x") for r in link.ranges))
+        return real(link, replace(event, ranges=tuple(replace(r, topic_id="x") for r in event.ranges)))
+
+    patch.setattr(fold, "check_link", blind)
+    return step
+
+
+def progress_reaches_the_position(patch: pytest.MonkeyPatch) -> w.Step:
+    """Invariant 3: P' is the end of the fold, whatever waits below it."""
+    real = prefix.take_prefix
+
+    def greedy(
+        table: TableState,
+        view: TableView,
+        pipelines: dict[str, PipelineState],
+        control_topic_id: str,
+        position: int,
+        max_files: int,
+    ) -> prefix.Prefix:
+        found = real(table, view, pipelines, control_topic_id, position, max_files)
+        return replace(found, through=position, progress=replace(found.progress, control_offset=position))
+
+    patch.setattr(schedule, "take_prefix", greedy)
+    return step
+
+
+def complete_batches_overtake(patch: pytest.MonkeyPatch) -> w.Step:
+    """The prefix rule: whatever is complete is committed, and what is not is left behind below P'."""
+    real = prefix.take_prefix
+
+    def overtaking(
+        table: TableState,
+        view: TableView,
+        pipelines: dict[str, PipelineState],
+        control_topic_id: str,
+        position: int,
+        max_files: int,
+    ) -> prefix.Prefix:
+        ready = [a for a in table.pending if a.offset < pipelines[a.event.pipeline].confirmed_below]
+        found = real(replace(table, pending=Fifo(ready)), view, pipelines, control_topic_id, position, max_files)
+        return replace(found, taken=len(table.pending) if found.taken else 0)
+
+    patch.setattr(schedule, "take_prefix", overtaking)
+
+    def due_at_ms(state: CoordinatorState, table: TableState) -> int | None:
+        ready = any(a.offset < state.pipelines[a.event.pipeline].confirmed_below for a in table.pending)
+        return 0 if ready and table.phase is Phase.READY else None
+
+    patch.setattr(schedule, "due_at_ms", due_at_ms)
+    return step
+
+
+def parts_are_divided(patch: pytest.MonkeyPatch) -> w.Step:
+    """A commit may end between two parts of one announcement."""
+    real = prefix.take_prefix
+
+    def dividing(
+        table: TableState,
+        view: TableView,
+        pipelines: dict[str, PipelineState],
+        control_topic_id: str,
+        position: int,
+        max_files: int,
+    ) -> prefix.Prefix:
+        whole = Fifo(Announcement(a.offset, replace(a.event, part=0, parts=1)) for a in table.pending)
+        return real(replace(table, pending=whole), view, pipelines, control_topic_id, position, max_files)
+
+    patch.setattr(schedule, "take_prefix", dividing)
+    return step
+
+
+def recorded_progress_is_ignored(patch: pytest.MonkeyPatch) -> w.Step:
+    """Invariants 3 and 5: what a loaded table says it holds is committed again."""
+    real = schedule.loaded
+
+    def careless(turn: Turn, view: TableView) -> None:
+        real(turn, replace(view, progress=None))
+
+    patch.setattr(schedule, "loaded", careless)
+    return step
+
+
+def commits_are_not_conditional(patch: pytest.MonkeyPatch) -> w.Step:
+    """Invariant 4: the catalog does not compare the head with what was examined."""
+    real = w.apply_commit
+
+    def unconditional(world: w.World, effect: w.CommitTable) -> w.World | None:
+        head = world.table(effect.table).head
+        return real(world, replace(effect, view=replace(effect.view, snapshot_id=head)))
+
+    patch.setattr(w, "apply_commit", unconditional)
+    return step
+
+
+def the_tables_record_is_not_asked(patch: pytest.MonkeyPatch) -> w.Step:
+    """Invariant 5: only the chain looks for repeats."""
+    follows = chain.Verdict(chain.Fit.FOLLOWS)
+    patch.setattr(prefix, "check_recorded", lambda progress, event: follows)
+    patch.setattr(schedule, "check_recorded", lambda progress, event: follows)
+    return step
+
+
+def reading_begins_at_the_end(patch: pytest.MonkeyPatch) -> w.Step:
+    """Invariant 6: as with `auto.offset.reset=latest`."""
+    patch.setattr(state, "start_offset", lambda assigned: 3 if assigned.low_water is None else assigned.low_water)
+    return step
+
+
+def low_water_is_the_position(patch: pytest.MonkeyPatch) -> w.Step:
+    """Invariant 6: what is folded counts as committed."""
+    patch.setattr(cycle, "low_water", lambda state: state.position)
+    return step
+
+
+def no_proof_is_asked_for(patch: pytest.MonkeyPatch) -> w.Step:
+    """Invariant 6: a log that lost its beginning is taken for whole when nothing is stored."""
+
+    def trusting(before: CoordinatorState, message: Input, now_ms: int) -> tuple[CoordinatorState, tuple[Effect, ...]]:
+        after, effects = step(before, message, now_ms)
+        return (replace(after, needs_proof=None), effects) if isinstance(message, Assigned) else (after, effects)
+
+    return trusting
+
+
+def a_late_log_start_is_ignored(patch: pytest.MonkeyPatch) -> w.Step:
+    """Invariant 6: a log that starts above the low-water mark is read as if nothing were missing."""
+
+    def trusting(before: CoordinatorState, message: Input, now_ms: int) -> tuple[CoordinatorState, tuple[Effect, ...]]:
+        if isinstance(message, Assigned):
+            message = replace(message, log_start=0)
+        return step(before, message, now_ms)
+
+    return trusting
+
+
+def the_stored_topic_id_is_ignored(patch: pytest.MonkeyPatch) -> w.Step:
+    """Invariant 11, at the door."""
+
+    def trusting(before: CoordinatorState, message: Input, now_ms: int) -> tuple[CoordinatorState, tuple[Effect, ...]]:
+        if isinstance(message, Assigned):
+            message = replace(message, low_water_topic_id=message.control_topic_id)
+        return step(before, message, now_ms)
+
+    return trusting
+
+
+def an_unknown_outcome_counts_as_success(patch: pytest.MonkeyPatch) -> w.Step:
+    """Invariant 7: the table is not asked."""
+
+    def hopeful(turn: Turn, name: str, commit_id: str, reason: str) -> None:
+        table = turn.state.tables[name]
+        attempt, view = table.attempt, table.view
+        if attempt is not None and view is not None and attempt.commit_id == commit_id:
+            progress = TableProgress(TOPIC_ID, attempt.through)
+            schedule.committed(turn, name, commit_id, replace(view, progress=progress), 0, 0)
+
+    patch.setattr(schedule, "commit_failed", hopeful)
+    return step
+
+
+def a_blocked_table_gives_up(patch: pytest.MonkeyPatch) -> w.Step:
+    """Invariant 10: as peers do, a missing table is skipped with a warning."""
+    real = schedule.missing
+
+    def giving_up(turn: Turn, name: str, reason: str) -> None:
+        table = turn.state.tables[name]
+        turn.put_table(fold.drop_announcements(table, len(table.pending), turn.now_ms))
+        real(turn, name, reason)
+
+    patch.setattr(schedule, "missing", giving_up)
+    return step
+
+
+@dataclass(frozen=True)
+class Case:
+    mutate: Patch
+    world: Callable[[], w.World]
+    scope: Scope
+
+
+QUIET = Scope((), takeovers=1, coordinator_crashes=0, worker_crashes=0, unknown_outcomes=0)
+TWO = replace(QUIET, takeovers=2)
+UNKNOWN = replace(QUIET, unknown_outcomes=1)
+CASES = [
+    Case(chain_is_not_checked, gap, QUIET),
+    Case(topic_ids_are_not_compared, recreated_source, QUIET),
+    Case(progress_reaches_the_position, two_interleaved, replace(QUIET, commit_files=1)),
+    Case(complete_batches_overtake, two_interleaved, replace(QUIET, every_record=True)),
+    Case(parts_are_divided, in_parts, replace(QUIET, commit_files=1)),
+    Case(recorded_progress_is_ignored, one_after_the_other, TWO),
+    Case(commits_are_not_conditional, one_after_the_other, TWO),
+    Case(the_tables_record_is_not_asked, repeat_unknown_to_the_chain, QUIET),
+    Case(reading_begins_at_the_end, one_after_the_other, QUIET),
+    Case(low_water_is_the_position, one_after_the_other, QUIET),
+    Case(no_proof_is_asked_for, beginning_lost, QUIET),
+    Case(a_late_log_start_is_ignored, beginning_lost_above_low_water, QUIET),
+    Case(the_stored_topic_id_is_ignored, position_of_another_topic, QUIET),
+    Case(an_unknown_outcome_counts_as_success, one_after_the_other, UNKNOWN),
+    Case(a_blocked_table_gives_up, table_missing, QUIET),
+]
+
+
+def search(case: Case, step: w.Step) -> Outcome:
+    return explore(case.scope, step, most_states=20_000, world=case.world())
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.mutate.__name__)
+def test_the_rule_is_needed(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The real code has no fault in this world; with the rule taken out a fault is found."""
+    sound = search(case, step)
+    assert (sound.fault, sound.path) == (None, [])
+    assert sound.complete
+    with monkeypatch.context() as patch:
+        broken = search(case, case.mutate(patch))
+    assert broken.fault is not None
