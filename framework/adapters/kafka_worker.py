@@ -14,6 +14,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
+from framework.adapters.bounded import NotBack, bounded
 from framework.adapters.faults import reach
 from framework.adapters.kafka_client import (
     CONNECT_TIMEOUT_S,
@@ -36,6 +37,7 @@ COMMIT_PATIENCE_S = 20.0
 # InitProducerId waits for the broker to finish the transaction of the run before.
 START_TIMEOUT_S = 30.0
 RECOVER_TIMEOUT_S = 60.0
+HANG_GRACE_S = 2.0
 
 # Announcing the same again would be refused again.
 _LASTING = frozenset(
@@ -146,9 +148,10 @@ class PipelineProducer:
             producer.begin_transaction()
             self._produce(producer, events, delivered)
             if positions:
-                producer.send_offsets_to_transaction(
-                    positions, self._group_metadata, self._transaction_timeout_ms / 1000
-                )
+                self._send_offsets(producer, positions)
+        except NotBack as raised:
+            # Nothing was committed, but this client is stuck: a new one settles its transaction.
+            raise self._unknown(f"the client hangs while it sends the offsets: {raised}") from raised
         except KafkaException as raised:
             # No commit was asked for: nothing can have happened, but the transaction must be ended.
             raise self._ended_before_commit(self._cause(producer, error_of(raised), positions), begun) from raised
@@ -207,10 +210,21 @@ class PipelineProducer:
         if error.code() != KafkaError._PURGE_QUEUE or not positions:
             return error
         try:
-            producer.send_offsets_to_transaction(positions, self._group_metadata, self._transaction_timeout_ms / 1000)
+            self._send_offsets(producer, positions)
         except KafkaException as raised:
             return error_of(raised)
+        except NotBack:
+            return error
         return error
+
+    def _send_offsets(self, producer: Producer, positions: list[TopicPartition]) -> None:
+        """Bounded by us as well: librdkafka never looks at this call's time-out while it waits for the group's
+        coordinator, so that after a restart of the broker it may hang for ever."""
+        timeout_s = self._transaction_timeout_ms / 1000
+        bounded(
+            lambda: producer.send_offsets_to_transaction(positions, self._group_metadata, timeout_s),
+            timeout_s + HANG_GRACE_S,
+        )
 
     def _ended_before_commit(self, error: KafkaError, begun: float) -> FloeError:
         """The error to raise when something failed before the commit was asked for."""

@@ -156,7 +156,7 @@ class PipelineWorker:
     def _run_query(self, spark: SparkSession) -> None:
         from framework.adapters.spark_query import spark_errors
 
-        self._failure = None
+        self._failure, self._scope = None, None
         with spark_errors():
             query = self._start_query(spark)
             try:
@@ -279,18 +279,20 @@ class PipelineWorker:
     def _process(self, frame: DataFrame, batch_id: int) -> None:
         """What foreachBatch calls. Errors are kept for the pacing thread and raised, so that the query ends."""
         try:
-            self._process_batch(frame)
-            self._batch_done.set()
+            if self._process_batch(frame):
+                self._batch_done.set()
         except BaseException as error:
             self._failure = error
             raise
 
-    def _process_batch(self, frame: DataFrame) -> None:
+    def _process_batch(self, frame: DataFrame) -> bool:
+        """Do the offered batch; False when this is not it: a new query begins with a micro-batch of its own, which is
+        empty if the offer came a moment too late for it."""
         from framework.adapters.spark_query import run_stage
 
         scope = self._scope
         if scope is None:
-            return
+            return False
         started = time.monotonic()
         self._tables.refresh(self.report.rows)
         reports = []
@@ -318,10 +320,13 @@ class PipelineWorker:
                 code="FLOE-R325",
                 remedy="report this with the driver's log",
             )
+        if scope.starts != scope.ends and not any(report.slices for report in reports):
+            return False
         reach("files-written")
         result = summarise(self.plan, scope, reports, self.report.totals)
         self._announce(scope, result)
         self._record(scope, result, time.monotonic() - started)
+        return True
 
     def _announce(self, scope: BatchScope, result: BatchResult) -> None:
         # Invariant 1: the offsets are committed in the transaction that announces the files with their records.
