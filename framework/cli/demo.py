@@ -170,11 +170,9 @@ def _check(tables: list[Landed], namespace: str, by: str) -> None:
     """
     from framework.local.nycflights import FLIGHTS, WEATHER
 
-    def rows(wanted: Callable[[str], bool]) -> int:
-        return sum(facts.rows for facts in tables if wanted(facts.table))
-
-    flights = rows(lambda table: table.startswith(f"{namespace}.{by}_"))
-    weather = rows(lambda table: table == f"{namespace}.weather")
+    of_flights = [facts.rows for facts in tables if facts.table.startswith(f"{namespace}.{by}_")]
+    flights = sum(of_flights)
+    weather = sum(facts.rows for facts in tables if facts.table == f"{namespace}.weather")
     click.echo(
         f"{flights:,} of {FLIGHTS.records:,} flights and {weather:,} of {WEATHER.records:,} hours of weather landed"
     )
