@@ -9,7 +9,6 @@ import os
 import random
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -23,6 +22,7 @@ from framework.local.landed import Landed
 from framework.local.nycflights import DemoTopic
 from framework.local.state import HOME_VARIABLE, LocalState
 
+_TABLES = {"carrier": 16, "dest": 105, "origin": 3}  # how many different values the flights have
 _SHOWN = 20
 _NUMBERS_WIDTH = 67  # of the columns before the bar, their frames and padding
 _SHORTEST_BAR, _LONGEST_BAR = 10, 40
@@ -31,7 +31,7 @@ _SHORTEST_BAR, _LONGEST_BAR = 10, 40
 @click.group("demo", invoke_without_command=True)
 @click.option(
     "--by",
-    type=click.Choice(["carrier", "dest", "origin"]),
+    type=click.Choice(list(_TABLES)),
     default="carrier",
     show_default=True,
     help="The field that names a flight's table: 16 carriers, 105 destinations or 3 airports.",
@@ -174,9 +174,10 @@ def _check(tables: list[Landed], namespace: str, by: str) -> None:
     flights = sum(of_flights)
     weather = sum(facts.rows for facts in tables if facts.table == f"{namespace}.weather")
     click.echo(
-        f"{flights:,} of {FLIGHTS.records:,} flights and {weather:,} of {WEATHER.records:,} hours of weather landed"
+        f"{flights:,} of {FLIGHTS.records:,} flights in {len(of_flights)} tables, "
+        f"{weather:,} of {WEATHER.records:,} hours of weather in another"
     )
-    if (flights, weather) != (FLIGHTS.records, WEATHER.records):
+    if (len(of_flights), flights, weather) != (_TABLES[by], FLIGHTS.records, WEATHER.records):
         raise FloeError(
             "the tables do not hold every record exactly once",
             code="FLOE-R190",
