@@ -101,7 +101,7 @@ class _WindowParser:
         self._starts = record_starts(framed.data)
         self._positions = framed.positions
         self._leniency = leniency
-        self._mixed: Counter[str] = Counter()
+        self._unified: set[str] = set()
         self._schema = schema
         self._options = _options(schema, infer)
         numbers = leniency.number if leniency else frozenset()
@@ -116,14 +116,17 @@ class _WindowParser:
         """Parse the records [first, end) of the block."""
         rows = np.arange(first, end)
         bad: list[int] = []
+        mixed: Counter[str | None] = Counter()
         start = 0
         while start < len(rows):
             result = self._try(rows[start:])
             if isinstance(result, pa.Table) or result.row is None or start + result.row >= len(rows):
                 # A record that is two documents shifts Arrow's row numbers; the search by halves finds it.
                 break
-            if result.field is not None and self._unify(result.field):
+            mixed[result.field] += 1
+            if start + result.row < _MANY * mixed[result.field] >= _MANY * _MANY and self._unify(result.field):
                 bad, start = [], 0
+                mixed.clear()
                 continue
             bad.append(start + result.row)
             start += result.row + 1
@@ -133,10 +136,12 @@ class _WindowParser:
         else:
             self._convert(np.delete(rows, bad))
 
-    def _unify(self, name: str) -> bool:
+    def _unify(self, name: str | None) -> bool:
         """Bring a field that is of mixed kinds in many records to one kind, once, in all records of the block."""
-        self._mixed[name] += 1
-        rule = self._leniency.rule(name, self._schema) if self._leniency and self._mixed[name] == _MANY else None
+        if name is None or name in self._unified or self._leniency is None:
+            return False
+        self._unified.add(name)
+        rule = self._leniency.rule(name, self._schema)
         if rule is None:
             return False
         data = rewrite(self._data.to_pybytes(), [(name, rule)])

@@ -52,7 +52,7 @@ def frame(values: Sequence[bytes], positions: Ints) -> Framed:
     for position, value in zip(positions.tolist(), values, strict=True):
         # A raw newline is legal between JSON tokens only, where a tab means the same; inside a string both are refused.
         clean = value.strip(_WHITESPACE).replace(b"\n", b"\t")
-        if _is_sound(clean, 1):
+        if _is_braced(clean) and _is_utf8(clean):
             good.append(clean)
             good_positions.append(position)
         else:
@@ -62,13 +62,11 @@ def frame(values: Sequence[bytes], positions: Ints) -> Framed:
 
 
 def _is_sound(data: bytes, records: int) -> bool:
-    return (
-        data.startswith(b"{")
-        and data.endswith(b"}")
-        and b"\0" not in data
-        and _is_separated(data, records)
-        and _is_utf8(data)
-    )
+    return _is_braced(data) and _is_separated(data, records) and _is_utf8(data)
+
+
+def _is_braced(data: bytes) -> bool:
+    return data.startswith(b"{") and data.endswith(b"}") and b"\0" not in data
 
 
 def _is_separated(data: bytes, records: int) -> bool:
