@@ -136,14 +136,18 @@ class Running:
 
     def __init__(self, project: Project, *args: str | Path, env: Mapping[str, str] | None = None) -> None:
         self.process = project.start(*args, env=env)
+        self._folder = project.root
         self._lines: list[str] = []
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
     def _read(self) -> None:
         assert self.process.stdout is not None
-        for line in self.process.stdout:
-            self._lines.append(line)
+        with (self._folder / f"output-{self.process.pid}.log").open("w") as copy:  # to be looked at while a test runs
+            for line in self.process.stdout:
+                self._lines.append(line)
+                copy.write(line)
+                copy.flush()
 
     @property
     def pid(self) -> int:
