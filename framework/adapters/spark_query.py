@@ -78,7 +78,7 @@ def start_session(name: str, master: str, conf: Mapping[str, str], log_dir: Path
         builder = builder.config(key, value)
     try:
         spark = builder.getOrCreate()
-    except (PySparkException, OSError, RuntimeError) as error:
+    except (PySparkException, Py4JError, OSError, RuntimeError) as error:
         raise SetupError(
             f"Spark does not start: {str(error).splitlines()[0] if str(error) else type(error).__name__}",
             code="FLOE-E301",
