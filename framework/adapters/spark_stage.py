@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from framework.adapters.faults import reach
-from framework.config.spec import ErrorPolicy
 from framework.plan.model import Plan
 from framework.record.model import BlockResult, DeadLetter, Slice, SliceReport, TableNeed, TableTarget, TaskReport
 
@@ -79,8 +78,8 @@ class TaskRun:
         plan = self.context.plan
         for name, need in result.needs.items():
             self.needs[name] = merge_needs([self.needs[name], need]) if name in self.needs else need
+        self.failure = self.failure or result.failure
         if result.dead_letters:
-            self.failure = self.failure or next((d for d in result.dead_letters if is_fatal(plan, d)), None)
             name = plan.write.dead_letter_table or ""
             if name and name not in self.context.tables:
                 self.needs.setdefault(name, TableNeed(name, ()))
@@ -104,12 +103,6 @@ class TaskRun:
         files = self.writer.finish()
         targets = {name: (t.table_uuid, t.schema_id) for name in files for t in (self.context.tables[name],)}
         return TaskReport(tuple(self.slices), files, targets, self.rows, {}, None)
-
-
-def is_fatal(plan: Plan, letter: DeadLetter) -> bool:
-    """Whether the pipeline file says `fail` for what befell this record."""
-    policy = plan.route.unrouted if letter.code == "FLOE-D201" else plan.write.errors
-    return policy is ErrorPolicy.FAIL
 
 
 def run_slices(slices: list[Slice], context: TaskContext) -> TaskReport:

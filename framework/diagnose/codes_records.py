@@ -33,8 +33,8 @@ ENTRIES = (
     ),
     Code(
         "FLOE-D205",
-        "Too many new tables",
-        "The table does not exist, and `routes.max_new_tables_per_hour` tables were created within the last hour.",
+        "The table cannot be made now",
+        "The table does not exist, and it cannot be created from what was seen, or `routes.max_new_tables_per_hour` tables were created within the last hour.",
     ),
     Code(
         "FLOE-D301",

@@ -139,7 +139,6 @@ ENTRIES = (
         "Something else moves the offsets",
         "After an unknown outcome the group's offsets are neither at the batch's start nor at its end.",
     ),
-    Code("FLOE-R320", "A table does not exist and may not be created", "`create.enabled` is false for it."),
     Code("FLOE-R322", "Too many dead letters in a batch", "`errors.max_ratio` is passed; the batch was not announced."),
     Code("FLOE-R323", "Too many dead letters", "`errors.max_count` is passed; the batch was not announced."),
     Code(

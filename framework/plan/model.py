@@ -57,7 +57,7 @@ class Route:
     unrouted: ErrorPolicy
     allow_tables: tuple[str, ...]
     max_new_tables_per_hour: int
-    refused_tables: tuple[str, ...] = ()  # while running: tables beyond that rate; records for them are dead letters
+    refused_tables: tuple[tuple[str, str], ...] = ()  # while running: (table that cannot be made now, why)
 
 
 @dataclass(frozen=True)

@@ -121,14 +121,11 @@ def render(rule: RouteRule, values: tuple[Scalar, ...], route: Route, lower: boo
             expected=", ".join(route.allow_tables) or "no table",
             actual=name,
         )
-    if name in route.refused_tables:
-        raise RecordFailure(
-            "route",
-            "FLOE-D205",
-            f"the table {name!r} does not exist, and routes.max_new_tables_per_hour tables were created within the last hour",
-            expected=f"at most {route.max_new_tables_per_hour} new tables an hour",
-            actual=name,
-        )
+    for refused, reason in route.refused_tables:
+        if name == refused:
+            raise RecordFailure(
+                "route", "FLOE-D205", f"the table {name!r} cannot be made: {reason}", expected="a table", actual=name
+            )
     return name
 
 

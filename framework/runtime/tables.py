@@ -26,6 +26,7 @@ ATTEMPTS = 10
 REFRESH_AFTER_S = 30.0
 LOADERS = 4
 HOUR_S = 3600.0
+REFUSED_FOR_S = 60.0
 
 
 class TableRegistry:
@@ -38,7 +39,7 @@ class TableRegistry:
         self._targets: dict[str, TableTarget] = {}
         self._loaded_at: dict[str, float] = {}
         self._created_at: list[float] = []
-        self._refused: set[str] = set()
+        self._refused: dict[str, tuple[float, str]] = {}
         self._lock = threading.Lock()
 
     @property
@@ -47,11 +48,15 @@ class TableRegistry:
         return dict(self._targets)
 
     @property
-    def refused(self) -> tuple[str, ...]:
-        """Tables that may not be created now, because too many were within the hour; empty again once some are older."""
-        if not self._too_many():
-            self._refused.clear()
-        return tuple(sorted(self._refused))
+    def refused(self) -> tuple[tuple[str, str], ...]:
+        """Tables that cannot be made now, with the reason; records for them are dead letters, or what the policy says."""
+        return tuple((name, reason) for name, (_, reason) in sorted(self._refused.items()))
+
+    def begin_batch(self, names: Iterable[str]) -> None:
+        """Load again what was loaded long ago, since others may have changed it, and give refused tables another try."""
+        now = time.monotonic()
+        self._refused = {name: (at, why) for name, (at, why) in self._refused.items() if at > now - REFUSED_FOR_S}
+        self._load([name for name in names if self._loaded_at.get(name, 0.0) <= now - REFRESH_AFTER_S])
 
     def preload(self) -> None:
         """Load the tables that exist already and that the routes may reach, so that a restart repeats no batch."""
@@ -65,11 +70,6 @@ class TableRegistry:
             found = self._catalog.list_tables(namespace)
             names += [name for name in found if any(fnmatchcase(name, pattern) for pattern in patterns)]
         self._load(dict.fromkeys(names))
-
-    def refresh(self, names: Iterable[str]) -> None:
-        """Load again what was loaded long ago: others may have changed a schema or a partition spec meanwhile."""
-        limit = time.monotonic() - REFRESH_AFTER_S
-        self._load([name for name in names if self._loaded_at.get(name, limit) <= limit])
 
     def _load(self, names: Iterable[str]) -> None:
         names = list(names)
@@ -97,13 +97,12 @@ class TableRegistry:
     def _satisfy(self, need: TableNeed) -> None:
         for _ in range(ATTEMPTS):
             target = self._load_one(need.table)
-            if target is None and need.table != self._plan.write.dead_letter_table and self._too_many():
-                self._refused.add(need.table)
-                limit = self._plan.route.max_new_tables_per_hour
-                self._say(f"not created {need.table}: {limit} new tables within the hour; its records are dead letters")
-                return
             if target is None:
-                self._create(need)
+                refusal = self._create(need)
+                if refusal:
+                    self._refused[need.table] = (time.monotonic(), refusal)
+                    self._say(f"not created {need.table}: {refusal}")
+                    return
                 continue
             change = None if need.table == self._plan.write.dead_letter_table else plan_evolution(target, need)
             if isinstance(change, Refusal):
@@ -121,29 +120,27 @@ class TableRegistry:
             remedy="find out who else alters this table, then start the pipeline again",
         )
 
-    def _create(self, need: TableNeed) -> None:
+    def _create(self, need: TableNeed) -> str:
+        """Make the table; returns why it cannot be made, or "" when it is there."""
         plan = self._plan
-        policy = plan.write.tables.policy_for(need.table)
         change: CreateTable | Refusal
         if need.table == plan.write.dead_letter_table:
             change = plan_dead_letter_table(need.table)
+        elif self._too_many():
+            limit = plan.route.max_new_tables_per_hour
+            return f"routes.max_new_tables_per_hour is {limit}, and so many were made within the last hour"
         else:
-            if not policy.create.enabled:
-                raise TableBlocked(
-                    f"table {need.table} does not exist and create.enabled is false",
-                    code="FLOE-R320",
-                    place=need.table,
-                    remedy="create the table, or set tables.defaults.create.enabled: true",
-                )
             # With SQL the hints declare what it reads; what it gives was observed with exact types.
             hints = () if plan.transform else plan.decode.hints
+            policy = plan.write.tables.policy_for(need.table)
             change = plan_create(need, policy, hints, plan.decode.metadata_columns)
         if isinstance(change, Refusal):
-            raise _blocked(change)
+            return f"{'.'.join(change.path)}: {change.reason}" if change.path else change.reason
         self._catalog.create_table(change)
         reach("table-created")
         self._created_at.append(time.monotonic())
         self._say(f"created {need.table}")
+        return ""
 
     def _too_many(self) -> bool:
         recent = [at for at in self._created_at if at > time.monotonic() - HOUR_S]

@@ -294,7 +294,7 @@ class PipelineWorker:
         if scope is None:
             return False
         started = time.monotonic()
-        self._tables.refresh(self.report.rows)
+        self._tables.begin_batch(self.report.rows)
         reports = []
         todo: DataFrame | None = frame
         for _ in range(CHANGE_ROUNDS):

@@ -51,7 +51,10 @@ def test_reports_become_one_announcement() -> None:
     assert isinstance(written, DataWritten)
     assert isinstance(complete, DataComplete)
     assert [f.path for f in written.files] == ["f10-0", "f60-0"]
-    assert [(r.partition, r.start, r.end, r.max_timestamp_ms) for r in complete.ranges] == [(0, 10, 100, 100), (1, 5, 5, None)]
+    assert [(r.partition, r.start, r.end, r.max_timestamp_ms) for r in complete.ranges] == [
+        (0, 10, 100, 100),
+        (1, 5, 5, None),
+    ]
     assert complete.accounting == Accounting(90, 90, rows=90)
     assert complete.totals == Accounting(95, 95, rows=95)
     assert complete.tables == ("a.b",)
