@@ -8,11 +8,6 @@ from framework.diagnose.entry import CodeEntry as Code
 ENTRIES = (
     Code("FLOE-T101", "The table may not be created", "The table does not exist and `create.enabled` is false."),
     Code(
-        "FLOE-T102",
-        "Two fields are one column",
-        "Two fields differ in case alone, and the table's names are not case sensitive. Set `case: sensitive`, or mend the producer.",
-    ),
-    Code(
         "FLOE-T103",
         "A table without columns",
         "No record has shown a field with a value, and `source.schema` declares none.",
