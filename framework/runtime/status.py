@@ -14,7 +14,7 @@ from framework.adapters.kafka_admin import KafkaAdmin
 from framework.adapters.kafka_control import ControlReader
 from framework.adapters.kafka_seat import mark_metadata
 from framework.commit.cycle import low_water, waiting_reason
-from framework.commit.effects import Assigned, Effect, LoadTable, Read, TableLoaded, TableMissing
+from framework.commit.effects import Assigned, Effect, LoadTable, Read, TableLoaded, TableMissing, Tick
 from framework.commit.events import Accounting, CommitComplete, CommitToTable, DataComplete, Heartbeat
 from framework.commit.model import CoordinatorState, TableState
 from framework.commit.offsets import decode_metadata
@@ -23,6 +23,7 @@ from framework.errors import FloeError
 from framework.plan.compile import coordinator_group, group_id
 
 TAIL = 20_000
+ALL_DUE_MS = 2**53  # later than any interval ends
 
 
 @dataclass(frozen=True)
@@ -131,6 +132,7 @@ def read_status(
         reader.seek(begin)
         for offset, event in reader.read_until(end):
             fold.read(offset, event)
+        fold.finish()
     finally:
         reader.close()
     members = admin.group_members(group)
@@ -162,6 +164,12 @@ class _Fold:
         elif isinstance(event, DataComplete | Heartbeat):
             self.links[event.pipeline] = event
         self.state, effects = step(self.state, Read(offset, event), 0)  # type: ignore[arg-type]
+        self._answer(effects)
+
+    def finish(self) -> None:
+        """What a coordinator would decide if every table were due: shows which announcements cannot be taken, and why.
+        Nothing of it is performed."""
+        self.state, effects = step(self.state, Tick(True), ALL_DUE_MS)
         self._answer(effects)
 
     def _answer(self, effects: tuple[Effect, ...]) -> None:
