@@ -62,7 +62,9 @@ def test_worker_planner_and_jvm_killed_in_turn(project: Project, broker: Broker)
         kill([jvm_of(run.pid)])
         assert run.wait() not in (0, -signal.SIGKILL), run.output
         assert "error[FLOE-" in run.output, run.output
-        assert "/framework/" not in run.output, run.output  # no traceback of ours; PySpark's own threads may print theirs
+        assert "/framework/" not in run.output, (
+            run.output
+        )  # no traceback of ours; PySpark's own threads may print theirs
 
     project.run("run", file, "--until-caught-up")
     assert_exact(project.catalog(), broker.bootstrap_servers, [topic])
