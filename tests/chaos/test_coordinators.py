@@ -49,6 +49,7 @@ def test_two_coordinators_one_stopped_across_a_rebalance(project: Project, broke
     assert_exact(project.catalog(), broker.bootstrap_servers, [topic])
 
 
+@pytest.mark.chaos
 @pytest.mark.failure("F03", "F04", "F15")
 @pytest.mark.parametrize("point", ["before-commit", "committed", "low-water-stored"])
 def test_coordinator_alone_killed(project: Project, broker: Broker, point: str) -> None:
@@ -61,6 +62,7 @@ def test_coordinator_alone_killed(project: Project, broker: Broker, point: str) 
     assert_exact(project.catalog(), broker.bootstrap_servers, [topic])
 
 
+@pytest.mark.chaos
 @pytest.mark.failure("F03", "F04")
 def test_coordinator_group_gone_and_started_from_the_beginning(project: Project, broker: Broker) -> None:
     """A coordinator that knows no position reads the log from its beginning; what is in the tables is not added again."""

@@ -75,6 +75,7 @@ def test_killed_at_one_point(project: Project, broker: Broker, point: str, nth: 
     assert_sum_holds(project.status(), "crash", 900)
 
 
+@pytest.mark.chaos
 def test_a_killed_driver_leaves_no_process_behind(project: Project, broker: Broker) -> None:
     """kill -9 of the driver alone: its JVM, planner and Python workers end by themselves."""
     topic = broker.new_topic("orphans")

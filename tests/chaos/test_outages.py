@@ -23,6 +23,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.iceberg, pytest.
 # ---- the broker -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.chaos
 @pytest.mark.failure("F13")
 def test_broker_killed_and_started_again(tmp_path: Path, fragile_broker: FragileBroker) -> None:
     """kill -9 of the broker under a running job: after its restart the job goes on by itself, and all is exact."""
@@ -41,6 +42,7 @@ def test_broker_killed_and_started_again(tmp_path: Path, fragile_broker: Fragile
     assert_sum_holds(project.status(), "down", 400)
 
 
+@pytest.mark.chaos
 @pytest.mark.failure("F08")
 def test_broker_answers_are_lost_and_connections_cut(tmp_path: Path, fragile_broker: FragileBroker) -> None:
     """A transaction that commits while its answer is lost, a cut line and a slow one: no batch is announced twice."""
@@ -96,6 +98,7 @@ def test_catalog_unreachable_at_the_start(project: Project, broker: Broker) -> N
     assert list((project.root / "warehouse").iterdir()) == []
 
 
+@pytest.mark.chaos
 @pytest.mark.failure("F07", "F08", "F35", "F41")
 def test_catalog_applies_and_answers_504_then_refuses(
     project: Project, broker: Broker, rest_catalog: ProxiedCatalog
@@ -146,6 +149,7 @@ def test_catalog_applies_and_answers_504_then_refuses(
     assert_sum_holds(project.status(), "rest", 450)
 
 
+@pytest.mark.chaos
 @pytest.mark.failure("F35")
 def test_catalog_database_locked_for_a_while(project: Project, broker: Broker) -> None:
     """A SQL catalog whose database is locked for longer than its driver waits: commits fail, are retried, and land once."""
@@ -167,6 +171,7 @@ def test_catalog_database_locked_for_a_while(project: Project, broker: Broker) -
 # ---- the storage ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.chaos
 @pytest.mark.failure("F35")
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="needs Linux: a limit is set on another process")
 def test_full_disk_under_tasks_and_commits(project: Project, broker: Broker) -> None:
@@ -201,6 +206,7 @@ def limit_file_size(pids: list[int], size: int | None) -> None:
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (hard if size is None else size, hard))
 
 
+@pytest.mark.chaos
 @pytest.mark.failure("F35")
 def test_storage_gone_for_a_while(project: Project, broker: Broker) -> None:
     """The warehouse cannot be read or written for a while: batches and commits fail, are retried, and land once."""

@@ -23,7 +23,13 @@ from tests.chaos.harness import (
 from tests.conftest import Broker
 from tests.project import Project
 
-pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.iceberg, pytest.mark.timeout(1200)]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.kafka,
+    pytest.mark.iceberg,
+    pytest.mark.chaos,
+    pytest.mark.timeout(1200),
+]
 
 
 @pytest.mark.failure("F13", "F16")

@@ -16,7 +16,13 @@ from tests.chaos.harness import records, wait_for
 from tests.conftest import Broker
 from tests.project import Project
 
-pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.iceberg, pytest.mark.timeout(1200)]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.kafka,
+    pytest.mark.iceberg,
+    pytest.mark.chaos,
+    pytest.mark.timeout(1200),
+]
 
 ROWS = 40
 NAMES = (

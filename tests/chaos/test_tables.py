@@ -11,7 +11,13 @@ from tests.chaos.harness import Running, fan_out, records, wait_for
 from tests.conftest import Broker
 from tests.project import Project
 
-pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.iceberg, pytest.mark.timeout(1200)]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.kafka,
+    pytest.mark.iceberg,
+    pytest.mark.chaos,
+    pytest.mark.timeout(1200),
+]
 
 
 def count(project: Project, *tables: str) -> int:
