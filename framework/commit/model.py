@@ -88,6 +88,7 @@ class TableState:
     failures: int = 0  # in a row
     failure: str = ""
     conflicts: int = 0  # in a row
+    stalled_at: int = -1  # the position at which a due table had nothing to take yet
     last_commit_ms: int | None = None  # when the last commit was begun: intervals count from here
     valid_through_ms: int | None = None
     repeats: int = 0  # announcements found to be repeats and skipped

@@ -25,6 +25,8 @@ def due_at_ms(state: CoordinatorState, table: TableState) -> int | None:
     first = table.pending.first
     if table.phase is not Phase.READY or first is None or state.needs_proof is not None:
         return None
+    if table.stalled_at == state.position:
+        return None
     pipeline = state.pipelines.get(first.event.pipeline)
     if pipeline is None or first.offset >= pipeline.confirmed_below:
         return None
@@ -75,9 +77,11 @@ def consider(turn: Turn, name: str) -> None:
         consider(turn, name)
     elif prefix.blocked is not None:
         _block(turn, table, prefix.blocked)
-    else:
-        # Nothing else keeps the first announcement of a due table back: it is for another branch.
+    elif table.pending[0].event.commit.branch != table.branch:
         _load(turn, replace(table, branch=table.pending[0].event.commit.branch))
+    else:
+        # Parts of its first batch have the announcement of an open batch between them: not before something is folded.
+        turn.put_table(replace(table, stalled_at=state.position))
 
 
 def _load(turn: Turn, table: TableState) -> None:

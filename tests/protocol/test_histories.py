@@ -14,16 +14,18 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from framework.commit.effects import Read
+from framework.commit.effects import LoadTable, Read
 from framework.commit.events import CommitRequested
 from framework.commit.state import next_due_ms, snapshot
 from tests.protocol import world as w
+from tests.protocol.build import STEP
 
 HISTORIES = int(os.environ.get("FLOE_HISTORIES", "250"))
 
 seats = st.integers(0, 2)
 tables = st.sampled_from(["db.t", "db.u"])
 pipelines = st.integers(0, 2)
+picks = st.integers(0, 99)
 SCRIPT = (("db.t", "db.u"), ("db.t",), ("db.u", "db.t*2"), (), ("db.t*3",), ("db.u",), ("db.t", "db.u"))
 
 
@@ -41,48 +43,28 @@ class Protocol(RuleBasedStateMachine):
             tables=(w.Table("db.t", "uuid-t"), w.Table("db.u", "uuid-u")),
             seats=(None, None, None),
         )
+        self.world = w.assign(self.world, 0, self.step, self.limits)
         self.wrong = 0
         self.links_lost = False
+        self.replaced = 0
         self.requests = 0
 
     # ---- workers
 
     @rule(which=pipelines, count=st.integers(1, 4))
     def announce(self, which: int, count: int) -> None:
+        """A few events, perhaps in the middle of a transaction; others may come in between."""
         for _ in range(count):
             worker = self.world.workers[which]
             if worker.script:
                 self.world = w.worker_append(self.world, worker)
 
     @rule(which=pipelines)
-    def worker_dies(self, which: int) -> None:
-        self.world = w.worker_crash(self.world, self.world.workers[which])
-
-    @rule(which=pipelines, table=tables, data=st.data())
-    def announced_again(self, which: int, table: str, data: st.DataObject) -> None:
-        """A batch that was announced before comes once more, with its own or with other file names."""
-        worker = self.world.workers[which]
-        if worker.batch > 1 and not worker.appended:
-            batch = data.draw(st.integers(1, worker.batch - 1))
-            run = data.draw(st.sampled_from([f"r{worker.run}", "copy"]))
-            start, end = worker.at - 10 * (worker.batch - batch), worker.at - 10 * (worker.batch - batch - 1)
-            start, end = max(0, start), max(0, end)
-            self.world = w.announce_wrongly(self.world, worker.pipeline, batch, table, start, end, run)
-
-    @precondition(lambda self: self.wrong < 1)
-    @rule(which=pipelines, table=tables, kind=st.sampled_from(["gap", "overlap", "number"]))
-    def chain_breaks(self, which: int, table: str, kind: str) -> None:
-        """Somebody moved the offsets of a pipeline."""
-        worker = self.world.workers[which]
-        if worker.batch > 1 and not worker.appended:
-            self.wrong += 1
-            at = worker.at
-            batch, start = {
-                "gap": (worker.batch, at + 5),
-                "overlap": (worker.batch, at - 5),
-                "number": (worker.batch + 1, at),
-            }[kind]
-            self.world = w.announce_wrongly(self.world, worker.pipeline, batch, table, start, at + 10, "wrong")
+    def announce_a_batch(self, which: int) -> None:
+        if self.world.workers[which].script:
+            self.world = w.worker_append(self.world, self.world.workers[which])
+            while self.world.workers[which].appended:
+                self.world = w.worker_append(self.world, self.world.workers[which])
 
     @rule(pipeline=st.sampled_from(["", "a", "b"]), patience=st.integers(0, 5_000))
     def commit_is_requested(self, pipeline: str, patience: int) -> None:
@@ -90,30 +72,34 @@ class Protocol(RuleBasedStateMachine):
         event = CommitRequested(f"q{self.requests}", pipeline, self.world.now_ms + patience)
         self.world = w.append_plainly(self.world, event)
 
+    @rule(which=pipelines, kind=st.sampled_from(["dies", "dies", "repeat", "break"]), table=tables, pick=picks)
+    def trouble_in_a_pipeline(self, which: int, kind: str, table: str, pick: int) -> None:
+        """The driver dies; a batch that was announced before comes once more, with its own or with other file names; the
+        chain breaks since somebody moved the pipeline's offsets."""
+        worker = self.world.workers[which]
+        if kind == "dies":
+            self.world = w.worker_crash(self.world, worker)
+        elif worker.batch == 1 or worker.appended:
+            return
+        elif kind == "repeat":
+            batch = 1 + pick % (worker.batch - 1)
+            run = f"r{worker.run}" if pick % 2 else "copy"
+            behind = STEP * (worker.batch - batch)
+            start, end = max(0, worker.at - behind), max(0, worker.at - behind + STEP)
+            self.world = w.announce_wrongly(self.world, worker.pipeline, batch, table, start, end, run)
+        elif not self.wrong:
+            self.wrong += 1
+            shift, number = ((5, 0), (-5, 0), (0, 1))[pick % 3]
+            batch, start = worker.batch + number, worker.at + shift
+            self.world = w.announce_wrongly(self.world, worker.pipeline, batch, table, start, start + STEP, "wrong")
+
     # ---- coordinators
-
-    @rule(seat=seats)
-    def takes_over(self, seat: int) -> None:
-        self.world = w.assign(self.world, seat, self.step, self.limits)
-
-    @rule(seat=seats)
-    def coordinator_dies(self, seat: int) -> None:
-        self.world = w.crash(self.world, seat)
 
     @rule(seat=seats, count=st.integers(1, 12))
     def reads(self, seat: int, count: int) -> None:
         for _ in range(count):
             if w.next_visible(self.world, seat) is not None:
                 self.world = w.read(self.world, seat, self.step)
-
-    @rule(seat=seats, back=st.integers(1, 5))
-    def reads_again(self, seat: int, back: int) -> None:
-        """A record is delivered a second time."""
-        held = self.world.seats[seat]
-        if held is not None and 0 <= (offset := held.state.position - back) < len(self.world.log):
-            entry = self.world.log[offset]
-            if entry.committed:
-                self.world = w.feed(self.world, seat, Read(offset, entry.event), self.step)
 
     @rule(seat=seats)
     def ticks(self, seat: int) -> None:
@@ -126,17 +112,48 @@ class Protocol(RuleBasedStateMachine):
         if held is not None and held.tasks:
             self.world = w.perform(self.world, seat, number % len(held.tasks), outcome, self.step)
 
-    @rule(seat=seats)
-    def works_for_a_while(self, seat: int) -> None:
-        """Reads, ticks and performs, as a healthy coordinator does."""
+    @rule(mended=st.booleans())
+    def the_owner_works(self, mended: bool) -> None:
+        """Perhaps after tables that were gone have come back."""
+        if mended:
+            for table in self.world.tables:
+                self.world = self.world.with_table(replace(table, exists=True))
+        if self.world.owner is not None:
+            self.works_for_a_while(self.world.owner, True)
+
+    @rule(seat=seats, all_done=st.booleans())
+    def works_for_a_while(self, seat: int, all_done: bool) -> None:
+        """Reads, ticks and performs as a healthy coordinator does; perhaps it stops with commits under way."""
         if self.world.seats[seat] is None:
             return
-        while w.next_visible(self.world, seat) is not None:
-            self.world = w.read(self.world, seat, self.step)
         for _ in range(3):
+            while w.next_visible(self.world, seat) is not None:
+                self.world = w.read(self.world, seat, self.step)
+                self._load(seat)
             self.world = w.tick(self.world, seat, self.step)
+            self._load(seat)
+            if not all_done:
+                return
             while (held := self.world.seats[seat]) is not None and held.tasks:
                 self.world = w.perform(self.world, seat, 0, step=self.step)
+
+    def _load(self, seat: int) -> None:
+        while (held := self.world.seats[seat]) is not None and any(isinstance(t, LoadTable) for t in held.tasks):
+            number = next(n for n, t in enumerate(held.tasks) if isinstance(t, LoadTable))
+            self.world = w.perform(self.world, seat, number, step=self.step)
+
+    @rule(seat=seats, kind=st.sampled_from(["takes over"] * 3 + ["dies", "reads again"]), back=st.integers(1, 5))
+    def trouble_with_coordinators(self, seat: int, kind: str, back: int) -> None:
+        """Another one takes over and the old one is not told; one dies; a record is delivered a second time."""
+        held = self.world.seats[seat]
+        if kind == "takes over":
+            self.world = w.assign(self.world, seat, self.step, self.limits)
+        elif kind == "dies":
+            self.world = w.crash(self.world, seat)
+        elif held is not None and 0 <= (offset := held.state.position - back) < len(self.world.log):
+            entry = self.world.log[offset]
+            if entry.committed:
+                self.world = w.feed(self.world, seat, Read(offset, entry.event), self.step)
 
     @precondition(lambda self: self.world.orphans)
     @rule(number=st.integers(0, 3))
@@ -149,55 +166,49 @@ class Protocol(RuleBasedStateMachine):
 
     # ---- tables and the log, by others
 
-    @rule(table=tables)
-    def somebody_else_commits(self, table: str) -> None:
-        self.world = w.foreign_commit(self.world, table)
-
-    @rule(table=tables)
-    def snapshots_expire(self, table: str) -> None:
-        self.world = w.expire(self.world, table)
-
-    @rule(table=tables)
-    def schema_changes(self, table: str) -> None:
+    @rule(
+        table=tables,
+        kind=st.sampled_from(["commit"] * 3 + ["expire"] * 2 + ["schema", "rollback", "rollback", "gone", "replaced"]),
+        pick=picks,
+    )
+    def somebody_touches_a_table(self, table: str, kind: str, pick: int) -> None:
+        """A second writer, expiry, a schema change, a rollback; the table goes away or comes back; it is replaced."""
         found = self.world.table(table)
-        self.world = self.world.with_table(replace(found, schema_id=found.schema_id + 1))
+        if kind == "commit":
+            self.world = w.foreign_commit(self.world, table)
+        elif kind == "expire":
+            self.world = w.expire(self.world, table)
+        elif kind == "schema":
+            self.world = self.world.with_table(replace(found, schema_id=found.schema_id + 1))
+        elif kind == "rollback":
+            targets = w.rollback_targets(self.world, table)
+            if targets:
+                self.world = w.rollback(self.world, table, targets[pick % len(targets)])
+        elif kind == "gone":
+            self.world = self.world.with_table(replace(found, exists=not found.exists))
+        elif not self.replaced:
+            self.replaced += 1
+            self.world = w.recreate(self.world, table)
 
-    @rule(table=tables, data=st.data())
-    def somebody_rolls_back(self, table: str, data: st.DataObject) -> None:
-        targets = w.rollback_targets(self.world, table)
-        if targets:
-            self.world = w.rollback(self.world, table, data.draw(st.sampled_from(targets)))
+    @rule(kind=st.sampled_from(["below", "below", "links", "announcements", "position"]))
+    def trouble_with_the_log(self, kind: str) -> None:
+        """Retention removes what is below the low-water mark, sometimes more; the stored position is lost.
 
-    @rule(table=tables)
-    def table_is_replaced(self, table: str) -> None:
-        self.world = w.recreate(self.world, table)
-
-    @rule(table=tables)
-    def table_goes_and_comes_back(self, table: str) -> None:
-        found = self.world.table(table)
-        self.world = self.world.with_table(replace(found, exists=not found.exists))
-
-    @rule(beyond=st.integers(0, 2))
-    def retention_removes(self, beyond: int) -> None:
-        """The log loses what is below its low-water mark, sometimes more.
-
-        The links of the chains go with it only in histories without a broken chain: a break whose last good link has
-        left the log is not seen by a new coordinator (docs/protocol.md names this limit).
+        The links of the chains are lost only in histories without a broken chain: a break whose last good link has left
+        the log is not seen by a new coordinator (docs/protocol.md names this limit).
         """
         low = self.world.low_water or 0
-        if beyond:
-            if self.wrong and not self.links_lost:
-                return
-            self.links_lost, self.wrong = True, 1
-            start = low + beyond - 1
-        else:
+        if kind == "position":
+            self.world = replace(self.world, low_water=None, chain_from=None)
+            return
+        if kind == "below":
             start = min(low, self.world.chain_from or 0)
-        start = min(start, self.world.stable_end)
-        self.world = replace(self.world, log_start=max(self.world.log_start, start))
-
-    @rule()
-    def stored_position_is_lost(self) -> None:
-        self.world = replace(self.world, low_water=None, chain_from=None)
+        elif self.wrong and not self.links_lost:
+            return
+        else:
+            self.links_lost, self.wrong = True, 1
+            start = low + (1 if kind == "announcements" else 0)
+        self.world = w.remove_below(self.world, start)
 
     # ---- what must hold
 

@@ -366,6 +366,15 @@ def rollback_targets(world: World, name: str) -> list[int]:
     return found
 
 
+def remove_below(world: World, start: int) -> World:
+    """Retention: the log begins at `start`. Who would have to read below it gets an error (never a reset) and stops."""
+    world = replace(world, log_start=max(world.log_start, min(start, world.stable_end)))
+    for index, seat in enumerate(world.seats):
+        if seat is not None and seat.state.position < world.log_start:
+            world = crash(world, index)
+    return world
+
+
 def rollback(world: World, name: str, target: int) -> World:
     table = world.table(name)
     lost = set(table.files) - set(table.at(target).files)

@@ -369,6 +369,16 @@ def test_parts_of_one_announcement_are_never_divided() -> None:
     assert paths(rest) == ["db.t/b-r-2-0-0"]
 
 
+def test_parts_with_an_open_batch_between_them_wait_without_a_timer() -> None:
+    """Nothing can be taken until the other batch is complete, and nothing is loaded or awakened for it meanwhile."""
+    seat = Seat()
+    seat.read(written("a", 1, part=0, parts=2), written("b", 1), written("a", 1, part=1, parts=2), complete("a", 1))
+    assert seat.load() + seat.tick() == ()
+    assert next_due_ms(seat.state) is None
+    (commit,) = commits(seat.read(complete("b", 1)))
+    assert len(commit.files) == 3
+
+
 def test_a_commit_is_bounded_by_files() -> None:
     """A backlog becomes several commits, each a gapless prefix of at most the bound."""
     seat = Seat(Limits(commit_files=4))
