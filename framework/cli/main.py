@@ -23,6 +23,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "render": ("framework.cli.render:render_command", "Print a file as it is after templates, target and variables."),
     "explain": ("framework.cli.explain:explain", "Explain an error code, with a wrong and a right example."),
     "schema": ("framework.cli.schema:schema", "Print a JSON Schema for editors."),
+    "test": ("framework.cli.test_verb:test", "Run the tests inside pipeline files, without Kafka and Spark."),
     "plan": ("framework.cli.plan:plan", "Print what a pipeline will do, step by step."),
     "run": ("framework.cli.run:run", "Run pipelines."),
     "coordinator": ("framework.cli.coordinator:coordinator", "Run the commit coordinator alone."),

@@ -15,6 +15,7 @@ from framework.diagnose import (
     codes_shape,
     codes_tables,
     codes_templates,
+    codes_tests,
     codes_yaml,
 )
 from framework.diagnose.entry import CodeEntry
@@ -29,6 +30,7 @@ _FAMILIES = (
     codes_runs.ENTRIES,
     codes_records.ENTRIES,
     codes_tables.ENTRIES,
+    codes_tests.ENTRIES,
 )
 CODES: dict[str, CodeEntry] = {entry.code: entry for family in _FAMILIES for entry in family}
 

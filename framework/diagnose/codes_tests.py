@@ -1,0 +1,40 @@
+"""FLOE-C424, C425 and FLOE-R4xx: tests of pipeline files."""
+
+# ruff: noqa: E501  (prose: one sentence is not cut by the width of a line)
+from __future__ import annotations
+
+from framework.diagnose.entry import CodeEntry as Code
+
+_TEST = "tests:\n  - {name: one, input: [%s], expect: {}}"
+
+ENTRIES = (
+    Code(
+        "FLOE-C424",
+        "A test's record needs one value",
+        "`value` is a mapping that becomes JSON, text that is taken as it is, or null for a tombstone. `raw` is the bytes themselves, as text or as `{base64: ...}`. A record has one of the two.",
+        _TEST % "{key: a}",
+        _TEST % "{key: a, value: {id: 1}}",
+    ),
+    Code(
+        "FLOE-C425",
+        "A test's record comes from another topic",
+        "The pipeline would never read such a record. With `topic_pattern` each record of a test names its topic.",
+        _TEST % "{topic: refunds, value: {id: 1}}",
+        _TEST % "{topic: orders, value: {id: 1}}",
+    ),
+    Code(
+        "FLOE-R401",
+        "A test of a file does not pass",
+        "The records of a test became something else than the test expects. The place is that of the expectation. If what came is right, `floe test --fix` writes it into the file.",
+    ),
+    Code(
+        "FLOE-R402",
+        "Tests cannot be written into this file",
+        "`--fix` and `--record` change only text whose place is certain: not in a file that is a template, not in tests that come from a shared template or a target, not where a value is a reference.",
+    ),
+    Code(
+        "FLOE-R403",
+        "Records cannot be taken from this file",
+        "`floe test --record` reads a file with one record a line, and makes one test of them.",
+    ),
+)

@@ -1,0 +1,148 @@
+"""One case of `tests:` as a value: the records that go in, as Kafka would hand them over, and what is expected, with places.
+
+In: the checked tree of a pipeline file and its spec. Out: frozen `Case` values. A mapping becomes JSON with its numbers as
+they were written, so that `12.10` reaches a decimal column exactly (invariant 9).
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from framework.config.spec import PipelineSpec
+from framework.config.tree import Entry, Mapping, Node, Scalar, Sequence, plain
+from framework.diagnose.diagnostic import Span
+from framework.record.model import RecordBlock
+
+_JSON_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?\Z")
+
+
+@dataclass(frozen=True)
+class InputRecord:
+    """One record as a consumer would see it; `timestamp_ms` is -1 where the case gives none."""
+
+    topic: str
+    partition: int
+    offset: int
+    value: bytes | None
+    key: bytes | None
+    timestamp_ms: int
+    headers: tuple[tuple[str, bytes | None], ...]
+
+
+@dataclass(frozen=True)
+class Case:
+    """`given` holds the types of the columns of tables that exist before, by table; `expect` keeps its places.
+
+    `entry` is the key `expect` with its value, `span` the case's name.
+    """
+
+    name: str
+    span: Span
+    records: tuple[InputRecord, ...]
+    given: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
+    entry: Entry
+
+    @property
+    def expect(self) -> Mapping:
+        assert isinstance(self.entry.value, Mapping)
+        return self.entry.value
+
+
+def read_cases(tree: Mapping, spec: PipelineSpec) -> tuple[Case, ...]:
+    """The cases of a file that the loader found nothing wrong with."""
+    tests = tree.get("tests")
+    items = tests.items if isinstance(tests, Sequence) else ()
+    return tuple(_case(item, spec) for item in items if isinstance(item, Mapping))
+
+
+def _case(test: Mapping, spec: PipelineSpec) -> Case:
+    name, records, expect = test.get("name"), test.get("input"), test.entry("expect")
+    # The schema has checked all of this.
+    assert isinstance(name, Scalar)
+    assert isinstance(records, Sequence)
+    assert expect is not None
+    given = test.get("given")
+    tables = plain(given).get("tables", {}) if given is not None else {}
+    return Case(
+        name=str(name.value),
+        span=name.span,
+        records=tuple(_records(records, spec)),
+        given=tuple(
+            (table, tuple((column, str(kind)) for column, kind in one["schema"].items()))
+            for table, one in tables.items()
+            if not table.startswith("x-")
+        ),
+        entry=expect,
+    )
+
+
+def _records(records: Sequence, spec: PipelineSpec) -> Iterator[InputRecord]:
+    following: dict[tuple[str, int], int] = {}
+    for item in records.items:
+        assert isinstance(item, Mapping)
+        values = plain(item)
+        topic = values.get("topic") or spec.source.kafka.topics[0]
+        partition = values.get("partition", 0)
+        offset = values.get("offset", following.get((topic, partition), 0))
+        following[topic, partition] = offset + 1
+        yield InputRecord(
+            topic=topic,
+            partition=partition,
+            offset=offset,
+            value=_bytes(values["raw"]) if "raw" in values else _value(item.get("value")),
+            key=None if values.get("key") is None else _bytes(values["key"]),
+            timestamp_ms=values.get("timestamp_ms", -1),
+            headers=tuple(
+                (name, None if value is None else value.encode()) for name, value in values.get("headers", {}).items()
+            ),
+        )
+
+
+def _bytes(value: str | dict[str, str]) -> bytes:
+    return base64.b64decode(value["base64"]) if isinstance(value, dict) else value.encode()
+
+
+def _value(node: Node | None) -> bytes | None:
+    """The bytes of `value`: null is a tombstone, text is taken as it is, everything else becomes JSON."""
+    if isinstance(node, Scalar):
+        if node.value is None:
+            return None
+        if isinstance(node.value, str):
+            return node.value.encode()
+    return json_text(node).encode() if node is not None else None
+
+
+def json_text(node: Node) -> str:
+    """A node as JSON on one line; numbers keep the form they were written in where JSON has it."""
+    if isinstance(node, Mapping):
+        return "{" + ", ".join(f"{_quoted(entry.key)}: {json_text(entry.value)}" for entry in node.entries) + "}"
+    if isinstance(node, Sequence):
+        return "[" + ", ".join(json_text(item) for item in node.items) + "]"
+    if isinstance(node.value, float) and _JSON_NUMBER.match(node.text):
+        return node.text
+    return _quoted(node.value)
+
+
+def _quoted(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def blocks(records: tuple[InputRecord, ...]) -> Iterator[RecordBlock]:
+    """The records as the job's tasks get them: one block for each partition of each topic."""
+    grouped: dict[tuple[str, int], list[InputRecord]] = {}
+    for record in records:
+        grouped.setdefault((record.topic, record.partition), []).append(record)
+    for (topic, partition), found in grouped.items():
+        yield RecordBlock(
+            topic=topic,
+            partition=partition,
+            values=[record.value for record in found],
+            offsets=[record.offset for record in found],
+            timestamps_ms=[record.timestamp_ms for record in found],
+            keys=[record.key for record in found],
+            headers=[list(record.headers) for record in found],
+        )

@@ -1,0 +1,114 @@
+"""A case through the job's own decode, route and convert code.
+
+In: a Case and the plan of its pipeline. Out: an Outcome: tables with rows, dead letters and counts, or why the run would
+stop. As in a run, all records are processed again each time a table was made or changed, until nothing is needed any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+from pyiceberg.schema import Schema
+
+from framework.config.units import partition_text
+from framework.errors import AccountingError, FloeError
+from framework.plan.model import Plan
+from framework.record.model import BlockResult, DeadLetter, TableNeed
+from framework.record.process import process_block
+from framework.table.arrow_schema import parse_schema
+from framework.table.evolve import merge_needs
+from framework.testing.case import Case, blocks
+from framework.testing.tables import MemoryTables
+
+_ROUNDS = 20
+
+
+@dataclass(frozen=True)
+class Stop:
+    """Why a run would stop at these records: nothing of the batch is announced. `offset` is None for a table's refusal."""
+
+    code: str
+    message: str
+    table: str | None = None
+    topic: str | None = None
+    partition: int | None = None
+    offset: int | None = None
+
+
+@dataclass(frozen=True)
+class TableOutcome:
+    """One table as it is after the case. `partition_by` is None for a table that the case gave."""
+
+    schema: Schema
+    partition_by: tuple[str, ...] | None
+    rows: pa.Table | None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a case's records. With `stop`, there are neither rows nor dead letters."""
+
+    tables: dict[str, TableOutcome]
+    dead_letters: tuple[DeadLetter, ...]
+    dropped: int
+    filtered: int
+    stop: Stop | None = None
+
+
+def run_case(case: Case, plan: Plan) -> Outcome:
+    """Runs one case. Raises FloeError only for what is an error of floe."""
+    tables = MemoryTables(plan, case.given)
+    for _ in range(_ROUNDS):
+        routing = replace(plan, route=replace(plan.route, refused_tables=tables.refused))
+        results = [process_block(block, routing, tables.targets) for block in blocks(case.records)]
+        needs = _merged(results)
+        if not needs:
+            return _outcome(case, results, tables)
+        for need in needs:
+            if refusal := tables.satisfy(need):
+                column = f"column {'.'.join(refusal.path)}: " if refusal.path else ""
+                return _stopped(Stop(refusal.code, column + refusal.reason, table=refusal.table))
+    raise FloeError(
+        f"the test `{case.name}` asked for table changes {_ROUNDS} times in a row",
+        code="FLOE-R325",
+        place=case.span.start,
+        remedy="report this with the pipeline file",
+    )
+
+
+def _merged(results: Iterable[BlockResult]) -> list[TableNeed]:
+    found: dict[str, list[TableNeed]] = {}
+    for result in results:
+        for table, need in result.needs.items():
+            found.setdefault(table, []).append(need)
+    return [merge_needs(needs) for needs in found.values()]
+
+
+def _stopped(stop: Stop) -> Outcome:
+    return Outcome({}, (), 0, 0, stop)
+
+
+def _outcome(case: Case, results: list[BlockResult], tables: MemoryTables) -> Outcome:
+    for result in results:
+        if letter := result.failure:
+            return _stopped(Stop(letter.code, letter.message, None, letter.topic, letter.partition, letter.offset))
+    letters = [letter for result in results for letter in result.dead_letters]
+    dropped, filtered = sum(r.dropped for r in results), sum(r.filtered for r in results)
+    # Invariant 8, for the records of a test.
+    if sum(r.written for r in results) + filtered + len(letters) + dropped != len(case.records):
+        raise AccountingError(
+            f"the records of the test `{case.name}` do not add up", place=case.span.start, remedy="report this"
+        )
+    found = {}
+    for name, target in tables.targets.items():
+        parts = [result.rows[name] for result in results if name in result.rows]
+        fields = tables.partition_by.get(name)
+        found[name] = TableOutcome(
+            schema=parse_schema(target.schema_json),
+            partition_by=None if fields is None else tuple(partition_text(field) for field in fields),
+            rows=pa.concat_tables(parts) if parts else None,
+        )
+    order = sorted(letters, key=lambda letter: (letter.topic, letter.partition, letter.offset))
+    return Outcome(found, tuple(order), dropped, filtered)

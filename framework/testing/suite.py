@@ -1,0 +1,91 @@
+"""All cases of a file, run. In: what the loader made of the file. Out: a `FileReport`, with what is wrong or what differs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from framework.config.load import LoadResult
+from framework.config.spec import LoadedPipeline, PipelineSpec, TargetSpec
+from framework.config.tree import Mapping
+from framework.diagnose.diagnostic import Diagnostic
+from framework.plan.compile import compile_plan
+from framework.plan.model import Plan
+from framework.testing.case import Case, read_cases
+from framework.testing.compare import compare
+from framework.testing.execute import Outcome, run_case
+
+_NO_TARGET = TargetSpec(name="test", kafka={}, catalogs={})
+
+
+@dataclass(frozen=True)
+class CaseReport:
+    """One case: what came of it, and where that differs from what is expected."""
+
+    case: Case
+    outcome: Outcome
+    differences: tuple[Diagnostic, ...]
+
+    @property
+    def passed(self) -> bool:
+        return not self.differences
+
+
+@dataclass(frozen=True)
+class FileReport:
+    """One file. `findings` holds what is wrong with it, and then no case was run; warnings stop nothing."""
+
+    file: str
+    findings: tuple[Diagnostic, ...]
+    cases: tuple[CaseReport, ...] = ()
+
+    @property
+    def is_wrong(self) -> bool:
+        return any(finding.is_error for finding in self.findings)
+
+
+def run_file(result: LoadResult) -> FileReport:
+    """Runs the tests of one loaded file."""
+    tree, spec = result.tree, result.spec
+    if not result.ok or tree is None:
+        return FileReport(result.file, tuple(finding for finding in result.diagnostics if finding.is_error))
+    if spec is None:
+        # Validation elsewhere can do without the run's values; a test needs them.
+        missing = tuple(f for f in result.diagnostics if f.code == "FLOE-C305")
+        return FileReport(result.file, result.files.finish(_as_errors(missing) or [_unresolved(tree)]))
+    cases = read_cases(tree, spec)
+    if cases and spec.transform_sql:
+        return FileReport(result.file, result.files.finish([_sql(tree)]))
+    plan = plan_of(result.file, spec)
+    return FileReport(result.file, (), tuple(_run(case, plan, result) for case in cases))
+
+
+def plan_of(file: str, spec: PipelineSpec) -> Plan:
+    """The plan of a file's pipeline. No target takes part: tests need neither broker nor catalog."""
+    return compile_plan(LoadedPipeline(file, spec, _NO_TARGET))
+
+
+def _run(case: Case, plan: Plan, result: LoadResult) -> CaseReport:
+    outcome = run_case(case, plan)
+    return CaseReport(case, outcome, result.files.finish(compare(case, outcome)))
+
+
+def _sql(tree: Mapping) -> Diagnostic:
+    entry = tree.entry("transform")
+    message = "tests of a pipeline with `transform.sql` are not supported yet: only Spark knows what its SQL gives"
+    remedy = "remove `tests:`, or the SQL"
+    return Diagnostic("FLOE-C501", message, entry.key_span if entry else tree.span, path="transform.sql", remedy=remedy)
+
+
+def _as_errors(findings: tuple[Diagnostic, ...]) -> list[Diagnostic]:
+    return [
+        Diagnostic(f.code, f.message.replace("its value was not checked", "its tests cannot run"), f.span, path=f.path,
+                   remedy=f.remedy, excerpt=f.excerpt)
+        for f in findings
+    ]  # fmt: skip
+
+
+def _unresolved(tree: Mapping) -> Diagnostic:
+    message = "a value of the local stack is used, which is not known here, so the tests cannot run"
+    return Diagnostic(
+        "FLOE-C306", message, tree.entries[0].key_span, remedy="run `floe local up`, or give the value with `--set`"
+    )

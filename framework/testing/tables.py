@@ -1,0 +1,88 @@
+"""Tables in memory: made and changed by the same pure decisions as the job's, with no catalog behind them.
+
+In: what records need (TableNeed). Out: targets to process the records with, tables that cannot be made, or the refusal
+that would stop the run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pyiceberg.schema import Schema, assign_fresh_schema_ids
+from pyiceberg.types import NestedField
+
+from framework.config.spec import PartitionFieldSpec
+from framework.plan.model import Plan
+from framework.record.model import TableNeed, TableTarget
+from framework.table.arrow_schema import parse_schema
+from framework.table.changes import AlterTable, Refusal
+from framework.table.create import plan_create
+from framework.table.evolve import plan_evolution
+from framework.table.types import primitive_type
+
+Given = tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
+
+
+class MemoryTables:
+    """The tables of one case. `partition_by` and `created` tell of those that the case's records made."""
+
+    def __init__(self, plan: Plan, given: Given) -> None:
+        self._plan = plan
+        self.targets: dict[str, TableTarget] = {}
+        self.created: list[str] = []
+        self.refused: tuple[tuple[str, str], ...] = ()  # tables that cannot be made, and why
+        self.partition_by: dict[str, tuple[PartitionFieldSpec, ...]] = {}
+        for table, columns in given:
+            fields = [NestedField(i, name, primitive_type(kind)) for i, (name, kind) in enumerate(columns, 1)]
+            self._add(table, Schema(*fields))
+
+    def satisfy(self, need: TableNeed) -> Refusal | None:
+        """Make the table able to hold what was seen, or say why a change is refused. A table that cannot be made is added
+        to `refused`, and its records fail."""
+        target = self.targets.get(need.table)
+        if target is None:
+            if reason := self._create(need):
+                self.refused = (*self.refused, (need.table, reason))
+            return None
+        change = plan_evolution(target, need)
+        if isinstance(change, AlterTable):
+            schema = parse_schema(change.schema_json)
+            self.targets[need.table] = replace(
+                target,
+                schema_json=change.schema_json,
+                schema_id=target.schema_id + 1,
+                last_column_id=max(target.last_column_id, schema.highest_field_id),
+            )
+        return change if isinstance(change, Refusal) else None
+
+    def _create(self, need: TableNeed) -> str:
+        """Make the table; returns why it cannot be made, or ""."""
+        plan = self._plan
+        limit = plan.route.max_new_tables_per_hour
+        if len(self.created) >= limit:
+            return f"routes.max_new_tables_per_hour is {limit}, and so many were made within the last hour"
+        policy = plan.write.tables.policy_for(need.table)
+        change = plan_create(need, policy, plan.decode.hints, plan.decode.metadata_columns)
+        if isinstance(change, Refusal):
+            return f"{'.'.join(change.path)}: {change.reason}" if change.path else change.reason
+        self._add(need.table, parse_schema(change.schema_json))
+        self.created.append(need.table)
+        self.partition_by[need.table] = change.partition_by
+        return ""
+
+    def _add(self, table: str, schema: Schema) -> None:
+        # A catalog numbers the columns of a new table afresh.
+        schema = assign_fresh_schema_ids(schema)
+        self.targets[table] = TableTarget(
+            name=table,
+            table_uuid=table,
+            location="",
+            schema_json=schema.model_dump_json(),
+            schema_id=0,
+            spec_json='{"spec-id": 0, "fields": []}',
+            spec_id=0,
+            sort_order_id=0,
+            last_column_id=schema.highest_field_id,
+            properties={},
+            policy=self._plan.write.tables.policy_for(table),
+        )
