@@ -45,6 +45,7 @@ class Protocol(RuleBasedStateMachine):
         )
         self.world = w.assign(self.world, 0, self.step, self.limits)
         self.wrong = 0
+        self.repeated = False
         self.links_lost = False
         self.replaced = 0
         self.requests = 0
@@ -79,9 +80,10 @@ class Protocol(RuleBasedStateMachine):
         worker = self.world.workers[which]
         if kind == "dies":
             self.world = w.worker_crash(self.world, worker)
-        elif worker.batch == 1 or worker.appended:
+        elif worker.batch == 1 or worker.appended or self.links_lost:
             return
         elif kind == "repeat":
+            self.repeated = True
             batch = 1 + pick % (worker.batch - 1)
             run = f"r{worker.run}" if pick % 2 else "copy"
             behind = STEP * (worker.batch - batch)
@@ -194,8 +196,8 @@ class Protocol(RuleBasedStateMachine):
     def trouble_with_the_log(self, kind: str) -> None:
         """Retention removes what is below the low-water mark, sometimes more; the stored position is lost.
 
-        The links of the chains are lost only in histories without a broken chain: a break whose last good link has left
-        the log is not seen by a new coordinator (docs/protocol.md names this limit).
+        The links of the chains are lost only in histories without a wrong announcement: one whose predecessor has left
+        the log cannot be told from a first one by a new coordinator (docs/protocol.md names this limit).
         """
         low = self.world.low_water or 0
         if kind == "position":
@@ -203,10 +205,10 @@ class Protocol(RuleBasedStateMachine):
             return
         if kind == "below":
             start = min(low, self.world.chain_from or 0)
-        elif self.wrong and not self.links_lost:
+        elif self.wrong or self.repeated:
             return
         else:
-            self.links_lost, self.wrong = True, 1
+            self.links_lost = True
             start = low + (1 if kind == "announcements" else 0)
         self.world = w.remove_below(self.world, start)
 
