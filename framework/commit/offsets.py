@@ -133,6 +133,31 @@ def decide_start(
     return StartPoint(positions, batch, totals, first_run)
 
 
+def check_announced(
+    pipeline: str,
+    group: Mapping[PartitionKey, SafeOffset],
+    chain: Iterable[SourceRange] | None,
+    control_topic: str,
+) -> None:
+    """Invariant 6, seen from the pipeline: its offsets were committed with announcements, so the log must know of it.
+
+    Raises:
+        DataLossError: it does not: the control topic was recreated, or another one is named now. What was announced in
+            the old one and not yet committed is in no table, and would never be read again.
+    """
+    if chain is not None or not group:
+        return
+    newest = max(group.values(), key=lambda safe: safe.batch)
+    raise DataLossError(
+        f"pipeline {pipeline} announced batch {newest.batch}, but control topic {control_topic} holds no announcement of it: "
+        "it was recreated, retention removed it, or another topic is named now",
+        code="FLOE-R319",
+        place=control_topic,
+        remedy="name the control topic of the last run in commit.control_topic; if that is gone, compare the tables' recorded "
+        "offsets with the group's, then read what is missing again with `floe rebase`",
+    )
+
+
 def check_still_readable(
     pipeline: str,
     positions: Mapping[PartitionKey, int],

@@ -139,6 +139,12 @@ ENTRIES = (
         "Something else moves the offsets",
         "After an unknown outcome the group's offsets are neither at the batch's start nor at its end.",
     ),
+    Code(
+        "FLOE-R319",
+        "The announcements are gone",
+        "The pipeline's offsets were committed with announcements, and the control topic knows none of them: it was "
+        "recreated, or another one is named now. What was announced and not committed would be lost without a word.",
+    ),
     Code("FLOE-R322", "Too many dead letters in a batch", "`errors.max_ratio` is passed; the batch was not announced."),
     Code("FLOE-R323", "Too many dead letters", "`errors.max_count` is passed; the batch was not announced."),
     Code(

@@ -22,6 +22,7 @@ from framework.commit.events import Accounting, Heartbeat, SourceRange
 from framework.commit.offsets import (
     AnnounceState,
     PartitionKey,
+    check_announced,
     check_owner,
     check_still_readable,
     decide_start,
@@ -107,6 +108,7 @@ class PipelineWorker:
         chain, totals = self._source.newest_announcement()
         # The ends are asked for after the offsets: an older run may have gone on until it was fenced.
         start = decide_start(self.plan.pipeline, group, self._source.facts(), chain, self.plan.read.starting_offsets)
+        check_announced(self.plan.pipeline, group, chain, self.plan.announce.control_topic)
         self._positions, self._batch = start.positions, start.batch
         self.report.totals = totals if totals and not group else start.totals
         self._tables.preload()
