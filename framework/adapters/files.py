@@ -11,11 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from framework.config.load import LoadResult, load_pipelines
 from framework.config.spec import LoadedPipeline
 from framework.config.world import World
+from framework.diagnose.diagnostic import Diagnostic
 from framework.errors import ConfigError, SetupError
 
 if TYPE_CHECKING:
@@ -96,12 +97,24 @@ def pipelines_or_raise(results: Sequence[LoadResult]) -> list[LoadedPipeline]:
     """The pipelines of results without errors; see `load_or_raise`."""
     findings = tuple(dict.fromkeys(finding for result in results for finding in result.diagnostics))
     errors = [finding for finding in findings if finding.is_error]
+    if errors:
+        wrong = len({result.file for result in results if not result.ok})
+        raise_findings(
+            f"{len(errors)} error{'s' if len(errors) > 1 else ''} in {wrong} file{'s' if wrong > 1 else ''}", findings
+        )
+    return [result.pipeline for result in results if result.pipeline is not None]
+
+
+def raise_findings(message: str, findings: tuple[Diagnostic, ...]) -> NoReturn:
+    """Raise what the findings amount to.
+
+    Raises:
+        SetupError: the files are right; only the embedded stack, whose addresses they ask for, is not up.
+        ConfigError: anything else; carries every finding.
+    """
+    errors = [finding for finding in findings if finding.is_error]
     if errors and all(finding.code == "FLOE-C306" for finding in errors):
         raise SetupError(
             "the embedded stack is not up", code="FLOE-C306", place=errors[0].path, remedy=errors[0].remedy or ""
         )
-    if errors:
-        wrong = len({result.file for result in results if not result.ok})
-        message = f"{len(errors)} error{'s' if len(errors) > 1 else ''} in {wrong} file{'s' if wrong > 1 else ''}"
-        raise ConfigError(message, findings)
-    return [result.pipeline for result in results if result.pipeline is not None]
+    raise ConfigError(message, findings)

@@ -71,7 +71,7 @@ def start_session(name: str, master: str, conf: Mapping[str, str], log_dir: Path
     log4j = Path(__file__).with_name("log4j2.properties")
     jvm = LOCAL_JVM if master.startswith("local") else ""
     settings["spark.driver.extraJavaOptions"] = (
-        f"{options} {jvm} -Dlog4j2.configurationFile={log4j} -Dfloe.log={log_dir / 'spark.log'} -Xss4m "
+        f"{options} {jvm} -Dlog4j2.configurationFile={log4j} -Dfloe.log={log_dir / 'spark.log'} -Xss16m "
         "-XX:+IgnoreUnrecognizedVMOptions --sun-misc-unsafe-memory-access=allow"
     ).strip()
     for key, value in settings.items():

@@ -27,9 +27,7 @@ def plan(
     """Show what a pipeline will do, step by step, without touching anything."""
     plans = [compile_plan(pipeline) for pipeline in load_or_raise(files, target, variables, sets)]
     if as_json:
-        click.echo(
-            json.dumps({"command": "plan", "ok": True, "plans": [plan_to_json(one) for one in plans]}, indent=2)
-        )
+        click.echo(json.dumps({"command": "plan", "ok": True, "plans": [plan_to_json(one) for one in plans]}, indent=2))
         return
     for one in plans:
         click.echo(f"pipeline {one.pipeline} on target {one.target} ({one.source_file})")

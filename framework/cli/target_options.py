@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from framework.adapters.files import real_world
+from framework.adapters.files import raise_findings, real_world
 from framework.adapters.secrets import resolve
 from framework.config.spec import TargetSpec
 from framework.config.target import load_target
-from framework.errors import ConfigError, SetupError
+from framework.errors import SetupError
 
 if TYPE_CHECKING:
     from framework.adapters.kafka_control import ControlReader
@@ -83,5 +83,5 @@ def load_target_or_raise(name_or_path: str) -> TargetSpec:
     """
     result = load_target(name_or_path, real_world(), Path.cwd())
     if result.target is None:
-        raise ConfigError(f"target {name_or_path} is wrong", result.diagnostics)
+        raise_findings(f"target {name_or_path} is wrong", result.diagnostics)
     return result.target

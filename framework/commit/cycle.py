@@ -68,13 +68,13 @@ def finish(turn: Turn) -> None:
         return
     said = False
     for request in list(state.requests.values()):
-        if request.answered:
-            if turn.now_ms > request.deadline_ms + state.limits.answered_ms:
+        if request.answered_ms is not None:
+            if turn.now_ms >= request.answered_ms + state.limits.answered_ms:
                 turn.drop_request(request.request_id)
             continue
         waits, blocked = _standing(turn.state, request, turn.now_ms)
         if not waits:
-            turn.put_request(replace(request, answered=True))
+            turn.put_request(replace(request, answered_ms=turn.now_ms))
             _say_complete(turn, request.request_id, blocked)
             said = True
     state = turn.state
@@ -168,7 +168,10 @@ def next_cycle_ms(state: CoordinatorState) -> int | None:
     """When `finish` has something to do although nothing happens; None when it has not."""
     if not state.caught_up or state.needs_proof is not None:
         return None
-    times = [r.deadline_ms + (state.limits.answered_ms + 1 if r.answered else 0) for r in state.requests.values()]
+    times = [
+        r.deadline_ms if r.answered_ms is None else r.answered_ms + state.limits.answered_ms
+        for r in state.requests.values()
+    ]
     if state.cycle_open and state.last_complete_ms is not None:
         times.append(state.last_complete_ms + state.limits.complete_most_ms)
     if low_water(state) > (state.stored_low_water or 0):

@@ -201,5 +201,14 @@ class CommitFailed:
 
 
 Input = (
-    Assigned | Revoked | Read | Tick | TableLoaded | TableMissing | LoadFailed | Committed | CommitConflict | CommitFailed
+    Assigned
+    | Revoked
+    | Read
+    | Tick
+    | TableLoaded
+    | TableMissing
+    | LoadFailed
+    | Committed
+    | CommitConflict
+    | CommitFailed
 )

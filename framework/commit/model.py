@@ -32,7 +32,7 @@ class Limits:
     store_ms: int = 10_000  # the low-water mark of a log without commits is stored at most this often
     carry_ms: int = 600_000  # all chain links are repeated in a CommitComplete at least this often
     pending_files: int = 20_000  # with more in memory, tables are due at once and the log is not read on meanwhile
-    answered_ms: int = 60_000  # an answered request that is not read back is forgotten so long after its deadline
+    answered_ms: int = 60_000  # an answer that is not read back is waited for so long
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ class Request:
     offset: int
     pipeline: str
     deadline_ms: int
-    answered: bool = False
+    answered_ms: int | None = None  # when it was answered; kept until the answer is read back
 
 
 @dataclass(frozen=True)

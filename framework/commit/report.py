@@ -87,7 +87,7 @@ def snapshot(state: CoordinatorState) -> Report:
         position=state.position,
         pipelines={name: _pipeline(pipeline) for name, pipeline in sorted(state.pipelines.items())},
         tables=dict(sorted(tables.items())),
-        open_requests=tuple(sorted(r.request_id for r in state.requests.values() if not r.answered)),
+        open_requests=tuple(sorted(r.request_id for r in state.requests.values() if r.answered_ms is None)),
     )
 
 

@@ -48,7 +48,7 @@ def due_at_ms(state: CoordinatorState, table: TableState) -> int | None:
 def covers(request: Request, table: TableState) -> bool:
     """Whether a request still waits for this table."""
     first = table.first_offset
-    if request.answered or first is None or first >= request.offset:
+    if request.answered_ms is not None or first is None or first >= request.offset:
         return False
     return request.pipeline == "" or table.newest.get(request.pipeline, -1) >= first
 

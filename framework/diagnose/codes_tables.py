@@ -1,6 +1,5 @@
 """FLOE-T: a table is not created or changed as records ask. The records are dead letters, or the table waits."""
 
-# ruff: noqa: E501  (prose: one sentence is not cut by the width of a line)
 from __future__ import annotations
 
 from framework.diagnose.entry import CodeEntry as Code

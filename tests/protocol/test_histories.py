@@ -37,7 +37,17 @@ class Protocol(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.limits = replace(w.PROMPT, commit_files=3)
+        self.limits = replace(
+            w.PROMPT,
+            commit_files=3,
+            retry_first_ms=1,
+            retry_most_ms=1,
+            conflict_first_ms=1,
+            conflict_most_ms=1,
+            blocked_first_ms=1,
+            blocked_most_ms=1,
+            store_ms=1,
+        )
         self.world = w.World(
             workers=tuple(w.Worker(name, SCRIPT) for name in ("a", "b", "c")),
             tables=(w.Table("db.t", "uuid-t"), w.Table("db.u", "uuid-u")),
@@ -105,8 +115,12 @@ class Protocol(RuleBasedStateMachine):
 
     @rule(seat=seats)
     def ticks(self, seat: int) -> None:
+        """No timer runs free: a Tick does what is due, and what it leaves is due later or waits for something."""
         if self.world.seats[seat] is not None:
             self.world = w.tick(self.world, seat, self.step)
+            held = self.world.seats[seat]
+            due = next_due_ms(held.state) if held is not None else None
+            assert due is None or due > self.world.now_ms
 
     @rule(seat=seats, number=st.integers(0, 3), outcome=st.sampled_from(["sound"] * 4 + ["lost", "failed", "late"]))
     def performs(self, seat: int, number: int, outcome: str) -> None:
