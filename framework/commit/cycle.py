@@ -7,6 +7,7 @@ announcement only when its table's metadata holds it, so that a reader that begi
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import takewhile
 
 from framework.commit.effects import Publish, StoreLowWater
 from framework.commit.events import CommitComplete, Heartbeat
@@ -37,12 +38,21 @@ def low_water(state: CoordinatorState) -> int:
 
 
 def chain_from(state: CoordinatorState) -> int:
-    """Where a reader has to begin to see the newest link of every pipeline's chain; never above the low-water mark.
+    """Where a reader has to begin to see, before any batch above the low-water mark, the link it must follow; never above
+    the low-water mark.
 
-    Invariant 2 outlives a restart by this: a batch that breaks the chain still breaks it for the next coordinator.
+    Invariant 2 outlives a restart by this: a batch that breaks the chain, or repeats another, does so for the next
+    coordinator too.
     """
     low = low_water(state)
-    return min([low, *(p.link_offset for p in state.pipelines.values() if p.link is not None)])
+    begin = low
+    for pipeline in state.pipelines.values():
+        before = next((before for first, before in pipeline.anchors if first >= low), None)
+        if before is None and pipeline.link is not None:
+            before = pipeline.link_offset
+        if before is not None:
+            begin = min(begin, before)
+    return begin
 
 
 def waiting_reason(state: CoordinatorState, table: TableState) -> str | None:
@@ -162,6 +172,10 @@ def _store(turn: Turn, cycle_ended: bool) -> None:
     if cycle_ended or state.last_store_ms is None or turn.now_ms - state.last_store_ms >= state.limits.store_ms:
         turn.emit(StoreLowWater(low, chain_from(state)))
         turn.set(stored_low_water=low, last_store_ms=turn.now_ms)
+        for pipeline in list(state.pipelines.values()):
+            passed = sum(1 for _ in takewhile(lambda anchor: anchor[0] < low, pipeline.anchors))
+            if passed:
+                turn.put_pipeline(replace(pipeline, anchors=pipeline.anchors.drop(passed)))
 
 
 def next_cycle_ms(state: CoordinatorState) -> int | None:

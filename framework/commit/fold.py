@@ -91,6 +91,7 @@ def _data_written(turn: Turn, offset: int, event: DataWritten) -> None:
         batch = None
     if batch is None:
         batch = OpenBatch(event.run, event.batch, offset)
+        pipeline = _anchor(pipeline, offset)
     batch = replace(batch, parts=batch.parts.append((event.table, event.part, event.parts)))
     turn.put_pipeline(replace(pipeline, open=batch, last_offset=offset))
     if offset >= turn.state.floor:  # what is below the low-water mark is in every table
@@ -115,6 +116,16 @@ def _link(turn: Turn, offset: int, event: DataComplete | Heartbeat) -> None:
         turn.put_pipeline(replace(pipeline, last_offset=offset, open=None))
         return
     batch = pipeline.open
+    if batch is None:
+        pipeline = _anchor(pipeline, offset)
+    if offset < turn.state.floor:
+        # Read again for the chain's sake only: what is below the low-water mark was found good before.
+        if pipeline.link is None or pipeline.link.batch < event.batch:
+            pipeline = replace(
+                pipeline, link=next_link(pipeline.link, event), link_offset=offset, confirmed_below=offset
+            )
+        turn.put_pipeline(replace(pipeline, last_offset=offset, open=None))
+        return
     first_offset = batch.first_offset if batch is not None else offset
     verdict = check_link(pipeline.link, event)
     reason = verdict.reason if verdict.fit is Fit.BROKEN else _incomplete(pipeline, event)
@@ -133,6 +144,12 @@ def _link(turn: Turn, offset: int, event: DataComplete | Heartbeat) -> None:
         )
         turn.set(unreported=turn.state.unreported | {pipeline.pipeline})
     turn.put_pipeline(replace(pipeline, last_offset=offset, open=None))
+
+
+def _anchor(pipeline: PipelineState, offset: int) -> PipelineState:
+    """Notes, for the batch that begins at `offset`, where a reader has to begin to see the link before it."""
+    before = pipeline.link_offset if pipeline.link is not None else offset
+    return replace(pipeline, anchors=pipeline.anchors.append((offset, before)))
 
 
 def _incomplete(pipeline: PipelineState, event: DataComplete | Heartbeat) -> str:

@@ -115,13 +115,15 @@ class PipelineState:
     """One pipeline's chain (invariant 2).
 
     `link` is the newest good end of the chain, with start == end in each range; a reader that begins at `link_offset`
-    sees it. Announcements below `confirmed_below` belong to complete batches that fit the chain; those above it must
+    sees it. `anchors` holds, for each batch above the low-water mark, its first offset and where the link before it is
+    seen. Announcements below `confirmed_below` belong to complete batches that fit the chain; those above it must
     not be committed. `broken` says why the chain is broken, from `broken_offset` on.
     """
 
     pipeline: str
     link: Heartbeat | None = None
     link_offset: int = 0
+    anchors: Fifo[tuple[int, int]] = field(default_factory=Fifo)
     last_offset: int = -1
     confirmed_below: int = 0
     open: OpenBatch | None = None

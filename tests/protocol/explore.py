@@ -235,6 +235,7 @@ def _state_key(state: CoordinatorState) -> tuple[object, ...]:
                     p.pipeline,
                     p.link.batch if p.link else -1,
                     p.link_offset,
+                    tuple(p.anchors),
                     p.last_offset,
                     p.confirmed_below,
                     p.open.first_offset if p.open else -1,

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from framework.commit import cycle
 from framework.commit.effects import (
     Assigned,
     CommitConflict,
@@ -588,3 +589,19 @@ def test_a_clock_that_is_set_back_delays_nothing_for_the_lost_time() -> None:
     seat.now -= 86_400_000
     assert commits(seat.tick()) == []
     assert len(commits(seat.tick(1_000))) == 1
+
+
+def test_a_repeat_is_still_a_repeat_for_the_next_coordinator() -> None:
+    """While another table holds the low-water mark, a successor reads the link before any batch it reads again."""
+    seat = Seat()
+    seat.read(written("a", 1), complete("a", 1))
+    (first,) = commits(seat.load() + seat.tick())
+    seat.commit(first)
+    seat.read(written("b", 1, "db.gone"), complete("b", 1, ("db.gone",)))
+    seat.read(written("a", 1, "db.u", paths=("copy",)), complete("a", 1, ("db.u",)))
+    effects = seat.read(written("a", 2), complete("a", 2)) + seat.tick(20_000)
+    for commit in commits(effects):
+        effects += seat.commit(commit)
+    store = [e for e in effects if isinstance(e, StoreLowWater)][-1:]
+    assert [(e.offset, e.chain_from) for e in store] in ([], [(2, 1)])
+    assert cycle.chain_from(seat.state) == 1
