@@ -10,6 +10,7 @@ NAMED_ERROR = re.compile(r"^(?:error\[|[A-Za-z_.]+(?:Error|Exception|Gone)\b)")
 
 def said(error: BaseException) -> str:
     """What an error from Spark says, in one line: the last line of a task's Python traceback, else the first line."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    # Py4J puts a colon before the name of the Java exception, on the second line.
+    lines = [line.strip().removeprefix(": ") for line in str(error).splitlines() if line.strip()]
     named = [line for line in lines if NAMED_ERROR.match(line)]
     return (named or lines or [type(error).__name__])[0 if not named else -1]
