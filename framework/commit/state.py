@@ -109,8 +109,9 @@ def _assigned(limits: Limits, message: Assigned) -> tuple[CoordinatorState, tupl
             "FLOE-R113",
             f"the stored low-water mark {low_water} belongs to control topic {whose}, "
             f"but the control topic has the id {message.control_topic_id}: it was recreated, or the offset was set by hand",
-            "if the topic was recreated, rebase the pipelines (`floe rebase`); if the coordinator group's offset was set by "
-            "hand, delete the group so that the log is read from its start",
+            "if the coordinator group's offset was set by hand, delete the group, so that the log is read from its start; if "
+            "the topic was recreated, what was announced in the old one and is not in the tables must be read again from the "
+            "source: each table's property floe.progress says up to which source offset it holds everything",
         )
     elif message.log_start > low_water:
         # Invariant 6: announcements may be gone, and a quiet table's old progress alone cannot show which.
@@ -118,7 +119,8 @@ def _assigned(limits: Limits, message: Assigned) -> tuple[CoordinatorState, tupl
             "FLOE-R114",
             f"the control topic starts at {message.log_start}, but announcements from {low_water} on were not yet in every "
             "table: retention removed them",
-            "raise the control topic's retention, then read the lost ranges again with `floe rebase`",
+            "raise the control topic's retention; what is lost must be read again from the source: each table's property "
+            "floe.progress says up to which source offset it holds everything",
         )
     if stop is None:
         return state, ()
@@ -160,8 +162,8 @@ def _tick(turn: Turn, message: Tick) -> None:
             "FLOE-R115",
             f"no low-water mark is stored and the control topic starts at {state.needs_proof}: announcements may have been "
             "removed before they were in every table",
-            "restore the coordinator group's offset or, if it is lost for good, read the lost ranges again with "
-            "`floe rebase`",
+            "restore the coordinator group's offset if it is known; each table's property floe.progress says up to which source "
+            "offset it holds everything",
         )
         turn.set(stopped=stop)
         turn.emit(stop)
