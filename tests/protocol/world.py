@@ -521,7 +521,7 @@ class Announced:
     unsound: frozenset[str]
 
 
-@lru_cache(maxsize=200_000)
+@lru_cache(maxsize=4_000)
 def announced(log: tuple[Entry, ...]) -> Announced:
     """The oracle: batches in the order of their ends; a batch counts if it begins where the one before ended."""
     ends: dict[str, tuple[int, int, str]] = {}

@@ -152,9 +152,10 @@ def test_a_partition_value_without_a_json_form_is_refused_before_it_is_sent() ->
     """NaN is not JSON; nobody else could read the log."""
     event = written("a", 1)
     broken = replace(event, files=(replace(event.files[0], partition=(float("nan"),)),))
-    with pytest.raises(FloeError) as caught:
-        encode(broken)
-    assert "JSON" in caught.value.message
+    for refused in (encode, split_data_written):
+        with pytest.raises(FloeError) as caught:
+            refused(broken)
+        assert "JSON" in caught.value.message
 
 
 @pytest.mark.parametrize("row", [[0, 5, 4, None], [0, -1, 4, None], [0, 1, 2], [0, 1, 2, "x"], [0, 1, True, None]])
