@@ -24,6 +24,10 @@ VERBS: dict[str, tuple[str, str]] = {
     "explain": ("framework.cli.explain:explain", "Explain an error code, with a wrong and a right example."),
     "schema": ("framework.cli.schema:schema", "Print a JSON Schema for editors."),
     "test": ("framework.cli.test_verb:test", "Run the tests inside pipeline files, without Kafka and Spark."),
+    "import-connector": (
+        "framework.cli.import_connector:import_connector_command",
+        "Make a pipeline file of an Iceberg sink of Kafka Connect.",
+    ),
     "plan": ("framework.cli.plan:plan", "Print what a pipeline will do, step by step."),
     "run": ("framework.cli.run:run", "Run pipelines."),
     "coordinator": ("framework.cli.coordinator:coordinator", "Run the commit coordinator alone."),

@@ -1,4 +1,4 @@
-"""FLOE-C424, C425 and FLOE-R4xx: tests of pipeline files."""
+"""FLOE-C424, C425 and FLOE-R4xx: tests of pipeline files, and files made from other tools' configuration."""
 
 # ruff: noqa: E501  (prose: one sentence is not cut by the width of a line)
 from __future__ import annotations
@@ -36,5 +36,15 @@ ENTRIES = (
         "FLOE-R403",
         "Records cannot be taken from this file",
         "`floe test --record` reads a file with one record a line, and makes one test of them.",
+    ),
+    Code(
+        "FLOE-R404",
+        "Not a connector's configuration",
+        "`floe import-connector` reads the configuration of an Iceberg sink of Kafka Connect: JSON, alone or under `config`, or a properties file.",
+    ),
+    Code(
+        "FLOE-R405",
+        "The connector's configuration has no pipeline file",
+        "What the configuration says cannot be said in a pipeline file, or contradicts itself; the message names the key.",
     ),
 )

@@ -1,0 +1,142 @@
+"""A sink of Kafka Connect as a pipeline file: nothing is lost in silence, and what is written is sound."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from framework.cli.main import run_main
+from framework.config.connector import import_connector, read_settings
+from framework.config.connector_keys import why_not
+from framework.errors import ConfigError
+from tests.unit.config.in_memory import TARGET
+
+CLASS = "org.apache.iceberg.connect.IcebergSinkConnector"
+SINK = {"connector.class": CLASS, "topics": "orders", "iceberg.tables": "shop.orders"}
+FLAG = st.sampled_from(["true", "false", "TRUE"])
+REGEX = st.sampled_from(["a", "a|b", "x{2}", "$", "(", "${a}", "{{x}}", "\\d+"])
+TEXT = st.text(max_size=6)
+OPTIONAL = {
+    "topics.regex": REGEX,
+    "iceberg.tables": st.sampled_from(["shop.a,shop.b", "shop.a", "a", "", "x.y.z, shop.a"]),
+    "iceberg.tables.route-field": st.sampled_from(["type", "a.b", "", "1"]),
+    "iceberg.table.shop.a.route-regex": REGEX,
+    "iceberg.table.shop.b.commit-branch": TEXT,
+    "iceberg.table.shop.a.partition-by": st.sampled_from(
+        ["day(x)", "days(x),y", "bucket(a,4)", "truncate(a, 3)", "zip(a)", ""]
+    ),
+    "iceberg.tables.default-commit-branch": TEXT,
+    "iceberg.tables.auto-create-enabled": FLAG,
+    "iceberg.tables.auto-create-props.format-version": st.sampled_from(["1", "2", "3"]),
+    "iceberg.tables.auto-create-props.a": TEXT,
+    "iceberg.tables.write-props.write.format.default": st.sampled_from(["parquet", "orc"]),
+    "iceberg.tables.evolve-schema-enabled": FLAG,
+    "iceberg.tables.schema-case-insensitive": FLAG,
+    "iceberg.tables.dynamic-enabled": FLAG,
+    "iceberg.control.topic": TEXT,
+    "iceberg.control.commit.interval-ms": st.sampled_from(["1", "1500", "60000", "x", "0", "7200000"]),
+    "errors.tolerance": st.sampled_from(["all", "none"]),
+    "errors.deadletterqueue.topic.name": TEXT,
+    "iceberg.catalog.uri": TEXT,
+    "iceberg.kafka.security.protocol": TEXT,
+    "something.else": TEXT,
+}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        json.dumps({"name": "one", "config": SINK}),
+        json.dumps({**SINK, "name": "one"}),
+        "\n".join(f"{key}={value}" for key, value in {**SINK, "name": "one"}.items()),
+        "! a comment\nname: one\n" + "\n".join(f"{key} : \\\n   {value}" for key, value in SINK.items()),
+    ],
+)
+def test_every_form_of_configuration_is_read(text: str) -> None:
+    """JSON for Connect's two addresses and properties files say the same."""
+    name, found = read_settings(text, "sink")
+
+    assert name == "one"
+    assert {key: found[key] for key in SINK} == SINK
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.fixed_dictionaries({}, optional=OPTIONAL))
+def test_what_is_written_is_valid_or_refused_by_name(tmp_path: Path, more: dict[str, str]) -> None:
+    """Whatever a sink says, the pipeline file passes `floe validate`, or none is written."""
+    (tmp_path / "targets").mkdir(exist_ok=True)
+    (tmp_path / "targets" / "local.yaml").write_text(TARGET, encoding="utf-8")
+    sink, pipeline = tmp_path / "sink.json", tmp_path / "pipeline.yaml"
+    sink.write_text(json.dumps({**SINK, **more}), encoding="utf-8")
+    pipeline.unlink(missing_ok=True)
+
+    if run_main(["import-connector", str(sink), "-o", str(pipeline), "--tables", "shop.a,shop.c"]) == 0:
+        assert run_main(["validate", str(pipeline)]) == 0
+    else:
+        assert not pipeline.exists()
+
+
+@given(st.sets(st.sampled_from(sorted(OPTIONAL)[1:])))
+def test_every_key_has_a_home_or_a_reason(keys: set[str]) -> None:
+    """Each key of a sink is in the pipeline file, in the target, or named with the reason why it is in neither."""
+    extra = {key: "true" for key in keys if not key.startswith(("iceberg.table", "iceberg.control", "topics"))}
+    unknown = {"a.b": "c", "iceberg.unknown": "d", "transforms": "x", "transforms.x.type": "com.example.Mask"}
+    imported = import_connector("one", {**SINK, **extra, **unknown})
+    named = {note.key for note in imported.notes} | set(imported.target_keys)
+
+    assert named >= set(unknown)
+    assert named >= {key for key in extra if not key.startswith("errors.")}
+
+
+def test_secrets_are_not_copied() -> None:
+    """A password of the configuration appears in neither file; a reference takes its place."""
+    secret = {
+        "iceberg.catalog.credential": "hunter2",
+        "iceberg.catalog.s3.secret-access-key": "hunter2",
+        "iceberg.catalog.uri": "jdbc:postgresql://u:hunter2@db/x",
+        "iceberg.kafka.sasl.jaas.config": 'org.apache.kafka.common.security.plain.PlainLoginModule required password="hunter2";',
+    }
+    imported = import_connector("one", {**SINK, **secret})
+
+    assert "hunter2" not in yaml.safe_dump([imported.pipeline, imported.target]) + str(imported.notes)
+    assert (
+        imported.target["connections"]["catalog"]["default"]["credential"] == "${secret:env:ICEBERG_CATALOG_CREDENTIAL}"
+    )
+
+
+def test_a_record_goes_to_every_table_that_matches() -> None:
+    """The sink gives a record to each table whose expression matches, so the pipeline does too."""
+    more = {
+        "iceberg.tables": "shop.a,shop.b",
+        "iceberg.tables.route-field": "type",
+        "iceberg.table.shop.a.route-regex": "x|y",
+        "iceberg.table.shop.b.route-regex": "y",
+    }
+    routes = import_connector("one", {**SINK, **more}).pipeline["routes"]
+
+    assert routes["mode"] == "all_match"
+    assert [rule["when"]["matches"] for rule in routes["rules"]] == ["x|y", "y"]
+
+
+@pytest.mark.parametrize("key", ["iceberg.tables.upsert-mode-enabled", "iceberg.tables.cdc-field"])
+def test_updates_are_refused(key: str) -> None:
+    """A sink that updates rows is no pipeline that appends them."""
+    with pytest.raises(ConfigError) as raised:
+        import_connector("one", {**SINK, key: "true"})
+
+    assert raised.value.code == "FLOE-R405"
+
+
+def test_reasons_are_sentences() -> None:
+    """Each key that has no home is explained, also one that nobody knows."""
+    assert why_not("iceberg.hadoop.fs.s3a.endpoint")[0]
+    assert why_not("consumer.override.max.poll.records") == (
+        False,
+        "floe sets how its clients fetch and send by itself",
+    )
+    assert why_not("nobody.knows") == (True, "this is no key that floe knows")
