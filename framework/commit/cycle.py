@@ -47,7 +47,9 @@ def chain_from(state: CoordinatorState) -> int:
     low = low_water(state)
     begin = low
     for pipeline in state.pipelines.values():
-        before = next((before for first, before in pipeline.anchors if first >= low), None)
+        before = next((before for end, before in pipeline.anchors if end >= low), None)
+        if before is None and pipeline.open is not None:
+            before = pipeline.open.link_before
         if before is None and pipeline.link is not None:
             before = pipeline.link_offset
         if before is not None:

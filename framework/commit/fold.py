@@ -90,8 +90,7 @@ def _data_written(turn: Turn, offset: int, event: DataWritten) -> None:
         )
         batch = None
     if batch is None:
-        batch = OpenBatch(event.run, event.batch, offset)
-        pipeline = _anchor(pipeline, offset)
+        batch = OpenBatch(event.run, event.batch, offset, _link_before(pipeline, offset))
     batch = replace(batch, parts=batch.parts.append((event.table, event.part, event.parts)))
     turn.put_pipeline(replace(pipeline, open=batch, last_offset=offset))
     if offset >= turn.state.floor:  # what is below the low-water mark is in every table
@@ -116,8 +115,8 @@ def _link(turn: Turn, offset: int, event: DataComplete | Heartbeat) -> None:
         turn.put_pipeline(replace(pipeline, last_offset=offset, open=None))
         return
     batch = pipeline.open
-    if batch is None:
-        pipeline = _anchor(pipeline, offset)
+    before = batch.link_before if batch is not None else _link_before(pipeline, offset)
+    pipeline = replace(pipeline, anchors=pipeline.anchors.append((offset, before)))
     if offset < turn.state.floor:
         # Read again for the chain's sake only: what is below the low-water mark was found good before.
         if pipeline.link is None or pipeline.link.batch < event.batch:
@@ -146,10 +145,9 @@ def _link(turn: Turn, offset: int, event: DataComplete | Heartbeat) -> None:
     turn.put_pipeline(replace(pipeline, last_offset=offset, open=None))
 
 
-def _anchor(pipeline: PipelineState, offset: int) -> PipelineState:
-    """Notes, for the batch that begins at `offset`, where a reader has to begin to see the link before it."""
-    before = pipeline.link_offset if pipeline.link is not None else offset
-    return replace(pipeline, anchors=pipeline.anchors.append((offset, before)))
+def _link_before(pipeline: PipelineState, offset: int) -> int:
+    """Where a reader has to begin to see the link that a batch which begins at `offset` must follow."""
+    return pipeline.link_offset if pipeline.link is not None else offset
 
 
 def _incomplete(pipeline: PipelineState, event: DataComplete | Heartbeat) -> str:
@@ -268,17 +266,13 @@ def _commit_complete(turn: Turn, event: CommitComplete) -> None:
 def _carry(turn: Turn, position: int, link: Heartbeat) -> None:
     """A CommitComplete repeats where a chain ended at `position`: a reader that begins there sees it.
 
-    It is taken only when nothing of the pipeline was seen since reading began, and reading began at or before
-    `position`: then it is the newest link, whoever published it and however late.
+    Reading began at or before `position`, and nothing of the pipeline was seen behind it: then it is the newest link,
+    whoever published it and however late.
     """
     pipeline = turn.state.pipelines.get(link.pipeline) or PipelineState(link.pipeline)
-    if pipeline.last_offset < 0 and pipeline.link is None:
+    if pipeline.last_offset >= position or pipeline.broken is not None or pipeline.open is not None:
+        return
+    if pipeline.link is None or pipeline.link.batch < link.batch:
         turn.put_pipeline(replace(pipeline, link=link, link_offset=position))
-    elif (
-        pipeline.link is not None
-        and pipeline.broken is None
-        and pipeline.open is None
-        and pipeline.last_offset < position
-        and (pipeline.link.batch, pipeline.link.ranges) == (link.batch, link.ranges)
-    ):
+    elif (pipeline.link.batch, pipeline.link.ranges) == (link.batch, link.ranges):
         turn.put_pipeline(replace(pipeline, link_offset=max(pipeline.link_offset, position)))

@@ -107,6 +107,7 @@ class OpenBatch:
     run: str
     batch: int
     first_offset: int
+    link_before: int  # where the link before it is seen
     parts: Fifo[tuple[str, int, int]] = field(default_factory=Fifo)  # table, part, parts
 
 
@@ -115,9 +116,9 @@ class PipelineState:
     """One pipeline's chain (invariant 2).
 
     `link` is the newest good end of the chain, with start == end in each range; a reader that begins at `link_offset`
-    sees it. `anchors` holds, for each batch above the low-water mark, its first offset and where the link before it is
-    seen. Announcements below `confirmed_below` belong to complete batches that fit the chain; those above it must
-    not be committed. `broken` says why the chain is broken, from `broken_offset` on.
+    sees it. `anchors` holds, for each batch that ends above the low-water mark, the offset of its end and where the link
+    before it is seen. Announcements below `confirmed_below` belong to complete batches that fit the chain; those above it
+    must not be committed. `broken` says why the chain is broken, from `broken_offset` on.
     """
 
     pipeline: str
