@@ -8,7 +8,8 @@ import click
 import yaml
 
 from framework.adapters.files import read_text
-from framework.config.connector import Imported, import_connector, read_settings
+from framework.config.connector import Imported, import_connector
+from framework.config.connector_read import read_settings
 from framework.config.document import Files
 from framework.config.load import RULES
 from framework.config.rules import Document

@@ -1,13 +1,12 @@
 """An Iceberg sink of Kafka Connect as a pipeline file, and as the target that it would run against.
 
-In: the text of the connector's configuration. Out: plain values of both files, and a sentence for each key that has no home
+In: the connector's settings. Out: plain values of both files, and a sentence for each key that has no home
 in them. What a pipeline file cannot say (upserts, Avro, a Hadoop catalog, tables that only records know) is refused by name:
 no file is better than one that writes other tables.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,10 +16,6 @@ from framework.config.connector_target import target_of
 from framework.config.units import partition_field, partition_text
 from framework.errors import ConfigError
 
-_CLASSES = (
-    "org.apache.iceberg.connect.IcebergSinkConnector",
-    "io.tabular.iceberg.connect.IcebergSinkConnector",
-)
 _TABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)+\Z")
 _METADATA = ("topic", "partition", "offset", "timestamp")
 Values = dict[str, Any]
@@ -43,34 +38,6 @@ class Imported:
     target: Values
     notes: tuple[Note, ...]
     target_keys: tuple[str, ...]
-
-
-def read_settings(text: str, file: str) -> tuple[str | None, dict[str, str]]:
-    """The connector's name and its settings, from JSON (alone or under `config`) or from a properties file.
-
-    Raises:
-        ConfigError: FLOE-R404, the text is neither, or of another connector.
-    """
-    name: str | None = None
-    if text.lstrip().startswith("{"):
-        try:
-            document = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise _not_a_sink(f"the text is not JSON: {error}", file) from None
-        settings = document
-        if isinstance(document.get("config"), dict):
-            settings, name = document["config"], document.get("name")
-        if not all(isinstance(value, (str, int, float, bool)) for value in settings.values()):
-            raise _not_a_sink("a setting is neither text nor a number", file)
-        found = {key: _text(value) for key, value in settings.items()}
-    else:
-        found = _properties(text)
-    kind = found.get("connector.class", "")
-    if kind not in _CLASSES:
-        shown = f"`connector.class` is `{kind}`" if kind else "there is no `connector.class`"
-        raise _not_a_sink(shown, file)
-    own = name if isinstance(name, str) else found.get("name")
-    return own, found
 
 
 def import_connector(name: str | None, settings: dict[str, str], tables: tuple[str, ...] = ()) -> Imported:
@@ -365,10 +332,6 @@ def _listed(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
 def _duration(text: str) -> str:
     if not re.match(r"[1-9][0-9]{0,8}\Z", text):
         raise _refused("iceberg.control.commit.interval-ms", f"`{text}` is not a number of milliseconds", "")
@@ -377,24 +340,6 @@ def _duration(text: str) -> str:
         if number % size == 0:
             return f"{number // size}{unit}"
     return f"{number}ms"
-
-
-def _properties(text: str) -> dict[str, str]:
-    """Java's properties: `key=value`, `key: value`, comments, lines that go on behind a backslash."""
-    found: dict[str, str] = {}
-    for line in re.sub(r"\\\r?\n[ \t]*", "", text).splitlines():
-        line = line.strip()
-        if not line or line[0] in "#!":
-            continue
-        match = re.match(r"((?:\\.|[^=:\s\\])+)\s*[=:\s]?\s*(.*)", line)
-        if match:
-            found[re.sub(r"\\(.)", r"\1", match[1])] = re.sub(r"\\(.)", r"\1", match[2])
-    return found
-
-
-def _not_a_sink(message: str, file: str) -> ConfigError:
-    remedy = f"give the configuration of a connector of class {_CLASSES[0]}"
-    return ConfigError(message, code="FLOE-R404", place=file, remedy=remedy)
 
 
 def _refused(key: str, message: str, remedy: str) -> ConfigError:

@@ -11,8 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from framework.cli.main import run_main
-from framework.config.connector import import_connector, read_settings
+from framework.config.connector import import_connector
 from framework.config.connector_keys import why_not
+from framework.config.connector_read import read_settings
 from framework.errors import ConfigError
 from tests.unit.config.in_memory import TARGET
 

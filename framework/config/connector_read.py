@@ -1,0 +1,66 @@
+"""The configuration of a Kafka Connect connector as settings: JSON, alone or under `config`, or a properties file.
+
+In: a text. Out: the connector's name and its settings, all as text. Only an Iceberg sink is taken.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+
+from framework.errors import ConfigError
+
+_CLASSES = (
+    "org.apache.iceberg.connect.IcebergSinkConnector",
+    "io.tabular.iceberg.connect.IcebergSinkConnector",
+)
+
+
+def read_settings(text: str, file: str) -> tuple[str | None, dict[str, str]]:
+    """The connector's name and its settings, from JSON (alone or under `config`) or from a properties file.
+
+    Raises:
+        ConfigError: FLOE-R404, the text is neither, or of another connector.
+    """
+    name: str | None = None
+    if text.lstrip().startswith("{"):
+        try:
+            document = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise _not_a_sink(f"the text is not JSON: {error}", file) from None
+        settings = document
+        if isinstance(document.get("config"), dict):
+            settings, name = document["config"], document.get("name")
+        if not all(isinstance(value, (str, int, float, bool)) for value in settings.values()):
+            raise _not_a_sink("a setting is neither text nor a number", file)
+        found = {key: _text(value) for key, value in settings.items()}
+    else:
+        found = _properties(text)
+    kind = found.get("connector.class", "")
+    if kind not in _CLASSES:
+        shown = f"`connector.class` is `{kind}`" if kind else "there is no `connector.class`"
+        raise _not_a_sink(shown, file)
+    own = name if isinstance(name, str) else found.get("name")
+    return own, found
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _properties(text: str) -> dict[str, str]:
+    """Java's properties: `key=value`, `key: value`, comments, lines that go on behind a backslash."""
+    found: dict[str, str] = {}
+    for line in re.sub(r"\\\r?\n[ \t]*", "", text).splitlines():
+        line = line.strip()
+        if not line or line[0] in "#!":
+            continue
+        match = re.match(r"((?:\\.|[^=:\s\\])+)\s*[=:\s]?\s*(.*)", line)
+        if match:
+            found[re.sub(r"\\(.)", r"\1", match[1])] = re.sub(r"\\(.)", r"\1", match[2])
+    return found
+
+
+def _not_a_sink(message: str, file: str) -> ConfigError:
+    remedy = f"give the configuration of a connector of class {_CLASSES[0]}"
+    return ConfigError(message, code="FLOE-R404", place=file, remedy=remedy)
