@@ -75,6 +75,13 @@ def repeat_unknown_to_the_chain() -> w.World:
     return replace(world, low_water=3, chain_from=3)
 
 
+def gap_above_the_low_water_mark() -> w.World:
+    """Batch 1 is in its table and below the low-water mark; batch 2 leaves a gap and goes to another table."""
+    world = repeat_unknown_to_the_chain()
+    world = replace(world, log=world.log[:3], tables=(*world.tables, w.Table(U, f"uuid-{U}")), chain_from=1)
+    return w.announce_wrongly(world, "a", 2, U, STEP + 5, 2 * STEP, "wrong")
+
+
 def beginning_lost() -> w.World:
     """Retention removed the first announcement before it was committed; no position was ever stored."""
     return replace(one_after_the_other(), log_start=3)
@@ -249,6 +256,17 @@ def a_late_log_start_is_ignored(patch: pytest.MonkeyPatch) -> w.Step:
     return trusting
 
 
+def a_successor_reads_from_the_low_water_mark(patch: pytest.MonkeyPatch) -> w.Step:
+    """Invariant 2: `chain_from` is not asked, so the link before the first batch is not seen."""
+
+    def hasty(before: CoordinatorState, message: Input, now_ms: int) -> tuple[CoordinatorState, tuple[Effect, ...]]:
+        if isinstance(message, Assigned):
+            message = replace(message, chain_from=None)
+        return step(before, message, now_ms)
+
+    return hasty
+
+
 def the_stored_topic_id_is_ignored(patch: pytest.MonkeyPatch) -> w.Step:
     """Invariant 11, at the door."""
 
@@ -299,6 +317,7 @@ TWO = replace(QUIET, takeovers=2)
 UNKNOWN = replace(QUIET, unknown_outcomes=1)
 CASES = [
     Case(chain_is_not_checked, gap, QUIET),
+    Case(a_successor_reads_from_the_low_water_mark, gap_above_the_low_water_mark, QUIET),
     Case(topic_ids_are_not_compared, recreated_source, QUIET),
     Case(progress_reaches_the_position, two_interleaved, replace(QUIET, commit_files=1)),
     Case(complete_batches_overtake, two_interleaved, replace(QUIET, every_record=True)),
