@@ -16,7 +16,7 @@ from tests.conftest import Broker
 from tests.project import Project, kill_group, wait_for
 from tests.servers.spark_cluster import SparkCluster
 
-pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.iceberg]
+pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.iceberg, pytest.mark.slow]
 
 PIPELINE = """
     source:
