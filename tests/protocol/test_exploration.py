@@ -15,7 +15,7 @@ THREE_BATCHES = (((T, U), (T,)), ((T,),))
 THREE_SHARED = (((T, U), (T,)), ((T, U),))
 
 
-def scope(scripts: tuple[tuple[tuple[str, ...], ...], ...], **more: int) -> Scope:
+def scope(scripts: tuple[tuple[tuple[str, ...], ...], ...], **more: int | bool) -> Scope:
     """One takeover that leaves the old owner running, and the trouble that is named."""
     return Scope(
         scripts, **{"takeovers": 2, "coordinator_crashes": 0, "worker_crashes": 0, "unknown_outcomes": 0, **more}
@@ -34,6 +34,7 @@ FULL = {
     ),
     "two batches, somebody else commits": scope(TWO_BATCHES, foreign_commits=1),
     "three batches, one file a commit": scope(THREE_BATCHES, commit_files=1),
+    "three batches, reading stopped after every record": scope(THREE_BATCHES, every_record=True),
     "three batches, an outcome is unknown": scope(THREE_BATCHES, unknown_outcomes=1),
     "three batches over both tables, a stale coordinator": scope(THREE_SHARED),
 }
