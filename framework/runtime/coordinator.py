@@ -36,6 +36,7 @@ from framework.commit.effects import (
     TableMissing,
     Tick,
 )
+from framework.commit.split import split
 from framework.commit.state import CoordinatorState, next_due_ms, step, wants_more
 from framework.errors import FloeError, StateDisagreement
 from framework.runtime.patience import is_retriable
@@ -188,7 +189,7 @@ class Coordinator:
             self._in_flight += 1
             self._pool.submit(self._answer, self._term, effect)
         elif isinstance(effect, Publish):
-            self._publisher.publish((effect.event,))
+            self._publisher.publish(split(effect.event))
             reach("progress-published")
         elif isinstance(effect, StoreLowWater):
             self._seat.store_low_water(effect.offset, effect.chain_from)
@@ -208,7 +209,7 @@ class Coordinator:
                 answer = self._catalog.commit(effect)
                 reach("committed")
                 self._report(effect, answer)
-        except (FloeError, OSError, RuntimeError, ValueError) as error:
+        except Exception as error:  # whatever it is, the state must be told, or the table waits for ever
             reason = error.message if isinstance(error, FloeError) else f"{type(error).__name__}: {error}"
             if isinstance(effect, CommitTable):
                 answer = CommitFailed(effect.table, effect.commit_id, reason)
