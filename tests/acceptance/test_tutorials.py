@@ -60,6 +60,7 @@ def run_tutorial(tutorial: str, state_dir: Path, scratch: Path, patience_s: floa
 
 @pytest.mark.kafka
 @pytest.mark.spark
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_one_table(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Every step of the first tutorial works as it is written, and shows what its text says."""
