@@ -13,9 +13,14 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
+from hypothesis import settings
 
 from framework.local import stack
 from framework.local.replay import counts
+
+# How long one example takes says how busy the machine is, and nothing about the code.
+settings.register_profile("floe", deadline=None)
+settings.load_profile("floe")
 
 
 @dataclass(frozen=True)

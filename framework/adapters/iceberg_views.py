@@ -19,6 +19,7 @@ from framework.commit.progress import (
     SUMMARY_COMMIT_ID,
     SUMMARY_CONTROL_OFFSET,
     SUMMARY_VALID_THROUGH,
+    elsewhere,
     parse,
     summary_control_offset,
 )
@@ -86,6 +87,7 @@ def view_of(name: str, metadata: TableMetadata, branch: str, control_topic_id: s
             {schema.schema_id: schema for schema in metadata.schemas}, metadata.current_schema_id
         ),
         snapshot_control_offset=_newest_control_offset(metadata, branch, control_topic_id),
+        elsewhere=elsewhere(metadata.properties.get(PROGRESS_PROPERTY), control_topic_id),
     )
 
 

@@ -260,22 +260,6 @@ class KafkaAdmin:
 
         return self._patiently(ask, f"describing group {group}", self._timeout_s)
 
-    def check_group_is_free(self, group: str) -> None:
-        """A pipeline's group is written in transactions only; a subscribed member would move its offsets.
-
-        Raises:
-            SetupError: the group has live members.
-        """
-        members = self.group_members(group)
-        if members:
-            names = ", ".join(sorted(f"{m.client_id}@{m.host.lstrip('/')}" for m in members))
-            raise SetupError(
-                f"consumer group {group} has live members that are not floe: {names}",
-                code="FLOE-E106",
-                place=self.address,
-                remedy="stop those consumers, or change the target's prefix or the pipeline's name",
-            )
-
     def _patiently(self, ask: Callable[[], T], doing: str, timeout_s: float) -> T:
         """Ask again while the broker says "not now": a leader moves, a coordinator loads, a transaction settles."""
         deadline = time.monotonic() + timeout_s

@@ -183,7 +183,14 @@ class PipelineProducer:
                     break
                 except BufferError:
                     producer.poll(0.1)  # the local queue is full: serve deliveries, then go on
-        producer.flush(DELIVERY_TIMEOUT_MS / 1000 + 1)
+        try:
+            producer.flush(DELIVERY_TIMEOUT_MS / 1000 + 1)
+        except SystemError as raised:
+            # The client raises a fatal error (being fenced, say) out of its error callback; where a delivery report is
+            # served next to it, Python wraps that in a SystemError.
+            if isinstance(raised.__cause__, KafkaException):
+                raise raised.__cause__ from raised
+            raise
         if failed:
             raise KafkaException(failed[0])
         if len(delivered) != len(events):

@@ -38,7 +38,8 @@ class TableView:
     control topic. `unusable_schema_ids` are schema ids whose files may no longer be added (a field dropped, a type
     changed in a way that is no promotion). `snapshot_control_offset` is `floe.control-offset` of the newest ancestor
     of the head that has one; lower than `progress.control_offset` after a rollback; 0 when the ancestry is whole and none
-    has one; None when ancestors have expired and none of those left has one.
+    has one; None when ancestors have expired and none of those left has one. `elsewhere` names pipelines whose records
+    the table holds by announcements of another control topic, with that topic's id (invariant 11).
     """
 
     table: str
@@ -49,6 +50,7 @@ class TableView:
     progress: TableProgress | None
     unusable_schema_ids: frozenset[int] = frozenset()
     snapshot_control_offset: int | None = None
+    elsewhere: dict[str, str] = field(default_factory=dict)
 
 
 # ---- effects: what `step` asks for -------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from framework.commit.chain import Fit, check_recorded, record
 from framework.commit.effects import TableProgress, TableView
 from framework.commit.events import DataFile, DataWritten
 from framework.commit.model import PipelineState, TableState
+from framework.commit.progress import recorded_elsewhere
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ def take_prefix(
     blocked: str | None = None
     for index, announcement in enumerate(table.pending):
         event = announcement.event
-        waits, blocked = obstacle(announcement.offset, event, view, pipelines)
+        waits, blocked = obstacle(announcement.offset, event, view, pipelines, control_topic_id)
         if waits or blocked is not None:
             break
         verdict = check_recorded(recorded.get(event.pipeline), event)
@@ -103,7 +104,7 @@ def take_prefix(
 
 
 def obstacle(
-    offset: int, event: DataWritten, view: TableView, pipelines: Mapping[str, PipelineState]
+    offset: int, event: DataWritten, view: TableView, pipelines: Mapping[str, PipelineState], control_topic_id: str
 ) -> tuple[bool, str | None]:
     """Whether an announcement has to wait, and why it cannot be taken as things are (invariant 10); None: it may come."""
     pipeline = pipelines.get(event.pipeline)
@@ -117,6 +118,10 @@ def obstacle(
             f"it was replaced: the files of batch {event.batch} of pipeline {event.pipeline} were written for the table "
             f"with uuid {event.table_uuid}, and {view.table_uuid} is there now"
         )
+    if event.pipeline in view.elsewhere:
+        # Invariant 11: what the table records of the pipeline cannot be compared with this announcement.
+        other = view.elsewhere[event.pipeline]
+        return True, f"{recorded_elsewhere('it', event.pipeline, other, control_topic_id)}; `floe rebase` settles it"
     if event.schema_id in view.unusable_schema_ids:
         return True, (
             f"a column that the files of batch {event.batch} of pipeline {event.pipeline} hold (schema {event.schema_id}) "

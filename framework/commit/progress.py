@@ -69,6 +69,64 @@ def parse(property_text: str | None, control_topic_id: str) -> TableProgress | N
         raise _unreadable(str(error)) from error
 
 
+def elsewhere(property_text: str | None, control_topic_id: str) -> dict[str, str]:
+    """Pipelines whose records are in the table by announcements of another control topic, with that topic's id.
+
+    Two control topics may well fill one table, each with pipelines of its own. But one pipeline's source offsets are
+    recorded under one of them: under two, nobody could tell which records of it the table holds. Raises StateDisagreement.
+    """
+    return {
+        str(name): topic_id
+        for topic_id, entry in sorted(_entries(property_text).items())
+        if topic_id != control_topic_id
+        for name in _pipelines_of(entry)
+    }
+
+
+def check_recorded_here(
+    pipeline: str, control_topic: str, control_topic_id: str, properties: Mapping[str, str | None], first_run: bool
+) -> None:
+    """Invariant 11, before anything is read: what the tables record of the pipeline belongs to this very control topic.
+
+    Args:
+        properties: by table, the text of its property `floe.progress`.
+        first_run: neither the consumer group nor the control topic knows the pipeline.
+
+    Raises:
+        StateDisagreement: FLOE-R320, a table holds its records by another control topic: of another cluster, or recreated;
+            FLOE-R321, it would begin anew, and a table holds records of it.
+    """
+    for table, text in sorted(properties.items()):
+        other = elsewhere(text, control_topic_id).get(pipeline)
+        if other is not None:
+            raise StateDisagreement(
+                recorded_elsewhere(f"table {table}", pipeline, other, control_topic_id),
+                code="FLOE-R320",
+                place=table,
+                remedy=f"check bootstrap.servers first; if the control topic {control_topic} was recreated, or the cluster "
+                f"was replaced, `floe rebase` takes over; if this is another pipeline, give it a name of its own",
+            )
+        here = parse(text, control_topic_id)
+        recorded = here.pipelines.get(pipeline) if here is not None and first_run else None
+        if recorded is not None:
+            ends = ", ".join(f"{t}-{p} up to {end}" for t, of in recorded.offsets.items() for p, end in of.items())
+            raise StateDisagreement(
+                f"neither the consumer group nor the control topic {control_topic} knows pipeline {pipeline}, but table "
+                f"{table} holds its batch {recorded.batch} ({ends}): beginning anew would add records again",
+                code="FLOE-R321",
+                place=table,
+                remedy="`floe rebase` goes on from what the tables hold; if this is another pipeline, give it a name of its own",
+            )
+
+
+def recorded_elsewhere(table: str, pipeline: str, other_topic_id: str, control_topic_id: str) -> str:
+    """Both values, in one sentence."""
+    return (
+        f"{table} holds records of pipeline {pipeline} that were announced in control topic {other_topic_id}, and they are "
+        f"announced in {control_topic_id} now: they may be the same records"
+    )
+
+
 def summary(progress: TableProgress, commit_id: str, valid_through_ms: int | None) -> dict[str, str]:
     """What the snapshot's summary says beside Iceberg's own counters. Timestamps are milliseconds since 1970."""
     entries = {
@@ -102,6 +160,13 @@ def _entries(property_text: str | None) -> dict[str, Any]:
     if not isinstance(entries, dict) or not all(isinstance(entry, dict) for entry in entries.values()):
         raise _unreadable("it is not an object of objects")
     return entries
+
+
+def _pipelines_of(entry: dict[str, Any]) -> dict[str, Any]:
+    pipelines = entry.get("pipelines")
+    if not isinstance(pipelines, dict):
+        raise _unreadable("an entry has no pipelines")
+    return pipelines
 
 
 def _natural(value: object) -> int:

@@ -163,7 +163,7 @@ def _first_obstacle(turn: Turn, table: TableState, view: TableView) -> str | Non
     pipeline = turn.state.pipelines.get(first.event.pipeline)
     if pipeline is None or first.offset >= pipeline.confirmed_below:
         return None
-    _, reason = obstacle(first.offset, first.event, view, turn.state.pipelines)
+    _, reason = obstacle(first.offset, first.event, view, turn.state.pipelines, turn.state.control_topic_id)
     if reason is not None:
         return reason
     recorded = view.progress.pipelines if view.progress is not None else {}

@@ -145,6 +145,16 @@ ENTRIES = (
         "The pipeline's offsets were committed with announcements, and the control topic knows none of them: it was "
         "recreated, or another one is named now. What was announced and not committed would be lost without a word.",
     ),
+    Code(
+        "FLOE-R320",
+        "A table holds the pipeline's records by another control topic",
+        "What a table records of a pipeline is filed under the id of the control topic in which it was announced (invariant 11). Another id means another cluster, a control topic that was recreated, or another pipeline of the same name. Going on would add the same records again. `floe rebase` takes over what the tables hold.",
+    ),
+    Code(
+        "FLOE-R321",
+        "A pipeline without a past, and tables that hold its records",
+        "Consumer group and control topic know nothing of the pipeline, so it would read from `starting_offsets`, and a table holds its records already. `floe rebase` goes on from there.",
+    ),
     Code("FLOE-R322", "Too many dead letters in a batch", "`errors.max_ratio` is passed; the batch was not announced."),
     Code("FLOE-R323", "Too many dead letters", "`errors.max_count` is passed; the batch was not announced."),
     Code(

@@ -87,6 +87,11 @@ ENTRIES = (
         "It needs one partition, `cleanup.policy=delete` and enough retention.",
     ),
     Code("FLOE-E110", "A topic does not exist", "The source names a topic that the cluster does not have."),
+    Code(
+        "FLOE-E111",
+        "The pipeline is live",
+        "What the command changes is what a live run goes by, so it refuses and changes nothing. A run is seen as a member of the pipeline's consumer group; one that was killed is gone after 6 s.",
+    ),
     Code("FLOE-E201", "The catalog cannot be reached", "The address of the target's catalog is wrong, or it is down."),
     Code(
         "FLOE-E202",

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from framework.adapters.faults import reach
 from framework.adapters.iceberg import IcebergTables
+from framework.adapters.kafka_presence import Presence
 from framework.adapters.kafka_worker import PipelineProducer
 from framework.commit.events import Accounting, Heartbeat, SourceRange
 from framework.commit.offsets import (
@@ -31,6 +32,7 @@ from framework.commit.offsets import (
     read_back,
 )
 from framework.commit.pacing import Pace, PaceFacts, PaceRules, decide_pace
+from framework.commit.progress import PROGRESS_PROPERTY, check_recorded_here
 from framework.errors import FloeError, OutcomeUnknown, RetriableError
 from framework.plan.model import Plan
 from framework.runtime.batch import BatchResult, BatchScope, summarise
@@ -79,6 +81,7 @@ class PipelineWorker:
         self._producer = PipelineProducer(
             kafka, plan.announce.transactional_id, plan.read.group_id, plan.announce.control_topic
         )
+        self._presence: Presence | None = None
         self._positions: dict[PartitionKey, int] = {}
         self._wanted: dict[PartitionKey, int] | None = None
         self._runs: set[str] = {self.run_id}
@@ -100,9 +103,10 @@ class PipelineWorker:
             SetupError, FencedError, StateDisagreement: as their classes say; nothing was written to a table.
         """
         self._source.facts()  # a missing topic is said before anything is fenced
-        self._source.ensure_control_topic()
+        control = self._source.ensure_control_topic()
         # Invariant 2: init_transactions comes before the offsets are read, so that no older run can move them any more.
         self._producer.start()
+        self._presence = Presence(self._kafka, self.plan.read.group_id, sorted(self._source.ids), self.run_id)
         group = self._source.group_offsets()
         self._runs = {self.run_id} | {safe.run for safe in group.values()}
         chain, totals = self._source.newest_announcement()
@@ -112,6 +116,8 @@ class PipelineWorker:
         self._positions, self._batch = start.positions, start.batch
         self.report.totals = totals if totals and not group else start.totals
         self._tables.preload()
+        recorded = {name: target.properties.get(PROGRESS_PROPERTY) for name, target in self._tables.targets.items()}
+        check_recorded_here(self.plan.pipeline, control.name, control.topic_id, recorded, start.first_run)
         self._last_announce_ms = _now_ms()
         self._say("first run" if start.first_run else f"goes on after batch {start.batch}")
 
@@ -176,6 +182,8 @@ class PipelineWorker:
 
     def close(self) -> None:
         self._producer.close()
+        if self._presence is not None:
+            self._presence.close()
 
     def _start_query(self, spark: SparkSession) -> Any:
         from framework.adapters.spark_query import start_query

@@ -223,11 +223,6 @@ def _alter(settled: Settled, topic: str, key: str, value: str) -> None:
     settled.admin.incremental_alter_configs([resource])[resource].result(20)
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="a table keeps progress by control topic id; progress of the same pipeline under another control topic is not "
-    "compared, so the same names on another cluster are taken for a first run",
-)
 @pytest.mark.failure("F10")
 def test_another_cluster(settled: Settled, fragile_broker: FragileBroker) -> None:
     """The same names on another cluster are other records: tables that hold the first cluster's refuse them."""
@@ -238,8 +233,9 @@ def test_another_cluster(settled: Settled, fragile_broker: FragileBroker) -> Non
     settled.project.write_target(fragile_broker.bootstrap_servers)
     try:
         before = settled.rows()
-        output = settled.project.run("run", settled.files["elsewhere"], "--until-caught-up", code=None)
-        assert "error[FLOE-" in output, output
+        output = settled.project.run("run", settled.files["elsewhere"], "--until-caught-up", code=5)
+        assert "error[FLOE-R320]" in output, output
+        assert "floe rebase" in output, output
         assert settled.rows() == before
     finally:
         settled.project.write_target()

@@ -109,7 +109,6 @@ def test_the_group_has_no_member_while_it_is_written(
     producer = new_producer(pipeline)
     producer.announce([heartbeat(pipeline, 1)], {(source, 0): (1, "")})
     assert admin.group_members(pipeline) == ()
-    admin.check_group_is_free(pipeline)
     producer.announce([heartbeat(pipeline, 2)], {(source, 0): (2, "")})
     assert admin.group_offsets(pipeline, [(source, 0)])[source, 0].offset == 2
 

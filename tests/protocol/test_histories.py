@@ -184,11 +184,14 @@ class Protocol(RuleBasedStateMachine):
 
     @rule(
         table=tables,
-        kind=st.sampled_from(["commit"] * 3 + ["expire"] * 2 + ["schema", "rollback", "rollback", "gone", "replaced"]),
+        kind=st.sampled_from(
+            ["commit"] * 3 + ["expire"] * 2 + ["schema", "rollback", "rollback", "gone", "replaced", "elsewhere"]
+        ),
         pick=picks,
     )
     def somebody_touches_a_table(self, table: str, kind: str, pick: int) -> None:
-        """A second writer, expiry, a schema change, a rollback; the table goes away or comes back; it is replaced."""
+        """A second writer, expiry, a schema change, a rollback; the table goes away or comes back; it is replaced; it holds
+        records that a pipeline announced on another cluster."""
         found = self.world.table(table)
         if kind == "commit":
             self.world = w.foreign_commit(self.world, table)
@@ -202,6 +205,10 @@ class Protocol(RuleBasedStateMachine):
                 self.world = w.rollback(self.world, table, targets[pick % len(targets)])
         elif kind == "gone":
             self.world = self.world.with_table(replace(found, exists=not found.exists))
+        elif kind == "elsewhere":
+            pipeline = self.world.workers[pick % 3].pipeline
+            if not any(path.startswith(f"{table}/{pipeline}-") for path in (*found.files, *found.removed)):
+                self.world = w.filled_from_elsewhere(self.world, table, pipeline)
         elif not self.replaced:
             self.replaced += 1
             self.world = w.recreate(self.world, table)

@@ -97,6 +97,11 @@ def position_of_another_topic() -> w.World:
     return replace(one_after_the_other(), low_water=9, chain_from=9, low_water_topic_id="gone")
 
 
+def filled_by_another_cluster() -> w.World:
+    """The table holds the pipeline's first batch by another control topic, and here it is announced once more."""
+    return w.filled_from_elsewhere(one_after_the_other(), T, "a")
+
+
 def table_missing() -> w.World:
     """A table is not there for a while."""
     world = one_after_the_other()
@@ -278,6 +283,20 @@ def the_stored_topic_id_is_ignored(patch: pytest.MonkeyPatch) -> w.Step:
     return trusting
 
 
+def progress_elsewhere_is_ignored(patch: pytest.MonkeyPatch) -> w.Step:
+    """Invariant 11, at the table: what it holds of the pipeline by another control topic is not asked."""
+    real = prefix.obstacle
+
+    def blind(
+        offset: int, event: DataWritten, view: TableView, pipelines: dict[str, PipelineState], control_topic_id: str
+    ) -> tuple[bool, str | None]:
+        return real(offset, event, replace(view, elsewhere={}), pipelines, control_topic_id)
+
+    patch.setattr(prefix, "obstacle", blind)
+    patch.setattr(schedule, "obstacle", blind)
+    return step
+
+
 def an_unknown_outcome_counts_as_success(patch: pytest.MonkeyPatch) -> w.Step:
     """Invariant 7: the table is not asked."""
 
@@ -330,6 +349,7 @@ CASES = [
     Case(no_proof_is_asked_for, beginning_lost, QUIET),
     Case(a_late_log_start_is_ignored, beginning_lost_above_low_water, QUIET),
     Case(the_stored_topic_id_is_ignored, position_of_another_topic, QUIET),
+    Case(progress_elsewhere_is_ignored, filled_by_another_cluster, QUIET),
     Case(an_unknown_outcome_counts_as_success, one_after_the_other, UNKNOWN),
     Case(a_blocked_table_gives_up, table_missing, QUIET),
 ]

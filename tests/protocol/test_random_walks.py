@@ -44,7 +44,12 @@ RULES: list[tuple[int, str, dict[str, list[object]]]] = [
         "somebody_touches_a_table",
         {
             "table": TABLES,
-            "kind": ["commit"] * 8 + ["expire"] * 4 + ["schema"] * 2 + ["rollback"] * 4 + ["gone"] * 2 + ["replaced"],
+            "kind": ["commit"] * 8
+            + ["expire"] * 4
+            + ["schema"] * 2
+            + ["rollback"] * 4
+            + ["gone"] * 2
+            + ["replaced", "elsewhere"],
             "pick": [0, 1, 2, 3, 4],
         },
     ),

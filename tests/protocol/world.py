@@ -132,6 +132,7 @@ class Table:
     schema_id: int = 0
     removed: frozenset[str] = frozenset()  # taken out by somebody's rollback, not by us
     exists: bool = True
+    elsewhere: tuple[tuple[str, str], ...] = ()  # pipelines whose records came by another control topic, and its id
 
     def at(self, snapshot_id: int) -> Snapshot:
         return dict(self.snapshots)[snapshot_id]
@@ -149,6 +150,7 @@ class Table:
             schema_id=self.schema_id,
             progress=self.progress,
             snapshot_control_offset=self.marker,
+            elsewhere=dict(self.elsewhere),
         )
 
     @property
@@ -201,7 +203,10 @@ class World:
     @property
     def tables_key(self) -> tuple[object, ...]:
         """What can be seen of the tables."""
-        return tuple((t.uuid, t.head, t.files, t.progress and t.progress.control_offset, t.marker) for t in self.tables)
+        return tuple(
+            (t.uuid, t.head, t.files, t.progress and t.progress.control_offset, t.marker, t.elsewhere)
+            for t in self.tables
+        )
 
     def table(self, name: str) -> Table:
         return next(t for t in self.tables if t.name == name)
@@ -332,6 +337,21 @@ def foreign_commit(world: World, name: str) -> World:
     number = len(table.snapshots) + 1
     snapshot = Snapshot(table.head, table.files, None)
     return world.with_table(replace(table, head=number, snapshots=(*table.snapshots, (number, snapshot))))
+
+
+def filled_from_elsewhere(world: World, name: str, pipeline: str) -> World:
+    """The pipeline's first batch came into the table by another control topic: of a cluster that was copied, say."""
+    table = world.table(name)
+    number = len(table.snapshots) + 1
+    snapshot = Snapshot(table.head, (*table.files, f"{name}/{pipeline}-elsewhere-1-0-0"), None)
+    return world.with_table(
+        replace(
+            table,
+            head=number,
+            snapshots=(*table.snapshots, (number, snapshot)),
+            elsewhere=(*table.elsewhere, (pipeline, "another-control-id")),
+        )
+    )
 
 
 def expire(world: World, name: str) -> World:

@@ -29,7 +29,7 @@ from framework.commit.effects import (
     Tick,
 )
 from framework.commit.events import CommitComplete, CommitRequested, CommitToTable, ControlEvent
-from framework.commit.state import CoordinatorState, Limits, next_due_ms, start_offset, step, wants_more
+from framework.commit.state import CoordinatorState, Limits, next_due_ms, snapshot, start_offset, step, wants_more
 from tests.protocol.build import TOPIC_ID, complete, heartbeat, ranges, view, written
 
 
@@ -240,6 +240,7 @@ def test_an_unknown_outcome_that_was_a_success_adds_nothing() -> None:
         (TableLoaded(view(unusable_schema_ids=frozenset({0}))), "dropped"),
         (TableLoaded(view(progress=TableProgress(TOPIC_ID, 9), snapshot_control_offset=4)), "rolled back"),
         (TableLoaded(view(progress=TableProgress("old-topic", 9))), "old-topic"),
+        (TableLoaded(view(elsewhere={"a": "old-topic"})), "`floe rebase`"),
     ],
 )
 def test_a_table_in_trouble_waits_alone_and_goes_on_by_itself(trouble: Input, word: str) -> None:
@@ -259,6 +260,20 @@ def test_a_table_in_trouble_waits_alone_and_goes_on_by_itself(trouble: Input, wo
     seat.now = due
     assert LoadTable("db.t", "main") in seat.tick()
     assert [c.table for c in commits(seat.load())] == ["db.t"]
+
+
+def test_two_control_topics_fill_one_table_by_pipelines_of_their_own() -> None:
+    """Invariant 11 asks about one pipeline only: another's records by another control topic hold nobody back."""
+    seat = Seat()
+    seat.read(written("a", 1), complete("a", 1), written("b", 1), complete("b", 1))
+    seat.load(elsewhere={"b": "old-topic"})
+    (commit,) = commits(seat.tick())
+    assert paths(commit) == ["db.t/a-r-1-0-0"]
+    assert commit.progress.control_offset == 2
+    after = replace(after_commit(commit), elsewhere={"b": "old-topic"})
+    seat.feed(Committed("db.t", commit.commit_id, after, 7, seat.now))
+    assert commits(seat.tick(5_000)) == []
+    assert "old-topic" in snapshot(seat.state).tables["db.t"].reason
 
 
 @pytest.mark.parametrize(

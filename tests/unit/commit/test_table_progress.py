@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from framework.commit.effects import PipelineProgress, TableProgress
-from framework.commit.progress import merge, parse, summary, summary_control_offset
+from framework.commit.progress import check_recorded_here, elsewhere, merge, parse, summary, summary_control_offset
 from framework.errors import StateDisagreement
 
 offsets = st.integers(0, 2**62)
@@ -71,3 +71,38 @@ def test_the_summary_names_offset_topic_and_commit() -> None:
     assert summary_control_offset(entries, "y") is None
     assert summary_control_offset({}, "x") is None
     assert "floe.valid-through-ts" not in summary(TableProgress("x", 9), "c", None)
+
+
+HELD = PipelineProgress(3, {"orders": {"0": 30}}, {"orders": "src"})
+
+
+def test_records_that_came_by_another_control_topic_are_named() -> None:
+    """Invariant 11: pipelines recorded under another control topic are told with its id, one's own are not."""
+    text = merge(merge(None, TableProgress("x", 9, {"a": HELD})), TableProgress("y", 4, {"b": HELD}))
+    assert elsewhere(text, "y") == {"a": "x"}
+    assert elsewhere(text, "x") == {"b": "y"}
+    assert elsewhere(text, "z") == {"a": "x", "b": "y"}
+    assert elsewhere(None, "x") == {}
+    with pytest.raises(StateDisagreement):
+        elsewhere('{"x":{}}', "y")
+
+
+def test_a_pipeline_whose_records_came_by_another_control_topic_does_not_start() -> None:
+    """Both ids, the table and the remedy are named; other pipelines and tables do not matter."""
+    properties = {"db.t": merge(None, TableProgress("x", 9, {"a": HELD})), "db.u": None}
+    with pytest.raises(StateDisagreement, match=r"control topic x, and .* announced in y now") as caught:
+        check_recorded_here("a", "control", "y", properties, first_run=True)
+    assert (caught.value.code, caught.value.place, caught.value.exit_code) == ("FLOE-R320", "db.t", 5)
+    assert "floe rebase" in caught.value.remedy
+    check_recorded_here("b", "control", "y", properties, first_run=True)
+    check_recorded_here("a", "control", "x", properties, first_run=False)
+
+
+def test_a_pipeline_without_a_past_does_not_add_to_its_own_records() -> None:
+    """Group and log know nothing of it, a table does: beginning anew would add records again."""
+    properties = {"db.t": merge(None, TableProgress("x", 9, {"a": HELD}))}
+    with pytest.raises(StateDisagreement, match=r"orders-0 up to 30") as caught:
+        check_recorded_here("a", "control", "x", properties, first_run=True)
+    assert caught.value.code == "FLOE-R321"
+    check_recorded_here("a", "control", "x", properties, first_run=False)
+    check_recorded_here("b", "control", "x", properties, first_run=True)
