@@ -71,7 +71,9 @@ spark:
         return path
 
     def command(self, *args: str | Path) -> list[str]:
-        control = ["--control-topic", self.control_topic] if args[0] in ("status", "log", "coordinator") else []
+        control = (
+            ["--control-topic", self.control_topic] if args[0] in ("status", "log", "coordinator", "offsets") else []
+        )
         return [*FLOE, *map(str, args), "--target", "it", *control]
 
     def start(self, *args: str | Path, env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:

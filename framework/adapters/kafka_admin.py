@@ -153,6 +153,10 @@ class KafkaAdmin:
         """The last stable offset of each partition: below it no transaction is open, so read_committed shows it all."""
         return self._offsets(keys, OffsetSpec.latest())  # type: ignore[no-untyped-call]
 
+    def offsets_at(self, keys: Iterable[Key], timestamp_ms: int) -> dict[Key, int]:
+        """The first offset of each partition whose record is not older than a moment; -1 where there is none."""
+        return self._offsets(keys, OffsetSpec.for_timestamp(timestamp_ms))
+
     def _offsets(self, keys: Iterable[Key], spec: OffsetSpec) -> dict[Key, int]:
         wanted = [TopicPartition(topic, partition) for topic, partition in keys]
         if not wanted:

@@ -11,6 +11,8 @@ import logging
 import os
 import pickle
 import sys
+import threading
+import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -19,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError, Py4JJavaError
 
-from framework.adapters.spark_source import FloeDataSource, Offer, to_offsets
+from framework.adapters.spark_source import FloeDataSource, Offer, ready_file, to_offsets
 from framework.adapters.spark_stage import REPORT_SCHEMA, TaskContext, make_task
 from framework.commit.offsets import PartitionKey
 from framework.errors import FloeError, SetupError
@@ -31,6 +33,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 log = logging.getLogger(__name__)
+
+PLANNER_START_S = 10.0
+# How many queries of this driver may be starting: each start is a process that imports Spark and this package.
+_query_starts = threading.BoundedSemaphore(max(1, (os.cpu_count() or 1) // 2))
 
 DEFAULT_CONF = {
     "spark.ui.enabled": "false",
@@ -122,13 +128,24 @@ def start_query(
     positions: Mapping[PartitionKey, int],
     process: Callable[[DataFrame, int], None],
 ) -> Any:
-    """Start the streaming query at `positions`; it waits until an offer goes beyond them."""
+    """Start the streaming query at `positions`; it waits until an offer goes beyond them.
+
+    Few at a time: Spark gives a new planner process ten seconds, which ten of them at once do not make on a busy machine.
+    """
     start = to_offsets(dict(positions))
     offer_file.parent.mkdir(parents=True, exist_ok=True)
     Offer(start, start, 1, 1).write(offer_file)
-    frame = spark.readStream.format("floe").option("offer", str(offer_file)).option("start", json.dumps(start)).load()
     checkpoint = offer_file.parent / f"checkpoint-{uuid.uuid4().hex}"
-    return frame.writeStream.foreachBatch(process).option("checkpointLocation", str(checkpoint)).start()
+    with _query_starts:
+        frame = (
+            spark.readStream.format("floe").option("offer", str(offer_file)).option("start", json.dumps(start)).load()
+        )
+        query = frame.writeStream.foreachBatch(process).option("checkpointLocation", str(checkpoint)).start()
+        deadline = time.monotonic() + PLANNER_START_S
+        # A query that ends instead, or a planner that takes longer, is noticed by whoever paces the query.
+        while query.isActive and not ready_file(offer_file).exists() and time.monotonic() < deadline:
+            time.sleep(0.02)
+    return query
 
 
 def run_stage(

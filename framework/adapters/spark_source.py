@@ -55,6 +55,11 @@ class Offer:
         return Offer(**json.loads(path.read_text()))
 
 
+def ready_file(offer_file: Path) -> Path:
+    """The file that the planner makes once it answers: the driver starts further queries only then."""
+    return offer_file.with_suffix(".ready")
+
+
 class TaskSpans(InputPartition):  # type: ignore[misc]
     """What one task reads."""
 
@@ -69,6 +74,7 @@ class FloeStreamReader(DataSourceStreamReader):  # type: ignore[misc]
         self._seen = ""
 
     def initialOffset(self) -> Offsets:
+        ready_file(self._offer).touch()
         return self._start
 
     def latestOffset(self) -> Offsets:

@@ -18,6 +18,7 @@ from framework.commit.events import (
     DataComplete,
     DataWritten,
     Heartbeat,
+    OffsetsSet,
 )
 
 DEFAULT_LAST = 50
@@ -81,6 +82,10 @@ def describe(event: ControlEvent) -> str:
         )
     if isinstance(event, Heartbeat):
         return f"{event.pipeline} batch {event.batch}: idle, {len(event.ranges)} partitions"
+    if isinstance(event, OffsetsSet):
+        ends = ", ".join(f"{r.topic}:{r.partition}={r.end}" for r in event.ranges)
+        cost = "".join(f", {n:,} {what}" for n, what in ((event.lost, "lost"), (event.repeated, "read again")) if n)
+        return f"{event.pipeline} batch {event.batch}: goes on at {ends} ({event.reason}{cost})"
     if isinstance(event, CommitRequested):
         return f"{event.pipeline or 'all pipelines'} until {_time(event.deadline_ms)}"
     if isinstance(event, CommitToTable):

@@ -36,6 +36,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "doctor": ("framework.cli.doctor:doctor", "Check this machine and a target, line by line, with remedies."),
     "status": ("framework.cli.status:status", "Show what is read, announced and committed."),
     "log": ("framework.cli.log:log", "Print the control topic as a commit log."),
+    "offsets": ("framework.cli.offsets:offsets", "Show a pipeline's source offsets everywhere, or move them."),
     "local": ("framework.cli.local:local", "Start and stop the embedded broker and catalog."),
     "demo": ("framework.cli.demo:demo", "Run the demonstration."),
 }

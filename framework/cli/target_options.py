@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from framework.adapters.files import raise_findings, real_world
+from framework.adapters.files import load_or_raise, raise_findings, real_world
 from framework.adapters.secrets import resolve
-from framework.config.spec import TargetSpec
+from framework.config.spec import LoadedPipeline, TargetSpec
 from framework.config.target import load_target
 from framework.errors import SetupError
 
@@ -31,6 +31,11 @@ def target_options(command: F) -> F:
         "--connection", default=None, help="The target's Kafka connection; its only one if not named."
     )(command)
     return click.option("--target", "-t", default=None, help="The target; `local` where none is named.")(command)
+
+
+def pipeline_argument(command: F) -> F:
+    """PIPELINE: a pipeline file, or a pipeline's name; arrives as `pipeline`."""
+    return click.argument("pipeline", metavar="FILE|PIPELINE")(command)
 
 
 @dataclass(frozen=True)
@@ -73,6 +78,21 @@ def open_control(target: str | None, connection: str | None, control_topic: str)
             remedy="name one with --connection",
         )
     return Control(spec, connection, control_topic)
+
+
+def open_pipeline(
+    pipeline: str, target: str | None, connection: str | None, control_topic: str
+) -> tuple[str, Control, LoadedPipeline | None]:
+    """A pipeline by its file, which says where its state is, or by its name, with the options that say so.
+
+    Returns:
+        Its name, its control topic, and the file's content where a file was given.
+    """
+    if not (pipeline.endswith((".yaml", ".yml")) or Path(pipeline).is_file()):
+        return pipeline, open_control(target, connection, control_topic), None
+    (loaded,) = load_or_raise((pipeline,), target, {}, {})
+    control = Control(loaded.target, connection or loaded.spec.source.kafka.connection, loaded.spec.control_topic)
+    return loaded.spec.name, control, loaded
 
 
 def load_target_or_raise(name_or_path: str) -> TargetSpec:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from framework.commit.effects import PipelineProgress
-from framework.commit.events import DataComplete, DataWritten, Heartbeat, SourceRange
+from framework.commit.events import DataComplete, DataWritten, Heartbeat, OffsetsSet, SourceRange
 
 
 class Fit(Enum):
@@ -71,14 +71,20 @@ def next_link(link: Heartbeat | None, event: DataComplete | Heartbeat) -> Heartb
     return Heartbeat(event.pipeline, event.run, event.batch, ranges, event.totals)
 
 
+def settled_link(event: OffsetsSet) -> Heartbeat:
+    """The chain's end after a person settled it: exactly these ends; partitions that are not named are forgotten."""
+    ranges = tuple(SourceRange(r.topic, r.topic_id, r.partition, r.end, r.end) for r in event.ranges)
+    return Heartbeat(event.pipeline, event.run, event.batch, ranges, event.totals)
+
+
 def check_recorded(progress: PipelineProgress | None, event: DataWritten) -> Verdict:
     """Invariant 5: how an announcement fits what its table already records of the pipeline.
 
     The table's record lags behind the chain (batches without rows for it leave no trace), so a gap shows only between
     consecutive batch numbers.
     """
-    if progress is None:
-        return FOLLOWS
+    if progress is None or progress.batch < event.base_batch:
+        return FOLLOWS  # a person has moved the offsets since; what that loses or repeats was agreed to by name
     ranges = [r for r in event.ranges if r.start < r.end]
     recorded = [
         (r, end) for r in ranges if (end := progress.offsets.get(r.topic, {}).get(str(r.partition))) is not None

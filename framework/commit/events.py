@@ -95,7 +95,11 @@ class TableCommitPolicy:
 
 @dataclass(frozen=True)
 class DataWritten:
-    """Files of one batch for one table. `part` of `parts` when split; ranges are the batch's whole ranges, in every part."""
+    """Files of one batch for one table. `part` of `parts` when split; ranges are the batch's whole ranges, in every part.
+
+    `base_batch`: the batch number under which the pipeline's offsets were last moved by hand, 0 if never. What a table
+    records of the batches before it says nothing about where this batch may start.
+    """
 
     pipeline: str
     run: str
@@ -108,6 +112,7 @@ class DataWritten:
     commit: TableCommitPolicy
     part: int = 0
     parts: int = 1
+    base_batch: int = 0
 
     @property
     def rows(self) -> int:
@@ -141,6 +146,27 @@ class Heartbeat:
     batch: int
     ranges: tuple[SourceRange, ...]
     totals: Accounting
+
+
+@dataclass(frozen=True)
+class OffsetsSet:
+    """A person settled where a pipeline goes on: its chain continues at these ends (start == end in every range),
+    whatever came before, and what waits of a broken chain is given up. In one transaction with the group's offsets.
+
+    `base_batch` as in the announcements that follow. `lost` and `repeated` count the source offsets that were skipped, or
+    will be read a second time, by consent; `reason` says how the positions were chosen.
+    """
+
+    pipeline: str
+    run: str
+    batch: int
+    ranges: tuple[SourceRange, ...]
+    totals: Accounting
+    base_batch: int
+    lost: int
+    repeated: int
+    reason: str
+    timestamp_ms: int
 
 
 @dataclass(frozen=True)
@@ -192,4 +218,4 @@ class CommitComplete:
     blocked_pipelines: dict[str, str] = field(default_factory=dict)
 
 
-ControlEvent = DataWritten | DataComplete | Heartbeat | CommitRequested | CommitToTable | CommitComplete
+ControlEvent = DataWritten | DataComplete | Heartbeat | OffsetsSet | CommitRequested | CommitToTable | CommitComplete

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from framework.commit.chain import Fit, check_link, next_link
+from framework.commit.chain import Fit, check_link, next_link, settled_link
 from framework.commit.effects import LoadTable
 from framework.commit.events import (
     CommitComplete,
@@ -19,6 +19,7 @@ from framework.commit.events import (
     DataComplete,
     DataWritten,
     Heartbeat,
+    OffsetsSet,
 )
 from framework.commit.fifo import Fifo
 from framework.commit.model import Announcement, OpenBatch, PipelineState, Request, TableState
@@ -34,6 +35,8 @@ def fold(turn: Turn, offset: int, event: ControlEvent | None) -> None:
         _data_written(turn, offset, event)
     elif isinstance(event, DataComplete | Heartbeat):
         _link(turn, offset, event)
+    elif isinstance(event, OffsetsSet):
+        _offsets_set(turn, offset, event)
     elif isinstance(event, CommitRequested):
         _commit_requested(turn, offset, event)
     elif isinstance(event, CommitToTable):
@@ -145,6 +148,36 @@ def _link(turn: Turn, offset: int, event: DataComplete | Heartbeat) -> None:
     turn.put_pipeline(replace(pipeline, last_offset=offset, open=None))
 
 
+def _offsets_set(turn: Turn, offset: int, event: OffsetsSet) -> None:
+    """Invariant 2: the chain goes on where a person said, in the transaction that moved the group's offsets there.
+
+    What waits of a broken chain was never in a table and will be read again from the new offsets, or was given up by
+    name: it must not be committed as well.
+    """
+    pipeline = turn.state.pipelines.get(event.pipeline) or PipelineState(event.pipeline)
+    if pipeline.link is not None and event.batch <= pipeline.link.batch:
+        turn.put_pipeline(replace(pipeline, last_offset=offset))
+        return
+    before = _link_before(pipeline, offset)
+    if pipeline.broken_offset is not None:
+        before = min(before, pipeline.broken_offset)
+    _forget(turn, pipeline.pipeline, pipeline.confirmed_below, offset)
+    turn.put_pipeline(
+        replace(
+            pipeline,
+            link=settled_link(event),
+            link_offset=offset,
+            anchors=pipeline.anchors.append((offset, before)),
+            last_offset=offset,
+            confirmed_below=offset,
+            open=None,
+            broken=None,
+            broken_offset=None,
+        )
+    )
+    turn.set(unreported=turn.state.unreported | {pipeline.pipeline})
+
+
 def _link_before(pipeline: PipelineState, offset: int) -> int:
     """Where a reader has to begin to see the link that a batch which begins at `offset` must follow."""
     return pipeline.link_offset if pipeline.link is not None else offset
@@ -179,28 +212,32 @@ def _forget_batch(turn: Turn, pipeline: PipelineState, offset: int) -> int:
     batch = pipeline.open
     if batch is None:
         return 0
-    dropped = 0
-    for name in {table for table, _, _ in batch.parts}:
-        table = turn.state.tables.get(name)
-        if table is None:
+    dropped = _forget(turn, pipeline.pipeline, batch.first_offset, offset)
+    for name, count in dropped.items():
+        table = turn.state.tables[name]
+        turn.put_table(replace(table, repeats=table.repeats + count))
+    return sum(dropped.values())
+
+
+def _forget(turn: Turn, pipeline: str, begin: int, end: int) -> dict[str, int]:
+    """Take a pipeline's announcements of [begin, end) out of the queues; by table, how many they were."""
+    dropped: dict[str, int] = {}
+    for name, table in list(turn.state.tables.items()):
+        if table.newest.get(pipeline, -1) < begin:
             continue
-        kept = [
-            a
-            for a in table.pending
-            if a.event.pipeline != pipeline.pipeline or not batch.first_offset <= a.offset < offset
-        ]
+        kept = [a for a in table.pending if a.event.pipeline != pipeline or not begin <= a.offset < end]
         count = len(table.pending) - len(kept)
-        dropped += count
-        turn.put_table(
-            replace(
-                table,
-                pending=Fifo(kept),
-                pending_rows=sum(a.event.rows for a in kept),
-                pending_bytes=sum(a.event.bytes for a in kept),
-                pending_files=sum(len(a.event.files) for a in kept),
-                repeats=table.repeats + count,
+        if count:
+            dropped[name] = count
+            turn.put_table(
+                replace(
+                    table,
+                    pending=Fifo(kept),
+                    pending_rows=sum(a.event.rows for a in kept),
+                    pending_bytes=sum(a.event.bytes for a in kept),
+                    pending_files=sum(len(a.event.files) for a in kept),
+                )
             )
-        )
     return dropped
 
 

@@ -18,6 +18,7 @@ from framework.commit.events import (
     DataFile,
     DataWritten,
     Heartbeat,
+    OffsetsSet,
     SourceRange,
     TableCommitPolicy,
 )
@@ -156,6 +157,7 @@ def _data_written(value: dict[str, Any]) -> DataWritten:
         ),
         part=part,
         parts=parts,
+        base_batch=_optional_int(value, "base_batch") or 0,
     )
 
 
@@ -178,6 +180,21 @@ def _heartbeat(value: dict[str, Any]) -> Heartbeat:
         batch=_int(value, "batch"),
         ranges=_ranges(value),
         totals=_accounting(value, "totals"),
+    )
+
+
+def _offsets_set(value: dict[str, Any]) -> OffsetsSet:
+    return OffsetsSet(
+        pipeline=_text(value, "pipeline"),
+        run=_text(value, "run"),
+        batch=_int(value, "batch"),
+        ranges=_ranges(value),
+        totals=_accounting(value, "totals"),
+        base_batch=_int(value, "base_batch"),
+        lost=_int(value, "lost"),
+        repeated=_int(value, "repeated"),
+        reason=_text(value, "reason"),
+        timestamp_ms=_int(value, "timestamp_ms"),
     )
 
 
@@ -221,6 +238,7 @@ DECODERS: dict[str, Callable[[dict[str, Any]], ControlEvent]] = {
     "DataWritten": _data_written,
     "DataComplete": _data_complete,
     "Heartbeat": _heartbeat,
+    "OffsetsSet": _offsets_set,
     "CommitRequested": _commit_requested,
     "CommitToTable": _commit_to_table,
     "CommitComplete": _commit_complete,

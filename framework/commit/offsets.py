@@ -20,18 +20,22 @@ PartitionKey = tuple[str, int]
 
 @dataclass(frozen=True)
 class SafeOffset:
-    """One partition's committed source offset with what its metadata string says: topic id, run, batch, totals so far."""
+    """One partition's committed source offset with what its metadata string says: topic id, run, batch, totals so far,
+    and under which batch number the offsets were last moved by hand (0: never)."""
 
     offset: int
     topic_id: str
     batch: int
     totals: Accounting
     run: str = ""
+    base_batch: int = 0
 
 
-def encode_metadata(topic_id: str, batch: int, totals: Accounting, run: str) -> str:
+def encode_metadata(topic_id: str, batch: int, totals: Accounting, run: str, base_batch: int = 0) -> str:
     """The metadata string committed beside every source offset; well below the broker's limit of 4,096 bytes."""
-    data = {"topic_id": topic_id, "run": run, "batch": batch, "totals": list(astuple(totals))}
+    data: dict[str, object] = {"topic_id": topic_id, "run": run, "batch": batch, "totals": list(astuple(totals))}
+    if base_batch:
+        data["base_batch"] = base_batch
     return json.dumps(data, separators=(",", ":"))
 
 
@@ -44,14 +48,15 @@ def decode_metadata(offset: int, metadata: str, place: str) -> SafeOffset:
     try:
         data = json.loads(metadata)
         totals = Accounting(*(int(value) for value in data["totals"]))
-        return SafeOffset(offset, str(data["topic_id"]), int(data["batch"]), totals, str(data["run"]))
-    except (ValueError, KeyError, TypeError) as error:
+        base_batch = int(data.get("base_batch", 0))
+        return SafeOffset(offset, str(data["topic_id"]), int(data["batch"]), totals, str(data["run"]), base_batch)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise StateDisagreement(
             f"the committed offset {offset} was not written by floe (its metadata is {metadata!r})",
             code="FLOE-R313",
             place=place,
-            remedy="another consumer uses this group id, or its offsets were set by hand; restore them with "
-            "`floe offsets set --from-log`, or give the pipeline another name",
+            remedy="another consumer uses this group id, or its offsets were set by hand; `floe offsets set PIPELINE --from-log` "
+            "writes the announced offsets back",
         ) from error
 
 
@@ -72,6 +77,7 @@ class StartPoint:
     batch: int
     totals: Accounting
     first_run: bool
+    base_batch: int = 0
 
 
 def decide_start(
@@ -94,6 +100,9 @@ def decide_start(
         DataLossError: the safe offset lies outside the log.
     """
     announced = {(r.topic, r.partition): r for r in chain} if chain is not None else {}
+    base_batch = max((safe.base_batch for safe in group.values()), default=0)
+    # Offsets from before they were last moved by hand are of partitions that were given up then.
+    group = {key: safe for key, safe in group.items() if safe.batch >= base_batch}
     first_run = not group and not announced
     for key, last in announced.items():
         if key not in group:
@@ -102,14 +111,14 @@ def decide_start(
                 "but its consumer group has no offset for it",
                 code="FLOE-R314",
                 place=_name(key),
-                remedy=f"`floe offsets set --pipeline {pipeline} --from-log` writes the announced offsets back",
+                remedy=f"`floe offsets set {pipeline} --from-log` writes the announced offsets back",
             )
         if group[key].offset != last.end:
             raise StateDisagreement(
                 f"the group offset of {_name(key)} is {group[key].offset}, but pipeline {pipeline} announced up to {last.end}",
                 code="FLOE-R105",
                 place=_name(key),
-                remedy=f"`floe offsets set --pipeline {pipeline} --from-log` writes the announced offsets back",
+                remedy=f"`floe offsets set {pipeline} --from-log` writes the announced offsets back",
             )
     positions: dict[PartitionKey, int] = {}
     for key, fact in facts.items():
@@ -126,11 +135,11 @@ def decide_start(
                 f"pipeline {pipeline} read {_name(key)} up to {group[key].offset}, but that partition no longer exists",
                 code="FLOE-R315",
                 place=_name(key),
-                remedy="restore the topic, or give the pipeline another name to begin anew",
+                remedy=f"restore the topic; or `floe offsets set {pipeline} --from-log --allow-loss` goes on without it",
             )
     newest = max(group.values(), key=lambda safe: safe.batch, default=None)
     batch, totals = (newest.batch, newest.totals) if newest else (0, Accounting())
-    return StartPoint(positions, batch, totals, first_run)
+    return StartPoint(positions, batch, totals, first_run, base_batch)
 
 
 def check_announced(
@@ -176,7 +185,7 @@ def check_still_readable(
                 f"{_name(key)} no longer exists; it was read up to {position}",
                 code="FLOE-R315",
                 place=_name(key),
-                remedy="restore the topic, or give the pipeline another name to begin anew",
+                remedy=f"restore the topic; or `floe offsets set {pipeline} --from-log --allow-loss` goes on without it",
             )
         _check_position(pipeline, key, SafeOffset(position, ids[key[0]], 0, Accounting()), fact)
 
@@ -187,13 +196,15 @@ def _check_position(pipeline: str, key: PartitionKey, safe: SafeOffset, fact: Pa
             f"topic {key[0]} was recreated: pipeline {pipeline} read the one with id {safe.topic_id}, now it is {fact.topic_id}",
             code="FLOE-R316",
             place=_name(key),
-            remedy="give the pipeline another name to begin anew with the new topic",
+            remedy="give the pipeline another name to begin anew with the new topic; or `floe offsets set "
+            f"{pipeline} {key[0]}:{key[1]}={fact.log_start} ... --allow-loss`, every partition by name, goes on with it",
         )
     if safe.offset < fact.log_start:
         raise DataLossError(
             f"records {safe.offset} to {fact.log_start - 1} of {_name(key)} were removed by retention before they were read",
             place=_name(key),
-            remedy="raise the topic's retention; the records themselves can only come from where they were produced",
+            remedy="raise the topic's retention; the records can only come from where they were produced. To go on without them: "
+            f"`floe offsets set {pipeline} {key[0]}:{key[1]}={fact.log_start} --allow-loss`",
         )
     if safe.offset > fact.log_end:
         raise DataLossError(
@@ -305,5 +316,5 @@ def read_back(
         f"after an unknown outcome of batch {batch} the group offsets of {pipeline} are neither its start nor its end: "
         f"{seen}",
         code="FLOE-R318",
-        remedy="something else commits to this group; find it, then `floe offsets set --from-log`",
+        remedy=f"something else commits to this group; find it, then run `floe offsets set {pipeline} --from-log`",
     )

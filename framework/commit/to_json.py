@@ -18,6 +18,7 @@ from framework.commit.events import (
     DataFile,
     DataWritten,
     Heartbeat,
+    OffsetsSet,
     SourceRange,
 )
 
@@ -86,6 +87,7 @@ def _data_written_to_json(e: DataWritten) -> dict[str, object]:
         "schema_id": e.schema_id,
         "part": e.part,
         "parts": e.parts,
+        "base_batch": e.base_batch,
         "commit": {
             "interval_ms": e.commit.interval_ms,
             "max_bytes": e.commit.max_bytes,
@@ -118,6 +120,22 @@ def _heartbeat_to_json(e: Heartbeat) -> dict[str, object]:
         "batch": e.batch,
         "ranges": _ranges_to_json(e.ranges),
         "totals": _accounting_to_json(e.totals),
+    }
+
+
+def _offsets_set_to_json(e: OffsetsSet) -> dict[str, object]:
+    return {
+        **_head("OffsetsSet"),
+        "pipeline": e.pipeline,
+        "run": e.run,
+        "batch": e.batch,
+        "ranges": _ranges_to_json(e.ranges),
+        "totals": _accounting_to_json(e.totals),
+        "base_batch": e.base_batch,
+        "lost": e.lost,
+        "repeated": e.repeated,
+        "reason": e.reason,
+        "timestamp_ms": e.timestamp_ms,
     }
 
 
@@ -164,6 +182,7 @@ ENCODERS: dict[type, Callable[[Any], dict[str, object]]] = {
     DataWritten: _data_written_to_json,
     DataComplete: _data_complete_to_json,
     Heartbeat: _heartbeat_to_json,
+    OffsetsSet: _offsets_set_to_json,
     CommitRequested: _commit_requested_to_json,
     CommitToTable: _commit_to_table_to_json,
     CommitComplete: _commit_complete_to_json,

@@ -51,6 +51,20 @@ def topics_or_pattern(document: Document) -> Iterator[Diagnostic]:
         )
 
 
+def name_is_free(document: Document) -> Iterator[Diagnostic]:
+    """A pipeline's name does not make its consumer group that of the coordinator."""
+    path = ("metadata", "name")
+    name, entry = document.text(*path), document.entry(*path)
+    if entry is not None and name is not None and (name == "coordinator" or name.startswith("coordinator-")):
+        yield at(
+            "FLOE-C430",
+            f"`{name}` would share the consumer group of the coordinator",
+            entry.value,
+            path,
+            "choose another name: coordinators use the groups `<prefix>-coordinator` and `<prefix>-coordinator-<control topic>`",
+        )
+
+
 def declared_connection(document: Document) -> Iterator[Diagnostic]:
     """A pipeline's connection is one that the target declares."""
     path = ("source", "kafka", "connection")
@@ -255,6 +269,7 @@ def sql_is_projection(document: Document) -> Iterator[Diagnostic]:
 
 
 RULES: tuple[Rule, ...] = (
+    name_is_free,
     topics_or_pattern,
     declared_connection,
     supported_source,

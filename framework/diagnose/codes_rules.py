@@ -173,6 +173,13 @@ ENTRIES = (
         "metadata: {name: one}\n# file: other.yaml\nmetadata: {name: two}",
     ),
     Code(
+        "FLOE-C430",
+        "A pipeline with the coordinator's name",
+        "A pipeline's safe offsets are kept in the consumer group `<prefix>-<name>`, and the coordinators' low-water mark in `<prefix>-coordinator`, or `<prefix>-coordinator-<control topic>`. Under one name each would move the other's offsets.",
+        "metadata: {name: coordinator}",
+        "metadata: {name: coordination}",
+    ),
+    Code(
         "FLOE-C501",
         "Not supported yet",
         "The value is part of the file's form, but this version of floe does not do it. It is refused rather than ignored.",

@@ -167,4 +167,34 @@ ENTRIES = (
         "A batch asks for changes without end",
         "A table was changed several times and the batch still does not fit it.",
     ),
+    Code(
+        "FLOE-R341",
+        "The pipeline reads no such partition",
+        "An offset was given for a topic or partition that the pipeline has never read and that its file does not name.",
+    ),
+    Code(
+        "FLOE-R342",
+        "The offset is outside its log",
+        "A pipeline can only be set to an offset that the topic still holds, or to its end.",
+    ),
+    Code(
+        "FLOE-R343",
+        "The place knows no offsets of the pipeline",
+        "`--from-log` needs an announcement of the pipeline in the control topic, `--from-tables` a table that records it.",
+    ),
+    Code(
+        "FLOE-R344",
+        "The move would lose records",
+        "Records between what is announced and the new offset would never be read. `--allow-loss` consents; the event in the control topic says how many they were.",
+    ),
+    Code(
+        "FLOE-R345",
+        "The move would add records twice",
+        "Records from the new offset on are in tables, or announced for them, and would be read again. `--allow-duplicates` consents.",
+    ),
+    Code(
+        "FLOE-R346",
+        "The offsets changed while they were looked at",
+        "Another run or another person moved them in between. Nothing was set.",
+    ),
 )

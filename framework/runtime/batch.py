@@ -36,6 +36,7 @@ class BatchScope:
     starts: Mapping[PartitionKey, int]
     ends: Mapping[PartitionKey, int]
     topic_ids: Mapping[str, str]
+    base_batch: int = 0
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,16 @@ def _announcements(
         for (_, table_uuid, schema_id), group in groups.items()
         for piece in split_data_written(
             DataWritten(
-                plan.pipeline, scope.run, scope.batch, table, table_uuid, schema_id, tuple(group), ranges, policy
+                plan.pipeline,
+                scope.run,
+                scope.batch,
+                table,
+                table_uuid,
+                schema_id,
+                tuple(group),
+                ranges,
+                policy,
+                base_batch=scope.base_batch,
             )
         )
     ]

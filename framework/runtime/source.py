@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from framework.adapters.kafka_admin import KafkaAdmin
 from framework.adapters.kafka_control import ControlReader
 from framework.adapters.kafka_control_topic import ControlTopicFacts
-from framework.commit.events import Accounting, CommitComplete, DataComplete, Heartbeat, SourceRange
+from framework.commit.events import Accounting, CommitComplete, DataComplete, Heartbeat, OffsetsSet, SourceRange
 from framework.commit.offsets import PartitionFacts, PartitionKey, SafeOffset, decode_metadata
 from framework.errors import SetupError
 from framework.plan.model import Plan
@@ -80,13 +80,14 @@ class PipelineSource:
 
 
 def find_chain(reader: ControlReader, pipeline: str, begin: int) -> Announcement | None:
-    """Read the log from `begin` to its end; the pipeline's newest DataComplete or Heartbeat, also as others repeat it."""
+    """Read the log from `begin` to its end; the pipeline's newest batch, heartbeat or settled offsets, also as others
+    repeat them."""
     end = reader.end_offset()
     reader.seek(begin)
-    newest: DataComplete | Heartbeat | None = None
+    newest: DataComplete | Heartbeat | OffsetsSet | None = None
     for _, event in reader.read_until(end):
         link = event.chain.get(pipeline) if isinstance(event, CommitComplete) else event
-        if not isinstance(link, DataComplete | Heartbeat) or link.pipeline != pipeline:
+        if not isinstance(link, DataComplete | Heartbeat | OffsetsSet) or link.pipeline != pipeline:
             continue
         if newest is None or link.batch >= newest.batch:
             newest = link

@@ -11,19 +11,13 @@ from dataclasses import asdict, dataclass
 
 from framework.adapters.iceberg import IcebergTables
 from framework.adapters.kafka_admin import KafkaAdmin
-from framework.adapters.kafka_control import ControlReader
-from framework.adapters.kafka_seat import mark_metadata
 from framework.commit.cycle import low_water, waiting_reason
-from framework.commit.effects import Assigned, Effect, LoadTable, Read, TableLoaded, TableMissing, Tick
-from framework.commit.events import Accounting, CommitComplete, CommitToTable, DataComplete, Heartbeat
-from framework.commit.model import CoordinatorState, TableState
+from framework.commit.events import Accounting, CommitToTable
+from framework.commit.model import TableState
 from framework.commit.offsets import decode_metadata
-from framework.commit.state import start_offset, step
 from framework.errors import FloeError
 from framework.plan.compile import coordinator_group, group_id
-
-TAIL = 20_000
-ALL_DUE_MS = 2**53  # later than any interval ends
+from framework.runtime.control_log import ControlLog, read_control_log
 
 
 @dataclass(frozen=True)
@@ -117,73 +111,24 @@ def read_status(
         SetupError: the broker or the catalog cannot be reached, or the control topic does not exist.
     """
     admin = KafkaAdmin(kafka)
-    facts = admin.check_control_topic(control_topic)
     group = coordinator_group(prefix, control_topic)
-    stored = admin.group_offsets(group).get((control_topic, 0))
-    topic_id, chain_from = mark_metadata(stored.metadata) if stored else (None, None)
-    assigned = Assigned(
-        "status", facts.topic_id, facts.log_start, stored.offset if stored else None, topic_id, chain_from
-    )
-    reader = ControlReader(kafka, control_topic)
-    try:
-        fold = _Fold(assigned, catalog)
-        end = reader.end_offset()
-        begin = min(start_offset(assigned), max(facts.log_start, end - TAIL))
-        reader.seek(begin)
-        for offset, event in reader.read_until(end):
-            fold.read(offset, event)
-        fold.finish()
-    finally:
-        reader.close()
+    log = read_control_log(admin, kafka, control_topic, group, catalog)
+    facts = log.facts
     members = admin.group_members(group)
     owner = next((m.client_id for m in members if (control_topic, 0) in m.partitions), None)
-    names = sorted(set(fold.links) | set(fold.state.pipelines))
+    names = sorted(set(log.links) | set(log.state.pipelines))
     return Status(
         target_name,
-        ControlStatus(control_topic, facts.topic_id, facts.log_start, end, low_water(fold.state)),
+        ControlStatus(control_topic, facts.topic_id, facts.log_start, log.end, low_water(log.state)),
         owner,
-        tuple(_pipeline(admin, prefix, name, fold) for name in names),
-        tuple(_table(name, fold, catalog) for name in sorted(set(fold.commits) | set(fold.state.tables))),
+        tuple(_pipeline(admin, prefix, name, log) for name in names),
+        tuple(_table(name, log, catalog) for name in sorted(set(log.commits) | set(log.state.tables))),
     )
 
 
-class _Fold:
-    """The control log folded as a coordinator would, without ever committing."""
-
-    def __init__(self, assigned: Assigned, catalog: IcebergTables) -> None:
-        self._catalog = catalog
-        self.links: dict[str, DataComplete | Heartbeat] = {}
-        self.commits: dict[str, CommitToTable] = {}
-        self.state, _ = step(CoordinatorState(), assigned, 0)
-
-    def read(self, offset: int, event: object) -> None:
-        if isinstance(event, CommitToTable):
-            self.commits[event.table] = event
-        elif isinstance(event, CommitComplete):
-            self.links = {**event.chain, **self.links}
-        elif isinstance(event, DataComplete | Heartbeat):
-            self.links[event.pipeline] = event
-        self.state, effects = step(self.state, Read(offset, event), 0)  # type: ignore[arg-type]
-        self._answer(effects)
-
-    def finish(self) -> None:
-        """What a coordinator would decide if every table were due: shows which announcements cannot be taken, and why.
-        Nothing of it is performed."""
-        self.state, effects = step(self.state, Tick(True), ALL_DUE_MS)
-        self._answer(effects)
-
-    def _answer(self, effects: tuple[Effect, ...]) -> None:
-        for effect in effects:
-            if isinstance(effect, LoadTable):
-                view = self._catalog.load_view(effect.table, effect.branch, self.state.control_topic_id)
-                answer = TableLoaded(view) if view else TableMissing(effect.table, "the table does not exist")
-                self.state, more = step(self.state, answer, 0)
-                self._answer(more)
-
-
-def _pipeline(admin: KafkaAdmin, prefix: str, name: str, fold: _Fold) -> PipelineStatus:
-    folded = fold.state.pipelines.get(name)
-    link = fold.links.get(name) or (folded.link if folded else None)
+def _pipeline(admin: KafkaAdmin, prefix: str, name: str, log: ControlLog) -> PipelineStatus:
+    folded = log.state.pipelines.get(name)
+    link = log.links.get(name) or (folded.link if folded else None)
     group = {
         key: decode_metadata(value.offset, value.metadata, f"{key[0]}-{key[1]}")
         for key, value in admin.group_offsets(group_id(prefix, name)).items()
@@ -217,14 +162,14 @@ def _pipeline(admin: KafkaAdmin, prefix: str, name: str, fold: _Fold) -> Pipelin
     )
 
 
-def _table(name: str, fold: _Fold, catalog: IcebergTables) -> TableStatus:
-    state: TableState | None = fold.state.tables.get(name)
+def _table(name: str, log: ControlLog, catalog: IcebergTables) -> TableStatus:
+    state: TableState | None = log.state.tables.get(name)
     pending = PendingStatus(0, 0, 0, 0)
     reason = ""
     if state is not None and state.pending:
         pending = PendingStatus(len(state.pending), state.pending_files, state.pending_rows, state.pending_bytes)
-        reason = waiting_reason(fold.state, state) or state.failure
-    commit = fold.commits.get(name)
+        reason = waiting_reason(log.state, state) or state.failure
+    commit = log.commits.get(name)
     total: int | None = None
     if commit is not None:
         try:

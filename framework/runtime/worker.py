@@ -86,6 +86,7 @@ class PipelineWorker:
         self._wanted: dict[PartitionKey, int] | None = None
         self._runs: set[str] = {self.run_id}
         self._batch = 0
+        self._base_batch = 0
         self._bytes_per_record = 0.0
         self._last_announce_ms = 0
         self._draining = threading.Event()
@@ -113,7 +114,7 @@ class PipelineWorker:
         # The ends are asked for after the offsets: an older run may have gone on until it was fenced.
         start = decide_start(self.plan.pipeline, group, self._source.facts(), chain, self.plan.read.starting_offsets)
         check_announced(self.plan.pipeline, group, chain, self.plan.announce.control_topic)
-        self._positions, self._batch = start.positions, start.batch
+        self._positions, self._batch, self._base_batch = start.positions, start.batch, start.base_batch
         self.report.totals = totals if totals and not group else start.totals
         self._tables.preload()
         recorded = {name: target.properties.get(PROGRESS_PROPERTY) for name, target in self._tables.targets.items()}
@@ -159,7 +160,10 @@ class PipelineWorker:
                     raise
                 self._say(f"batch failed ({error.message}); attempt {trouble.failures + 1} follows")
                 self.report.state, self.report.reason = "degraded", error.message
-                self._draining.wait(pause_s(trouble.failures))
+                if self._draining.wait(pause_s(trouble.failures)):
+                    # Asked to drain while a failed batch waits: what was begun was not finished, and that is said.
+                    self.report.state = "failed"
+                    raise
 
     def _run_query(self, spark: SparkSession) -> None:
         from framework.adapters.spark_query import spark_errors
@@ -251,7 +255,12 @@ class PipelineWorker:
                 new_ends = plan_ends(self._positions, ends, cap)
                 self._batch += 1
                 self._scope = BatchScope(
-                    self.run_id, self._batch, dict(self._positions), new_ends, dict(self._source.ids)
+                    self.run_id,
+                    self._batch,
+                    dict(self._positions),
+                    new_ends,
+                    dict(self._source.ids),
+                    self._base_batch,
                 )
                 self._batch_done.clear()
                 Offer(
@@ -341,8 +350,7 @@ class PipelineWorker:
     def _announce(self, scope: BatchScope, result: BatchResult) -> None:
         # Invariant 1: the offsets are committed in the transaction that announces the files with their records.
         offsets = {
-            (r.topic, r.partition): (r.end, encode_metadata(r.topic_id, scope.batch, result.totals, self.run_id))
-            for r in result.ranges
+            (r.topic, r.partition): (r.end, self._metadata(r, scope.batch, result.totals)) for r in result.ranges
         }
         try:
             self.report.control_offset = self._producer.announce(result.events, offsets)
@@ -375,6 +383,9 @@ class PipelineWorker:
             + (f", {result.accounting.dead_lettered:,} dead letters" if result.accounting.dead_lettered else "")
         )
 
+    def _metadata(self, of: SourceRange, batch: int, totals: Accounting) -> str:
+        return encode_metadata(of.topic_id, batch, totals, self.run_id, self._base_batch)
+
     def _heartbeat(self) -> None:
         """Idle, but alive: all offsets are committed again (an idle partition's offset would expire) with the chain's end."""
         self._batch += 1
@@ -384,10 +395,7 @@ class PipelineWorker:
         )
         totals = self.report.totals
         event = Heartbeat(self.plan.pipeline, self.run_id, self._batch, ranges, totals)
-        offsets = {
-            (r.topic, r.partition): (r.end, encode_metadata(r.topic_id, self._batch, totals, self.run_id))
-            for r in ranges
-        }
+        offsets = {(r.topic, r.partition): (r.end, self._metadata(r, self._batch, totals)) for r in ranges}
         self._producer.announce((event,), offsets)
         self._last_announce_ms = _now_ms()
 

@@ -111,3 +111,17 @@ def test_a_second_run_fences_the_first(project: Project, broker: Broker) -> None
             lands(project, 300, second)
             assert second.terminate() == 0, second.output
     assert_exact(project.catalog(), broker.bootstrap_servers, [topic])
+
+
+def test_sigterm_while_a_failed_batch_waits(project: Project, broker: Broker) -> None:
+    """A drain that could not finish the batch in hand does not end with 0, and the next run loses and repeats nothing."""
+    topic = broker.new_topic("undone", partitions=2)
+    file = project.pipeline("undone", fan_out(topic))
+    broker.produce(topic, records(100))
+    faults = ",".join(f"files-written@{n}=raise" for n in range(1, 9))
+    with Running(project, "run", file, env={"FLOE_FAULT": faults}) as run:
+        run.wait_for_output("attempt 5 follows")  # the pause is eight seconds long by now
+        assert run.terminate() == 1, run.output
+        assert "error[FLOE-R324] fault point files-written was armed" in run.output
+    project.run("run", file, "--until-caught-up")
+    assert_exact(project.catalog(), broker.bootstrap_servers, [topic])

@@ -9,6 +9,7 @@ from framework.commit.events import (
     DataFile,
     DataWritten,
     Heartbeat,
+    OffsetsSet,
     SourceRange,
     TableCommitPolicy,
 )
@@ -46,6 +47,7 @@ def written(
     run: str = "r",
     source: tuple[SourceRange, ...] | None = None,
     paths: tuple[str, ...] | None = None,
+    base_batch: int = 0,
 ) -> DataWritten:
     names = paths or tuple(f"{table}/{pipeline}-{run}-{batch}-{part}-{n}" for n in range(files))
     return DataWritten(
@@ -60,6 +62,7 @@ def written(
         commit=TableCommitPolicy(interval_ms, max_bytes, max_rows, branch),
         part=part,
         parts=parts,
+        base_batch=base_batch,
     )
 
 
@@ -81,6 +84,11 @@ def heartbeat(pipeline: str, batch: int, at: int, run: str = "r") -> Heartbeat:
     return Heartbeat(
         pipeline, run, batch, (SourceRange("src", "src-id", 0, at, at),), Accounting(offsets=at, written=at)
     )
+
+
+def offsets_set(pipeline: str, batch: int, at: int, base_batch: int = 0, topic_id: str = "src-id") -> OffsetsSet:
+    source = (SourceRange("src", topic_id, 0, at, at),)
+    return OffsetsSet(pipeline, "by hand", batch, source, Accounting(), base_batch, 0, 0, "--from-log", 0)
 
 
 def view(table: str = "db.t", snapshot_id: int | None = None, **changes: object) -> TableView:

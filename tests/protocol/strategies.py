@@ -16,6 +16,7 @@ from framework.commit.events import (
     DataFile,
     DataWritten,
     Heartbeat,
+    OffsetsSet,
     SourceRange,
     TableCommitPolicy,
 )
@@ -73,6 +74,7 @@ data_written = st.builds(
     files=st.lists(data_files, max_size=4).map(tuple),
     ranges=range_tuples,
     commit=policies,
+    base_batch=numbers,
 )
 heartbeats = st.builds(Heartbeat, names, text, numbers, range_tuples, accountings)
 reasons = st.dictionaries(names, text, max_size=3)
@@ -101,6 +103,7 @@ events: st.SearchStrategy[ControlEvent] = st.one_of(
         st.lists(names, max_size=3).map(tuple),
     ),
     heartbeats,
+    st.builds(OffsetsSet, names, text, numbers, range_tuples, accountings, numbers, numbers, numbers, text, times),
     st.builds(CommitRequested, names, text, times),
     st.builds(CommitToTable, names, text, numbers, text, numbers, numbers, numbers, times, st.none() | times),
     commit_completes,

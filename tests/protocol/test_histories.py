@@ -83,13 +83,17 @@ class Protocol(RuleBasedStateMachine):
         event = CommitRequested(f"q{self.requests}", pipeline, self.world.now_ms + patience)
         self.world = w.append_plainly(self.world, event)
 
-    @rule(which=pipelines, kind=st.sampled_from(["dies", "dies", "repeat", "break"]), table=tables, pick=picks)
+    @rule(
+        which=pipelines, kind=st.sampled_from(["dies", "dies", "repeat", "break", "settled"]), table=tables, pick=picks
+    )
     def trouble_in_a_pipeline(self, which: int, kind: str, table: str, pick: int) -> None:
         """The driver dies; a batch that was announced before comes once more, with its own or with other file names; the
-        chain breaks since somebody moved the pipeline's offsets."""
+        chain breaks since somebody moved the pipeline's offsets; a person settles them, or moves them by consent."""
         worker = self.world.workers[which]
         if kind == "dies":
             self.world = w.worker_crash(self.world, worker)
+        elif kind == "settled":
+            self.world = w.settle_offsets(self.world, worker, (0, 0, 0, 5, -5, 20)[pick % 6])
         elif worker.batch == 1 or worker.appended or self.links_lost:
             return
         elif kind == "repeat":

@@ -58,6 +58,14 @@ def gap() -> w.World:
     return w.announce_wrongly(world, "a", 2, T, STEP + 5, 2 * STEP, "wrong")
 
 
+def gap_that_was_settled() -> w.World:
+    """As before, and then a person settles the pipeline where its good chain ended; it reads on from there."""
+    world = gap()
+    (worker,) = world.workers
+    world = w.settle_offsets(world, replace(worker, script=((T,),)))
+    return announce(world, "a", "a")
+
+
 def recreated_source() -> w.World:
     """The second batch comes from a topic of the same name and another id, offsets fitting by chance."""
     world = announce(start(Scope((((U,),), ((T,),))))[0], "a", "a")
@@ -324,6 +332,18 @@ def a_blocked_table_gives_up(patch: pytest.MonkeyPatch) -> w.Step:
     return step
 
 
+def what_waits_of_a_broken_chain_is_kept(patch: pytest.MonkeyPatch) -> w.Step:
+    """Invariant 2: the offsets are settled and their records read again, and what was announced of them is committed too."""
+    patch.setattr(fold, "_forget", lambda turn, pipeline, begin, end: {})
+    return step
+
+
+def settled_offsets_are_not_heeded(patch: pytest.MonkeyPatch) -> w.Step:
+    """Invariant 2: a chain that was settled by a person stays broken."""
+    patch.setattr(fold, "_offsets_set", lambda turn, offset, event: None)
+    return step
+
+
 @dataclass(frozen=True)
 class Case:
     mutate: Patch
@@ -337,6 +357,8 @@ UNKNOWN = replace(QUIET, unknown_outcomes=1)
 CASES = [
     Case(chain_is_not_checked, gap, QUIET),
     Case(a_successor_reads_from_the_low_water_mark, gap_above_the_low_water_mark, QUIET),
+    Case(what_waits_of_a_broken_chain_is_kept, gap_that_was_settled, TWO),
+    Case(settled_offsets_are_not_heeded, gap_that_was_settled, QUIET),
     Case(topic_ids_are_not_compared, recreated_source, QUIET),
     Case(progress_reaches_the_position, two_interleaved, replace(QUIET, commit_files=1)),
     Case(complete_batches_overtake, two_interleaved, replace(QUIET, every_record=True)),

@@ -31,7 +31,12 @@ RULES: list[tuple[int, str, dict[str, list[object]]]] = [
     (
         3,
         "trouble_in_a_pipeline",
-        {"which": [0, 1, 2], "kind": ["dies", "dies", "repeat", "break"], "table": TABLES, "pick": [0, 1, 2, 3, 4, 5]},
+        {
+            "which": [0, 1, 2],
+            "kind": ["dies", "dies", "repeat", "break", "break", "settled"],
+            "table": TABLES,
+            "pick": [0, 1, 2, 3, 4, 5],
+        },
     ),
     (
         5,

@@ -9,7 +9,7 @@ answers get lost. `faults` at the end of this file lists what must never be seen
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeVar
@@ -33,9 +33,9 @@ from framework.commit.effects import (
     TableView,
     Tick,
 )
-from framework.commit.events import ControlEvent, DataComplete, DataWritten, Heartbeat
+from framework.commit.events import ControlEvent, DataComplete, DataWritten, Heartbeat, OffsetsSet
 from framework.commit.state import CoordinatorState, Limits, step
-from tests.protocol.build import STEP, TOPIC_ID, complete, heartbeat, ranges, written
+from tests.protocol.build import STEP, TOPIC_ID, complete, heartbeat, offsets_set, ranges, written
 
 Step = Callable[[CoordinatorState, Input, int], tuple[CoordinatorState, tuple[Effect, ...]]]
 Fault = str
@@ -110,6 +110,7 @@ class Worker:
     at: int = 0  # source offset where the next batch starts
     run: int = 1
     appended: int = 0
+    base: int = 0  # the batch under which the offsets were last moved by hand
 
 
 @dataclass(frozen=True)
@@ -247,6 +248,7 @@ def worker_events(world: World, worker: Worker) -> tuple[ControlEvent, ...]:
                     source=source,
                     part=part,
                     parts=count,
+                    base_batch=worker.base,
                 )
             )
     names = tuple(name.partition("*")[0] for name in tables)
@@ -292,6 +294,19 @@ def announce_wrongly(
         complete(pipeline, batch, (table,), run=run, source=source),
     )
     return replace(world, log=(*world.log, *(Entry(e, pipeline, True) for e in events), Entry(None, "", True)))
+
+
+def settle_offsets(world: World, worker: Worker, move: int = 0) -> World:
+    """A person settles where a pipeline goes on, where its good chain ends; or moves it away from there, by consent."""
+    if worker.appended:
+        world = worker_crash(world, worker)
+        worker = next(x for x in world.workers if x.pipeline == worker.pipeline)
+    _, end, topic_id = announced(world.log).ends.get(worker.pipeline, (0, worker.at, "src-id"))
+    batch, at = worker.batch + 1, max(0, end + move)  # above the number of any batch, sound or not, so far
+    base = batch if at != end else worker.base
+    event = offsets_set(worker.pipeline, batch, at, base, topic_id)
+    log = (*world.log, Entry(event, worker.pipeline, True), Entry(None, "", True))
+    return replace(world, log=log).with_worker(replace(worker, batch=batch + 1, at=at, run=worker.run + 1, base=base))
 
 
 def append_plainly(world: World, event: ControlEvent) -> World:
@@ -539,6 +554,9 @@ class Announced:
     sound: tuple[tuple[int, DataWritten], ...]
     held: tuple[tuple[int, DataWritten], ...]  # of a broken batch or behind one: no table's progress may pass them
     unsound: frozenset[str]
+    ends: Mapping[
+        str, tuple[int, int, str]
+    ]  # pipeline -> batch, source offset and topic id at which its good chain ends
 
 
 @lru_cache(maxsize=4_000)
@@ -552,7 +570,13 @@ def announced(log: tuple[Entry, ...]) -> Announced:
     broken: set[str] = set()
     for offset, entry in enumerate(log):
         event = entry.event
-        if not entry.committed or not isinstance(event, DataWritten | DataComplete | Heartbeat):
+        if not entry.committed or not isinstance(event, DataWritten | DataComplete | Heartbeat | OffsetsSet):
+            continue
+        if isinstance(event, OffsetsSet):  # the chain goes on from here, and what was held of it is given up
+            ends[event.pipeline] = (event.batch, event.ranges[0].end, event.ranges[0].topic_id)
+            unsound |= {file.path for _, w in waiting.pop(event.pipeline, []) for file in w.files}
+            broken.discard(event.pipeline)
+            held = [(at, w) for at, w in held if w.pipeline != event.pipeline]
             continue
         if isinstance(event, DataWritten):
             waiting.setdefault(event.pipeline, []).append((offset, event))
@@ -570,7 +594,7 @@ def announced(log: tuple[Entry, ...]) -> Announced:
             held += mine
         unsound |= {file.path for _, w in mine for file in w.files}
     paths = {file.path for _, w in sound for file in w.files}
-    return Announced(tuple(sound), tuple(held), frozenset(unsound - paths))
+    return Announced(tuple(sound), tuple(held), frozenset(unsound - paths), ends)
 
 
 def faults(world: World) -> list[Fault]:

@@ -30,7 +30,7 @@ from framework.commit.effects import (
 )
 from framework.commit.events import CommitComplete, CommitRequested, CommitToTable, ControlEvent
 from framework.commit.state import CoordinatorState, Limits, next_due_ms, snapshot, start_offset, step, wants_more
-from tests.protocol.build import TOPIC_ID, complete, heartbeat, ranges, view, written
+from tests.protocol.build import STEP, TOPIC_ID, complete, heartbeat, offsets_set, ranges, view, written
 
 
 class Seat:
@@ -338,6 +338,41 @@ def test_a_broken_chain_is_still_broken_for_the_next_coordinator() -> None:
     found += effects
     state, effects = step(state, Tick(True), 100_000)
     assert commits(tuple(found) + effects) == []
+
+
+def test_a_broken_chain_goes_on_where_a_person_settled_it() -> None:
+    """Invariant 2: what waits of the broken chain is given up, and batches from the settled offsets on are committed."""
+    seat = Seat()
+    seat.read(written("a", 1), complete("a", 1))
+    seat.read(written("a", 2, source=ranges(3)), complete("a", 2, source=ranges(3)))
+    (first,) = commits(seat.load() + seat.tick())
+    seat.commit(first)
+    assert seat.state.pipelines["a"].broken is not None
+    effects = seat.read(
+        offsets_set("a", 3, STEP), written("a", 4, source=ranges(2)), complete("a", 4, source=ranges(2))
+    )
+    (second,) = commits(effects + seat.tick(5_000))
+    assert paths(second) == ["db.t/a-r-4-0-0"]
+    assert seat.state.pipelines["a"].broken is None
+    assert snapshot(seat.state).pipelines["a"].ends == {"src": {0: 2 * STEP}}
+    seat.commit(second)
+    assert snapshot(seat.state).low_water == seat.state.position
+
+
+def test_a_batch_after_a_move_is_not_held_against_what_the_table_recorded_before() -> None:
+    """A table that holds more than where a person had the pipeline go on takes the records again, by consent."""
+    seat = Seat()
+    seat.read(written("a", 1), complete("a", 1))
+    (first,) = commits(seat.load() + seat.tick())
+    seat.commit(first)
+    again = ranges(1, start=5, end=STEP)
+    seat.read(offsets_set("a", 2, 5, base_batch=2), written("a", 3, source=again, base_batch=2))
+    (second,) = commits(seat.read(complete("a", 3, source=again)) + seat.tick(5_000))
+    assert paths(second) == ["db.t/a-r-3-0-0"]
+    seat.commit(second)
+    # The guard is back: the same batch once more is a repeat.
+    seat.read(written("a", 3, source=again, base_batch=2, paths=("copy",)), complete("a", 3, source=again))
+    assert commits(seat.tick(50_000)) == []
 
 
 def test_a_repeated_batch_adds_nothing() -> None:

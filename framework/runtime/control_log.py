@@ -1,0 +1,90 @@
+"""The control log folded as a coordinator would fold it, by somebody who only looks.
+
+In: a control topic, its coordinators' group and, where tables matter, a catalog; nothing is changed. Out: the state that
+the coordinator's own pure `step` comes to, with the newest link of each pipeline and the newest commit of each table, so
+that what is shown is what would be committed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from framework.adapters.iceberg import IcebergTables
+from framework.adapters.kafka_admin import KafkaAdmin
+from framework.adapters.kafka_control import ControlReader
+from framework.adapters.kafka_control_topic import ControlTopicFacts
+from framework.adapters.kafka_seat import mark_metadata
+from framework.commit.chain import settled_link
+from framework.commit.effects import Assigned, Effect, LoadTable, Read, TableLoaded, TableMissing, Tick
+from framework.commit.events import CommitComplete, CommitToTable, ControlEvent, DataComplete, Heartbeat, OffsetsSet
+from framework.commit.state import CoordinatorState, start_offset, step
+
+TAIL = 20_000
+ALL_DUE_MS = 2**53  # later than any interval ends
+
+
+@dataclass
+class ControlLog:
+    """What the log says up to `end`. `links` holds the newest batch, heartbeat or settled offsets of each pipeline, good
+    or not; `state.pipelines` the good chains."""
+
+    facts: ControlTopicFacts
+    end: int
+    state: CoordinatorState
+    links: dict[str, DataComplete | Heartbeat] = field(default_factory=dict)
+    commits: dict[str, CommitToTable] = field(default_factory=dict)
+
+    def read(self, offset: int, event: ControlEvent | None, catalog: IcebergTables | None) -> None:
+        if isinstance(event, CommitToTable):
+            self.commits[event.table] = event
+        elif isinstance(event, CommitComplete):
+            self.links = {**event.chain, **self.links}
+        elif isinstance(event, DataComplete | Heartbeat):
+            self.links[event.pipeline] = event
+        elif isinstance(event, OffsetsSet):
+            self.links[event.pipeline] = settled_link(event)
+        self.state, effects = step(self.state, Read(offset, event), 0)
+        self._answer(effects, catalog)
+
+    def make_all_due(self, catalog: IcebergTables) -> None:
+        """What a coordinator would decide if every table were due: shows which announcements cannot be taken, and why.
+        Nothing of it is performed."""
+        self.state, effects = step(self.state, Tick(True), ALL_DUE_MS)
+        self._answer(effects, catalog)
+
+    def _answer(self, effects: tuple[Effect, ...], catalog: IcebergTables | None) -> None:
+        for effect in effects:
+            if isinstance(effect, LoadTable) and catalog is not None:
+                view = catalog.load_view(effect.table, effect.branch, self.state.control_topic_id)
+                answer = TableLoaded(view) if view else TableMissing(effect.table, "the table does not exist")
+                self.state, more = step(self.state, answer, 0)
+                self._answer(more, catalog)
+
+
+def read_control_log(
+    admin: KafkaAdmin, kafka: dict[str, str], control_topic: str, group: str, catalog: IcebergTables | None
+) -> ControlLog:
+    """Read the log to its end: from where a coordinator would begin, or further back if that is near its end.
+
+    Raises:
+        SetupError: the broker cannot be reached, or the control topic does not exist.
+    """
+    facts = admin.check_control_topic(control_topic)
+    stored = admin.group_offsets(group).get((control_topic, 0))
+    topic_id, chain_from = mark_metadata(stored.metadata) if stored else (None, None)
+    assigned = Assigned(
+        "reader", facts.topic_id, facts.log_start, stored.offset if stored else None, topic_id, chain_from
+    )
+    reader = ControlReader(kafka, control_topic)
+    try:
+        end = reader.end_offset()
+        state, _ = step(CoordinatorState(), assigned, 0)
+        log = ControlLog(facts, end, state)
+        reader.seek(min(start_offset(assigned), max(facts.log_start, end - TAIL)))
+        for offset, event in reader.read_until(end):
+            log.read(offset, event, catalog)
+        if catalog is not None:
+            log.make_all_due(catalog)
+    finally:
+        reader.close()
+    return log

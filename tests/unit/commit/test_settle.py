@@ -1,0 +1,171 @@
+"""Moving source offsets by hand: what disagrees, what a move costs, and that nothing is lost or repeated without consent."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from framework.commit.events import Accounting
+from framework.commit.settle import Origin, PartitionPlaces, Places, disagreements, settle
+from framework.errors import DataLossError, StateDisagreement
+
+
+def place(partition: int = 0, **changes: object) -> PartitionPlaces:
+    """A partition that everybody agrees about: read up to 50 of [0, 80)."""
+    settled = PartitionPlaces(
+        "src", partition, "id", 0, 80, group=50, group_topic_id="id", announced=50, announced_topic_id="id"
+    )
+    return replace(settled, **{"recorded": {"db.t": 50}, **changes})  # type: ignore[arg-type]
+
+
+def places(*partitions: PartitionPlaces, **changes: object) -> Places:
+    found = Places("p", "cluster", "control", "control-id", 7, 0, Accounting(), "", partitions or (place(),))
+    return replace(found, **changes)  # type: ignore[arg-type]
+
+
+def test_where_all_agree_nothing_moves() -> None:
+    """From the log, from the tables: the same offsets, nothing lost or repeated, and the tables' guard stays."""
+    assert disagreements(places()) == ()
+    for origin in (Origin.LOG, Origin.TABLES):
+        found = settle(places(), origin, {})
+        assert [(m.before, m.after) for m in found.moves] == [(50, 50)]
+        assert (found.lost, found.repeated, found.batch, found.base_batch) == (0, 0, 8, 0)
+
+
+@pytest.mark.parametrize(
+    ("partition", "said"),
+    [
+        (place(group=None), "announced up to 50, the group has no offset"),
+        (place(group=70), "announced up to 50, the group's offset is 70"),
+        (place(announced=None), "knows no announcement"),
+        (place(recorded={"db.t": 60}), "table db.t holds records up to 60, announced is 50"),
+        (place(announced_topic_id="old"), "recreated"),
+        (place(topic_id=None), "does not exist any more"),
+        (place(log_start=60), "records 50 to 59 were removed by retention"),
+        (place(log_end=40), "the log ends at 40"),
+    ],
+)
+def test_every_disagreement_is_said_with_both_values(partition: PartitionPlaces, said: str) -> None:
+    """Each place that does not fit is named, in one sentence."""
+    assert any(said in line for line in disagreements(places(partition)))
+
+
+@pytest.mark.parametrize("group", [None, 20, 70])
+def test_group_offsets_that_went_away_or_were_moved_come_back_from_the_log(group: int | None) -> None:
+    """What is announced counts, whatever the group says: nothing is lost and nothing repeated."""
+    found = settle(places(place(group=group)), Origin.LOG, {})
+    assert [(m.before, m.after, m.lost, m.repeated) for m in found.moves] == [(group, 50, 0, 0)]
+
+
+def test_a_move_forwards_loses_and_needs_consent_by_name() -> None:
+    """Records that would never be read are counted, and --allow-duplicates does not allow their loss."""
+    with pytest.raises(DataLossError, match=r"10 records of src:0 before 60"):
+        settle(places(), Origin.GIVEN, {("src", 0): 60}, allow_duplicates=True)
+    found = settle(places(), Origin.GIVEN, {("src", 0): 60}, allow_loss=True)
+    assert (found.lost, found.base_batch) == (10, found.batch)
+
+
+def test_a_move_backwards_repeats_and_needs_consent_by_name() -> None:
+    """Records that would be added a second time are counted, and --allow-loss does not allow them."""
+    with pytest.raises(StateDisagreement, match=r"15 records of src:0 from 35 on"):
+        settle(places(), Origin.GIVEN, {("src", 0): 35}, allow_loss=True)
+    found = settle(places(), Origin.GIVEN, {("src", 0): 35}, allow_duplicates=True)
+    assert (found.repeated, found.base_batch) == (15, found.batch)
+
+
+def test_records_that_retention_removed_are_given_up_by_name() -> None:
+    """The only way on is to the log's start, and the gap is counted as lost."""
+    gone = places(place(log_start=60))
+    with pytest.raises(StateDisagreement, match="60 to 80"):
+        settle(gone, Origin.LOG, {})
+    with pytest.raises(DataLossError):
+        settle(gone, Origin.GIVEN, {("src", 0): 60})
+    assert settle(gone, Origin.GIVEN, {("src", 0): 60}, allow_loss=True).lost == 10
+
+
+def test_a_recreated_topic_is_crossed_by_name_only() -> None:
+    """Invariant 11: what is known of the former topic is never used for the new one."""
+    other = places(place(topic_id="new"))
+    with pytest.raises(StateDisagreement, match="recreated"):
+        settle(other, Origin.LOG, {})
+    with pytest.raises(DataLossError, match="former topic src"):
+        settle(other, Origin.GIVEN, {("src", 0): 0})
+    found = settle(other, Origin.GIVEN, {("src", 0): 0}, allow_loss=True)
+    assert (found.moves[0].topic_id, found.repeated, found.recreated) == ("new", 0, ("src",))
+
+
+def test_a_partition_that_is_gone_is_forgotten_by_consent() -> None:
+    """The others go on from the log."""
+    some = places(place(0), place(1, topic_id=None))
+    with pytest.raises(DataLossError, match="src:1, which exists no more"):
+        settle(some, Origin.LOG, {})
+    found = settle(some, Origin.LOG, {}, allow_loss=True)
+    assert ([m.partition for m in found.moves], found.forgotten) == ([0], ("src:1",))
+
+
+def test_tables_that_differ_may_lack_records_when_no_log_knows_of_them() -> None:
+    """From the tables means from the furthest one; a table behind it may lose what no announcement names."""
+    lost_log = places(place(group=None, announced=None, announced_topic_id=None, recorded={"db.t": 50, "db.u": 30}))
+    with pytest.raises(DataLossError, match=r"db\.u holds records up to 30"):
+        settle(lost_log, Origin.TABLES, {})
+    assert settle(lost_log, Origin.TABLES, {}, allow_loss=True).moves[0].after == 50
+
+
+def test_a_place_that_knows_nothing_is_refused() -> None:
+    """Neither a log without announcements nor tables without a record give offsets; an unknown partition is named."""
+    empty = places(place(group=None, announced=None, announced_topic_id=None, recorded={}))
+    empty = replace(empty, partitions=(replace(empty.partitions[0], recorded={}),))
+    for origin in (Origin.LOG, Origin.TABLES):
+        with pytest.raises(StateDisagreement, match="no offsets of pipeline p"):
+            settle(empty, origin, {})
+    with pytest.raises(StateDisagreement, match="other:3"):
+        settle(places(), Origin.GIVEN, {("other", 3): 5})
+
+
+ends = st.none() | st.integers(0, 100)
+
+
+@st.composite
+def any_places(draw: st.DrawFn) -> Places:
+    start = draw(st.integers(0, 60))
+    found = [
+        PartitionPlaces(
+            "src",
+            number,
+            draw(st.sampled_from(["id", "id", "id", "new", None])),
+            start,
+            start + draw(st.integers(0, 60)),
+            group=draw(ends),
+            group_topic_id="id",
+            announced=(announced := draw(ends)),
+            announced_topic_id=None if announced is None else "id",
+            recorded=draw(st.dictionaries(st.sampled_from(["db.t", "db.u"]), st.integers(0, 100))),
+        )
+        for number in range(draw(st.integers(1, 3)))
+    ]
+    return places(*found, broken=draw(st.sampled_from(["", "a gap"])))
+
+
+@given(any_places(), st.sampled_from(Origin), st.dictionaries(st.integers(0, 2), st.integers(0, 120)), st.booleans())
+def test_nothing_is_lost_or_repeated_without_consent(
+    found: Places, origin: Origin, offsets: dict[int, int], consent: bool
+) -> None:
+    """Whatever the places say: without a flag no move loses or repeats, and every new offset is in its log."""
+    asked = {("src", number): offset for number, offset in offsets.items()} if origin is Origin.GIVEN else {}
+    try:
+        result = settle(found, origin, asked, consent, consent)
+    except StateDisagreement:
+        return
+    there = {p.key: p for p in found.partitions}
+    for move in result.moves:
+        p = there[move.topic, move.partition]
+        assert p.log_start is not None
+        assert p.log_end is not None
+        assert p.log_start <= move.after <= p.log_end
+        if not consent:
+            assert p.reached in (None, move.after)
+            assert p.announced_topic_id in (None, p.topic_id)
+    assert result.batch > found.batch
