@@ -8,16 +8,15 @@ alone: a connection that sets one is refused by name, never overridden in silenc
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import KafkaError, KafkaException
 
 from framework.errors import FloeError, RetriableError, SetupError
 
 CONNECT_TIMEOUT_S = 8.0
-Client = TypeVar("Client", Consumer, Producer, AdminClient)
+Client = TypeVar("Client")
 
 # Librdkafka's own messages go where the program's log goes; in a program without one they are not printed.
 logger = logging.getLogger("framework.kafka")
@@ -89,7 +88,7 @@ class ClientLog:
             self.refused = error.code() in _CREDENTIALS or "SSL" in error.str()
 
 
-def build(kind: type[Client], settings: Mapping[str, str], config: dict[str, Any]) -> Client:
+def build(kind: Callable[[dict[str, Any]], Client], settings: Mapping[str, str], config: dict[str, Any]) -> Client:
     """Make a client.
 
     Raises:

@@ -8,83 +8,31 @@ only if the topic still has the slice's id after it was read.
 
 from __future__ import annotations
 
-import gc
-import logging
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Generic, TypeVar, overload
+from collections.abc import Iterator, Mapping
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import KafkaError
 
 from framework.adapters.kafka_admin import KafkaAdmin
-from framework.adapters.kafka_client import ClientLog, address_of, build, consumer_config, error_of, setup_error
+from framework.adapters.kafka_client import address_of, setup_error
+from framework.adapters.kafka_reader import Polled, Reader, open_reader
 from framework.errors import DataLossError, FloeError, RetriableError, StateDisagreement
 from framework.record.model import RecordBlock, Slice
 
 # Without any progress for this long the task fails, and Spark tries it again, instead of hanging for ever.
 STALL_TIMEOUT_S = 60.0
-_CONSUME_RECORDS = 20_000
-_CONSUME_WAIT_S = 0.03
-# Named in ACLs and seen in broker logs; it never joins a group and never commits.
-FETCH_GROUP_ID = "floe-fetch"
-
-T = TypeVar("T")
-logger = logging.getLogger(__name__)
-
-
-class LazyColumn(Sequence[T], Generic[T]):
-    """One attribute of fetched messages, read when asked for. Pickles as the plain list."""
-
-    def __init__(self, messages: Sequence[Message], method: str) -> None:
-        self._messages = messages
-        self._method = method
-
-    def __len__(self) -> int:
-        return len(self._messages)
-
-    @overload
-    def __getitem__(self, index: int) -> T: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[T]: ...
-    def __getitem__(self, index: int | slice) -> T | list[T]:
-        if isinstance(index, slice):
-            return [getattr(message, self._method)() for message in self._messages[index]]
-        return getattr(self._messages[index], self._method)()  # type: ignore[no-any-return]
-
-    def __iter__(self) -> Iterator[T]:
-        return (getattr(message, self._method)() for message in self._messages)
-
-    def __reduce__(self) -> tuple[type, tuple[list[T]]]:
-        return (list, (list(self),))
+# A block is cut off at this size too: 100,000 records of 1 MiB are more than a task's memory.
+BLOCK_BYTES = 64 * 1024 * 1024
+_POLL_RECORDS = 20_000
+_POLL_WAIT_S = 0.03
 
 
 class _Connection:
-    """The consumer and the admin client of one process for one set of settings."""
+    """The reader and the admin client of one process for one set of settings."""
 
     def __init__(self, settings: Mapping[str, str]) -> None:
-        self.log = ClientLog()
-        self.consumer = build(
-            Consumer,
-            settings,
-            consumer_config(
-                settings,
-                self.log,
-                FETCH_GROUP_ID,
-                # Slices are short and read to their very end: an answer that is there must not wait for more.
-                fetch_wait_max_ms=10,
-                fetch_min_bytes=1,
-                # TCP and the broker have checked the bytes already.
-                check_crcs=False,
-                # What is fetched past a slice's end is thrown away: with 8 MiB and 200,000 messages a slice of 1,000
-                # records costs 170 ms, with these 40 ms, and long slices are no slower.
-                max_partition_fetch_bytes=1024 * 1024,
-                queued_max_messages_kbytes=64 * 1024,
-                queued_min_messages=20_000,
-                fetch_queue_backoff_ms=5,
-            ),
-        )
+        self.reader: Reader = open_reader(settings)
         self.admin = KafkaAdmin(settings)
 
 
@@ -121,69 +69,54 @@ class SliceFetcher:
         if piece.end <= piece.start:
             return
         connection = _connection(self._settings)
-        consumer = connection.consumer
-        consumer.assign([TopicPartition(piece.topic, piece.partition, piece.start)])
+        connection.reader.assign(piece)
         records = 0
         try:
-            for messages in self._blocks(connection, piece, block_records):
-                records += len(messages)
-                yield _block(piece, messages)
+            for block in self._blocks(connection, piece, block_records):
+                records += len(block)
+                yield block
             self._check_topic_id(connection, piece)
         finally:
             # What was fetched ahead for this slice is of no use to the next one.
-            consumer.unassign()
+            connection.reader.unassign()
         self.holes = piece.end - piece.start - records
 
-    def _blocks(self, connection: _Connection, piece: Slice, block_records: int) -> Iterator[list[Message]]:
-        """Messages inside the slice, in lists of about `block_records`, until the position is at or past the end."""
-        block: list[Message] = []
-        position, met = piece.start, False
+    def _blocks(self, connection: _Connection, piece: Slice, block_records: int) -> Iterator[RecordBlock]:
+        """The records inside the slice, in blocks of about `block_records`, until the position is at or past the end."""
+        reader = connection.reader
+        position, held, met = piece.start, 0, False
         progress_at = time.monotonic()
         while position < piece.end:
             before = position
-            wanted = min(_CONSUME_RECORDS, piece.end - position, max(1, block_records - len(block)))
-            with _no_cycle_collection():
-                got = connection.consumer.consume(wanted, _CONSUME_WAIT_S)
-                if got:
-                    messages, position = self._take(connection, piece, got, position)
-                    block += messages
-            if not got and not met:
-                _ask_for_leader(connection.consumer, piece)
+            wanted = min(_POLL_RECORDS, piece.end - position, max(1, block_records - held))
+            polled = reader.poll(wanted, BLOCK_BYTES, piece.end, _POLL_WAIT_S)
+            held = polled.records
+            position = max(position, polled.position, self._judge(connection, piece, polled))
+            if polled.position < 0 and not polled.events and not met:
+                reader.ask_for_leader(piece)
             met = True
             if position < piece.end:
-                position = max(position, _position(connection.consumer, piece))
+                position = max(position, reader.position(piece))
             if position > before:
                 progress_at = time.monotonic()
-            if len(block) >= block_records:
-                yield block
-                block = []
+            if held >= block_records or polled.nbytes >= BLOCK_BYTES:
+                held = 0
+                yield reader.take(piece)
             if time.monotonic() - progress_at > self._stall_timeout_s:
                 self._check_topic_id(connection, piece)
                 raise self._stalled(connection, piece, position)
-        if block:
-            yield block
+        if held:
+            yield reader.take(piece)
 
-    def _take(
-        self, connection: _Connection, piece: Slice, got: list[Message], position: int
-    ) -> tuple[list[Message], int]:
-        """Split one answer into records of the slice and news; returns the records and the new position."""
-        # The common case first: all are records inside the slice, which the last one shows, since offsets ascend.
-        last = got[-1]
-        if last.error() is None and (last.offset() or 0) < piece.end and not any(m.error() for m in got):
-            return got, (last.offset() or 0) + 1
-        records: list[Message] = []
-        for message in got:
-            error = message.error()
-            if error is None:
-                offset = message.offset() or 0
-                position = max(position, offset + 1)
-                if offset < piece.end:
-                    records.append(message)
-            elif error.code() == KafkaError._PARTITION_EOF:
-                position = max(position, message.offset() or 0)
+    def _judge(self, connection: _Connection, piece: Slice, polled: Polled) -> int:
+        """What the events say of the position (-1: nothing); raises what they mean otherwise."""
+        position = -1
+        for error, offset in polled.events:
+            if error.code() == KafkaError._PARTITION_EOF:
+                position = max(position, offset)
             else:
                 self._refuse(connection, piece, error)
-        return records, position
+        return position
 
     def _refuse(self, connection: _Connection, piece: Slice, error: KafkaError) -> None:
         """Raise what an error event means; what librdkafka mends by itself is left to the stall time-out."""
@@ -209,7 +142,7 @@ class SliceFetcher:
             # The client asks who coordinates the group that a reader must name; a reader uses none and is granted none.
             KafkaError.GROUP_AUTHORIZATION_FAILED,
         ):
-            raise setup_error(error, self._settings, connection.log, f"fetching {place}")
+            raise setup_error(error, self._settings, connection.reader.log, f"fetching {place}")
 
     def _check_topic_id(self, connection: _Connection, piece: Slice) -> None:
         """Invariant 11. A topic id never comes back, so an id that fits after reading fitted all the while."""
@@ -224,7 +157,8 @@ class SliceFetcher:
             )
 
     def _stalled(self, connection: _Connection, piece: Slice, position: int) -> FloeError:
-        why = f": {connection.log.newest}" if connection.log.newest else ""
+        newest = connection.reader.log.newest
+        why = f": {newest}" if newest else ""
         return RetriableError(
             f"nothing came from {piece.topic}-{piece.partition} at offset {position} "
             f"for {self._stall_timeout_s:.0f} s{why}",
@@ -232,53 +166,3 @@ class SliceFetcher:
             place=address_of(self._settings),
             remedy="check that the partition has a leader and that this machine reaches every broker",
         )
-
-
-def _ask_for_leader(consumer: Consumer, piece: Slice) -> None:
-    """A topic that the consumer has not met waits for its once-a-second look at unknown topics; asking ends the wait."""
-    try:
-        consumer.list_topics(piece.topic, timeout=5)
-    except KafkaException as raised:
-        # An unreachable broker is judged by the stall time-out; anything else comes again as an error of the fetch.
-        logger.debug("no metadata of %s yet: %s", piece.topic, raised)
-
-
-@contextmanager
-def _no_cycle_collection() -> Iterator[None]:
-    """Message objects hold no cycles, but making 20,000 of them sets off the collector so often that it takes more
-    time than the fetch: about 2.0 s instead of 1.1 s of CPU per million records in a process that has loaded Spark."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
-
-
-def _position(consumer: Consumer, piece: Slice) -> int:
-    """Where the consumer is, past markers that it has met; -1 before anything was read."""
-    try:
-        [found] = consumer.position([TopicPartition(piece.topic, piece.partition)])
-    except KafkaException as raised:
-        if error_of(raised).code() == KafkaError._UNKNOWN_PARTITION:
-            return -1
-        raise
-    return found.offset
-
-
-def _block(piece: Slice, messages: list[Message]) -> RecordBlock:
-    """Little Python per record: this is the widest part of the path."""
-    first, last = messages[0].offset() or 0, messages[-1].offset() or 0
-    # Offsets ascend strictly, so a span as long as the list has no holes.
-    whole = last - first + 1 == len(messages)
-    offsets = list(range(first, last + 1)) if whole else [message.offset() or 0 for message in messages]
-    return RecordBlock(
-        topic=piece.topic,
-        partition=piece.partition,
-        values=[message.value() for message in messages],
-        offsets=offsets,
-        timestamps_ms=[message.timestamp()[1] for message in messages],
-        keys=LazyColumn(messages, "key"),
-        headers=LazyColumn(messages, "headers"),
-    )

@@ -12,6 +12,7 @@ import pickle
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+import numpy as np
 import pyarrow as pa
 
 from framework.adapters.faults import reach
@@ -123,8 +124,8 @@ def run_slices(slices: list[Slice], context: TaskContext) -> TaskReport:
             filtered += result.filtered
             dropped += result.dropped
             dead += len(result.dead_letters)
-            stamps = max(block.timestamps_ms, default=-1)
-            newest = stamps if stamps >= 0 and (newest is None or stamps > newest) else newest
+            stamp = int(np.max(block.timestamps_ms, initial=-1))
+            newest = stamp if stamp >= 0 and (newest is None or stamp > newest) else newest
         run.slices.append(SliceReport(piece, written, filtered, dead, dropped, fetcher.holes, newest))
     reach("records-written")
     return run.finish()

@@ -64,6 +64,7 @@ def questions(files: tuple[str, ...], target: str | None, with_spark: bool) -> I
     yield "python", doctor_machine.python
     yield "java", partial(doctor_machine.java, find_java)
     yield "packages", doctor_machine.packages
+    yield "fetch", doctor_machine.fetch
     found: list[tuple[TargetSpec, list[LoadedPipeline]]] = []
 
     def load() -> Iterator[Finding]:

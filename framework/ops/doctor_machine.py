@@ -69,6 +69,17 @@ def packages() -> Iterator[Finding]:
         yield ok("packages", "every package is there" + (", as the lock says" if lock.is_file() else ""))
 
 
+def fetch() -> Iterator[Finding]:
+    """Which of the two readers fetches records on this machine."""
+    from framework.adapters.kafka_reader import FETCH_VARIABLE, compiled, fetch_described
+
+    text = f"records are fetched by {fetch_described()}"
+    if compiled() or os.environ.get(FETCH_VARIABLE):
+        yield ok("fetch", text)
+    else:
+        yield warning("fetch", f"{text}, at about twice the CPU", "install a C compiler, then: make setup")
+
+
 def read_lock(text: str) -> dict[str, str]:
     """Name -> version of a constraints file, for this Python."""
     pins: dict[str, str] = {}

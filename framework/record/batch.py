@@ -105,21 +105,17 @@ class Batch:
         """The values of the metadata columns for these records, by Kafka's name of the field."""
         block, wanted = self.block, self.plan.decode.metadata_columns
         arrays: dict[str, pa.Array] = {}
-        if not wanted:
-            return arrays
-        index = positions.tolist()
         if "topic" in wanted:
-            arrays["topic"] = pa.repeat(pa.scalar(block.topic), len(index))
+            arrays["topic"] = pa.repeat(pa.scalar(block.topic), len(positions))
         if "partition" in wanted:
-            arrays["partition"] = pa.repeat(pa.scalar(block.partition, pa.int32()), len(index))
+            arrays["partition"] = pa.repeat(pa.scalar(block.partition, pa.int32()), len(positions))
         if "offset" in wanted:
-            arrays["offset"] = pa.array([block.offsets[i] for i in index], pa.int64())
+            arrays["offset"] = pa.array(np.asarray(block.offsets, np.int64)[positions])
         if "timestamp" in wanted:
-            stamps = [block.timestamps_ms[i] for i in index]
-            micros = [None if stamp < 0 else stamp * 1000 for stamp in stamps]
-            arrays["timestamp"] = pa.array(micros, pa.timestamp("us", "UTC"))
+            stamps = np.asarray(block.timestamps_ms, np.int64)[positions]
+            arrays["timestamp"] = pa.array(stamps * 1000, pa.timestamp("us", "UTC"), mask=stamps < 0)
         if "key" in wanted:
-            arrays["key"] = pa.array([block.key(i) for i in index], pa.binary())
+            arrays["key"] = pa.array([block.key(i) for i in positions.tolist()], pa.binary())
         return arrays
 
     # ---- the end ---------------------------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ from framework.record.convert import convert_columns
 from framework.record.convert_nested import fold
 from framework.record.failure import RecordFailure
 from framework.record.framing import frame
+from framework.record.joined import with_value
 from framework.record.mixed_kinds import Leniency
 from framework.record.model import BlockResult, RecordBlock, TableTarget
 from framework.record.observe import missing_fields, observe_records
@@ -46,7 +47,7 @@ def process_block(block: RecordBlock, plan: Plan, tables: Mapping[str, TableTarg
         block's records (tombstones are `dropped`); otherwise the block must be processed again once tables are changed.
     """
     batch = Batch(block, plan, tables)
-    positions = _with_value(block)
+    positions = with_value(block.values)
     batch.drop(len(block) - len(positions))
     groups = parse_groups({name: shape for name, shape in batch.shapes.items() if shape.vectorised})
     if len(groups) == 1:
@@ -58,12 +59,6 @@ def process_block(block: RecordBlock, plan: Plan, tables: Mapping[str, TableTarg
     batch.take_back_alone()
     judge(batch)
     return batch.result()
-
-
-def _with_value(block: RecordBlock) -> Ints:
-    if None not in block.values:
-        return np.arange(len(block), dtype=np.int64)
-    return np.array([i for i, value in enumerate(block.values) if value is not None], dtype=np.int64)
 
 
 def _process_groups(batch: Batch, positions: Ints, groups: list[ParseGroup]) -> None:

@@ -15,10 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
 from framework.record.arrays import Ints
+from framework.record.joined import JoinedValues
 
 _WHITESPACE = b" \t\r\n"
 
@@ -39,17 +41,18 @@ def record_starts(data: bytes) -> Ints:
     return np.concatenate([[0], newlines + 1, [len(data) + 1]])
 
 
-def frame(values: Sequence[bytes], positions: Ints) -> Framed:
-    """Join records; `positions` gives each value's place in the block."""
-    if not values:
+def frame(values: Sequence[bytes] | JoinedValues, positions: Ints) -> Framed:
+    """Join records, none of which lacks a value; `positions` gives each one's place in the block."""
+    if not len(values):
         return Framed(b"", np.empty(0, np.int64), [], 0)
-    data = b"\n".join(values)
+    data = values.data if isinstance(values, JoinedValues) else b"\n".join(values)
     if _is_sound(data, len(values)):
-        return Framed(data, positions, [], max(map(len, values)))
+        longest = values.longest if isinstance(values, JoinedValues) else max(map(len, values))
+        return Framed(data, positions, [], longest)
     good: list[bytes] = []
     good_positions: list[int] = []
     alone: list[int] = []
-    for position, value in zip(positions.tolist(), values, strict=True):
+    for position, value in zip(positions.tolist(), cast("Sequence[bytes]", values), strict=True):
         # A raw newline is legal between JSON tokens only, where a tab means the same; inside a string both are refused.
         clean = value.strip(_WHITESPACE).replace(b"\n", b"\t")
         if _is_braced(clean) and _is_utf8(clean):

@@ -40,17 +40,18 @@ class Slice:
 
 @dataclass
 class RecordBlock:
-    """Consecutive records of one slice, about 100,000 of them. All lists are of one length.
+    """Consecutive records of one slice, about 100,000 of them. All sequences are of one length.
 
     `values` and `keys` are None where the record has none (a None value is a tombstone). `timestamps_ms` is -1 where
-    the broker gives none. `keys` and `headers` may be built on demand: few records are ever asked for theirs.
+    the broker gives none. `values` may be a `framework.record.joined.JoinedValues`; `keys` and `headers` may be built on
+    demand: few records are ever asked for theirs.
     """
 
     topic: str
     partition: int
-    values: list[bytes | None]
-    offsets: list[int]
-    timestamps_ms: list[int]
+    values: Sequence[bytes | None]
+    offsets: Sequence[int]
+    timestamps_ms: Sequence[int]
     keys: Sequence[bytes | None]
     headers: Sequence[list[tuple[str, bytes | None]] | None]
 

@@ -22,6 +22,7 @@ from types import FrameType
 from framework.adapters.faults import reach
 from framework.adapters.iceberg import IcebergTables
 from framework.adapters.kafka_control import ControlPublisher, ControlReader
+from framework.adapters.kafka_reader import fetch_described
 from framework.adapters.secrets import resolve
 from framework.commit.events import CommitComplete, CommitRequested
 from framework.config.spec import LoadedPipeline, SettingValue
@@ -114,7 +115,7 @@ class Job:
         from framework.adapters.spark_query import start_session, stop_session
 
         reach("before-query")
-        self._say("starting Spark")
+        self._say(f"starting Spark; records are fetched by {fetch_described()}")
         name = "floe " + " ".join(worker.plan.pipeline for worker in self._workers)
         log_dir = Path(self._target.state_dir) / "logs"
         spark = start_session(name, self._target.spark_master, self._target.spark_conf, log_dir)

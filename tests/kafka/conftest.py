@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import shutil
 import subprocess
 import sys
 import time
@@ -11,11 +13,14 @@ from pathlib import Path
 
 import pytest
 
+import framework.adapters
+from framework.adapters import kafka_reader
 from framework.adapters.kafka_admin import KafkaAdmin
 from framework.adapters.kafka_worker import PipelineProducer
 from framework.commit.events import Accounting, ControlEvent, DataComplete, Heartbeat, SourceRange
 from tests.conftest import Broker
 
+ROOT = Path(__file__).parents[2]
 MEMBER = Path(__file__).with_name("seat_member.py")
 
 
@@ -27,6 +32,30 @@ def settings(broker: Broker) -> dict[str, str]:
 @pytest.fixture
 def admin(settings: dict[str, str]) -> KafkaAdmin:
     return KafkaAdmin(settings)
+
+
+@pytest.fixture(scope="session")
+def compiled_reader(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The version that the compiled reader reads through; a checkout without the extension gets one for this test run."""
+    if found := kafka_reader.compiled():
+        return found
+    if shutil.which("cc") is None:
+        pytest.skip("without a C compiler there is no compiled reader to test")
+    folder = tmp_path_factory.mktemp("fetch")
+    command = [sys.executable, "setup.py", "-q", "build_ext", "--build-lib", str(folder), "--build-temp", str(folder)]
+    subprocess.run(command, cwd=ROOT, check=True, timeout=120)
+    [library] = folder.rglob("_fetch*.so")
+    spec = importlib.util.spec_from_file_location("framework.adapters._fetch", library)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    sys.modules[spec.name] = module
+    framework.adapters._fetch = module
+    kafka_reader.compiled.cache_clear()
+    version = kafka_reader.compiled()
+    assert version is not None, "the extension was built and cannot be used"
+    return version
 
 
 @pytest.fixture

@@ -1,8 +1,11 @@
-"""SliceFetcher on a real broker: slices end by position, holes are counted, and nothing outside is ever read."""
+"""SliceFetcher on a real broker, with either reader: slices end by position, holes are counted, and nothing outside is
+ever read."""
 
 from __future__ import annotations
 
+import os
 import pickle
+import random
 from collections.abc import Callable
 
 import pytest
@@ -11,7 +14,8 @@ from confluent_kafka import Producer, TopicPartition
 from framework.adapters import kafka_fetch
 from framework.adapters.kafka_admin import KafkaAdmin
 from framework.adapters.kafka_fetch import SliceFetcher
-from framework.errors import DataLossError, RetriableError, StateDisagreement
+from framework.adapters.kafka_reader import FETCH_GROUP_ID, CompiledReader, PythonReader
+from framework.errors import DataLossError, RetriableError, SetupError, StateDisagreement
 from framework.record.model import RecordBlock, Slice
 from tests.conftest import Broker
 from tests.kafka.conftest import unique, wait_for
@@ -20,6 +24,22 @@ from tests.kafka.test_admin import recreate
 pytestmark = pytest.mark.kafka
 
 Cut = Callable[..., Slice]
+
+
+def use(monkeypatch: pytest.MonkeyPatch, reader: str) -> None:
+    """Fetch with this reader from here on, over consumers of the test's own."""
+    monkeypatch.setattr(kafka_fetch, "open_reader", {"python": PythonReader, "compiled": CompiledReader}[reader])
+    monkeypatch.setattr(kafka_fetch, "_connections", {})
+
+
+@pytest.fixture(autouse=True, params=["compiled", "python"])
+def reader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Every promise of this file is kept by both readers."""
+    name = str(request.param)
+    if name == "compiled":
+        request.getfixturevalue("compiled_reader")
+    use(monkeypatch, name)
+    return name
 
 
 @pytest.fixture
@@ -138,8 +158,17 @@ def test_a_slice_of_holes_alone_ends_before_later_records(
 
 
 @pytest.mark.timeout(180)
-def test_compacted_records_are_holes(broker: Broker, settings: dict[str, str], admin: KafkaAdmin, cut: Cut) -> None:
+def test_compacted_records_are_holes(
+    reader: str,
+    broker: Broker,
+    settings: dict[str, str],
+    admin: KafkaAdmin,
+    cut: Cut,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """In a compacted log most offsets are gone; a slice over them ends by position and counts them."""
+    if reader == "python":
+        pytest.skip("compaction takes long: one log is read by both readers")
     config = {
         "cleanup.policy": "compact",
         "segment.ms": "100",
@@ -162,6 +191,8 @@ def test_compacted_records_are_holes(broker: Broker, settings: dict[str, str], a
     assert fetcher.holes == 200 - len(kept) > 0
     assert kept[199] == b"v199"
     assert read(fetcher, cut(topic, 0, 100)).keys() <= set(range(100))
+    use(monkeypatch, "python")
+    assert read(SliceFetcher(settings), cut(topic, 0, 200)) == kept
 
 
 def test_an_open_transaction_bounds_what_is_read(
@@ -222,7 +253,7 @@ def test_a_deleted_topic_is_found(broker: Broker, settings: dict[str, str], admi
     admin.raw.delete_topics([topic])[topic].result(10)
     wait_for(lambda: not admin.topics([topic]))
     with pytest.raises(StateDisagreement, match="does not exist"):
-        list(SliceFetcher(settings, stall_timeout_s=5).fetch(piece))
+        list(SliceFetcher(settings, stall_timeout_s=2).fetch(piece))
 
 
 def test_a_slice_that_gets_nothing_fails_in_time(broker: Broker, settings: dict[str, str], cut: Cut) -> None:
@@ -247,12 +278,12 @@ def test_everything_about_a_record_is_there(broker: Broker, settings: dict[str, 
     [block] = SliceFetcher(settings).fetch(cut(topic, 0, 3))
     again: RecordBlock = pickle.loads(pickle.dumps(block))
     for b in (block, again):
-        assert b.values == [b"v", None, b""]
+        assert list(b.values) == [b"v", None, b""]
         assert list(b.keys) == [b"k", b"gone", None]
         assert [b.key(i) for i in range(3)] == [b"k", b"gone", None]
         assert [b.headers_of(i) for i in range(3)] == [headers, [], []]
-        assert b.timestamps_ms == [1_700_000_000_000, 1_700_000_000_001, 1_700_000_000_002]
-        assert b.offsets == [0, 1, 2]
+        assert list(b.timestamps_ms) == [1_700_000_000_000, 1_700_000_000_001, 1_700_000_000_002]
+        assert list(b.offsets) == [0, 1, 2]
     assert list(block.keys[1:]) == [b"gone", None]
 
 
@@ -261,8 +292,8 @@ def test_reading_commits_nothing(broker: Broker, settings: dict[str, str], admin
     topic = broker.new_topic()
     broker.produce(topic, ["a"] * 100)
     read(SliceFetcher(settings), cut(topic))
-    assert (topic, 0) not in admin.group_offsets(kafka_fetch.FETCH_GROUP_ID)
-    assert admin.group_members(kafka_fetch.FETCH_GROUP_ID) == ()
+    assert (topic, 0) not in admin.group_offsets(FETCH_GROUP_ID)
+    assert admin.group_members(FETCH_GROUP_ID) == ()
 
 
 def test_giving_up_half_way_leaves_the_next_slice_alone(broker: Broker, settings: dict[str, str], cut: Cut) -> None:
@@ -275,3 +306,121 @@ def test_giving_up_half_way_leaves_the_next_slice_alone(broker: Broker, settings
     assert len(next(blocks)) == 100
     blocks.close()  # type: ignore[attr-defined]  # a generator
     assert read(fetcher, cut(other)) == {i: f"o{i}".encode() for i in range(10)}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_both_readers_read_the_same(
+    seed: int,
+    reader: str,
+    broker: Broker,
+    settings: dict[str, str],
+    admin: KafkaAdmin,
+    cut: Cut,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """On random logs (transactions kept and aborted, every compression, nulls, newlines, keys, headers), in random slices
+    and blocks, the two readers give equal records, positions, timestamps and holes."""
+    if reader == "python":
+        pytest.skip("the comparison reads with both; once is enough")
+    chance = random.Random(seed)
+    topic = broker.new_topic()
+    produced = 0
+    for _ in range(12):
+        produced += _random_stretch(chance, broker, topic)
+    end = produced
+    wait_for(lambda: admin.end_offsets([(topic, 0)])[topic, 0] == end)
+    for _ in range(8):
+        start = chance.randrange(end)
+        piece = cut(topic, start, chance.randrange(start, end) + 1)
+        size = chance.choice([1, 7, 100, 100_000])
+        found = {}
+        for name in ("compiled", "python"):
+            use(monkeypatch, name)
+            fetcher = SliceFetcher(settings)
+            records = [
+                (b.offsets[i], b.timestamps_ms[i], b.values[i], b.key(i), b.headers_of(i))
+                for b in fetcher.fetch(piece, size)
+                for i in range(len(b))
+            ]
+            found[name] = (records, fetcher.holes)
+        assert found["compiled"] == found["python"]
+        assert len(found["python"][0]) + found["python"][1] == piece.end - piece.start
+
+
+def _random_stretch(chance: random.Random, broker: Broker, topic: str) -> int:
+    """Writes some records, in a transaction or not; returns how many offsets they took."""
+    config = {"compression.type": chance.choice(["none", "gzip", "snappy", "lz4", "zstd"]), "linger.ms": 20}
+    transactional = chance.random() < 0.6
+    if transactional:
+        config["transactional.id"] = unique("tx")
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, **config})
+    if transactional:
+        producer.init_transactions(20)
+        producer.begin_transaction()
+    count = chance.choice([1, 3, 40, 300])
+    for _ in range(count):
+        value = chance.choice([None, b"", b"{}", b"a\nb", b"\n", b"\0", chance.randbytes(chance.randrange(500))])
+        key = chance.choice([None, b"", b"k", chance.randbytes(9)])
+        headers = chance.choice([None, None, [("h", b"1"), ("h", None), ("", b"")]])
+        producer.produce(
+            topic, value, key=key, headers=headers, partition=0, timestamp=chance.randrange(1, 1_700_000_000_000)
+        )
+    producer.flush(20)
+    if not transactional:
+        return count
+    if chance.random() < 0.5:
+        producer.commit_transaction(20)
+    else:
+        producer.abort_transaction(20)
+    return count + 1
+
+
+def test_a_block_is_bounded_by_bytes_too(
+    broker: Broker, settings: dict[str, str], cut: Cut, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Large records make smaller blocks: a block of 100,000 of them would be more than a task's memory."""
+    monkeypatch.setattr(kafka_fetch, "BLOCK_BYTES", 1_000_000)
+    monkeypatch.setattr(kafka_fetch, "_POLL_RECORDS", 10)
+    topic = broker.new_topic()
+    broker.produce(topic, ["x" * 100_000] * 60)
+    sizes = [len(block) for block in SliceFetcher(settings).fetch(cut(topic))]
+    assert sum(sizes) == 60
+    assert len(sizes) > 1
+
+
+def test_reading_again_and_again_keeps_no_memory(
+    reader: str, broker: Broker, settings: dict[str, str], cut: Cut
+) -> None:
+    """Slices read whole, given up half way, and with their keys and headers asked for leave nothing behind."""
+    topic = broker.new_topic()
+    broker.produce(topic, ["v" * 1000] * 10_000, keys=["k" * 20] * 10_000)
+    piece = cut(topic)
+    fetcher = SliceFetcher(settings)
+
+    def once() -> None:
+        for block in fetcher.fetch(piece, 3_000):
+            assert block.key(7) == b"k" * 20
+            assert block.headers_of(7) == []
+        blocks = fetcher.fetch(piece, 3_000)
+        next(blocks)
+        blocks.close()  # type: ignore[attr-defined]  # a generator
+
+    for _ in range(3):
+        once()
+    before = _resident_bytes()
+    for _ in range(12):
+        once()
+    # 240 MB of values went through; one slice that stays is 10 MB.
+    assert _resident_bytes() - before < 30_000_000
+
+
+def _resident_bytes() -> int:
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def test_a_wrong_setting_is_named(reader: str, broker: Broker, settings: dict[str, str], cut: Cut) -> None:
+    """A setting that librdkafka does not know ends the fetch with its name, whichever reader meets it."""
+    piece = cut(broker.new_topic(), 0, 5)
+    with pytest.raises(SetupError, match=r"no\.such\.setting"):
+        list(SliceFetcher({**settings, "no.such.setting": "1"}).fetch(piece))

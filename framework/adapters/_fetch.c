@@ -1,0 +1,724 @@
+/* Fetches records of one partition through the C interface of the librdkafka that confluent-kafka brought along.
+ *
+ * In: a library to look the functions up in, a configuration as text, a topic-partition and offsets. Out: the payloads of
+ * many records in one buffer, joined by newlines, with starts, offsets and timestamps as arrays of 64-bit integers: no
+ * Python object per record. It decides nothing: errors and end-of-partition events are handed on as they are, and whether a
+ * buffer is sound to parse is judged by framework.record.framing. The lock of the interpreter is released while waiting for
+ * the broker and while copying.
+ *
+ * The structs below are the public ones of rdkafka.h, whose layout is part of librdkafka's stable interface; the functions
+ * are looked up by name, so that no header and no library of librdkafka is needed to build this file. It keeps to Python's
+ * limited interface of 3.10: one build serves every later version.
+ */
+#ifndef Py_LIMITED_API
+#define Py_LIMITED_API 0x030A0000
+#endif
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <dlfcn.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- the part of librdkafka that is used ------------------------------------------------------------------------ */
+
+#define CONSUMER 1
+#define DESTROY_NO_CONSUMER_CLOSE 0x8
+#define ERROR_TEXT 512
+
+typedef struct rk rk_t;
+typedef struct conf conf_t;
+typedef struct queue queue_t;
+typedef struct topic topic_t;
+typedef struct headers headers_t;
+typedef struct metadata metadata_t;
+
+typedef struct {
+    int err;
+    topic_t *topic;
+    int32_t partition;
+    void *payload;
+    size_t len;
+    void *key;
+    size_t key_len;
+    int64_t offset;
+    void *private;
+} message_t;
+
+typedef struct {
+    char *topic;
+    int32_t partition;
+    int64_t offset;
+    void *metadata;
+    size_t metadata_size;
+    void *opaque;
+    int err;
+    void *private;
+} partition_t;
+
+typedef struct {
+    int count;
+    int size;
+    partition_t *elements;
+} partitions_t;
+
+static struct {
+    int loaded;
+    int (*version)(void);
+    const char *(*version_str)(void);
+    conf_t *(*conf_new)(void);
+    void (*conf_destroy)(conf_t *);
+    int (*conf_set)(conf_t *, const char *, const char *, char *, size_t);
+    void (*conf_set_opaque)(conf_t *, void *);
+    void (*conf_set_error_cb)(conf_t *, void (*)(rk_t *, int, const char *, void *));
+    void (*conf_set_log_cb)(conf_t *, void (*)(const rk_t *, int, const char *, const char *));
+    rk_t *(*create)(int, conf_t *, char *, size_t);
+    void (*destroy_flags)(rk_t *, int);
+    void *(*opaque)(const rk_t *);
+    int (*set_log_queue)(rk_t *, queue_t *);
+    int (*poll_set_consumer)(rk_t *);
+    queue_t *(*queue_get_consumer)(rk_t *);
+    void (*queue_destroy)(queue_t *);
+    partitions_t *(*partitions_new)(int);
+    partition_t *(*partitions_add)(partitions_t *, const char *, int32_t);
+    void (*partitions_destroy)(partitions_t *);
+    int (*assign)(rk_t *, const partitions_t *);
+    int (*position)(rk_t *, partitions_t *);
+    ssize_t (*consume_batch_queue)(queue_t *, int, message_t **, size_t);
+    void (*message_destroy)(message_t *);
+    int64_t (*message_timestamp)(const message_t *, int *);
+    int (*message_headers)(const message_t *, headers_t **);
+    const char *(*message_errstr)(const message_t *);
+    int (*header_get_all)(const headers_t *, size_t, const char **, const void **, size_t *);
+    topic_t *(*topic_new)(rk_t *, const char *, void *);
+    void (*topic_destroy)(topic_t *);
+    int (*metadata)(rk_t *, int, topic_t *, const metadata_t **, int);
+    void (*metadata_destroy)(const metadata_t *);
+} api;
+
+static const struct {
+    const char *name;
+    size_t place;
+} SYMBOLS[] = {
+#define SYMBOL(name, field) {"rd_kafka_" name, offsetof(__typeof__(api), field)}
+    SYMBOL("version", version),
+    SYMBOL("version_str", version_str),
+    SYMBOL("conf_new", conf_new),
+    SYMBOL("conf_destroy", conf_destroy),
+    SYMBOL("conf_set", conf_set),
+    SYMBOL("conf_set_opaque", conf_set_opaque),
+    SYMBOL("conf_set_error_cb", conf_set_error_cb),
+    SYMBOL("conf_set_log_cb", conf_set_log_cb),
+    SYMBOL("new", create),
+    SYMBOL("destroy_flags", destroy_flags),
+    SYMBOL("opaque", opaque),
+    SYMBOL("set_log_queue", set_log_queue),
+    SYMBOL("poll_set_consumer", poll_set_consumer),
+    SYMBOL("queue_get_consumer", queue_get_consumer),
+    SYMBOL("queue_destroy", queue_destroy),
+    SYMBOL("topic_partition_list_new", partitions_new),
+    SYMBOL("topic_partition_list_add", partitions_add),
+    SYMBOL("topic_partition_list_destroy", partitions_destroy),
+    SYMBOL("assign", assign),
+    SYMBOL("position", position),
+    SYMBOL("consume_batch_queue", consume_batch_queue),
+    SYMBOL("message_destroy", message_destroy),
+    SYMBOL("message_timestamp", message_timestamp),
+    SYMBOL("message_headers", message_headers),
+    SYMBOL("message_errstr", message_errstr),
+    SYMBOL("header_get_all", header_get_all),
+    SYMBOL("topic_new", topic_new),
+    SYMBOL("topic_destroy", topic_destroy),
+    SYMBOL("metadata", metadata),
+    SYMBOL("metadata_destroy", metadata_destroy),
+#undef SYMBOL
+};
+
+PyDoc_STRVAR(load_doc, "load(path) -> version of the librdkafka that the loaded library `path` is, or is linked with.\n\n"
+                       "Raises OSError: the library cannot be opened, lacks a function, or is of another major version.");
+
+static PyObject *load(PyObject *module, PyObject *args)
+{
+    (void)module;
+    PyObject *path = NULL;
+    if (!PyArg_ParseTuple(args, "O&", PyUnicode_FSConverter, &path))
+        return NULL;
+    if (!api.loaded) {
+        /* A lookup through a handle goes through what it is linked with, too. The handle is kept for good. */
+        void *library = dlopen(PyBytes_AsString(path), RTLD_NOW | RTLD_LOCAL);
+        if (library == NULL) {
+            Py_DECREF(path);
+            return PyErr_Format(PyExc_OSError, "%s", dlerror());
+        }
+        for (size_t i = 0; i < sizeof(SYMBOLS) / sizeof(SYMBOLS[0]); i++) {
+            void *found = dlsym(library, SYMBOLS[i].name);
+            if (found == NULL) {
+                Py_DECREF(path);
+                return PyErr_Format(PyExc_OSError, "librdkafka has no %s", SYMBOLS[i].name);
+            }
+            memcpy((char *)&api + SYMBOLS[i].place, &found, sizeof(found));
+        }
+        if (api.version() >> 24 != 2) {
+            Py_DECREF(path);
+            return PyErr_Format(PyExc_OSError, "librdkafka %s is not of version 2", api.version_str());
+        }
+        api.loaded = 1;
+    }
+    Py_DECREF(path);
+    return PyUnicode_FromString(api.version_str());
+}
+
+/* ---- messages that are kept, since their keys or headers may be asked for ------------------------------------------ */
+
+typedef struct {
+    PyObject_HEAD
+    PyObject *reader; /* messages must be gone before their client is */
+    message_t **messages;
+    Py_ssize_t count;
+} Messages;
+
+static PyTypeObject *messages_type;
+
+static void messages_dealloc(PyObject *self)
+{
+    Messages *own = (Messages *)self;
+    for (Py_ssize_t i = 0; i < own->count; i++)
+        if (own->messages[i] != NULL)
+            api.message_destroy(own->messages[i]);
+    free(own->messages);
+    Py_XDECREF(own->reader);
+    PyTypeObject *type = Py_TYPE(self);
+    ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
+    Py_DECREF(type);
+}
+
+/* The message at an index: NULL without an exception where it had neither key nor headers and is gone. */
+static message_t *message_at(PyObject *self, PyObject *index)
+{
+    Messages *own = (Messages *)self;
+    Py_ssize_t i = PyNumber_AsSsize_t(index, PyExc_IndexError);
+    if (i == -1 && PyErr_Occurred())
+        return NULL;
+    if (i < 0 || i >= own->count) {
+        PyErr_SetString(PyExc_IndexError, "there is no such message");
+        return NULL;
+    }
+    return own->messages[i];
+}
+
+static PyObject *none_unless_error(void)
+{
+    if (PyErr_Occurred())
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+static PyObject *bytes_or_none(const void *data, size_t len)
+{
+    if (data == NULL)
+        Py_RETURN_NONE;
+    return PyBytes_FromStringAndSize(data, (Py_ssize_t)len);
+}
+
+static PyObject *messages_key(PyObject *self, PyObject *index)
+{
+    message_t *message = message_at(self, index);
+    return message == NULL ? none_unless_error() : bytes_or_none(message->key, message->key_len);
+}
+
+static PyObject *messages_headers(PyObject *self, PyObject *index)
+{
+    message_t *message = message_at(self, index);
+    headers_t *headers;
+    const char *name;
+    const void *value;
+    size_t size;
+    if (message == NULL || api.message_headers(message, &headers) != 0)
+        return none_unless_error();
+    PyObject *found = PyList_New(0);
+    for (size_t i = 0; found != NULL && api.header_get_all(headers, i, &name, &value, &size) == 0; i++) {
+        PyObject *pair = Py_BuildValue("(sN)", name, bytes_or_none(value, size));
+        if (pair == NULL || PyList_Append(found, pair) != 0)
+            Py_CLEAR(found);
+        Py_XDECREF(pair);
+    }
+    return found;
+}
+
+static PyMethodDef MESSAGES_METHODS[] = {
+    {"key", messages_key, METH_O, "key(index) -> bytes, or None."},
+    {"headers", messages_headers, METH_O, "headers(index) -> list of (name, bytes or None), or None without any."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot MESSAGES_SLOTS[] = {
+    {Py_tp_dealloc, messages_dealloc},
+    {Py_tp_methods, MESSAGES_METHODS},
+    {Py_tp_doc, "Messages of one block, for what is seldom asked for."},
+    {0, NULL},
+};
+
+static PyType_Spec MESSAGES_SPEC = {
+    "framework.adapters._fetch.Messages", sizeof(Messages), 0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, MESSAGES_SLOTS,
+};
+
+/* ---- the reader ------------------------------------------------------------------------------------------------- */
+
+#define MOST_NOTES 32
+#define CHUNK 1000
+
+typedef struct {
+    int level; /* of a log line; -1 for an error */
+    int code;
+    char text[ERROR_TEXT];
+} note_t;
+
+typedef struct {
+    PyObject_HEAD
+    rk_t *rk;
+    queue_t *queue;
+    pid_t pid;
+    int busy; /* a thread is inside without the lock of the interpreter */
+    message_t **held;
+    Py_ssize_t count;
+    Py_ssize_t room;
+    size_t bytes;
+    int notes_count;
+    note_t notes[MOST_NOTES];
+} Reader;
+
+/* Both callbacks are called on the reader's own thread while it consumes: log lines travel through the queue, too. */
+static void take_note(Reader *own, int level, int code, const char *text)
+{
+    if (own->notes_count == MOST_NOTES)
+        return;
+    note_t *note = &own->notes[own->notes_count++];
+    note->level = level;
+    note->code = code;
+    strncpy(note->text, text == NULL ? "" : text, ERROR_TEXT - 1);
+    note->text[ERROR_TEXT - 1] = '\0';
+}
+
+static void on_error(rk_t *rk, int code, const char *reason, void *opaque)
+{
+    (void)rk;
+    take_note(opaque, -1, code, reason);
+}
+
+static void on_log(const rk_t *rk, int level, const char *facility, const char *text)
+{
+    (void)facility;
+    if (api.opaque(rk) != NULL)
+        take_note(api.opaque(rk), level, 0, text);
+}
+
+static int enter(Reader *own)
+{
+    if (own->rk == NULL) {
+        PyErr_SetString(PyExc_RuntimeError, "the reader is closed");
+        return -1;
+    }
+    if (own->pid != getpid()) {
+        PyErr_SetString(PyExc_RuntimeError, "the reader was made in another process");
+        return -1;
+    }
+    if (own->busy) {
+        PyErr_SetString(PyExc_RuntimeError, "the reader is used by another thread");
+        return -1;
+    }
+    own->busy = 1;
+    return 0;
+}
+
+static void forget(Reader *own)
+{
+    for (Py_ssize_t i = 0; i < own->count; i++)
+        if (own->held[i] != NULL)
+            api.message_destroy(own->held[i]);
+    own->count = 0;
+    own->bytes = 0;
+}
+
+static PyObject *reader_new(PyTypeObject *type, PyObject *args, PyObject *named)
+{
+    PyObject *config, *name, *value;
+    Py_ssize_t at = 0;
+    char text[ERROR_TEXT] = "";
+    if (named != NULL && PyDict_Size(named) > 0) {
+        PyErr_SetString(PyExc_TypeError, "Reader takes no named arguments");
+        return NULL;
+    }
+    if (!PyArg_ParseTuple(args, "O!", &PyDict_Type, &config))
+        return NULL;
+    if (!api.loaded) {
+        PyErr_SetString(PyExc_RuntimeError, "load comes first");
+        return NULL;
+    }
+    allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+    Reader *own = (Reader *)allocate(type, 0);
+    if (own == NULL)
+        return NULL;
+    own->pid = getpid();
+    conf_t *conf = api.conf_new();
+    while (PyDict_Next(config, &at, &name, &value)) {
+        const char *name_text = PyUnicode_AsUTF8AndSize(name, NULL);
+        const char *value_text = name_text == NULL ? NULL : PyUnicode_AsUTF8AndSize(value, NULL);
+        if (value_text == NULL || api.conf_set(conf, name_text, value_text, text, sizeof(text)) != 0) {
+            if (!PyErr_Occurred())
+                PyErr_SetString(PyExc_ValueError, text);
+            api.conf_destroy(conf);
+            Py_DECREF(own);
+            return NULL;
+        }
+    }
+    api.conf_set(conf, "log.queue", "true", text, sizeof(text));
+    api.conf_set_opaque(conf, own);
+    api.conf_set_error_cb(conf, on_error);
+    api.conf_set_log_cb(conf, on_log);
+    own->rk = api.create(CONSUMER, conf, text, sizeof(text));
+    if (own->rk == NULL) {
+        PyErr_SetString(PyExc_ValueError, text);
+        api.conf_destroy(conf);
+        Py_DECREF(own);
+        return NULL;
+    }
+    api.set_log_queue(own->rk, NULL);
+    api.poll_set_consumer(own->rk);
+    own->queue = api.queue_get_consumer(own->rk);
+    return (PyObject *)own;
+}
+
+static void reader_close(Reader *own)
+{
+    rk_t *rk = own->rk;
+    own->rk = NULL;
+    /* A child of fork has the client's memory, and none of its threads: nothing of it can be ended there. */
+    if (rk == NULL || own->pid != getpid())
+        return;
+    forget(own);
+    Py_BEGIN_ALLOW_THREADS
+    if (own->queue != NULL)
+        api.queue_destroy(own->queue);
+    api.destroy_flags(rk, DESTROY_NO_CONSUMER_CLOSE);
+    Py_END_ALLOW_THREADS
+    own->queue = NULL;
+}
+
+static void reader_dealloc(PyObject *self)
+{
+    Reader *own = (Reader *)self;
+    reader_close(own);
+    free(own->held);
+    PyTypeObject *type = Py_TYPE(self);
+    ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
+    Py_DECREF(type);
+}
+
+static PyObject *reader_assign(PyObject *self, PyObject *args)
+{
+    Reader *own = (Reader *)self;
+    const char *topic;
+    int partition, err;
+    long long offset;
+    if (!PyArg_ParseTuple(args, "siL", &topic, &partition, &offset) || enter(own) != 0)
+        return NULL;
+    forget(own);
+    Py_BEGIN_ALLOW_THREADS
+    partitions_t *list = api.partitions_new(1);
+    api.partitions_add(list, topic, partition)->offset = offset;
+    err = api.assign(own->rk, list);
+    api.partitions_destroy(list);
+    Py_END_ALLOW_THREADS
+    own->busy = 0;
+    return PyLong_FromLong(err);
+}
+
+static PyObject *reader_unassign(PyObject *self, PyObject *none)
+{
+    Reader *own = (Reader *)self;
+    int err;
+    (void)none;
+    if (enter(own) != 0)
+        return NULL;
+    forget(own);
+    Py_BEGIN_ALLOW_THREADS
+    err = api.assign(own->rk, NULL);
+    Py_END_ALLOW_THREADS
+    own->busy = 0;
+    return PyLong_FromLong(err);
+}
+
+static PyObject *reader_position(PyObject *self, PyObject *args)
+{
+    Reader *own = (Reader *)self;
+    const char *topic;
+    int partition, err;
+    int64_t offset;
+    if (!PyArg_ParseTuple(args, "si", &topic, &partition) || enter(own) != 0)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    partitions_t *list = api.partitions_new(1);
+    api.partitions_add(list, topic, partition);
+    err = api.position(own->rk, list);
+    err = err != 0 ? err : list->elements[0].err;
+    offset = list->elements[0].offset;
+    api.partitions_destroy(list);
+    Py_END_ALLOW_THREADS
+    own->busy = 0;
+    return Py_BuildValue("(iL)", err, (long long)offset);
+}
+
+static PyObject *reader_describe(PyObject *self, PyObject *args)
+{
+    Reader *own = (Reader *)self;
+    const char *name;
+    int timeout_ms, err;
+    if (!PyArg_ParseTuple(args, "si", &name, &timeout_ms) || enter(own) != 0)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    const metadata_t *metadata = NULL;
+    topic_t *topic = api.topic_new(own->rk, name, NULL);
+    err = api.metadata(own->rk, 0, topic, &metadata, timeout_ms);
+    if (metadata != NULL)
+        api.metadata_destroy(metadata);
+    if (topic != NULL)
+        api.topic_destroy(topic);
+    Py_END_ALLOW_THREADS
+    own->busy = 0;
+    return PyLong_FromLong(err);
+}
+
+/* Events among the records, as (code, offset, text). */
+static PyObject *events_of(message_t **events, Py_ssize_t count)
+{
+    PyObject *found = PyList_New(0);
+    for (Py_ssize_t i = 0; i < count; i++) {
+        if (found != NULL) {
+            const char *text = api.message_errstr(events[i]);
+            PyObject *event = Py_BuildValue("(iLs)", events[i]->err, (long long)events[i]->offset, text ? text : "");
+            if (event == NULL || PyList_Append(found, event) != 0)
+                Py_CLEAR(found);
+            Py_XDECREF(event);
+        }
+        api.message_destroy(events[i]);
+    }
+    return found;
+}
+
+PyDoc_STRVAR(consume_doc,
+             "consume(records, bytes, end, timeout_ms) -> (records held, bytes held, position, events)\n\n"
+             "Waits for records until that many more are held, or that many bytes, or nothing more came in time. Records at\n"
+             "`end` and behind are thrown away. `position` is one past the last record seen, -1 when there was none.");
+
+static PyObject *reader_consume(PyObject *self, PyObject *args)
+{
+    Reader *own = (Reader *)self;
+    Py_ssize_t records, bytes;
+    long long end, position = -1;
+    int timeout_ms;
+    message_t *chunk[CHUNK];
+    message_t *events[CHUNK];
+    Py_ssize_t events_count = 0, taken = 0;
+    if (!PyArg_ParseTuple(args, "nnLi", &records, &bytes, &end, &timeout_ms) || enter(own) != 0)
+        return NULL;
+    if (records < 0)
+        records = 0;
+    if (own->room < own->count + records) {
+        message_t **larger = realloc(own->held, (size_t)(own->count + records) * sizeof(message_t *));
+        if (larger == NULL) {
+            own->busy = 0;
+            return PyErr_NoMemory();
+        }
+        own->held = larger;
+        own->room = own->count + records;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    /* An event ends the call: what it means is decided by the caller before anything further is read. */
+    while (taken < records && own->bytes < (size_t)bytes && events_count == 0 && position < end) {
+        size_t wanted = records - taken < CHUNK ? (size_t)(records - taken) : CHUNK;
+        ssize_t got = api.consume_batch_queue(own->queue, timeout_ms, chunk, wanted);
+        for (ssize_t i = 0; i < got; i++) {
+            message_t *message = chunk[i];
+            if (message->err != 0) {
+                events[events_count++] = message;
+                continue;
+            }
+            if (message->offset >= position)
+                position = message->offset + 1;
+            if (message->offset >= end) {
+                api.message_destroy(message);
+                continue;
+            }
+            own->held[own->count++] = message;
+            own->bytes += message->payload == NULL ? 0 : message->len;
+            taken++;
+        }
+        if (got < (ssize_t)wanted)
+            break;
+    }
+    Py_END_ALLOW_THREADS
+    own->busy = 0;
+    PyObject *found = events_of(events, events_count);
+    if (found == NULL)
+        return NULL;
+    return Py_BuildValue("(nnLN)", own->count, (Py_ssize_t)own->bytes, position, found);
+}
+
+static PyObject *reader_notes(PyObject *self, PyObject *none)
+{
+    Reader *own = (Reader *)self;
+    (void)none;
+    PyObject *found = PyList_New(0);
+    for (int i = 0; found != NULL && i < own->notes_count; i++) {
+        note_t *note = &own->notes[i];
+        PyObject *text = PyUnicode_DecodeUTF8(note->text, (Py_ssize_t)strlen(note->text), "replace");
+        PyObject *item = text == NULL ? NULL : Py_BuildValue("(iiN)", note->level, note->code, text);
+        if (item == NULL || PyList_Append(found, item) != 0)
+            Py_CLEAR(found);
+        Py_XDECREF(item);
+    }
+    own->notes_count = 0;
+    return found;
+}
+
+static PyObject *int64s(Py_ssize_t count)
+{
+    return PyBytes_FromStringAndSize(NULL, count * (Py_ssize_t)sizeof(int64_t));
+}
+
+PyDoc_STRVAR(take_doc,
+             "take() -> (data, starts, offsets, timestamps, missing, messages) of the records held, which are held no more.\n\n"
+             "`data` is their values joined by newlines: record i is data[starts[i] : starts[i + 1] - 1]. `starts`, `offsets` and\n"
+             "`timestamps` are the bytes of 64-bit integers, `missing` a byte per record, 1 where there is no value (None: all\n"
+             "have one), `messages` the messages when any has a key or headers (else None).");
+
+static PyObject *reader_take(PyObject *self, PyObject *none)
+{
+    Reader *own = (Reader *)self;
+    (void)none;
+    if (enter(own) != 0)
+        return NULL;
+    Py_ssize_t count = own->count, nulls = 0;
+    message_t **held = own->held;
+    int keep = 0;
+    PyObject *data = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)own->bytes + (count > 0 ? count - 1 : 0));
+    PyObject *starts = int64s(count + 1), *offsets = int64s(count), *stamps = int64s(count);
+    PyObject *missing = PyBytes_FromStringAndSize(NULL, count);
+    Messages *messages = NULL;
+    if (data == NULL || starts == NULL || offsets == NULL || stamps == NULL || missing == NULL)
+        goto failed;
+    char *into = PyBytes_AsString(data), *absent = PyBytes_AsString(missing);
+    int64_t *start = (int64_t *)PyBytes_AsString(starts), *offset = (int64_t *)PyBytes_AsString(offsets);
+    int64_t *stamp = (int64_t *)PyBytes_AsString(stamps);
+    Py_BEGIN_ALLOW_THREADS
+    int64_t at = 0;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        message_t *message = held[i];
+        headers_t *headers;
+        int kind;
+        start[i] = at;
+        offset[i] = message->offset;
+        stamp[i] = api.message_timestamp(message, &kind);
+        absent[i] = message->payload == NULL;
+        if (message->payload != NULL) {
+            memcpy(into + at, message->payload, message->len);
+            at += (int64_t)message->len;
+        } else {
+            nulls++;
+        }
+        if (i + 1 < count)
+            into[at] = '\n';
+        at++;
+        keep = keep || message->key != NULL || api.message_headers(message, &headers) == 0;
+        if (!keep) {
+            api.message_destroy(message);
+            held[i] = NULL;
+        }
+    }
+    start[count] = count > 0 ? at : 1;
+    Py_END_ALLOW_THREADS
+    if (keep) {
+        messages = (Messages *)((allocfunc)PyType_GetSlot(messages_type, Py_tp_alloc))(messages_type, 0);
+        if (messages == NULL)
+            goto failed;
+        Py_INCREF(self);
+        messages->reader = self;
+        messages->messages = held;
+        messages->count = count;
+        own->held = NULL;
+        own->room = 0;
+    }
+    own->count = 0;
+    own->bytes = 0;
+    own->busy = 0;
+    if (nulls == 0) {
+        Py_DECREF(missing);
+        Py_INCREF(Py_None);
+        missing = Py_None;
+    }
+    if (messages == NULL) {
+        Py_INCREF(Py_None);
+        return Py_BuildValue("(NNNNNN)", data, starts, offsets, stamps, missing, Py_None);
+    }
+    return Py_BuildValue("(NNNNNN)", data, starts, offsets, stamps, missing, (PyObject *)messages);
+failed:
+    own->busy = 0;
+    Py_XDECREF(data);
+    Py_XDECREF(starts);
+    Py_XDECREF(offsets);
+    Py_XDECREF(stamps);
+    Py_XDECREF(missing);
+    return PyErr_NoMemory();
+}
+
+static PyMethodDef READER_METHODS[] = {
+    {"assign", reader_assign, METH_VARARGS, "assign(topic, partition, offset) -> error code; forgets what is held."},
+    {"unassign", reader_unassign, METH_NOARGS, "unassign() -> error code; forgets what is held."},
+    {"position", reader_position, METH_VARARGS, "position(topic, partition) -> (error code, next offset)."},
+    {"describe", reader_describe, METH_VARARGS, "describe(topic, timeout_ms) -> error code; asks for its leaders."},
+    {"consume", reader_consume, METH_VARARGS, consume_doc},
+    {"take", reader_take, METH_NOARGS, take_doc},
+    {"notes", reader_notes, METH_NOARGS, "notes() -> new log lines and errors: (level or -1, error code, text)."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot READER_SLOTS[] = {
+    {Py_tp_new, reader_new},
+    {Py_tp_dealloc, reader_dealloc},
+    {Py_tp_methods, READER_METHODS},
+    {Py_tp_doc, "Reader(config): a consumer without a group's duties, for one thread at a time."},
+    {0, NULL},
+};
+
+static PyType_Spec READER_SPEC = {
+    "framework.adapters._fetch.Reader", sizeof(Reader), 0, Py_TPFLAGS_DEFAULT, READER_SLOTS,
+};
+
+static PyMethodDef FUNCTIONS[] = {
+    {"load", load, METH_VARARGS, load_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef MODULE = {
+    PyModuleDef_HEAD_INIT, "framework.adapters._fetch", "Records out of librdkafka without an object for each.", -1, FUNCTIONS,
+    NULL, NULL, NULL, NULL,
+};
+
+PyMODINIT_FUNC PyInit__fetch(void)
+{
+    PyObject *module = PyModule_Create(&MODULE);
+    if (module == NULL)
+        return NULL;
+    messages_type = (PyTypeObject *)PyType_FromSpec(&MESSAGES_SPEC);
+    PyObject *reader = PyType_FromSpec(&READER_SPEC);
+    if (messages_type == NULL || reader == NULL || PyModule_AddObject(module, "Reader", reader) != 0) {
+        Py_XDECREF(reader);
+        Py_DECREF(module);
+        return NULL;
+    }
+    return module;
+}
