@@ -8,19 +8,17 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
+from framework.adapters.plugins import offered
+from framework.adapters.secrets import SecretSchemes
 from framework.config.load import LoadResult, load_pipelines
 from framework.config.spec import LoadedPipeline
 from framework.config.world import World
 from framework.diagnose.diagnostic import Diagnostic
 from framework.errors import ConfigError, SetupError
-
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
 
 _MAX_BYTES = 4 * 1024 * 1024
 
@@ -45,27 +43,27 @@ def real_world(offline: bool = False) -> World:
     Args:
         offline: see `World.offline`.
     """
-    return World(dict(os.environ), _local_state(), read_text, offline, _PackagedTemplates())
+    return World(
+        dict(os.environ),
+        _local_state(),
+        read_text,
+        offline,
+        secret_schemes=SecretSchemes(),
+        packaged_templates=_PackagedTemplates(),
+    )
 
 
 class _PackagedTemplates(Mapping[str, Path]):
     """The template folders of installed packages: entry points of the group `floe.templates`, looked up when asked for."""
 
-    @cached_property
-    def _points(self) -> dict[str, EntryPoint]:
-        from importlib.metadata import entry_points  # slow to import, and seldom needed
-
-        return {point.name: point for point in entry_points(group="floe.templates")}
-
     def __getitem__(self, name: str) -> Path:
-        package = self._points[name].load()
-        return Path(str(files(package)))
+        return Path(str(files(offered("floe.templates")[name].load())))
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._points)
+        return iter(offered("floe.templates"))
 
     def __len__(self) -> int:
-        return len(self._points)
+        return len(offered("floe.templates"))
 
 
 def _local_state() -> Mapping[str, str]:

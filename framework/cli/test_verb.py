@@ -15,7 +15,10 @@ from framework.adapters.files import read_text, real_world
 from framework.cli.main import use_colour
 from framework.cli.options import FILES, loading_options
 from framework.cli.validate import expand
-from framework.config.load import LoadResult, load_pipelines
+from framework.config.check_files import kind_of
+from framework.config.load import DEFAULT_TARGET, LoadResult, load_pipelines, load_target
+from framework.config.template_uses import load_uses
+from framework.config.world import World
 from framework.errors import ConfigError
 from framework.testing.report import FORMATS, render
 from framework.testing.rewrite import Load, Rewritten, fixed, recorded
@@ -52,8 +55,8 @@ def test(
 ) -> int:
     """Run the tests inside pipeline files, through the code that a run decodes, routes and converts with.
 
-    A folder stands for all pipeline files in it and below it. Ends with 0 when all pass, 1 when one fails, 2 when a file is
-    wrong.
+    A folder stands for all pipeline and template files in it and below it; --fix rewrites pipeline files only. Ends with
+    0 when all pass, 1 when one fails, 2 when a file is wrong.
     """
 
     def load_with(text: str | None, path: Path) -> LoadResult:
@@ -62,15 +65,23 @@ def test(
         changed = world if text is None else replace(world, read_file=lambda p: text if p == path else read(p))
         return load_pipelines([path], target, changed, variables, sets)[0]
 
-    results = load_pipelines(expand(files), target, real_world(offline=True), variables, sets)
+    world = real_world(offline=True)
+    paths = expand(files)
+    templates = [path for path in paths if kind_of(path, world) == "Template"]
+    results = load_pipelines([path for path in paths if path not in templates], target, world, variables, sets)
     reports = _reports(files, results)
     if records is not None:
         if len(results) != 1:
             raise click.UsageError("--record adds a test to one file; name that file alone")
         reports = [_record(results[0], reports[0], records, load_with)]
+    elif templates:
+        reports += [_of_template(path, target, world) for path in templates]
     if fix:
         by_file = {result.file: result for result in results}
-        reports = [_fix(by_file[report.file], report, load_with) if records is None else report for report in reports]
+        reports = [
+            _fix(by_file[report.file], report, load_with) if records is None and report.file in by_file else report
+            for report in reports
+        ]
     click.echo(render(reports, format_, use_colour(sys.stdout.isatty())))
     return exit_code(reports)
 
@@ -79,13 +90,21 @@ LoadWith = Callable[[str | None, Path], LoadResult]
 
 
 def _reports(files: tuple[str, ...], results: tuple[LoadResult, ...]) -> list[FileReport]:
-    """The reports of all files; targets and templates are passed over unless they are named themselves."""
+    """The reports of all pipeline files; targets are passed over unless they are named themselves."""
     named = {str(Path(file)) for file in files}
     return [
         run_file(result)
         for result in results
         if result.file in named or all(finding.code != _OTHER_KIND for finding in result.diagnostics)
     ]
+
+
+def _of_template(path: Path, target: str | None, world: World) -> FileReport:
+    """A template's tests that have records, each run as a test of the pipeline that it stands for."""
+    uses = load_uses(path, load_target(target or DEFAULT_TARGET, world, path.parent), world)
+    findings = tuple(finding for finding in uses.diagnostics if finding.is_error)
+    cases = () if findings else tuple(case for result in uses.results for case in run_file(result).cases)
+    return FileReport(str(path), findings, cases)
 
 
 def exit_code(reports: list[FileReport]) -> int:

@@ -1,4 +1,4 @@
-"""References in string values: `${var.NAME}`, `${env:NAME}`, `${local:NAME}`, `${secret:env:NAME}`, `${secret:file:/path}`.
+"""References in string values: `${var.NAME}`, `${env:NAME}`, `${local:NAME}`, `${secret:SCHEME:NAME}`.
 
 In: a tree and what the names stand for. Out: the tree with values in place of references, and the paths of leaves whose
 reference could not be resolved. References live in values only, never in keys, and are resolved after parsing, so that no
@@ -19,7 +19,7 @@ from framework.diagnose.suggest import did_you_mean, listed
 
 _REFERENCE = re.compile(r"\$\$\{|\$\{([^}]*)\}|\$\{")
 _NAMED = re.compile(r"(var|param)\.([A-Za-z_][A-Za-z0-9_]*)\Z|(env|local):([A-Za-z_][A-Za-z0-9_]*)\Z")
-_SECRET = re.compile(r"\$\{secret:(env|file):([^}]+)\}\Z")
+_SECRET = re.compile(r"\$\{secret:([a-z][a-z0-9_-]*):([^}]+)\}\Z")
 _FORMS = (
     "write `${var.NAME}`, `${env:NAME}`, `${local:NAME}`, `${secret:env:NAME}` or `${secret:file:/path}`;"
     " `$${` stands for `${`"
@@ -85,14 +85,11 @@ def _leaf(node: Scalar, path: Path, state: _State) -> Node:
     text = str(node.value)
     if state.scope.kind == "param" and "${param" not in text:
         return node
-    if secret_of(text):
-        if not state.scope.secrets:
-            remedy = "name secrets in the target's connections only"
-            _refuse(
-                state,
-                path,
-                Diagnostic("FLOE-C304", "a secret cannot be used here", node.span, path=dotted(path), remedy=remedy),
-            )
+    secret = secret_of(text)
+    if secret:
+        finding = _secret_finding(secret[0], node.span, path, state.scope)
+        if finding:
+            _refuse(state, path, finding)
         return node
     whole = _REFERENCE.fullmatch(text)
     if whole is not None and whole[1] is not None:
@@ -143,6 +140,20 @@ def _leaf(node: Scalar, path: Path, state: _State) -> Node:
             continue
         parts.append(_text(value))
     return node if path in state.unresolved else Scalar("".join(parts) + text[position:], node.span, plain=False)
+
+
+def _secret_finding(scheme: str, span: Span, path: Path, scope: Scope) -> Diagnostic | None:
+    """Why a secret cannot stand here; None when it can. Whether it exists is found out when it is read."""
+    where = dotted(path)
+    if not scope.secrets:
+        remedy = "name secrets in the target's connections only"
+        return Diagnostic("FLOE-C304", "a secret cannot be used here", span, path=where, remedy=remedy)
+    if scheme not in scope.world.secret_schemes:
+        known = sorted(scope.world.secret_schemes)
+        message = f"there is no secret scheme `{scheme}`"
+        remedy = f"use {listed(known)}, or install the package that offers `{scheme}`"
+        return Diagnostic("FLOE-C303", message, span, path=where, hint=did_you_mean(scheme, known), remedy=remedy)
+    return None
 
 
 def _value(body: str, span: Span, path: Path, state: _State) -> Value:

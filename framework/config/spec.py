@@ -42,7 +42,10 @@ class Case(str, Enum):
 
 @dataclass(frozen=True)
 class SecretRef:
-    """A secret by reference: scheme `env` or `file` and a name. Printed as `${secret:...}`, never as its value."""
+    """A secret by reference: a scheme (`env`, `file` or what a package offers) and a name.
+
+    Printed as `${secret:...}`, never as its value.
+    """
 
     scheme: str
     name: str

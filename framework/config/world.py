@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +17,7 @@ class World:
         read_file: the text of a file; raises OSError or UnicodeDecodeError.
         offline: the values of the run's environment are not expected to be here (validation in CI): a missing
             `${local:NAME}` is left as it is and a missing `${env:NAME}` is a warning.
+        secret_schemes: what `${secret:SCHEME:NAME}` may begin with.
         packaged_templates: the folders of template libraries that installed packages offer, by package name.
     """
 
@@ -24,4 +25,5 @@ class World:
     local: Mapping[str, str]
     read_file: Callable[[Path], str]
     offline: bool = False
+    secret_schemes: Collection[str] = ("env", "file")
     packaged_templates: Mapping[str, Path] | None = None

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
+from framework.cli.docs import pages
+from framework.cli.main import VERBS
 from framework.config.reference_page import page
-from framework.diagnose import codes_page
 
 REFERENCE = Path(__file__).parents[3] / "docs" / "reference"
 
 
-@pytest.mark.parametrize("name", ["pipeline", "target", "template"])
-def test_file_pages_are_up_to_date(name: str) -> None:
-    """Each page is what `floe schema NAME --format markdown` prints."""
-    assert (REFERENCE / f"{name}-file.md").read_text(encoding="utf-8") == page(name)
+def test_the_pages_are_up_to_date() -> None:
+    """Every page of the reference is what `floe docs` writes, and no other lies beside them."""
+    written = {path.name: path.read_text(encoding="utf-8") for path in REFERENCE.iterdir()}
+
+    stale = [name for name, text in pages().items() if written.get(name) != text]
+    assert (stale, sorted(written)) == ([], sorted(pages())), "run `floe docs`"
 
 
-def test_the_page_of_codes_is_up_to_date() -> None:
-    """The page is what `floe explain --format markdown` prints."""
-    assert (REFERENCE / "codes.md").read_text(encoding="utf-8") == codes_page.page()
+def test_every_verb_is_on_the_page() -> None:
+    """The page of commands has a section for each verb, with its own help."""
+    text = pages()["commands.md"]
+
+    assert [verb for verb in VERBS if f"## `floe {verb}`" not in text] == []
+    assert "## `floe local up`" in text
 
 
 def test_every_key_is_on_the_page() -> None:

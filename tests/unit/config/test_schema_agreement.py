@@ -240,3 +240,12 @@ def test_no_target_makes_the_loader_fail(text: str) -> None:
     result = load_pipelines(["a.yaml"], None, world(files, offline=True))[0]
 
     assert result.pipeline is not None or result.diagnostics or result.tree is not None
+
+
+def test_tests_of_templates_are_written_as_those_of_pipelines() -> None:
+    """Records and expectations have one form, in a pipeline file and in a template."""
+    of_pipelines = published("pipeline")["properties"]["tests"]["items"]["properties"]
+    of_templates = published("template")["properties"]["tests"]["items"]["properties"]
+    assert {key: of_templates[key] for key in ("given", "input", "expect")} == {
+        key: of_pipelines[key] for key in ("given", "input", "expect")
+    }

@@ -1,0 +1,41 @@
+"""`floe graph`: which topics flow through which pipelines into which tables, as a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import click
+
+from framework.adapters.files import pipelines_or_raise, real_world
+from framework.cli.options import FILES, loading_options
+from framework.cli.validate import expand
+from framework.config.check_files import kind_of
+from framework.config.load import load_pipelines
+from framework.plan.compile import compile_plan
+from framework.plan.draw import FORMATS, draw
+from framework.plan.graph import graph_of
+
+
+@click.command()
+@FILES
+@loading_options
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(FORMATS),
+    default="mermaid",
+    show_default=True,
+    help="Mermaid for Markdown pages, DOT for Graphviz, SVG for a browser.",
+)
+def graph(
+    files: tuple[str, ...], target: str | None, variables: Mapping[str, str], sets: Mapping[str, str], format_: str
+) -> int:
+    """Draw topics, pipelines and tables, and the rules between them. A folder stands for all pipelines in it.
+
+    floe graph pipelines --format svg > pipelines.svg
+    """
+    world = real_world(offline=True)
+    paths = [path for path in expand(files) if kind_of(path, world) == "Pipeline"]
+    pipelines = pipelines_or_raise(load_pipelines(paths, target, world, variables, sets))
+    click.echo(draw(graph_of(map(compile_plan, pipelines)), format_), nl=False)
+    return 0

@@ -1,0 +1,72 @@
+"""Plans as a picture: topics, pipelines and tables, and what flows from one to the next.
+
+In: plans. Out: a `Graph`, which is plain data in the order of the files. A table that several pipelines fill is one node;
+a table whose name comes from the record is one node too, with the name as the rule writes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+from framework.config.spec import Condition, ErrorPolicy
+from framework.plan.model import Plan
+
+
+class NodeKind(str, Enum):
+    """The three columns of the picture; dead letters stand among the tables."""
+
+    TOPIC = "topic"
+    PIPELINE = "pipeline"
+    TABLE = "table"
+    DEAD_LETTERS = "dead_letters"
+
+
+@dataclass(frozen=True)
+class GraphNode:
+    kind: NodeKind
+    name: str
+
+
+@dataclass(frozen=True)
+class GraphEdge:
+    """`label` says when records take this way; empty: always."""
+
+    start: GraphNode
+    end: GraphNode
+    label: str = ""
+
+
+@dataclass(frozen=True)
+class Graph:
+    nodes: tuple[GraphNode, ...]
+    edges: tuple[GraphEdge, ...]
+
+
+def graph_of(plans: Iterable[Plan]) -> Graph:
+    """Every topic, pipeline and table of the plans, each once, and the ways between them."""
+    edges = tuple(dict.fromkeys(edge for plan in plans for edge in _edges(plan)))
+    nodes = tuple(dict.fromkeys(node for edge in edges for node in (edge.start, edge.end)))
+    return Graph(nodes, edges)
+
+
+def _edges(plan: Plan) -> Iterator[GraphEdge]:
+    pipeline = GraphNode(NodeKind.PIPELINE, plan.pipeline)
+    for topic in plan.read.topics or (f"/{plan.read.topic_pattern}/",):
+        yield GraphEdge(GraphNode(NodeKind.TOPIC, topic), pipeline)
+    for rule in plan.route.rules:
+        yield GraphEdge(pipeline, GraphNode(NodeKind.TABLE, rule.table), condition_text(rule.when))
+    if plan.write.dead_letter_table and ErrorPolicy.DEAD_LETTER in (plan.write.errors, plan.route.unrouted):
+        yield GraphEdge(pipeline, GraphNode(NodeKind.DEAD_LETTERS, plan.write.dead_letter_table), "cannot be written")
+
+
+def condition_text(when: Condition | None) -> str:
+    """A rule's condition in a few characters; empty where it always holds."""
+    if when is None:
+        return ""
+    if when.topic is not None:
+        return f"topic ~ {when.topic}"
+    if when.matches is not None:
+        return f"{when.field} ~ {when.matches}"
+    return f"{when.field} = {when.equals}"
