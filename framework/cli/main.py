@@ -19,6 +19,7 @@ from framework.errors import ConfigError, FloeError
 
 # Every verb: its module and command object, and its one-line help, shown without importing it.
 VERBS: dict[str, tuple[str, str]] = {
+    "init": ("framework.cli.init:init", "Write a new pipeline file, from answers or from real records."),
     "validate": ("framework.cli.validate:validate", "Check pipeline files without a cluster."),
     "render": ("framework.cli.render:render_command", "Print a file as it is after templates, target and variables."),
     "explain": ("framework.cli.explain:explain", "Explain an error code, with a wrong and a right example."),

@@ -49,6 +49,7 @@ ENTRIES = (
         "They are not what the demonstration wrote. `floe local down --wipe` begins anew.",
     ),
     Code("FLOE-E028", "The demonstration cannot be run here", "The message says what is missing."),
+    Code("FLOE-E029", "A file is in the way", "`floe init` writes over nothing unless `--force` says so."),
     Code(
         "FLOE-E101",
         "Kafka cannot be reached",

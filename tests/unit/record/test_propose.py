@@ -1,0 +1,75 @@
+"""A look at records proposes only what holds for every one of them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from framework.record.propose import Proposal, ProposedHint, propose
+
+
+def of(*documents: object) -> Proposal:
+    return propose(json.dumps(document).encode() for document in documents)
+
+
+@pytest.mark.parametrize(
+    ("field", "values", "expected"),
+    [
+        ("at", ["2024-01-04T12:28:13Z", "2024-01-04 12:28:13.5+02:00"], ("timestamptz", None, False)),
+        ("at", ["2024-01-04 12:28:13", "2024-01-04T12:28"], ("timestamp", None, True)),
+        ("born", ["2024-01-04", "1999-12-31"], ("date", None, False)),
+        ("ts", [1704371293, 1704371294], ("timestamptz", "s", False)),
+        ("ts", [1704371293000], ("timestamptz", "ms", False)),
+        ("event_time", [1704371293000000], ("timestamptz", "us", False)),
+        ("createdAt", [1704371293000000000], ("timestamptz", "ns", False)),
+    ],
+)
+def test_moments_are_recognised(field: str, values: list[object], expected: tuple[str, str | None, bool]) -> None:
+    """Moments as text and as numbers since 1970 get their exact type, by value and, for numbers, by name."""
+    (hint,) = of(*({field: value} for value in values)).hints
+    assert (hint.type, hint.unit, hint.zoneless) == expected
+
+
+@pytest.mark.parametrize(
+    ("field", "values"),
+    [
+        ("at", ["2024-01-04T12:28:13Z", "soon"]),  # one that is none
+        ("at", ["2024-01-04T12:28:13Z", "2024-01-04T12:28:13"]),  # zone here, none there
+        ("code", ["20240104"]),  # a number of something
+        ("price", [1704371293]),  # no time by its name
+        ("ts", [1704371293, 1704371293000]),  # two units
+        ("ts", [17043712935, 5]),
+        ("at", [True, "2024-01-04T12:28:13Z"]),
+        ("a.b", ["2024-01-04"]),  # a name that no path can name
+    ],
+)
+def test_what_is_not_certain_is_not_proposed(field: str, values: list[object]) -> None:
+    """One record that does not fit is enough to propose nothing."""
+    assert of(*({field: value} for value in values)).hints == ()
+
+
+def test_the_time_of_a_record_is_one_that_all_have() -> None:
+    """Tables are partitioned by a moment at the top that every record has; usual names go first."""
+    seen = of(
+        {"sent": "2024-01-04T12:28:13Z", "created_at": "2024-01-04T12:28:13Z", "in": {"time": "2024-01-04T12:28:13Z"}},
+        {"sent": "2024-01-04T12:28:13Z", "created_at": "2024-01-04T12:28:13Z", "rare_time": "2024-01-04T12:28:13Z"},
+    )
+    assert seen.time_field == "created_at"
+    assert ProposedHint("in.time", "timestamptz") in seen.hints
+
+
+def test_fields_that_part_the_records() -> None:
+    """A field with few values is proposed for tables of their own, with counts; one that could not name a table is not."""
+    documents = [{"type": "a" if i % 3 else "b", "event": f"e {i % 2}", "name": f"n{i}"} for i in range(30)]
+    assert [(split.field, split.values) for split in of(*documents).splits] == [("type", (("a", 20), ("b", 10)))]
+
+
+@given(st.lists(st.one_of(st.binary(max_size=20), st.dictionaries(st.text(max_size=3), st.text(max_size=30)).map(
+    lambda each: json.dumps(each).encode())), max_size=20))  # fmt: skip
+def test_any_bytes_can_be_looked_at(values: list[bytes]) -> None:
+    """Whatever a topic holds, there is a proposal, and it counts every record."""
+    seen = propose(values)
+    assert seen.records == len(values)
