@@ -74,7 +74,7 @@ def _of_type(kind: str, schema: Any) -> st.SearchStrategy[Any]:
 def _objects(schema: Any) -> st.SearchStrategy[Any]:
     known = {name: values(child) for name, child in schema.get("properties", {}).items()}
     wanted = [*schema.get("required", []), *schema.get("else", {}).get("required", [])]
-    required = {name: known.get(name) or values(schema["additionalProperties"]) for name in wanted}
+    required = {name: known[name] if name in known else values(schema["additionalProperties"]) for name in wanted}
     optional = {name: strategy for name, strategy in known.items() if name not in required and name != "template"}
     fixed = st.fixed_dictionaries(required, optional=optional)
     free = schema.get("additionalProperties", True)
