@@ -23,7 +23,7 @@ plus its number.
 
 def page(root: click.Group) -> str:
     """The page of a group's commands, and of the commands below them."""
-    context = click.Context(root, info_name="floe")
+    context = click.Context(root, info_name="floe", **root.context_settings)  # a command keeps its help option
     sections = [section for name in root.list_commands(context) for section in _sections(root, name, context)]
     return "\n".join([_HEAD, *sections])
 
