@@ -1,6 +1,6 @@
 # Every command makes .venv itself if it is missing. `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all chaos bench lint format clean
+.PHONY: help setup demo test test-all chaos bench lint format sbom audit clean
 
 help:  ## list the commands
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,6 +34,18 @@ lint: setup  ## ruff, mypy and the import contracts
 format: setup  ## rewrite the code in the one style
 	@.venv/bin/ruff check --fix .
 	@.venv/bin/ruff format .
+
+build/tools: .ci/tools.txt
+	@python3 -m venv --clear $@
+	@$@/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
+	@touch $@
+
+sbom: setup build/tools  ## list every installed package with version and licence: build/sbom.json (CycloneDX)
+	@build/tools/bin/cyclonedx-py environment --output-reproducible --output-file build/sbom.json .venv/bin/python
+	@echo "build/sbom.json"
+
+audit: build/tools  ## compare the lock with the published advisories
+	@sh .ci/audit
 
 clean:  ## stop the embedded stack and delete its data
 	@.venv/bin/floe local down --wipe

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -190,6 +191,8 @@ def test_schemas_keep_to_what_editors_know(name: str) -> None:
         assert f'"{word}"' not in text
 
 
+# FLOE_FUZZ_EXAMPLES=100000 pytest tests/unit/config/test_schema_agreement.py -k no_text    the long form, ten minutes
+FUZZ_EXAMPLES = int(os.environ.get("FLOE_FUZZ_EXAMPLES", "600"))
 CORPUS = sorted(
     path.read_text(encoding="utf-8", errors="replace")
     for folder in ("tests/acceptance/cases", "pipelines")
@@ -220,7 +223,7 @@ def mutated(draw: st.DrawFn) -> str:
     return text
 
 
-@settings(max_examples=600, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=FUZZ_EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 @given(mutated())
 def test_no_text_makes_the_loader_fail(text: str) -> None:
     """A file can hold anything: the loader answers with a pipeline or with findings, never with an exception."""
