@@ -157,6 +157,7 @@ def run_stage(
     topic_ids: dict[str, str],
     run: str,
     batch: int,
+    registry: dict[str, str] | None = None,
 ) -> tuple[list[TaskReport], DataFrame | None, list[TableNeed]]:
     """Run the stage once.
 
@@ -164,7 +165,7 @@ def run_stage(
         The reports of the tasks that are done; the work of those that must be done again once the tables are changed,
         as a frame like `frame`; and what the tables need.
     """
-    context = TaskContext(plan, kafka, io_properties, tables, topic_ids, run, batch)
+    context = TaskContext(plan, kafka, io_properties, tables, topic_ids, run, batch, registry or {})
     if plan.transform is not None:
         from framework.adapters.spark_sql import run_sql_stage
 

@@ -156,16 +156,18 @@ def make_decoder(context: TaskContext, schema: pa.Schema):  # type: ignore[no-un
 
 def decode_spans(spans: list[list[Any]], context: TaskContext, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     from framework.adapters.kafka_fetch import SliceFetcher
-    from framework.record.process import decode_block
+    from framework.adapters.registry import registry_of
+    from framework.record.process import decode_block, needed_schemas
 
     pa.set_cpu_count(1)
-    fetcher = SliceFetcher(context.kafka)
+    fetcher, registry = SliceFetcher(context.kafka), registry_of(context.registry)
     for topic, partition, start, end in spans:
         piece = Slice(topic, context.topic_ids[topic], partition, start, end)
         early, decoded_count, newest = BlockResult(), 0, -1
         for block in fetcher.fetch(piece, context.plan.decode.block_records):
             newest = max(newest, *block.timestamps_ms)
-            rows, result = decode_block(block, context.plan, context.tables)
+            schemas = registry.schemas(needed_schemas(block, context.plan.decode))
+            rows, result = decode_block(block, context.plan, context.tables, schemas)
             early.dead_letters += result.dead_letters
             early.dropped += result.dropped
             decoded_count += len(rows)

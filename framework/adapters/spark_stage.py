@@ -33,6 +33,7 @@ class TaskContext:
     topic_ids: dict[str, str]
     run: str
     batch: int
+    registry: dict[str, str] = field(default_factory=dict, repr=False)
 
 
 def make_task(context: TaskContext):  # type: ignore[no-untyped-def]  # a closure for mapInArrow
@@ -109,16 +110,18 @@ class TaskRun:
 def run_slices(slices: list[Slice], context: TaskContext) -> TaskReport:
     """The fused path: fetch, decode, route, convert and write the slices of one task."""
     from framework.adapters.kafka_fetch import SliceFetcher
-    from framework.record.process import process_block
+    from framework.adapters.registry import registry_of
+    from framework.record.process import needed_schemas, process_block
 
     pa.set_cpu_count(1)  # one task a core: Arrow's own threads would fight the neighbours
     run = TaskRun(context)
-    fetcher = SliceFetcher(context.kafka)
+    fetcher, registry = SliceFetcher(context.kafka), registry_of(context.registry)
     for piece in slices:
         written = filtered = dead = dropped = 0
         newest: int | None = None
         for block in fetcher.fetch(piece, context.plan.decode.block_records):
-            result = process_block(block, context.plan, context.tables)
+            schemas = registry.schemas(needed_schemas(block, context.plan.decode))
+            result = process_block(block, context.plan, context.tables, schemas)
             run.add(result)
             written += result.written
             filtered += result.filtered

@@ -13,12 +13,17 @@ from framework.config.spec import (
     CommitPolicy,
     Condition,
     CreatePolicy,
+    Encoding,
+    Envelope,
     ErrorPolicy,
     ErrorsSpec,
     EvolveMode,
     EvolvePolicy,
     FieldHint,
+    FormatSpec,
+    FormatType,
     KafkaSourceSpec,
+    KeySpec,
     PipelineSpec,
     RouteMode,
     RouteRule,
@@ -56,10 +61,26 @@ def _source(source: Values) -> SourceSpec:
     kafka = _own(source["kafka"])
     return SourceSpec(
         kafka=KafkaSourceSpec(**{"connection": "main", **kafka, "topics": tuple(kafka.get("topics", ()))}),
-        format=source.get("format", {}).get("type", SourceSpec.format),
+        format=_format(source.get("format", {})),
+        key=_key(source["key"]) if "key" in source else None,
         hints=tuple(_hint(path, hint) for path, hint in source.get("schema", {}).items()),
         metadata_columns=tuple(source.get("metadata_columns", ())),
     )
+
+
+def _format(values: Values) -> FormatSpec:
+    own = _own(values)
+    own.pop("schema_file", None)  # the loader has put its text under `schema`
+    for key, kind in (("type", FormatType), ("envelope", Envelope), ("encoding", Encoding)):
+        if key in own:
+            own[key] = kind(own[key])
+    return FormatSpec(**own)
+
+
+def _key(values: Values) -> KeySpec:
+    own = _own(values)
+    prefix = own.pop("prefix", KeySpec.prefix)
+    return KeySpec(_format(own), prefix)
 
 
 def _hint(path: str, hint: str | Values) -> FieldHint:

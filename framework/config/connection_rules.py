@@ -15,7 +15,8 @@ from framework.config.tree import Mapping, Node, Path, Scalar, dotted, leaves
 from framework.diagnose.diagnostic import Diagnostic
 
 _SECRET_WORDS = (
-    r"password|passwd|secret|token|credential|account-key|access-key|api.?key|private.?key|sas-token|key\.pem|jaas"
+    r"password|passwd|secret|token|credential|account-key|access-key|api.?key|private.?key|user\.info|sas-token"
+    r"|key\.pem|jaas"
 )
 _SECRET_WORD = re.compile(_SECRET_WORDS)
 _SECRET_LINE = re.compile(rf"([^:]*(?:{_SECRET_WORDS})[^:]*:\s*)(.+)", re.IGNORECASE)
@@ -131,8 +132,3 @@ def connection_rules(written: Mapping) -> Iterator[Diagnostic]:
             what = "is a secret" if _is_secret_key(key) else "holds a password"
             message = f"`{key}` {what} and is written in clear"
             yield Diagnostic("FLOE-C311", message, leaf.span, path=where, remedy=remedy)
-    connections = written.get("connections")
-    registry = connections.entry("registry") if isinstance(connections, Mapping) else None
-    if registry:
-        message = "schema registries are not supported yet"
-        yield Diagnostic("FLOE-C501", message, registry.key_span, path="connections.registry", remedy="remove it")

@@ -11,9 +11,10 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from framework.config.metadata import NAMES, PREFIX
 from framework.config.tree import ScalarValue
 from framework.config.units import NUMBERED_TRANSFORMS, PLAIN_TRANSFORMS
-from framework.diagnose.suggest import nearest
+from framework.diagnose.suggest import listed, nearest
 
 ICEBERG_TYPES = (
     "boolean", "int", "long", "float", "double", "decimal(10, 2)", "date", "time",
@@ -236,6 +237,16 @@ def _boolean(value: ScalarValue) -> Explained:
     )
 
 
+def _metadata(value: ScalarValue) -> Explained:
+    guess = nearest(str(value).removeprefix(PREFIX), NAMES)
+    return Explained(
+        "FLOE-C204",
+        f"{show(value)} is none of Kafka's fields",
+        f"use {listed(NAMES)}, or `header.NAME` for one header",
+        f"did you mean `{guess}`?" if guess else None,
+    )
+
+
 EXPLAINERS: dict[str, Callable[[ScalarValue], Explained]] = {
     "duration": _duration,
     "duration-or-auto": _duration,
@@ -252,4 +263,5 @@ EXPLAINERS: dict[str, Callable[[ScalarValue], Explained]] = {
     "integer": _integer,
     "number": _number,
     "boolean": _boolean,
+    "metadata": _metadata,
 }

@@ -11,7 +11,7 @@ from collections.abc import Mapping as Mapped
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from framework.config import rules_routes, rules_source, rules_tables, rules_tests
+from framework.config import rules_format, rules_routes, rules_source, rules_tables, rules_tests
 from framework.config.across import findings_between
 from framework.config.build import build_pipeline
 from framework.config.document import Files, Head, read_head, read_source, read_tree
@@ -20,6 +20,7 @@ from framework.config.overlay import apply_set, lay_over, without
 from framework.config.reference import Scope, resolve
 from framework.config.rules import Document
 from framework.config.schema import check
+from framework.config.schema_files import with_schemas
 from framework.config.spec import LoadedPipeline, PipelineSpec
 from framework.config.target import TargetResult, load_target
 from framework.config.tree import Mapping, Node, Scalar, plain
@@ -30,7 +31,7 @@ from framework.diagnose.diagnostic import Diagnostic
 
 __all__ = ["LoadResult", "World", "load_pipeline", "load_pipelines", "load_target"]
 
-RULES = (*rules_source.RULES, *rules_routes.RULES, *rules_tables.RULES, *rules_tests.RULES)
+RULES = (*rules_source.RULES, *rules_format.RULES, *rules_routes.RULES, *rules_tables.RULES, *rules_tests.RULES)
 DEFAULT_TARGET = "local"
 
 
@@ -161,6 +162,8 @@ class Loading:
             document = Document(tree, self.target.target, unresolved, refused)
             for rule in RULES:
                 self.findings += rule(document)
+        tree, found = with_schemas(tree, self.path, self.world)
+        self.findings += found
         broken = any(finding.is_error for finding in self.findings)
         # Invariant of the chain: a spec is built only from a tree that nothing is wrong with and nothing is missing in.
         spec = build_pipeline(plain(tree)) if not broken and not unresolved else None

@@ -88,23 +88,10 @@ def declared_connection(document: Document) -> Iterator[Diagnostic]:
 
 def supported_source(document: Document) -> Iterator[Diagnostic]:
     """What floe does not do yet is refused by its name."""
-    refused = (
-        (("source", "format", "type"), ("avro", "protobuf", "raw"), "the format", "use `json`"),
-        (("source", "kafka", "on_data_loss"), ("skip_and_record",), "the policy", "use `fail`"),
-    )
-    for path, values, word, remedy in refused:
-        value, node = document.text(*path), document.node(*path)
-        if value in values and node is not None:
-            yield at("FLOE-C501", f"{word} `{value}` is not supported yet", node, path, remedy)
-    registry = document.entry("source", "format", "registry")
-    if registry:
-        yield at(
-            "FLOE-C501",
-            "schema registries are not supported yet",
-            registry,
-            ("source", "format", "registry"),
-            "remove it; `json` needs none",
-        )
+    path = ("source", "kafka", "on_data_loss")
+    value, node = document.text(*path), document.node(*path)
+    if value == "skip_and_record" and node is not None:
+        yield at("FLOE-C501", f"the policy `{value}` is not supported yet", node, path, "use `fail`")
 
 
 def hints_agree(document: Document) -> Iterator[Diagnostic]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
+from framework.config.metadata import NAMES, PREFIX, is_metadata, metadata_column, metadata_type
 from framework.config.rules import Document, Rule, at
 from framework.config.tree import Mapping, Path, Scalar
 from framework.config.units import partition_field, partition_text
@@ -16,13 +17,7 @@ _DATES, _TIMES = ("date", "timestamp", "timestamptz"), ("timestamp", "timestampt
 _SOURCES = {"year": _DATES, "month": _DATES, "day": _DATES, "hour": _TIMES}
 _TRUNCATED = ("int", "long", "string", "binary", "decimal")
 _NOT_BUCKETED = ("boolean", "float", "double")
-_METADATA_TYPES = {
-    "_kafka_topic": "string",
-    "_kafka_partition": "int",
-    "_kafka_offset": "long",
-    "_kafka_timestamp": "timestamptz",
-    "_kafka_key": "binary",
-}
+_METADATA_TYPES = {metadata_column(name): str(metadata_type(name)) for name in NAMES}
 
 
 def _policies(document: Document) -> Iterator[Path]:
@@ -56,6 +51,7 @@ def partition_columns(document: Document) -> Iterator[Diagnostic]:
     """A partition transform fits its column's declared type, and a field is not partitioned the same way twice."""
     declared = {entry.key: _declared_type(document, entry.key) for entry in document.mapping("source", "schema")}
     metadata = [str(item.value) for _, item in document.items("source", "metadata_columns") if isinstance(item, Scalar)]
+    present = {metadata_column(name): metadata_type(name) for name in metadata if is_metadata(name)}
     for policy in _policies(document):
         seen: set[str] = set()
         for path, item in document.items(*policy, "create", "partition_by"):
@@ -66,9 +62,9 @@ def partition_columns(document: Document) -> Iterator[Diagnostic]:
             if partition_text(field) in seen:
                 yield at("FLOE-C218", f"`{partition_text(field)}` is given twice", item, path, "keep one of them")
             seen.add(partition_text(field))
-            if field.column.startswith("_kafka_") and field.column.removeprefix("_kafka_") not in metadata:
-                name = field.column.removeprefix("_kafka_")
-                known = [column.removeprefix("_kafka_") for column in _METADATA_TYPES]
+            if field.column.startswith(PREFIX) and field.column not in present:
+                name = field.column.removeprefix(PREFIX)
+                known = [column.removeprefix(PREFIX) for column in _METADATA_TYPES]
                 remedy = (
                     f"add `{name}` to `source.metadata_columns`"
                     if name in known
@@ -83,7 +79,7 @@ def partition_columns(document: Document) -> Iterator[Diagnostic]:
                     None if name in known else did_you_mean(field.column, _METADATA_TYPES),
                 )
                 continue
-            kind = (declared.get(field.column) or _METADATA_TYPES.get(field.column) or "").split("(")[0].split("[")[0]
+            kind = (declared.get(field.column) or _plain(present.get(field.column)) or "").split("(")[0].split("[")[0]
             near = did_you_mean(field.column, declared) if not kind and _all_declared(document) else None
             if not kind and _all_declared(document):
                 yield at(
@@ -114,6 +110,11 @@ def partition_columns(document: Document) -> Iterator[Diagnostic]:
                     path,
                     "choose another transform",
                 )
+
+
+def _plain(kind: object) -> str | None:
+    """A metadata column's type by its first word: `list` for one that is no plain type."""
+    return str(kind[0]) if isinstance(kind, list) else str(kind) if kind else None
 
 
 def _declared_type(document: Document, name: str) -> str:

@@ -78,15 +78,58 @@ class KafkaSourceSpec:
     on_data_loss: str = "fail"
 
 
-@dataclass(frozen=True)
-class SourceSpec:
-    """`metadata_columns` names Kafka's own fields to add as columns: topic, partition, offset, timestamp, key.
+class FormatType(str, Enum):
+    JSON = "json"
+    AVRO = "avro"
+    PROTOBUF = "protobuf"
+    RAW = "raw"
 
-    Each becomes the column `_kafka_<name>` of every table (string, int, long, timestamptz, binary).
+
+class Encoding(str, Enum):
+    """What raw bytes are kept as."""
+
+    BYTES = "bytes"
+    TEXT = "text"
+
+
+class Envelope(str, Enum):
+    NONE = "none"
+    DEBEZIUM = "debezium"
+
+
+@dataclass(frozen=True)
+class FormatSpec:
+    """How bytes are read.
+
+    `registry` names a connection of the target: then each value begins with the id of its writer's schema. `schema` is the
+    text to read with: Avro's JSON, or a protobuf descriptor set in Base64; `message` the full name of a protobuf message.
+    `column` and `encoding` are for raw bytes, which become one column.
     """
 
+    type: FormatType = FormatType.JSON
+    registry: str | None = None
+    schema: str | None = None
+    message: str | None = None
+    envelope: Envelope = Envelope.NONE
+    column: str = "value"
+    encoding: Encoding = Encoding.BYTES
+
+
+@dataclass(frozen=True)
+class KeySpec:
+    """How the key's bytes are read: each of its fields becomes a column whose name begins with `prefix`."""
+
+    format: FormatSpec
+    prefix: str = "key_"
+
+
+@dataclass(frozen=True)
+class SourceSpec:
+    """`metadata_columns` names Kafka's own fields to add as columns `_kafka_<name>`; framework.table.metadata has them."""
+
     kafka: KafkaSourceSpec
-    format: str = "json"
+    format: FormatSpec = field(default_factory=FormatSpec)
+    key: KeySpec | None = None
     hints: tuple[FieldHint, ...] = ()
     metadata_columns: tuple[str, ...] = ()
 
@@ -221,6 +264,7 @@ class TargetSpec:
     name: str
     kafka: dict[str, dict[str, SettingValue]]
     catalogs: dict[str, dict[str, SettingValue]]
+    registries: dict[str, dict[str, SettingValue]] = field(default_factory=dict)
     prefix: str = "floe"
     spark_master: str = "local[2,4]"
     spark_conf: dict[str, str] = field(default_factory=dict)

@@ -145,6 +145,11 @@ def _build(document: dict[str, dict[str, dict[str, dict[str, object]]]]) -> Targ
         catalogs={
             name: _settings(found) for name, found in connections["catalog"].items() if not name.startswith("x-")
         },
+        registries={
+            name: _settings(found)
+            for name, found in connections.get("registry", {}).items()
+            if not name.startswith("x-")
+        },
         prefix=str(document.get("prefix", TargetSpec.prefix)),
         spark_master=str(spark.get("master", TargetSpec.spark_master)),
         spark_conf={key: _text(value) for key, value in conf.items()} if isinstance(conf, dict) else {},

@@ -18,6 +18,7 @@ class World:
         offline: the values of the run's environment are not expected to be here (validation in CI): a missing
             `${local:NAME}` is left as it is and a missing `${env:NAME}` is a warning.
         secret_schemes: what `${secret:SCHEME:NAME}` may begin with.
+        read_bytes: the bytes of a file; raises OSError.
         packaged_templates: the folders of template libraries that installed packages offer, by package name.
     """
 
@@ -27,3 +28,4 @@ class World:
     offline: bool = False
     secret_schemes: Collection[str] = ("env", "file")
     packaged_templates: Mapping[str, Path] | None = None
+    read_bytes: Callable[[Path], bytes] = Path.read_bytes

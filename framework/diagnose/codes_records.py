@@ -16,6 +16,54 @@ ENTRIES = (
     Code("FLOE-D104", "Not UTF-8", "JSON is UTF-8; a byte sequence is not."),
     Code("FLOE-D105", "Nested too deeply", "The value is nested deeper than any table's columns."),
     Code(
+        "FLOE-D111",
+        "Not in the registry's wire format",
+        "The pipeline reads with a schema registry, and the record begins with no schema id: a zero byte and four bytes, or a header that holds a GUID.",
+    ),
+    Code(
+        "FLOE-D112",
+        "A schema that the registry does not have",
+        "The registry was asked again for a while (`unknown.schema.patience.ms`) and has no schema of this id. The dead letter holds the record's bytes; once the schema is there, it can be read again.",
+    ),
+    Code(
+        "FLOE-D113",
+        "A schema of another format",
+        "The registry's schema is not of the format that the pipeline reads: protobuf where Avro is expected, for example.",
+    ),
+    Code(
+        "FLOE-D114",
+        "A value that its own schema does not allow",
+        "A decimal with more digits than its schema says, a time beyond a day, or a moment too far away for its type.",
+    ),
+    Code(
+        "FLOE-D115", "Not data of its schema", "The bytes end too early, too late, or cannot be what the schema says."
+    ),
+    Code(
+        "FLOE-D116",
+        "A schema that cannot be used",
+        "The writer's schema is faulty, refers to a type that is not there, or the registry gives it in no compiled form.",
+    ),
+    Code(
+        "FLOE-D117",
+        "The writer's schema does not fit the reader's",
+        "By Avro's rules of resolution a record of the writer's schema cannot be read with `format.schema`: a type changed, or a new field has no default.",
+    ),
+    Code(
+        "FLOE-D118",
+        "Fields that the schema does not know",
+        "A protobuf record has fields that its message does not declare. They would be lost, so the record is an error until the schema is brought up to date.",
+    ),
+    Code(
+        "FLOE-D121",
+        "Not a change of a row",
+        "The pipeline reads Debezium's change events, and the record is something else: a change of the database's schema, a transaction's end, or no envelope at all.",
+    ),
+    Code(
+        "FLOE-D122",
+        "A change event without a row",
+        "The event is about no row (a truncate, a message), or a delete does not hold the row before it.",
+    ),
+    Code(
         "FLOE-D201",
         "No rule matches",
         "No rule of `routes` takes the record; `routes.unrouted` says what becomes of it.",

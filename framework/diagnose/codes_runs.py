@@ -98,6 +98,11 @@ ENTRIES = (
     ),
     Code("FLOE-R135", "A table cannot be loaded", "The catalog does not answer, or the table's metadata file is gone."),
     Code(
+        "FLOE-R141",
+        "The schema registry does not answer",
+        "Records name schemas that only it knows. The batch waits and is tried again; nothing is announced meanwhile, and no record is judged.",
+    ),
+    Code(
         "FLOE-R190",
         "The demonstration does not add up",
         "The tables do not hold every record exactly once; this is an error of floe.",

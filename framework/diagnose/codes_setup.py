@@ -87,6 +87,11 @@ ENTRIES = (
         "The control topic has settings that lose data",
         "It needs one partition, `cleanup.policy=delete` and enough retention.",
     ),
+    Code(
+        "FLOE-E112",
+        "The schema registry refuses us",
+        "Wrong credentials or certificates, or an address at which there is no schema registry. It is not tried again by itself.",
+    ),
     Code("FLOE-E110", "A topic does not exist", "The source names a topic that the cluster does not have."),
     Code(
         "FLOE-E111",

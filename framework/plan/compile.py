@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 
-from framework.config.spec import CommitPolicy, LoadedPipeline
+from framework.config.metadata import DEBEZIUM_MOMENTS
+from framework.config.spec import CommitPolicy, Envelope, FieldHint, FormatSpec, FormatType, LoadedPipeline
 from framework.plan.model import (
     Announce,
     CommitTables,
@@ -60,6 +61,14 @@ def parallelism(master: str, spark_conf: dict[str, str]) -> int:
     return executors * int(spark_conf.get("spark.executor.cores", "1"))
 
 
+def debezium_hints(spec: FormatSpec, declared: tuple[FieldHint, ...]) -> tuple[FieldHint, ...]:
+    """In Debezium's JSON the moments of the change itself count milliseconds, whether or not the file says so."""
+    if spec.envelope is not Envelope.DEBEZIUM or spec.type is not FormatType.JSON:
+        return ()
+    names = {hint.path.lower() for hint in declared}
+    return tuple(FieldHint(name, "timestamptz", unit="ms") for name in DEBEZIUM_MOMENTS if name not in names)
+
+
 def compile_plan(loaded: LoadedPipeline) -> Plan:
     """The plan of one pipeline under one target."""
     spec, target = loaded.spec, loaded.target
@@ -81,9 +90,10 @@ def compile_plan(loaded: LoadedPipeline) -> Plan:
         ),
         decode=Decode(
             format=spec.source.format,
-            hints=spec.source.hints,
+            hints=spec.source.hints + debezium_hints(spec.source.format, spec.source.hints),
             metadata_columns=spec.source.metadata_columns,
             block_records=BLOCK_RECORDS,
+            key=spec.source.key,
         ),
         transform=Transform(spec.transform_sql) if spec.transform_sql else None,
         route=Route(

@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from enum import Enum
 
-from framework.config.spec import Condition, PartitionFieldSpec, TablePolicy
+from framework.config.metadata import metadata_column
+from framework.config.spec import Condition, Envelope, FormatSpec, FormatType, PartitionFieldSpec, TablePolicy
 from framework.plan.model import (
     Announce,
     CommitTables,
@@ -56,10 +57,12 @@ def _lines(step: Step) -> list[str]:
             f"at most {step.max_records_per_batch:,} records a batch, in up to {step.slices} tasks",
         ]
     if isinstance(step, Decode):
-        lines = [f"{step.format}, blocks of {step.block_records:,} records"]
+        lines = [f"{_format(step.format)}, blocks of {step.block_records:,} records"]
+        if step.key is not None:
+            lines.append(f"keys: {_format(step.key.format)}, as columns {step.key.prefix}*")
         lines += [f"{hint.path}: {hint.type}{_hint_detail(hint.format, hint.unit, hint.zone)}" for hint in step.hints]
         if step.metadata_columns:
-            lines.append("columns from Kafka: " + ", ".join(f"_kafka_{name}" for name in step.metadata_columns))
+            lines.append("columns from Kafka: " + ", ".join(map(metadata_column, step.metadata_columns)))
         return lines
     if isinstance(step, Transform):
         return [line.strip() for line in step.sql.strip().splitlines()]
@@ -91,6 +94,22 @@ def _commit_lines(step: CommitTables) -> list[str]:
         f"{'other tables' if lines else 'tables'}: every {duration(default.interval_ms)} on branch {default.branch}"
     )
     return [f"coordinator group {step.coordinator_group}, catalog {step.catalog}", *lines]
+
+
+def _format(spec: FormatSpec) -> str:
+    """A format in words: `avro with schemas of registry main`."""
+    parts = [spec.type.value]
+    if spec.registry is not None:
+        parts.append(f"with schemas of registry {spec.registry}")
+    if spec.schema is not None:
+        parts.append("read with the file's schema" if spec.registry else "with the file's schema")
+    if spec.message is not None:
+        parts.append(f"of message {spec.message}")
+    if spec.envelope is Envelope.DEBEZIUM:
+        parts.append("in Debezium's envelope")
+    if spec.type is FormatType.RAW:
+        parts.append(f"{spec.encoding.value} in column {spec.column}")
+    return " ".join(parts)
 
 
 def _hint_detail(pattern: str | None, unit: str | None, zone: str | None) -> str:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from framework.config.spec import (
     ErrorPolicy,
     FieldHint,
+    FormatSpec,
+    KeySpec,
     RouteMode,
     RouteRule,
     TablesSpec,
@@ -35,10 +37,16 @@ class ReadKafka:
 class Decode:
     """Bytes to Arrow, block by block."""
 
-    format: str
+    format: FormatSpec
     hints: tuple[FieldHint, ...]
     metadata_columns: tuple[str, ...]
     block_records: int
+    key: KeySpec | None = None
+
+    @property
+    def registry(self) -> str | None:
+        """The target's registry connection that values or keys need; one at most."""
+        return self.format.registry or (self.key.format.registry if self.key else None)
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,9 @@ import numpy as np
 from framework.config.spec import EvolveMode
 from framework.record.batch import Batch
 from framework.record.convert import convert_record, rows_to_table
+from framework.record.convert_nested import fold
 from framework.record.failure import RecordFailure
-from framework.record.json_strict import JsonValue, parse_record
+from framework.record.json_strict import JsonValue, NumberText, parse_record
 from framework.record.model import ObservedType
 from framework.record.observe import missing_fields, observe_record, observed_at
 from framework.record.route import lower_values, route_record
@@ -24,13 +25,17 @@ def judge(batch: Batch) -> None:
     """Decide every record that was left over."""
     rows: Rows = {}
     for position in sorted(batch.alone):
-        value = batch.block.values[position]
+        value = batch.values[position]
         if value is None:
             continue
         try:
             record = parse_record(value)
             names = route_record(
-                record, batch.block.topic, batch.plan.route, lower_values(batch.plan), batch.insensitive
+                _with_metadata(batch, position, record),
+                batch.block.topic,
+                batch.plan.route,
+                lower_values(batch.plan),
+                batch.insensitive,
             )
             if not names:
                 batch.unrouted([position])
@@ -113,3 +118,24 @@ def _without_metadata(batch: Batch, record: dict[str, JsonValue]) -> dict[str, J
     """A record's own fields that are named like floe's metadata columns are no columns."""
     metadata = batch.metadata_columns
     return {name: value for name, value in record.items() if name.lower() not in metadata} if metadata else record
+
+
+def _with_metadata(batch: Batch, position: int, record: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    """A record's fields and the metadata columns that rules look at."""
+    metadata = batch.routing_metadata(np.array([position], dtype=np.int64))
+    if not metadata:
+        return record
+    folded = {fold(name, batch.insensitive) for name in metadata}
+    own = {name: value for name, value in record.items() if fold(name, batch.insensitive) not in folded}
+    return own | {name: json_value(column[0].as_py()) for name, column in metadata.items()}
+
+
+def json_value(value: object) -> JsonValue:
+    """A routing field in a typed column as the JSON value it would have been."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, (int, float)):
+        return NumberText(value)
+    if isinstance(value, dict):
+        return {str(name): json_value(item) for name, item in value.items()}
+    return str(value)

@@ -6,29 +6,61 @@ one of written, dead-lettered and dropped, and is in all its tables or in none.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 
+from framework.config.metadata import HEADER, metadata_column, metadata_type
 from framework.config.spec import Case, ErrorPolicy, EvolveMode, FieldHint, RouteMode, TablePolicy
 from framework.plan.model import Plan
 from framework.record.arrays import Ints
 from framework.record.convert_nested import fold
 from framework.record.failure import RecordFailure
-from framework.record.model import BlockResult, ObservedType, RecordBlock, TableNeed, TableTarget
+from framework.record.model import BlockResult, ColumnDetail, ObservedType, RecordBlock, TableNeed, TableTarget
 from framework.record.observe import apply_hints, merge_fields
+from framework.record.route import routing_fields
 from framework.record.shape import TableShape, table_shape
-from framework.table.build import METADATA_PREFIX, METADATA_TYPES
+from framework.table.details import merge_details
+from framework.table.types import without_nanoseconds
 
+HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 _NO_MATCH = RecordFailure("route", "FLOE-D201", "no rule of routes matches the record")
 
 
-class Batch:
-    """Collects what becomes of the records of one block; positions are places in the block."""
+def is_text(name: str) -> bool:
+    """Whether a metadata column is made of bytes that must be UTF-8."""
+    return name == "key_text" or name.startswith(HEADER)
 
-    def __init__(self, block: RecordBlock, plan: Plan, tables: Mapping[str, TableTarget]) -> None:
+
+def _last(headers: list[tuple[str, bytes | None]], name: str) -> bytes | None:
+    """The value of a header; of several with one name the last one, as Kafka's own `lastHeader` has it."""
+    wanted = name.removeprefix(HEADER)
+    return next((value for key, value in reversed(headers) if key == wanted), None)
+
+
+def _not_text(name: str) -> RecordFailure:
+    what = "key" if name == "key_text" else f"header {name.removeprefix(HEADER)}"
+    column = metadata_column(name)
+    return RecordFailure("decode", "FLOE-D104", f"{column}: the record's {what} is not UTF-8", field_path=column)
+
+
+class Batch:
+    """Collects what becomes of the records of one block; positions are places in the block.
+
+    `values` are the bytes that are parsed: those of the block, or what its wire format or envelope holds.
+    """
+
+    def __init__(
+        self,
+        block: RecordBlock,
+        plan: Plan,
+        tables: Mapping[str, TableTarget],
+        values: Sequence[bytes | None] | None = None,
+    ) -> None:
         self.block = block
+        self.values = block.values if values is None else values
         self.plan = plan
         self.tables = tables
         self.shapes: dict[str, TableShape] = {
@@ -41,6 +73,8 @@ class Batch:
         self._rows: dict[str, list[tuple[Ints, pa.Table]]] = {}
         self._needs: dict[str, dict[str, ObservedType]] = {}
         self._result = BlockResult()
+        self._details: dict[str, dict[str, ColumnDetail]] = {}
+        self._texts: dict[str, list[str | None]] = {}
 
     # ---- what the steps report -----------------------------------------------------------------------------------
 
@@ -71,14 +105,29 @@ class Batch:
         if len(positions):
             self._rows.setdefault(table, []).append((positions, rows))
 
-    def need(self, table: str, fields: Mapping[str, ObservedType], hinted: bool = True) -> None:
+    def need(
+        self,
+        table: str,
+        fields: Mapping[str, ObservedType],
+        hinted: bool = True,
+        details: Mapping[str, ColumnDetail] | None = None,
+    ) -> None:
         """The table must gain these fields, or be created with them; `hinted` puts declared types in their places."""
+        if details is not None:
+            known = self._details.get(table)
+            self._details[table] = dict(details) if known is None else merge_details(known, details)
         insensitive = self.policy(table).case is Case.INSENSITIVE
         wanted = self._needs.setdefault(table, {})
         spelled = {fold(name, insensitive): name for name in wanted}
         hints = self.hints(insensitive) if hinted else {}
+        if not self._counts_nanoseconds(table):
+            fields = {name: without_nanoseconds(kind) for name, kind in fields.items()}
         for name, kind in apply_hints(fields, hints, insensitive).items():
             merge_fields(wanted, {spelled.setdefault(fold(name, insensitive), name): kind})
+
+    def _counts_nanoseconds(self, table: str) -> bool:
+        """Whether the table may have columns of nanoseconds, which format version 3 brought."""
+        return int(dict(self.policy(table).create.properties).get("format-version", "2")) >= 3
 
     # ---- what the steps ask --------------------------------------------------------------------------------------
 
@@ -92,7 +141,7 @@ class Batch:
     @property
     def metadata_columns(self) -> dict[str, ObservedType]:
         """The columns floe fills itself, with their types."""
-        return {METADATA_PREFIX + name: METADATA_TYPES[name] for name in self.plan.decode.metadata_columns}
+        return {metadata_column(name): metadata_type(name) for name in self.plan.decode.metadata_columns}
 
     def lacking_metadata(self, table: str) -> dict[str, ObservedType]:
         """Metadata columns that were asked for and that the table has not, where the policy lets it gain them."""
@@ -116,7 +165,42 @@ class Batch:
             arrays["timestamp"] = pa.array(stamps * 1000, pa.timestamp("us", "UTC"), mask=stamps < 0)
         if "key" in wanted:
             arrays["key"] = pa.array([block.key(i) for i in positions.tolist()], pa.binary())
+        if "headers" in wanted:
+            found = [[{"key": k, "value": v} for k, v in block.headers_of(i)] for i in positions.tolist()]
+            arrays["headers"] = pa.array(found, HEADERS)
+        for name in wanted:
+            if is_text(name):
+                arrays[name] = pa.array([self._texts[name][i] for i in positions.tolist()], pa.string())
         return arrays
+
+    def refuse_unreadable_metadata(self, positions: Ints) -> Ints:
+        """The positions without those whose key or header is to be a column of text and is no text."""
+        bad: dict[int, RecordFailure] = {}
+        for name in self.plan.decode.metadata_columns:
+            if not is_text(name):
+                continue
+            texts: list[str | None] = [None] * len(self.block)
+            for i in positions.tolist():
+                data = self.block.key(i) if name == "key_text" else _last(self.block.headers_of(i), name)
+                try:
+                    texts[i] = None if data is None else str(data, "utf-8")
+                except UnicodeDecodeError:
+                    bad.setdefault(i, _not_text(name))
+            self._texts[name] = texts
+        for position, failure in bad.items():
+            self.fail(position, failure)
+        return positions[~np.isin(positions, list(bad))] if bad else positions
+
+    def routing_metadata(self, positions: Ints) -> dict[str, pa.Array]:
+        """The metadata columns that rules look at, by the column's name."""
+        arrays = self.metadata(positions) if self._routing_names else {}
+        return {metadata_column(name): arrays[name] for name in self._routing_names}
+
+    @cached_property
+    def _routing_names(self) -> list[str]:
+        roots = {fold(path.split(".")[0], self.insensitive) for path in routing_fields(self.plan.route)}
+        names = self.plan.decode.metadata_columns
+        return [name for name in names if fold(metadata_column(name), self.insensitive) in roots]
 
     # ---- the end ---------------------------------------------------------------------------------------------------
 
@@ -146,5 +230,8 @@ class Batch:
             written[positions] = True
         result.written = int(written.sum())
         result.dead_letters.sort(key=lambda letter: letter.offset)
-        result.needs = {table: TableNeed(table, tuple(fields.items())) for table, fields in sorted(self._needs.items())}
+        result.needs = {
+            table: TableNeed(table, tuple(fields.items()), tuple(self._details.get(table, {}).items()))
+            for table, fields in sorted(self._needs.items())
+        }
         return result

@@ -6,8 +6,10 @@ cannot be converted exactly. Also what such a column asks of a table that lacks 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.types import DecimalType
@@ -17,10 +19,11 @@ from framework.record.convert import convert_or_mark, from_python
 from framework.record.convert_nested import ListConverter, MapConverter, StructConverter, fold
 from framework.record.convert_numbers import BooleanConverter, DecimalConverter, FloatConverter, IntegerConverter
 from framework.record.convert_text import BytesConverter, StringConverter
-from framework.record.convert_times import TemporalConverter, TimestampConverter
+from framework.record.convert_times import TemporalConverter, TimestampConverter, number_parse_type
 from framework.record.converter import Converter
 from framework.record.failure import RecordFailure, shown
 from framework.record.model import ObservedType
+from framework.table.types import promotes
 
 
 @dataclass(frozen=True)
@@ -64,9 +67,14 @@ def _typed(values: pa.Array, converter: Converter) -> pa.Array:
         return _map(values, converter)
     if pa.types.is_large_string(kind) or pa.types.is_string(kind):
         text = values.cast(pa.string())
-        if converter.parse_type == pa.string():
-            return converter.array(text)
+        try:
+            if converter.parse_type == pa.string():
+                return converter.array(text)
+        except pa.ArrowInvalid:
+            pass  # the way of single values takes forms that no array does, such as a format of strptime
         return _one_by_one(text, converter)
+    if isinstance(converter, TemporalConverter) and converter.unit is not None and pa.types.is_integer(kind):
+        return converter.array(values.cast(pa.int64()).cast(number_parse_type()))
     if not _castable(kind, converter):
         raise pa.ArrowInvalid(f"{kind} is no {converter.type_name}")
     if isinstance(converter, FloatConverter):
@@ -126,30 +134,49 @@ def _list(values: pa.Array, converter: ListConverter) -> pa.Array:
     elements = _typed(values.flatten(), converter.element)
     if converter.element_required and elements.null_count:
         raise pa.ArrowInvalid("a required value is missing")
-    lengths = [0 if n is None else n for n in pc.list_value_length(values).to_pylist()]
-    offsets = pa.array([0, *_running(lengths)], pa.int32())
     mask = values.is_null() if values.null_count else None
-    return pa.ListArray.from_arrays(offsets, elements, type=converter.target, mask=mask)
+    return pa.ListArray.from_arrays(_offsets(values), elements, type=converter.target, mask=mask)
 
 
 def _map(values: pa.Array, converter: MapConverter) -> pa.Array:
-    rows = values.to_pylist()
-    pairs = [pair for row in rows if row is not None for pair in row]
-    keys = _typed(pa.array([k for k, _ in pairs], values.type.key_type), converter.key)
-    items = _typed(pa.array([v for _, v in pairs], values.type.item_type), converter.item)
+    # As a list of pairs: `flatten` of a list leaves out what lies under nulls and outside a slice.
+    entries = values.cast(pa.list_(pa.struct([("key", values.type.key_type), ("value", values.type.item_type)])))
+    pairs = entries.flatten()
+    keys, items = _typed(pairs.field(0), converter.key), _typed(pairs.field(1), converter.item)
     if converter.item_required and items.null_count:
         raise pa.ArrowInvalid("a required value is missing")
-    offsets = pa.array([0, *_running([len(row or ()) for row in rows])], pa.int32())
     mask = values.is_null() if values.null_count else None
-    return pa.MapArray.from_arrays(offsets, keys, items, type=converter.target, mask=mask)
+    return pa.MapArray.from_arrays(_offsets(entries), keys, items, type=converter.target, mask=mask)
 
 
-def _running(lengths: list[int]) -> list[int]:
-    total, out = 0, []
-    for length in lengths:
-        total += length
-        out.append(total)
-    return out
+def _offsets(lists: pa.Array) -> pa.Array:
+    """Where each list begins in the flattened elements."""
+    lengths = pc.list_value_length(lists).fill_null(0).to_numpy(zero_copy_only=False)
+    return pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
+
+
+def widening(kinds: Mapping[str, ObservedType], root: StructConverter) -> dict[str, ObservedType]:
+    """The columns whose type Iceberg can promote to the type that a schema declares, at any depth."""
+    found: dict[str, ObservedType] = {}
+    children = {fold(child.name, root.insensitive): child for child in root.children}
+    for name, kind in kinds.items():
+        child = children.get(fold(name, root.insensitive))
+        wider = None if child is None else _wider(kind, child.converter)
+        if wider is not None:
+            found[name] = wider
+    return found
+
+
+def _wider(kind: ObservedType, converter: Converter) -> ObservedType | None:
+    if isinstance(kind, str):
+        return kind if promotes(converter.type_name, kind) else None
+    if kind[0] == "struct" and isinstance(converter, StructConverter):
+        inner = widening(dict(kind[1]), converter)
+        return ["struct", [[name, child] for name, child in inner.items()]] if inner else None
+    if kind[0] == "list" and isinstance(converter, ListConverter):
+        wider = _wider(kind[1], converter.element)
+        return None if wider is None else ["list", wider]
+    return None
 
 
 def observed_from_typed(kind: pa.DataType) -> ObservedType:
@@ -160,6 +187,8 @@ def observed_from_typed(kind: pa.DataType) -> ObservedType:
         return ["struct", [[child.name, observed_from_typed(child.type)] for child in kind]]
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return ["list", observed_from_typed(kind.value_type)]
+    if pa.types.is_map(kind):
+        return ["map", observed_from_typed(kind.key_type), observed_from_typed(kind.item_type)]
     if pa.types.is_decimal(kind):
         return str(DecimalType(kind.precision, kind.scale))
     if pa.types.is_timestamp(kind):

@@ -1,13 +1,12 @@
-"""The data plane's pure core: a block of records to rows per table, dead letters, and what tables would need first.
+"""JSON records to rows per table, dead letters, and what tables would need first.
 
-In: a RecordBlock, the plan, the tables as the task knows them. Out: a BlockResult. Records travel in columns; what no
-column can decide exactly goes the slow path (framework.record.alone), which alone decides what is an error. A record is
-atomic: it lands in all its tables or is one dead letter.
+In: a block's Batch: its plan, and the tables as the task knows them. Out: what became of each record, in the Batch. Records
+travel in columns; what no column can decide exactly goes the slow path (framework.record.alone), which alone decides what
+is an error. A record is atomic: it lands in all its tables or is one dead letter.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import lru_cache
 from typing import cast
 
@@ -15,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 
 from framework.config.spec import EvolveMode
-from framework.plan.model import Plan
 from framework.record.alone import creatable, judge
 from framework.record.arrays import Ints, Mask
 from framework.record.arrow_json import Part, parse_framed
@@ -24,9 +22,7 @@ from framework.record.convert import convert_columns
 from framework.record.convert_nested import fold
 from framework.record.failure import RecordFailure
 from framework.record.framing import frame
-from framework.record.joined import with_value
 from framework.record.mixed_kinds import Leniency
-from framework.record.model import BlockResult, RecordBlock, TableTarget
 from framework.record.observe import missing_fields, observe_records
 from framework.record.parse_plan import ParseGroup, parse_groups, project
 from framework.record.route import Routed, lower_values, route_columns, routing_fields
@@ -34,21 +30,8 @@ from framework.record.route import Routed, lower_values, route_columns, routing_
 _MOST_BESIDE = 64
 
 
-def process_block(block: RecordBlock, plan: Plan, tables: Mapping[str, TableTarget]) -> BlockResult:
-    """Decode, route and convert one block.
-
-    Args:
-        block: consecutive records of one slice.
-        plan: its decode, route and write steps are used.
-        tables: every table known so far, by name; a table that records go to and that is missing here is in `needs`.
-
-    Returns:
-        rows per table in the table's file schema and in offset order. When `needs` is empty the counts add up to the
-        block's records (tombstones are `dropped`); otherwise the block must be processed again once tables are changed.
-    """
-    batch = Batch(block, plan, tables)
-    positions = with_value(block.values)
-    batch.drop(len(block) - len(positions))
+def process_json(batch: Batch, positions: Ints) -> None:
+    """Parse, route and convert the JSON records at these positions; the batch gathers what becomes of them."""
     groups = parse_groups({name: shape for name, shape in batch.shapes.items() if shape.vectorised})
     if len(groups) == 1:
         parts, schema = _parse(batch, positions, groups[0].schema)
@@ -58,7 +41,6 @@ def process_block(block: RecordBlock, plan: Plan, tables: Mapping[str, TableTarg
         _process_groups(batch, positions, groups)
     batch.take_back_alone()
     judge(batch)
-    return batch.result()
 
 
 def _process_groups(batch: Batch, positions: Ints, groups: list[ParseGroup]) -> None:
@@ -93,7 +75,7 @@ def _process_groups(batch: Batch, positions: Ints, groups: list[ParseGroup]) -> 
 def _parse(batch: Batch, positions: Ints, schema: pa.Schema) -> tuple[list[Part], pa.Schema]:
     """The records at these positions in columns, and the schema they were parsed with: `schema` and fields beside it that
     must not be left to inference. Records that Arrow cannot take are left to be judged alone."""
-    values = batch.block.values
+    values = batch.values
     chosen = values if len(positions) == len(values) else [values[i] for i in positions.tolist()]
     framed = frame(cast("list[bytes]", chosen), positions)
     batch.judge_alone(framed.alone)
@@ -163,7 +145,11 @@ def text_for_times(kind: pa.DataType) -> pa.DataType:
 
 def _route(batch: Batch, part: Part) -> Routed:
     plan = batch.plan
-    routed = route_columns(part.table, batch.block.topic, plan.route, lower_values(plan), batch.insensitive)
+    table = part.table
+    for name, column in batch.routing_metadata(part.positions).items():
+        same = [n for n in table.column_names if fold(n, batch.insensitive) == fold(name, batch.insensitive)]
+        table = table.drop_columns(same).append_column(name, column)
+    routed = route_columns(table, batch.block.topic, plan.route, lower_values(plan), batch.insensitive)
     batch.unrouted(part.positions[routed.unrouted].tolist())
     batch.judge_alone(part.positions[routed.refused].tolist())
     return routed
@@ -276,7 +262,7 @@ def _missing_table(batch: Batch, name: str, positions: Ints) -> None:
         batch.judge_alone(positions.tolist())
         return
     if may_create:
-        fields = observe_records([batch.block.values[i] or b"" for i in positions.tolist()])
+        fields = observe_records([batch.values[i] or b"" for i in positions.tolist()])
         metadata = batch.metadata_columns
         batch.need(name, {n: kind for n, kind in fields.items() if n.lower() not in metadata})
     else:
@@ -310,7 +296,7 @@ def _unknown_fields(
     for present in candidates.values():
         unknown |= present.to_numpy(zero_copy_only=False)
     if columns is EvolveMode.EVOLVE:
-        values = [batch.block.values[i] or b"" for i in positions[unknown].tolist()]
+        values = [batch.values[i] or b"" for i in positions[unknown].tolist()]
         if lacking := missing_fields(observe_records(values), shape.root):
             batch.need(name, {n: kind for n, kind in lacking.items() if n.lower() not in metadata})
         return alone

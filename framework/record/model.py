@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from framework.commit.events import DataFile
-from framework.table.model import ObservedType, TableNeed, TableTarget
+from framework.table.model import ColumnDetail, ObservedType, TableNeed, TableTarget
 
 __all__ = [
     "BlockResult",
+    "ColumnDetail",
     "DeadLetter",
     "ObservedType",
     "RecordBlock",

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.json
 
 from framework.config.spec import FieldHint
-from framework.record.convert_nested import ListConverter, StructConverter, fold
+from framework.record.convert_nested import ListConverter, MapConverter, StructConverter, fold
 from framework.record.converter import Converter
 from framework.record.failure import RecordFailure
 from framework.record.framing import frame
@@ -95,7 +95,7 @@ def _hinted(kind: ObservedType, path: str, hints: Mapping[str, FieldHint], insen
     if isinstance(kind, list) and kind[0] == "struct":
         return ["struct", [[name, _hinted(child, f"{path}.{name}", hints, insensitive)] for name, child in kind[1]]]
     if isinstance(kind, list):
-        return ["list", _hinted(kind[1], path, hints, insensitive)]
+        return ["list", _hinted(kind[1], path, hints, insensitive)] if kind[0] == "list" else kind
     return kind
 
 
@@ -112,6 +112,9 @@ def _missing(kind: ObservedType, converter: Converter) -> ObservedType | None:
     if kind[0] == "list":
         element = _missing(kind[1], converter.element) if isinstance(converter, ListConverter) else None
         return None if element is None else ["list", element]
+    if kind[0] == "map":
+        value = _missing(kind[2], converter.item) if isinstance(converter, MapConverter) else None
+        return None if value is None else ["map", kind[1], value]
     if not isinstance(converter, StructConverter):
         return None
     known = {fold(child.name, converter.insensitive): child.converter for child in converter.children}

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from framework.record.direct import process_block
+from framework.record.block import needed_schemas, process_block
 from framework.record.transformed import declared_schema, decode_block, process_transformed
 
-__all__ = ["declared_schema", "decode_block", "process_block", "process_transformed"]
+__all__ = ["declared_schema", "decode_block", "needed_schemas", "process_block", "process_transformed"]

@@ -34,6 +34,7 @@ from pyiceberg.types import (
     UUIDType,
 )
 
+from framework.config.metadata import metadata_column
 from framework.config.spec import Case, FieldHint
 from framework.record.convert_nested import ChildField, ListConverter, MapConverter, StructConverter, fold
 from framework.record.convert_numbers import (
@@ -48,7 +49,6 @@ from framework.record.convert_times import DateConverter, TimeConverter, Timesta
 from framework.record.converter import Converter
 from framework.record.model import TableTarget
 from framework.table.arrow_schema import arrow_schema, arrow_type, parse_schema
-from framework.table.build import METADATA_PREFIX
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def _shape(
     by_path = {fold(hint.path, insensitive): hint for hint in hints}
     root = converter_for(schema.as_struct(), "", by_path, insensitive)
     assert isinstance(root, StructConverter)
-    metadata = {METADATA_PREFIX + name: name for name in metadata_columns}
+    metadata = {metadata_column(name): name for name in metadata_columns}
     own = {name: child for child in root.children if (name := _metadata_name(child.name, metadata, insensitive))}
     parse_fields = {
         child.name: child.converter.parse_type

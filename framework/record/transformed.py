@@ -17,6 +17,7 @@ import pyarrow as pa
 from pyiceberg.schema import Schema
 from pyiceberg.types import FixedType, LongType, NestedField, TimestampNanoType, TimestamptzNanoType, TimeType, UUIDType
 
+from framework.config.metadata import metadata_column
 from framework.config.spec import (
     Case,
     ErrorPolicy,
@@ -28,26 +29,21 @@ from framework.config.spec import (
     TablePolicy,
 )
 from framework.plan.model import Plan, Route
-from framework.record.alone import creatable
-from framework.record.arrays import Ints, Mask
 from framework.record.batch import Batch
+from framework.record.block import process_block
 from framework.record.convert_nested import fold
-from framework.record.convert_typed import convert_typed, observed_from_typed, typed_failure
-from framework.record.direct import process_block
-from framework.record.failure import RecordFailure
-from framework.record.json_strict import JsonValue, NumberText
+from framework.record.convert_typed import observed_from_typed
 from framework.record.model import BlockResult, ObservedType, RecordBlock, TableNeed, TableTarget
-from framework.record.observe import missing_fields
-from framework.record.route import lower_values, route_columns, route_record
+from framework.record.typed import TypedRows, place
+from framework.record.wire import NO_SCHEMAS, Schemas
 from framework.table.arrow_schema import arrow_schema
-from framework.table.build import METADATA_PREFIX
 from framework.table.changes import Refusal
 from framework.table.create import plan_create
 from framework.table.types import primitive_type
 
 HIDDEN = "__floe"
 _SOURCE = "floe.source"
-_OFFSET = METADATA_PREFIX + "offset"
+_OFFSET = metadata_column("offset")
 _TEXT_TO_SQL = (UUIDType, TimeType, TimestampNanoType, TimestamptzNanoType)
 
 
@@ -77,7 +73,9 @@ def _sql_type(declared: str) -> str:
     return "binary" if isinstance(kind, FixedType) else declared
 
 
-def decode_block(block: RecordBlock, plan: Plan, tables: Mapping[str, TableTarget]) -> tuple[pa.Table, BlockResult]:
+def decode_block(
+    block: RecordBlock, plan: Plan, tables: Mapping[str, TableTarget], schemas: Schemas = NO_SCHEMAS
+) -> tuple[pa.Table, BlockResult]:
     """The records in the declared columns, with `__floe` (int32: the place in the block) as the last column.
 
     The second value holds the dead letters and the count of dropped records that never reach the SQL. Fields that are not
@@ -92,7 +90,7 @@ def decode_block(block: RecordBlock, plan: Plan, tables: Mapping[str, TableTarge
     source = TableTarget(_SOURCE, "", "", Schema(*columns).model_dump_json(), 0, "{}", 0, 0, 0, {}, policy)
     route = Route(RouteMode.FIRST_MATCH, (RouteRule(_SOURCE),), ErrorPolicy.FAIL, (), 0)
     decode = replace(plan.decode, metadata_columns=("offset",))
-    result = process_block(block, replace(plan, route=route, decode=decode), {_SOURCE: source})
+    result = process_block(block, replace(plan, route=route, decode=decode), {_SOURCE: source}, schemas)
     rows = result.rows.pop(_SOURCE, None)
     schema = pa.schema([*declared_schema(plan), pa.field(HIDDEN, pa.int32())])
     if rows is None:
@@ -110,123 +108,23 @@ def process_transformed(
     """Route and convert what came out of the SQL; records of the block that no row names are `filtered`."""
     batch = Batch(block, plan, tables)
     places = rows.column(HIDDEN).to_numpy().astype(np.int64)
+    batch.refuse_unreadable_metadata(np.unique(places))
     columns = rows.drop_columns([HIDDEN]).combine_chunks()
-    routed = route_columns(columns, block.topic, plan.route, lower_values(plan), batch.insensitive)
-    batch.unrouted(places[routed.unrouted].tolist())
-    for row in routed.refused.tolist():
-        record = {name: _json_value(columns.column(name)[row].as_py()) for name in columns.column_names}
-        try:
-            route_record(record, block.topic, plan.route, lower_values(plan), batch.insensitive)
-        except RecordFailure as failure:
-            batch.fail(int(places[row]), failure)
-    failures: dict[int, RecordFailure] = {}
-    converted: list[tuple[str, Ints, pa.Table]] = []
-    kept: Mask = np.zeros(len(rows), dtype=bool)
-    for label, name in enumerate(routed.names):
-        mine = np.sort(routed.rows[routed.labels == label])
-        part = columns.take(pa.array(mine))
-        if name not in tables:
-            _missing_table(batch, name, mine, part, failures, kept)
-            continue
-        kept[mine] = True
-        _unknown_columns(batch, name, mine, part, failures)
-        converted.append((name, mine, _convert(batch, name, mine, part, places, failures)))
-    for row, reason in failures.items():
-        batch.fail(int(places[row]), reason)
-    for name, mine, table in converted:
-        keep = np.array([row not in failures for row in mine.tolist()], dtype=bool)
-        if keep.any():
-            batch.add_rows(name, places[mine[keep]], _checked(batch, name, table.filter(pa.array(keep))))
+    place(batch, TypedRows(places, columns, _kinds(batch, columns.schema), by_schema=False))
     result = batch.result()
-    dropped = np.setdiff1d(routed.rows, np.flatnonzero(kept))
-    result.dropped += len([row for row in dropped.tolist() if row not in failures])
     result.filtered = len(block) - len(np.unique(places))
     return result
 
 
-def _missing_table(
-    batch: Batch, name: str, mine: Ints, part: pa.Table, failures: dict[int, RecordFailure], kept: Mask
-) -> None:
-    try:
-        if not creatable(batch, name):
-            return
-    except RecordFailure as failure:
-        failures.update(dict.fromkeys(mine.tolist(), failure))
-        return
-    kept[mine] = True
-    batch.need(name, _observed(batch, part), hinted=False)
-
-
-def _observed(batch: Batch, part: pa.Table) -> dict[str, ObservedType]:
-    """What the columns with a value ask for; a declared field that SQL left as it was keeps its declared type."""
+def _kinds(batch: Batch, schema: pa.Schema) -> dict[str, ObservedType]:
+    """What the columns ask for; a declared field that SQL left as it was keeps its declared type."""
     hints = batch.hints(batch.insensitive)
     declared = {fold(f.name, batch.insensitive): f.type for f in declared_schema(batch.plan)} if hints else {}
-    fields: dict[str, ObservedType] = {}
-    for field in part.schema:
-        if field.name.lower() in batch.metadata_columns:
-            continue
+    kinds: dict[str, ObservedType] = {}
+    for field in schema:
         folded = fold(field.name, batch.insensitive)
         if folded in hints and declared.get(folded) == field.type:
-            fields[field.name] = str(primitive_type(hints[folded].type))
-        elif part.column(field.name).null_count < len(part):
-            fields[field.name] = observed_from_typed(field.type)
-    return fields
-
-
-def _unknown_columns(batch: Batch, name: str, mine: Ints, part: pa.Table, failures: dict[int, RecordFailure]) -> None:
-    policy = batch.policy(name).evolve.columns
-    if lacking := batch.lacking_metadata(name):
-        batch.need(name, lacking)
-    present = {n: kind for n, kind in _observed(batch, part).items() if part.column(n).null_count < len(part)}
-    missing = missing_fields(present, batch.shapes[name].root)
-    if policy is EvolveMode.EVOLVE and missing:
-        batch.need(name, missing, hinted=False)
-    if policy in (EvolveMode.FREEZE, EvolveMode.FAIL):
-        for column in missing:
-            for row in mine[part.column(column).is_valid().to_numpy()].tolist():
-                message = f"{column}: {name} has no such column and its columns are frozen"
-                failures[row] = RecordFailure("convert", "FLOE-D307", message, field_path=column)
-
-
-def _convert(
-    batch: Batch, name: str, mine: Ints, part: pa.Table, places: Ints, failures: dict[int, RecordFailure]
-) -> pa.Table:
-    """The rows as the table's columns, nulls where a value failed (its row is in `failures` then)."""
-    shape = batch.shapes[name]
-    metadata = batch.metadata(places[mine])
-    by_name = {fold(n, shape.insensitive): part.column(n).combine_chunks() for n in part.column_names}
-    arrays = []
-    for field in shape.schema:
-        if field.name in shape.metadata:
-            arrays.append(metadata[shape.metadata[field.name]])
-            continue
-        child = next(c for c in shape.root.children if c.name == field.name)
-        source = by_name.get(fold(field.name, shape.insensitive))
-        if source is None:
-            arrays.append(pa.nulls(len(part), field.type))
+            kinds[field.name] = str(primitive_type(hints[folded].type))
         else:
-            array, bad = convert_typed(child.converter, source)
-            arrays.append(array)
-            for at in np.flatnonzero(bad).tolist() if bad is not None else []:
-                failures[int(mine[at])] = typed_failure(field.name, child.converter, source[at].as_py(), source.type)
-        if child.required:
-            for at in np.flatnonzero(arrays[-1].is_null().to_numpy(zero_copy_only=False)).tolist():
-                message = f"{field.name} is required and the row has no value for it"
-                missing = RecordFailure("convert", "FLOE-D305", message, field_path=field.name)
-                failures.setdefault(int(mine[at]), missing)
-    return pa.table(arrays, names=shape.schema.names)
-
-
-def _checked(batch: Batch, name: str, rows: pa.Table) -> pa.Table:
-    return pa.Table.from_arrays(rows.columns, schema=batch.shapes[name].schema)
-
-
-def _json_value(value: object) -> JsonValue:
-    """A routing field out of SQL as the JSON value it would have been."""
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, (int, float)):
-        return NumberText(value)
-    if isinstance(value, dict):
-        return {str(name): _json_value(item) for name, item in value.items()}
-    return str(value)
+            kinds[field.name] = observed_from_typed(field.type)
+    return kinds

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from framework.errors import FloeError, RetriableError, SetupError
+
 LOG_REMEDY = "the whole story is in Spark's log, `logs/spark.log` in the state directory"
 NAMED_ERROR = re.compile(r"^(?:error\[|[A-Za-z_.]+(?:Error|Exception|Gone)\b)")
 
@@ -14,3 +16,17 @@ def said(error: BaseException) -> str:
     lines = [line.strip().removeprefix(": ") for line in str(error).splitlines() if line.strip()]
     named = [line for line in lines if NAMED_ERROR.match(line)]
     return (named or lines or [type(error).__name__])[0 if not named else -1]
+
+
+# Errors of tasks that the driver tells from any other failed batch: what they need is an outage, or is refused.
+_OF_TASKS: dict[str, type[FloeError]] = {"FLOE-R141": RetriableError, "FLOE-E112": SetupError}
+_TOLD = re.compile(r"error\[(FLOE-[A-Z]\d+)\] (.*?)(?: \(([^()]*)\))?$", re.MULTILINE)
+
+
+def of_task(error: BaseException) -> FloeError | None:
+    """The error that a task raised, as it was before it crossed the JVM; None for one that is no matter of its own."""
+    for found in _TOLD.finditer(str(error)):
+        kind = _OF_TASKS.get(found[1])
+        if kind is not None:
+            return kind(found[2], code=found[1], place=found[3] or "", remedy=LOG_REMEDY)
+    return None

@@ -93,7 +93,9 @@ class Job:
         def say(text: str, name: str = plan.pipeline) -> None:
             self._say(f"{name}: {text}")
 
-        worker = PipelineWorker(plan, self._kafka(plan.read.connection), catalog, self._scratch / plan.pipeline, say)
+        registry = resolve(self._target.registries[plan.decode.registry]) if plan.decode.registry else {}
+        kafka = self._kafka(plan.read.connection)
+        worker = PipelineWorker(plan, kafka, catalog, self._scratch / plan.pipeline, say, registry)
         self._workers.append(worker)
         worker.prepare()
 

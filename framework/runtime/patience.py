@@ -18,8 +18,11 @@ BATCH_ATTEMPTS = 5
 SERVICE_PATIENCE_S = 3_600.0
 LONGEST_PAUSE_S = 10.0
 
-# Nobody answers: the broker (E101, R120, R123) or the catalog (E201, R132 creating, R134 altering, R135 loading).
-_OUTAGE_CODES = frozenset({"FLOE-E101", "FLOE-E201", "FLOE-R120", "FLOE-R123", "FLOE-R132", "FLOE-R134", "FLOE-R135"})
+# Nobody answers: the broker (E101, R120, R123) or the catalog (E201, R132 creating, R134 altering, R135 loading), or the
+# schema registry (R141).
+_OUTAGE_CODES = frozenset(
+    {"FLOE-E101", "FLOE-E201", "FLOE-R120", "FLOE-R123", "FLOE-R132", "FLOE-R134", "FLOE-R135", "FLOE-R141"}
+)
 
 
 @dataclass(frozen=True)

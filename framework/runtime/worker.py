@@ -36,7 +36,7 @@ from framework.commit.progress import PROGRESS_PROPERTY, check_recorded_here
 from framework.errors import FloeError, OutcomeUnknown, RetriableError
 from framework.plan.model import Plan
 from framework.runtime.batch import BatchResult, BatchScope, summarise
-from framework.runtime.failures import LOG_REMEDY, said
+from framework.runtime.failures import LOG_REMEDY, of_task, said
 from framework.runtime.patience import Trouble, gives_up, pause_s
 from framework.runtime.source import PipelineSource
 from framework.runtime.tables import TableRegistry
@@ -67,12 +67,19 @@ class PipelineWorker:
     """Runs one pipeline. `prepare` before Spark starts, then `run` in a thread of its own; `drain` from any thread."""
 
     def __init__(
-        self, plan: Plan, kafka: dict[str, str], catalog: IcebergTables, scratch: Path, say: Callable[[str], None]
+        self,
+        plan: Plan,
+        kafka: dict[str, str],
+        catalog: IcebergTables,
+        scratch: Path,
+        say: Callable[[str], None],
+        registry: dict[str, str] | None = None,
     ) -> None:
         self.plan = plan
         self.report = WorkerReport(plan.pipeline)
         self.run_id = uuid.uuid4().hex[:12]
         self._kafka = kafka
+        self._registry = registry or {}
         self._catalog = catalog
         self._scratch = scratch
         self._say = say
@@ -284,6 +291,8 @@ class PipelineWorker:
             failure, self._failure = self._failure, None
             if isinstance(failure, FloeError):
                 raise failure
+            if told := of_task(failure):
+                raise told from failure
             raise RetriableError(f"a batch failed: {said(failure)}", code="FLOE-R324", remedy=LOG_REMEDY) from failure
         if not query.isActive:
             error = query.exception()
@@ -327,6 +336,7 @@ class PipelineWorker:
                 dict(self._source.ids),
                 self.run_id,
                 scope.batch,
+                self._registry,
             )
             reports += done
             if not needs:

@@ -6,13 +6,10 @@ lists of nothing give no type: a column needs a value that says what it is.
 
 from __future__ import annotations
 
-from pyiceberg.types import IcebergType, ListType, NestedField, StructType
+from pyiceberg.types import IcebergType, ListType, MapType, NestedField, StructType
 
 from framework.table.model import ObservedType
 from framework.table.types import primitive_of
-
-METADATA_PREFIX = "_kafka_"
-METADATA_TYPES = {"topic": "string", "partition": "int", "offset": "long", "timestamp": "timestamptz", "key": "binary"}
 
 
 class FieldIds:
@@ -33,6 +30,10 @@ def build_type(observed: ObservedType, ids: FieldIds) -> IcebergType:
     if observed[0] == "list":
         element_id = ids.next()
         return ListType(element_id, build_type(_observed(observed[1]), ids), element_required=False)
+    if observed[0] == "map":
+        key_id, value_id = ids.next(), ids.next()
+        key, value = build_type(_observed(observed[1]), ids), build_type(_observed(observed[2]), ids)
+        return MapType(key_id, key, value_id, value, value_required=False)
     return StructType(*(build_field(name, kind, ids) for name, kind in children(observed)))
 
 

@@ -14,9 +14,11 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import parse_transform
 from pyiceberg.types import NestedField, StructType
 
+from framework.config.metadata import metadata_column, metadata_type
 from framework.config.spec import Case, FieldHint, PartitionFieldSpec, TablePolicy
-from framework.table.build import METADATA_PREFIX, METADATA_TYPES, FieldIds, build_type, children
+from framework.table.build import FieldIds, build_type, children
 from framework.table.changes import CreateTable, Refusal
+from framework.table.details import with_details
 from framework.table.model import ObservedType, TableNeed
 from framework.table.types import known_part, merge_spellings, primitive_type
 
@@ -33,7 +35,7 @@ def plan_create(
     insensitive = policy.case is Case.INSENSITIVE
     columns = _with_hints(_observed_columns(need, insensitive), hints, insensitive)
     for name in metadata_columns:
-        columns[METADATA_PREFIX + name] = METADATA_TYPES[name]
+        columns[metadata_column(name)] = metadata_type(name)
     if not columns:
         return Refusal(need.table, (), "no record has shown a field with a value, and none is declared", "FLOE-T103")
     required = {hint.path for hint in hints if hint.required}
@@ -42,7 +44,7 @@ def plan_create(
         NestedField(i, name, build_type(kind, ids), required=name in required)
         for i, (name, kind) in enumerate(columns.items(), 1)
     ]
-    schema = Schema(*fields)
+    schema = Schema(*(with_details(field, dict(need.details), insensitive) for field in fields))
     partition_by = []
     for wanted in policy.create.partition_by:
         found = _partition_field(schema, wanted, need.table, insensitive)

@@ -12,13 +12,8 @@ from dataclasses import dataclass, field
 
 from pyiceberg.schema import Schema
 from pyiceberg.types import (
-    DecimalType,
-    DoubleType,
-    FloatType,
     IcebergType,
-    IntegerType,
     ListType,
-    LongType,
     MapType,
     NestedField,
     PrimitiveType,
@@ -29,8 +24,9 @@ from framework.config.spec import Case, EvolveMode
 from framework.table.arrow_schema import parse_schema
 from framework.table.build import FieldIds, build_field, children, element
 from framework.table.changes import AddColumn, AlterTable, Refusal, RelaxColumn, SchemaChange, WidenColumn
+from framework.table.details import merge_details
 from framework.table.model import ObservedType, TableNeed, TableTarget
-from framework.table.types import known_part, merge_observed, merge_spellings, primitive_of
+from framework.table.types import known_part, merge_observed, merge_spellings, primitive_of, promotes
 
 
 def merge_needs(needs: Sequence[TableNeed]) -> TableNeed:
@@ -42,10 +38,13 @@ def merge_needs(needs: Sequence[TableNeed]) -> TableNeed:
     if not needs or len({need.table for need in needs}) > 1:
         raise ValueError("merge_needs takes the needs of one table")
     fields: dict[str, ObservedType] = {}
+    details = dict(needs[0].details)
+    for need in needs[1:]:
+        details = merge_details(details, dict(need.details))
     for need in needs:
         for name, kind in need.fields:
             fields[name] = merge_observed(fields[name], kind) if name in fields else kind
-    return TableNeed(needs[0].table, tuple(fields.items()))
+    return TableNeed(needs[0].table, tuple(fields.items()), tuple(details.items()))
 
 
 class _Refused(Exception):
@@ -137,7 +136,10 @@ class _Planner:
             inner = self._existing(kind.element_field, element(observed), (*path, "element"))
             return ListType(kind.element_id, inner.field_type, element_required=inner.required)
         if isinstance(kind, MapType):
-            return kind
+            if not (isinstance(observed, list) and observed[0] == "map"):
+                return kind
+            value = self._existing(kind.value_field, observed[2], (*path, "value"))
+            return MapType(kind.key_id, kind.key_type, kind.value_id, value.field_type, value_required=value.required)
         if isinstance(kind, PrimitiveType) and isinstance(observed, str):
             wanted = _promotion(kind, primitive_of(observed))
             if wanted is not None:
@@ -159,15 +161,4 @@ class _Planner:
 
 def _promotion(present: PrimitiveType, wanted: IcebergType) -> PrimitiveType | None:
     """The wider type, if Iceberg promotes `present` to it."""
-    if isinstance(present, IntegerType) and isinstance(wanted, LongType):
-        return wanted
-    if isinstance(present, FloatType) and isinstance(wanted, DoubleType):
-        return wanted
-    if (
-        isinstance(present, DecimalType)
-        and isinstance(wanted, DecimalType)
-        and present.scale == wanted.scale
-        and present.precision < wanted.precision
-    ):
-        return wanted
-    return None
+    return wanted if isinstance(wanted, PrimitiveType) and promotes(str(present), str(wanted)) else None

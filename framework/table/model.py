@@ -12,7 +12,7 @@ from typing import Any
 from framework.config.spec import TablePolicy
 
 # The natural type of a field as seen in records, before any table exists:
-# "null" | "boolean" | "long" | "double" | "string" | ["struct", [[name, type], ...]] | ["list", type]
+# "null" | "boolean" | "long" | "double" | "string" | ["struct", [[name, type], ...]] | ["list", type] | ["map", key, value]
 # For fields with a declared hint it is the hint's Iceberg type as text, for example "timestamptz" or "decimal(10, 2)".
 ObservedType = str | list[Any]
 
@@ -35,11 +35,21 @@ class TableTarget:
 
 
 @dataclass(frozen=True)
+class ColumnDetail:
+    """What a schema says of a field beside its type: a comment, and whether a value is always there."""
+
+    comment: str | None = None
+    required: bool = False
+
+
+@dataclass(frozen=True)
 class TableNeed:
     """A table that must be created, or fields it must gain or widen, before the block's rows can be written.
 
-    `fields` maps dotted-free top-level names to what was observed (nested types whole).
+    `fields` maps dotted-free top-level names to what was observed (nested types whole). `details` are by dotted path,
+    lists and maps adding nothing to it; only top-level fields may be required.
     """
 
     table: str
     fields: tuple[tuple[str, ObservedType], ...]
+    details: tuple[tuple[str, ColumnDetail], ...] = ()

@@ -109,14 +109,27 @@ def merge_observed(first: ObservedType, second: ObservedType) -> ObservedType:
     if isinstance(first, list) and isinstance(second, list) and first[0] == second[0]:
         if first[0] == "list":
             return ["list", merge_observed(first[1], second[1])]
+        if first[0] == "map":
+            return ["map", first[1], merge_observed(first[2], second[2])]
         merged = dict(first[1])
         for name, kind in second[1]:
             merged[name] = merge_observed(merged[name], kind) if name in merged else kind
         return ["struct", [[name, kind] for name, kind in merged.items()]]
-    numbers = {"long": 0, BIG_INTEGER: 1, "double": 2}
-    if isinstance(first, str) and isinstance(second, str) and first in numbers and second in numbers:
-        return first if numbers[first] >= numbers[second] else second
+    if isinstance(first, str) and isinstance(second, str):
+        for ladder in (("int", "long", BIG_INTEGER, "double"), ("float", "double")):
+            if first in ladder and second in ladder:
+                return first if ladder.index(first) >= ladder.index(second) else second
+        if first.startswith("decimal") and second.startswith("decimal"):
+            return _wider_decimal(first, second)
     return first
+
+
+def _wider_decimal(first: str, second: str) -> str:
+    """Of two decimals of one scale the one with more digits; Iceberg promotes a decimal to no other scale."""
+    left, right = primitive_type(first), primitive_type(second)
+    assert isinstance(left, DecimalType)
+    assert isinstance(right, DecimalType)
+    return second if left.scale == right.scale and left.precision < right.precision else first
 
 
 def known_part(observed: ObservedType) -> ObservedType | None:
@@ -128,6 +141,9 @@ def known_part(observed: ObservedType) -> ObservedType | None:
     if observed[0] == "list":
         element = known_part(observed[1])
         return None if element is None else ["list", element]
+    if observed[0] == "map":
+        value = known_part(observed[2])
+        return None if value is None else ["map", observed[1], value]
     fields = [[name, part] for name, kind in observed[1] if (part := known_part(kind)) is not None]
     return ["struct", fields] if fields else None
 
@@ -150,6 +166,8 @@ def _merge_inner(observed: ObservedType, insensitive: bool) -> ObservedType:
         return observed
     if observed[0] == "list":
         return ["list", _merge_inner(observed[1], insensitive)]
+    if observed[0] == "map":
+        return ["map", observed[1], _merge_inner(observed[2], insensitive)]
     fields = merge_spellings([(name, kind) for name, kind in observed[1]], insensitive)
     return ["struct", [[name, kind] for name, kind in fields.items()]]
 
@@ -157,3 +175,20 @@ def _merge_inner(observed: ObservedType, insensitive: bool) -> ObservedType:
 def primitive_of(observed: str) -> IcebergType:
     """The Iceberg type of an observed primitive: `long`, `double`, `boolean`, `string`, or a hint's own type text."""
     return primitive_type(observed)
+
+
+def promotes(present: str, wanted: str) -> bool:
+    """Whether Iceberg promotes a column of type `present` to the other type: int to long, float to double, more digits."""
+    if (present, wanted) in (("int", "long"), ("float", "double")):
+        return True
+    left, right = _DECIMAL.fullmatch(present), _DECIMAL.fullmatch(wanted)
+    return bool(left and right and left[2] == right[2] and int(left[1]) < int(right[1]))
+
+
+def without_nanoseconds(observed: ObservedType) -> ObservedType:
+    """The type with moments in microseconds, as tables before format version 3 have them."""
+    if isinstance(observed, str):
+        return observed.removesuffix("_ns") if observed in ("timestamp_ns", "timestamptz_ns") else observed
+    if observed[0] == "struct":
+        return ["struct", [[name, without_nanoseconds(kind)] for name, kind in observed[1]]]
+    return [observed[0], *(without_nanoseconds(kind) for kind in observed[1:])]

@@ -1,0 +1,186 @@
+"""Schema registries over Confluent's HTTP interface: schemas by id or GUID, kept for the life of the process.
+
+In: a connection's settings and the ids that a block names. Out: for each its schema, or that the registry has none. A schema
+never changes under its id, so what was found is kept; what was not found is asked for again for a while, and then only
+once in a minute. A registry that does not answer is an error that may be tried again: no record is judged without an answer.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+from urllib.parse import quote
+
+import requests
+
+from framework.errors import FloeError, RetriableError, SetupError
+from framework.record.wire import SchemaRef, UnknownSchema, WriterSchema
+
+_PAUSE_S = 0.5
+_LONGEST_PAUSE_S = 5.0
+_ATTEMPTS = 4
+_ASK_AGAIN_S = 60.0
+_MOST_REFERENCES = 1_000
+_NOT_FOUND = {40401, 40402, 40403}
+_HEADERS = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
+
+
+class Registry:
+    """One registry; used by one thread of one process."""
+
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        self._urls = [url.strip().rstrip("/") for url in settings.get("url", "").split(",") if url.strip()]
+        self._timeout_s = int(settings.get("timeout.ms", 10_000)) / 1000
+        self._patience_s = int(settings.get("unknown.schema.patience.ms", 10_000)) / 1000
+        self._session = _session(settings)
+        self._known: dict[SchemaRef, WriterSchema] = {}
+        self._unknown: dict[SchemaRef, tuple[float, UnknownSchema]] = {}
+
+    def schemas(self, wanted: Iterable[SchemaRef]) -> dict[SchemaRef, WriterSchema | UnknownSchema]:
+        """What the registry says of each.
+
+        Raises:
+            RetriableError: FLOE-R141, no registry answers.
+            SetupError: FLOE-E112, it refuses us.
+        """
+        return {ref: self._known.get(ref) or self._find(ref) for ref in sorted(wanted, key=str)}
+
+    def _find(self, ref: SchemaRef) -> WriterSchema | UnknownSchema:
+        missed = self._unknown.get(ref)
+        if missed is not None and missed[0] > time.monotonic():
+            return missed[1]
+        give_up = time.monotonic() + (self._patience_s if missed is None else 0.0)
+        while True:
+            found = self._schema(ref)
+            if isinstance(found, WriterSchema):
+                self._known[ref] = found
+                self._unknown.pop(ref, None)
+                return found
+            if time.monotonic() >= give_up:
+                self._unknown[ref] = (time.monotonic() + _ASK_AGAIN_S, found)
+                return found
+            # A producer registers and writes at once; the registry's other nodes may learn of it a moment later.
+            time.sleep(_PAUSE_S)
+
+    def _schema(self, ref: SchemaRef) -> WriterSchema | UnknownSchema:
+        path = f"/schemas/ids/{ref}" if isinstance(ref, int) else f"/schemas/guids/{ref}"
+        answer = self._get(path)
+        if isinstance(answer, UnknownSchema):
+            return answer
+        kind = str(answer.get("schemaType", "AVRO"))
+        if kind == "PROTOBUF":
+            compiled = self._get(f"{path}?format=serialized")
+            answer = answer if isinstance(compiled, UnknownSchema) else {**answer, "schema": compiled.get("schema", "")}
+        references: dict[str, str] = {}
+        missing = self._references(answer, kind, references)
+        return missing or WriterSchema(kind, str(answer.get("schema", "")), tuple(references.items()))
+
+    def _references(self, schema: Mapping[str, Any], kind: str, found: dict[str, str]) -> UnknownSchema | None:
+        """Gather what a schema refers to, each after what it refers to itself."""
+        for reference in schema.get("references") or ():
+            name, subject, version = reference["name"], reference["subject"], reference["version"]
+            if name in found:
+                continue
+            if len(found) >= _MOST_REFERENCES:
+                return UnknownSchema(f"it refers to more than {_MOST_REFERENCES} schemas")
+            path = f"/subjects/{quote(subject, safe='')}/versions/{version}"
+            answer = self._get(path + ("?format=serialized" if kind == "PROTOBUF" else ""))
+            if isinstance(answer, UnknownSchema):
+                return UnknownSchema(f"it refers to {subject} version {version}: {answer.reason}")
+            found[name] = ""  # a circle ends here
+            if missing := self._references(answer, kind, found):
+                return missing
+            del found[name]
+            found[name] = str(answer.get("schema", ""))
+        return None
+
+    def _get(self, path: str) -> dict[str, Any] | UnknownSchema:
+        """One answer of one of the addresses, tried for a while."""
+        pause_s, last = _PAUSE_S, ""
+        for attempt in range(_ATTEMPTS):
+            if attempt:
+                time.sleep(pause_s)
+                pause_s = min(_LONGEST_PAUSE_S, pause_s * 2)
+            for url in self._urls:
+                try:
+                    response = self._session.get(url + path, timeout=self._timeout_s)
+                except requests.exceptions.SSLError as error:
+                    raise _refused(url, f"TLS fails: {error}", "check ssl.ca.location and the certificates") from None
+                except requests.exceptions.RequestException as error:
+                    last = f"{url}: {_said(error)}"
+                    continue
+                answer = _answer(url, path, response)
+                if isinstance(answer, str):
+                    last = f"{url}: {answer}"
+                    continue
+                return answer
+        raise RetriableError(
+            f"the schema registry does not answer: {last}",
+            code="FLOE-R141",
+            place=", ".join(self._urls),
+            remedy="the batch waits and is tried again; check that the registry runs and that executors reach it",
+        )
+
+
+def _answer(url: str, path: str, response: requests.Response) -> dict[str, Any] | UnknownSchema | str:
+    """An answer as a value; text says why another attempt is worth it."""
+    if response.status_code in (401, 403):
+        remedy = "check basic.auth.user.info or bearer.auth.token of the registry connection, and what it may read"
+        raise _refused(url, f"it answers {response.status_code} to {path}", remedy)
+    try:
+        body = response.json()
+    except ValueError:
+        body = None
+    if response.status_code == 404 and isinstance(body, dict) and body.get("error_code") in _NOT_FOUND:
+        return UnknownSchema(str(body.get("message", "not found")))
+    if response.status_code == 200 and isinstance(body, dict):
+        return body
+    if response.status_code >= 500 or response.status_code == 429:
+        return f"it answers {response.status_code}"
+    raise _refused(
+        url, f"it answers {response.status_code} to {path}", "check that the url is a schema registry's, path included"
+    )
+
+
+def _refused(url: str, reason: str, remedy: str) -> FloeError:
+    return SetupError(f"the schema registry cannot be used: {reason}", code="FLOE-E112", place=url, remedy=remedy)
+
+
+def _said(error: requests.exceptions.RequestException) -> str:
+    """The kind of failure alone: the library's own text repeats the address, and perhaps what stands in it."""
+    kinds = {
+        "ConnectTimeout": "no connection in time",
+        "ReadTimeout": "no answer in time",
+        "ConnectionError": "no connection",
+    }
+    return kinds.get(type(error).__name__, type(error).__name__)
+
+
+def _session(settings: Mapping[str, str]) -> requests.Session:
+    session = requests.Session()
+    session.headers.update(_HEADERS)
+    session.trust_env = True
+    if user := settings.get("basic.auth.user.info"):
+        name, _, password = user.partition(":")
+        session.auth = (name, password)
+    elif token := settings.get("bearer.auth.token"):
+        session.headers["Authorization"] = f"Bearer {token}"
+    if ca := settings.get("ssl.ca.location"):
+        session.verify = ca
+    if certificate := settings.get("ssl.certificate.location"):
+        key = settings.get("ssl.key.location")
+        session.cert = (certificate, key) if key else certificate
+    return session
+
+
+_registries: dict[tuple[int, frozenset[tuple[str, str]]], Registry] = {}
+
+
+def registry_of(settings: Mapping[str, str]) -> Registry:
+    """The process's one registry of these settings; without settings one that is never asked."""
+    key = (os.getpid(), frozenset(settings.items()))
+    if key not in _registries:
+        _registries[key] = Registry(settings)
+    return _registries[key]

@@ -1,0 +1,42 @@
+"""Kafka's own fields as columns: which there are, what the columns are called, and their types.
+
+In: a name of `source.metadata_columns`. Out: the column's name and its Iceberg type in the grammar of observed types. The
+same words are used by validation, by creating tables and by filling columns.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+PREFIX = "_kafka_"
+HEADER = "header."
+_TYPES: dict[str, Any] = {
+    "topic": "string",
+    "partition": "int",
+    "offset": "long",
+    "timestamp": "timestamptz",
+    "key": "binary",
+    "key_text": "string",
+    "headers": ["list", ["struct", [["key", "string"], ["value", "binary"]]]],
+}
+NAMES = tuple(_TYPES)
+# Columns of Debezium's that count milliseconds since 1970.
+DEBEZIUM_MOMENTS = ("__ts_ms", "__source_ts_ms")
+
+
+def metadata_column(name: str) -> str:
+    """The column of a metadata name: `_kafka_offset`; for `header.ce-type` it is `_kafka_header_ce_type`."""
+    if name.startswith(HEADER):
+        return PREFIX + "header_" + re.sub(r"\W", "_", name.removeprefix(HEADER), flags=re.ASCII)
+    return PREFIX + name
+
+
+def metadata_type(name: str) -> Any:
+    """The type of a metadata column; one header's value is text."""
+    return "string" if name.startswith(HEADER) else _TYPES[name]
+
+
+def is_metadata(name: str) -> bool:
+    """Whether there is such a field."""
+    return name in _TYPES or name.startswith(HEADER)

@@ -1,0 +1,82 @@
+"""The schemas that a pipeline file names by path, read and put in their places.
+
+In: a checked tree and the outside as values. Out: the tree with the text of each `schema_file` under `schema`, so that it
+holds all a run needs; findings where a file cannot be read. A protobuf descriptor set is bytes and becomes Base64.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+
+from framework.config.document import read_source
+from framework.config.tree import Entry, Mapping, Scalar
+from framework.config.world import World
+from framework.diagnose.diagnostic import Diagnostic
+
+_KEYS = ("format", "key")
+
+
+def with_schemas(tree: Mapping, file: Path, world: World) -> tuple[Mapping, list[Diagnostic]]:
+    """The tree with the schemas in it."""
+    findings: list[Diagnostic] = []
+    source = tree.get("source")
+    if not isinstance(source, Mapping):
+        return tree, findings
+    entries = tuple(
+        Entry(entry.key, entry.key_span, _read(entry, file, world, findings))
+        if entry.key in _KEYS and isinstance(entry.value, Mapping)
+        else entry
+        for entry in source.entries
+    )
+    if all(new.value is old.value for new, old in zip(entries, source.entries, strict=True)):
+        return tree, findings
+    filled = Mapping(entries, source.span)
+    whole = tuple(Entry(e.key, e.key_span, filled) if e.key == "source" else e for e in tree.entries)
+    return Mapping(whole, tree.span), findings
+
+
+def _read(entry: Entry, file: Path, world: World, findings: list[Diagnostic]) -> Mapping:
+    assert isinstance(entry.value, Mapping)
+    named = entry.value.entry("schema_file")
+    if named is None or not isinstance(named.value, Scalar):
+        return entry.value
+    path = file.parent / str(named.value.value)
+    kind = entry.value.get("type")
+    where = f"source.{entry.key}.schema_file"
+    is_binary = isinstance(kind, Scalar) and kind.value == "protobuf"
+    text, problem = _binary(path, world) if is_binary else _text(path, world)
+    if text is None:
+        findings.append(
+            Diagnostic("FLOE-C434", f"`{path}`: {problem}", named.value.span, path=where, remedy="check the path")
+        )
+        return entry.value
+    if not is_binary and (fault := avro_fault(text)):
+        remedy = 'begin with `{"type": "record", "name": ..., "fields": [...]}`'
+        message = f"`{path}` is no Avro schema: {fault}"
+        findings.append(Diagnostic("FLOE-C433", message, named.value.span, path=where, remedy=remedy))
+    schema = Entry("schema", named.key_span, Scalar(text, named.value.span, plain=False))
+    return Mapping(tuple(schema if e is named else e for e in entry.value.entries), entry.value.span)
+
+
+def avro_fault(text: str) -> str | None:
+    """Why a text is no Avro schema, as far as its outermost type tells."""
+    try:
+        schema = json.loads(text)
+    except ValueError as error:
+        return f"it is not JSON: {error}"
+    is_type = isinstance(schema, (str, list)) or (isinstance(schema, dict) and "type" in schema)
+    return None if is_type else "it names no type"
+
+
+def _text(path: Path, world: World) -> tuple[str | None, str]:
+    source, problem = read_source(path, world)
+    return (source.text, "") if source else (None, problem.diagnostic.message if problem else "")
+
+
+def _binary(path: Path, world: World) -> tuple[str | None, str]:
+    try:
+        return base64.b64encode(world.read_bytes(path)).decode(), ""
+    except OSError as error:
+        return None, f"the file cannot be read: {error.strerror or error}"

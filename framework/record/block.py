@@ -1,0 +1,79 @@
+"""One block of records to rows per table, in whatever format they come.
+
+In: a RecordBlock, the plan, the tables, and the registry's schemas that the block names. Out: a BlockResult. JSON that has
+no schema of its own is parsed by the tables' columns (framework.record.direct); every other format brings its types with it,
+and its columns go to framework.record.typed. Keeps invariant 8: each record is in exactly one of the counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from framework.config.spec import FormatType
+from framework.plan.model import Decode, Plan
+from framework.record.batch import Batch
+from framework.record.direct import process_json
+from framework.record.formats import decode_rows
+from framework.record.joined import with_value
+from framework.record.json_text import read_json
+from framework.record.model import BlockResult, RecordBlock, TableTarget
+from framework.record.typed import place
+from framework.record.wire import NO_SCHEMAS, SchemaRef, Schemas, schemas_named
+
+
+def needed_schemas(block: RecordBlock, decode: Decode) -> set[SchemaRef]:
+    """The registry's schemas that must be given to `process_block` for this block."""
+    if decode.registry is None:
+        return set()
+    in_key = decode.key is not None and decode.key.format.registry is not None
+    return schemas_named(block, decode.format.registry is not None, in_key)
+
+
+def process_block(
+    block: RecordBlock, plan: Plan, tables: Mapping[str, TableTarget], schemas: Schemas = NO_SCHEMAS
+) -> BlockResult:
+    """Decode, route and convert one block.
+
+    Args:
+        block: consecutive records of one slice.
+        plan: its decode, route and write steps are used.
+        tables: every table known so far, by name; a table that records go to and that is missing here is in `needs`.
+        schemas: what the registry says of each of `needed_schemas`.
+
+    Returns:
+        rows per table in the table's file schema and in offset order. When `needs` is empty the counts add up to the
+        block's records (tombstones are `dropped`); otherwise the block must be processed again once tables are changed.
+    """
+    if plan.decode.format.type is FormatType.JSON:
+        return _json_block(block, plan, tables, schemas)
+    batch = Batch(block, plan, tables)
+    positions = with_value(block.values)
+    batch.drop(len(block) - len(positions))
+    decoded = decode_rows(block, batch.refuse_unreadable_metadata(positions), plan.decode, schemas)
+    for position, failure in decoded.failures.items():
+        batch.fail(position, failure)
+    batch.drop(decoded.dropped)
+    for rows in decoded.parts:
+        place(batch, rows)
+    return batch.result()
+
+
+def _json_block(block: RecordBlock, plan: Plan, tables: Mapping[str, TableTarget], schemas: Schemas) -> BlockResult:
+    read = read_json(block, plan.decode, schemas)
+    batch = Batch(block, plan, tables, read.values)
+    positions = with_value(block.values)
+    batch.drop(len(block) - len(positions))
+    for position, failure in read.failures.items():
+        batch.fail(position, failure)
+    if read.failures:
+        positions = positions[~np.isin(positions, list(read.failures))]
+    positions = batch.refuse_unreadable_metadata(positions)
+    if read.parts:
+        typed = np.concatenate([part.places for part in read.parts])
+        for part in read.parts:
+            place(batch, part.at(np.intersect1d(part.places, positions)))
+        positions = np.setdiff1d(positions, typed)
+    process_json(batch, positions)
+    return batch.result()

@@ -1,0 +1,253 @@
+"""Python values that a decoder read, to Arrow columns of exact types.
+
+In: for each field of a schema a `Column`, and the values of many records. Out: arrays, and for each record with a value that
+its schema's type cannot hold a failure. Keeps invariant 9: a value becomes a cell exactly, or its record is an error; one
+such record is found by halving and costs no other record anything.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from framework.record.arrays import Ints
+from framework.record.failure import RecordFailure
+from framework.record.model import ObservedType
+
+Values = list[Any]
+Take = Callable[[Values], Values]
+# What pyarrow and int.to_bytes raise for a value that a type cannot hold (ArrowInvalid and ArrowTypeError are among them).
+NOT_HELD = (ValueError, TypeError, OverflowError, LookupError, AttributeError)
+_MILLIS_OF_DAY = 86_400_000
+
+
+@dataclass(frozen=True)
+class Column:
+    """Builds one column. `kind` is what a table must have for it, in the grammar of observed types."""
+
+    kind: ObservedType
+
+    def build(self, values: Values) -> pa.Array:
+        """The values, null where None. Raises one of NOT_HELD when the type cannot hold one of them exactly."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class PlainColumn(Column):
+    """Values that Arrow takes as they are."""
+
+    arrow: pa.DataType
+
+    def build(self, values: Values) -> pa.Array:
+        return pa.array(values, self.arrow)
+
+
+@dataclass(frozen=True)
+class CountColumn(Column):
+    """Whole numbers that count days, milli-, micro- or nanoseconds; `through` is the type that counts so."""
+
+    through: pa.DataType
+    arrow: pa.DataType
+
+    def build(self, values: Values) -> pa.Array:
+        counted = pa.array(values, pa.int32() if self.through.bit_width == 32 else pa.int64()).cast(self.through)
+        return counted if self.through == self.arrow else counted.cast(self.arrow)
+
+
+@dataclass(frozen=True)
+class TimeColumn(Column):
+    """A time of day, from counts of which a day has `per_day`."""
+
+    per_day: int
+
+    def build(self, values: Values) -> pa.Array:
+        counted = pa.array(values, pa.int64())
+        if len(counted) > counted.null_count:
+            bounds = pc.min_max(counted).as_py()
+            if bounds["min"] < 0 or bounds["max"] >= self.per_day:
+                raise ValueError("the time is not within a day")
+        if self.per_day > _MILLIS_OF_DAY * 1000:
+            return counted.cast(pa.time64("ns")).cast(pa.time64("us"))
+        return pc.multiply(counted, _MILLIS_OF_DAY * 1000 // self.per_day).cast(pa.time64("us"))
+
+
+@dataclass(frozen=True)
+class DecimalColumn(Column):
+    """Decimals from their unscaled numbers: big-endian two's complement bytes."""
+
+    arrow: pa.DataType
+
+    def build(self, values: Values) -> pa.Array:
+        limit = 10**self.arrow.precision
+        nothing = bytes(16)
+        out = []
+        for value in values:
+            if value is None:
+                out.append(nothing)
+                continue
+            unscaled = int.from_bytes(value, "big", signed=True)
+            if not -limit < unscaled < limit:
+                raise OverflowError(f"{unscaled} has more digits than {self.arrow}")
+            out.append(unscaled.to_bytes(16, "little", signed=True))
+        valid = None
+        if None in values:
+            present = np.fromiter((value is not None for value in values), dtype=bool, count=len(values))
+            valid = pa.py_buffer(np.packbits(present, bitorder="little").tobytes())
+        return pa.Array.from_buffers(self.arrow, len(values), [valid, pa.py_buffer(b"".join(out))])
+
+
+@dataclass(frozen=True)
+class MappedColumn(Column):
+    """Values that become another column's after a function of each."""
+
+    through: Column
+    read: Callable[[Any], Any]
+
+    def build(self, values: Values) -> pa.Array:
+        return self.through.build([None if value is None else self.read(value) for value in values])
+
+
+@dataclass(frozen=True)
+class JsonTextColumn(Column):
+    """Values of no fixed shape, as their JSON text: types that hold themselves, messages of any fields."""
+
+    read: Callable[[Any], Any]
+
+    def build(self, values: Values) -> pa.Array:
+        read = self.read
+        texts = [None if v is None else json.dumps(read(v), ensure_ascii=False, separators=(",", ":")) for v in values]
+        return pa.array(texts, pa.string())
+
+
+@dataclass(frozen=True)
+class StructColumn(Column):
+    """`children` are name, column, and how to take the child's values from the parents'."""
+
+    children: tuple[tuple[str, Column, Take], ...]
+
+    def build(self, values: Values) -> pa.Array:
+        arrays = [column.build(take(values)) for _, column, take in self.children]
+        names = [name for name, _, _ in self.children]
+        mask = pa.array([value is None for value in values]) if None in values else None
+        fields = [pa.field(name, array.type) for name, array in zip(names, arrays, strict=True)]
+        return pa.StructArray.from_arrays(arrays, fields=fields, mask=mask)
+
+
+@dataclass(frozen=True)
+class ListColumn(Column):
+    element: Column
+
+    def build(self, values: Values) -> pa.Array:
+        flat = [item for value in values if value is not None for item in value]
+        elements = self.element.build(flat)
+        mask = pa.array([value is None for value in values]) if None in values else None
+        return pa.ListArray.from_arrays(_offsets(values), elements, mask=mask)
+
+
+@dataclass(frozen=True)
+class MapColumn(Column):
+    key: Column
+    value: Column
+
+    def build(self, values: Values) -> pa.Array:
+        keys = self.key.build([key for value in values if value is not None for key in value])
+        # A protobuf map of messages makes no values() of its own kind before it is asked.
+        items = self.value.build([value[key] for value in values if value is not None for key in value])
+        mask = pa.array([value is None for value in values]) if None in values else None
+        return pa.MapArray.from_arrays(_offsets(values), keys, items, mask=mask)
+
+
+@dataclass(frozen=True)
+class UnionColumn(Column):
+    """A value of one of several types: a struct with a field for each, of which one is set. `choose` gives the field's
+    place and the value in it."""
+
+    branches: tuple[tuple[str, Column], ...]
+    choose: Callable[[Any], tuple[int, Any]]
+
+    def build(self, values: Values) -> pa.Array:
+        chosen = [None if value is None else self.choose(value) for value in values]
+        arrays = [
+            column.build([c[1] if c is not None and c[0] == place else None for c in chosen])
+            for place, (_, column) in enumerate(self.branches)
+        ]
+        mask = pa.array([value is None for value in values]) if None in values else None
+        fields = [pa.field(name, array.type) for (name, _), array in zip(self.branches, arrays, strict=True)]
+        return pa.StructArray.from_arrays(arrays, fields=fields, mask=mask)
+
+
+def _offsets(values: Sequence[Any]) -> pa.Array:
+    lengths = np.fromiter((0 if v is None else len(v) for v in values), dtype=np.int64, count=len(values))
+    return pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
+
+
+def take_item(name: str) -> Take:
+    """The values of one key of dicts; None where the dict is None."""
+
+    def take(values: Values) -> Values:
+        try:
+            return [value[name] for value in values]
+        except TypeError:
+            return [None if value is None else value[name] for value in values]
+
+    return take
+
+
+def struct_kind(children: Sequence[tuple[str, Column]]) -> ObservedType:
+    return ["struct", [[name, column.kind] for name, column in children]]
+
+
+def json_plain(value: Any) -> Any:
+    """A value as JSON can hold it: bytes in Base64, the value alone of a named union branch."""
+    if isinstance(value, dict):
+        return {str(key): json_plain(item) for key, item in value.items()}
+    if isinstance(value, tuple):
+        return json_plain(value[1])
+    if isinstance(value, list):
+        return [json_plain(item) for item in value]
+    return base64.b64encode(value).decode() if isinstance(value, bytes) else value
+
+
+def build_rows(root: StructColumn, values: Values, places: Ints) -> tuple[pa.Table, Ints, dict[int, RecordFailure]]:
+    """The rows that could be built, their places, and the failures of the others by place."""
+    good, failures = _build(root, values, places)
+    if not good:
+        return pa.table({}), places[:0], failures
+    rows = [table for _, table in good]
+    kept = np.concatenate([part for part, _ in good])
+    return (rows[0] if len(rows) == 1 else pa.concat_tables(rows).combine_chunks()), kept, failures
+
+
+def _build(
+    root: StructColumn, values: Values, places: Ints
+) -> tuple[list[tuple[Ints, pa.Table]], dict[int, RecordFailure]]:
+    try:
+        arrays = [column.build(take(values)) for _, column, take in root.children]
+    except NOT_HELD as error:
+        if len(values) == 1:
+            return [], {int(places[0]): _failure(root, values, error)}
+        middle = len(values) // 2
+        left, first = _build(root, values[:middle], places[:middle])
+        right, second = _build(root, values[middle:], places[middle:])
+        return left + right, first | second
+    return [(places, pa.table(arrays, names=[name for name, _, _ in root.children]))], {}
+
+
+def _failure(root: StructColumn, values: Values, error: Exception) -> RecordFailure:
+    """The failure of one record, with the field that it is about."""
+    for name, column, take in root.children:
+        try:
+            column.build(take(values))
+        except NOT_HELD as found:
+            kind = column.kind if isinstance(column.kind, str) else column.kind[0]
+            return RecordFailure(
+                "decode", "FLOE-D114", f"{name}: the value is no {kind}: {found}", field_path=name, expected=str(kind)
+            )
+    return RecordFailure("decode", "FLOE-D114", f"the record's values do not fit its schema: {error}")

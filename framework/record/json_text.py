@@ -1,0 +1,91 @@
+"""JSON values before they are parsed by the tables' columns: what wraps a record is taken off, what belongs to it is put in.
+
+In: a block and how it is decoded. Out: for each record the bytes of one JSON object, or None for a tombstone; failures. The
+registry's wire format is taken off, Debezium's envelope is flattened, the fields of a JSON key are put into the value's
+text under their prefix. A record that brings its types with it (Kafka Connect's `schema` beside `payload`) becomes a typed
+row instead. Plain JSON goes through untouched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from framework.config.spec import Envelope, KeySpec
+from framework.plan.model import Decode
+from framework.record.connect_json import ConnectRecords
+from framework.record.convert_text import json_text
+from framework.record.debezium import flatten_json, flatten_rows
+from framework.record.failure import RecordFailure
+from framework.record.json_strict import JsonValue, parse_record
+from framework.record.model import RecordBlock
+from framework.record.typed import TypedRows
+from framework.record.wire import KEY_HEADER, VALUE_HEADER, Schemas, schema_of, unframe
+
+_SPACE = b" \t\r\n"
+
+
+@dataclass
+class JsonRead:
+    """`values` are texts to parse, None for tombstones, failures and records that became typed rows."""
+
+    values: Sequence[bytes | None]
+    failures: dict[int, RecordFailure] = field(default_factory=dict)
+    parts: list[TypedRows] = field(default_factory=list)
+
+
+def read_json(block: RecordBlock, decode: Decode, schemas: Schemas) -> JsonRead:
+    """The texts of a block's records."""
+    spec = decode.format
+    if spec.registry is None and spec.envelope is Envelope.NONE and decode.key is None:
+        return JsonRead(block.values)
+    read = JsonRead(list(block.values))
+    connect = ConnectRecords()
+    values: list[bytes | None] = []
+    for i, data in enumerate(block.values):
+        try:
+            text = data
+            if data is not None and spec.registry is not None:
+                framed = unframe(data, block.headers[i] or (), VALUE_HEADER)
+                schema_of(framed.schema, "JSON", schemas)
+                text = framed.payload
+            if text is not None and spec.envelope is Envelope.DEBEZIUM:
+                text = None if connect.take(text, i) else _flat(text)
+            if text is not None and decode.key is not None:
+                text = _with_key(text, block.key(i), block.headers[i] or (), decode.key, schemas)
+        except RecordFailure as failure:
+            read.failures[i] = failure
+            text = None
+        values.append(text)
+    read.values = values
+    for envelopes, failures in connect.rows():
+        flat = flatten_rows(envelopes)
+        read.parts += flat.parts
+        read.failures |= failures | flat.failures
+    return read
+
+
+def _flat(text: bytes) -> bytes:
+    return json_text(dict(flatten_json(parse_record(text)))).encode()
+
+
+def _with_key(
+    text: bytes, key: bytes | None, headers: Sequence[tuple[str, bytes | None]], spec: KeySpec, schemas: Schemas
+) -> bytes:
+    """The value's text with the key's fields before its own."""
+    if key is None:
+        return text
+    if spec.format.registry is not None:
+        framed = unframe(key, headers, KEY_HEADER)
+        schema_of(framed.schema, "JSON", schemas)
+        key = framed.payload
+    try:
+        fields: dict[str, JsonValue] = {spec.prefix + name: value for name, value in parse_record(key).items()}
+    except RecordFailure as failure:
+        raise RecordFailure("decode", failure.code, f"the key: {failure.message}", expected=failure.expected) from None
+    value = text.strip(_SPACE)
+    inner = json_text(fields).encode()[1:-1]
+    if not value.startswith(b"{") or not inner:
+        return text  # what is no object is judged as it is
+    empty = value[1:].lstrip(_SPACE).startswith(b"}")
+    return b"{" + inner + (b"" if empty else b",") + value[1:]

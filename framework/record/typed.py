@@ -1,0 +1,211 @@
+"""Rows in typed columns to the rows of tables: routed, checked against each table's columns, converted exactly.
+
+In: columns whose types are known (a schema's, or what SQL gave), each row's place in the block, and what each column asks
+of a table that lacks it. Out: rows, needs and failures, in the block's Batch. A record is atomic: when one of its tables
+refuses it, it is in none. Keeps invariants 8 and 9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from framework.config.spec import EvolveMode
+from framework.record.alone import creatable, json_value
+from framework.record.arrays import Ints, Mask
+from framework.record.batch import Batch
+from framework.record.convert_nested import fold
+from framework.record.convert_typed import convert_typed, typed_failure, widening
+from framework.record.failure import RecordFailure
+from framework.record.model import ColumnDetail, ObservedType
+from framework.record.observe import missing_fields
+from framework.record.route import lower_values, route_columns, route_record
+
+
+@dataclass(frozen=True)
+class TypedRows:
+    """Rows and what their columns are.
+
+    Attributes:
+        places: each row's place in the block.
+        columns: one chunk a column.
+        kinds: for each column the type that a table without it must gain.
+        details: what the schema says beside types, for new tables.
+        by_schema: the columns are a schema's, so that they count also where no row has a value. The other columns come
+            from SQL and count by their values; the pipeline's hints are not for them.
+    """
+
+    places: Ints
+    columns: pa.Table
+    kinds: Mapping[str, ObservedType]
+    details: Mapping[str, ColumnDetail] = field(default_factory=dict)
+    by_schema: bool = True
+
+    def at(self, places: Ints) -> TypedRows:
+        """The rows at some of the places."""
+        if len(places) == len(self.places):
+            return self
+        order = np.argsort(self.places, kind="stable")
+        rows = order[np.searchsorted(self.places[order], places)]
+        return replace(self, places=places, columns=self.columns.take(pa.array(rows)))
+
+    def present(self, rows: pa.Table) -> dict[str, ObservedType]:
+        """The columns that count among these rows, with their types."""
+        if self.by_schema:
+            return dict(self.kinds)
+        return {n: kind for n, kind in self.kinds.items() if rows.column(n).null_count < len(rows)}
+
+
+def place(batch: Batch, typed: TypedRows) -> None:
+    """Route and convert rows; what cannot be is a failure of its record."""
+    plan, columns, places = batch.plan, typed.columns, typed.places
+    routing = columns
+    for name, column in batch.routing_metadata(places).items():
+        same = [n for n in routing.column_names if fold(n, batch.insensitive) == fold(name, batch.insensitive)]
+        routing = routing.drop_columns(same).append_column(name, column)
+    routed = route_columns(routing, batch.block.topic, plan.route, lower_values(plan), batch.insensitive)
+    batch.unrouted(places[routed.unrouted].tolist())
+    for row in routed.refused.tolist():
+        record = {name: json_value(routing.column(name)[row].as_py()) for name in routing.column_names}
+        try:
+            route_record(record, batch.block.topic, plan.route, lower_values(plan), batch.insensitive)
+        except RecordFailure as failure:
+            batch.fail(int(places[row]), failure)
+    failures: dict[int, RecordFailure] = {}
+    converted: list[tuple[str, Ints, pa.Table]] = []
+    kept: Mask = np.zeros(len(columns), dtype=bool)
+    for label, name in enumerate(routed.names):
+        mine = np.sort(routed.rows[routed.labels == label])
+        part = columns if len(mine) == len(columns) else columns.take(pa.array(mine))
+        if name not in batch.tables:
+            _missing_table(batch, name, mine, part, typed, failures, kept)
+            continue
+        kept[mine] = True
+        _unknown_columns(batch, name, mine, part, typed, failures)
+        converted.append((name, mine, _convert(batch, name, mine, part, typed, failures)))
+    for row, reason in failures.items():
+        batch.fail(int(places[row]), reason)
+    failed = np.fromiter(failures, dtype=np.int64, count=len(failures))
+    for name, mine, table in converted:
+        keep = ~np.isin(mine, failed)
+        if keep.any():
+            rows = table if keep.all() else table.filter(pa.array(keep))
+            batch.add_rows(
+                name, places[mine[keep]], pa.Table.from_arrays(rows.columns, schema=batch.shapes[name].schema)
+            )
+    dropped = np.setdiff1d(np.setdiff1d(routed.rows, np.flatnonzero(kept)), failed)
+    batch.drop(len(dropped))
+
+
+def _missing_table(
+    batch: Batch,
+    name: str,
+    mine: Ints,
+    part: pa.Table,
+    typed: TypedRows,
+    failures: dict[int, RecordFailure],
+    kept: Mask,
+) -> None:
+    try:
+        if not creatable(batch, name):
+            return
+    except RecordFailure as failure:
+        failures.update(dict.fromkeys(mine.tolist(), failure))
+        return
+    kept[mine] = True
+    own = _without_metadata(batch, typed.present(part))
+    batch.need(name, own, hinted=typed.by_schema, details=typed.details)
+
+
+def _without_metadata(batch: Batch, kinds: dict[str, ObservedType]) -> dict[str, ObservedType]:
+    metadata = batch.metadata_columns
+    return {name: kind for name, kind in kinds.items() if name.lower() not in metadata} if metadata else kinds
+
+
+def _unknown_columns(
+    batch: Batch, name: str, mine: Ints, part: pa.Table, typed: TypedRows, failures: dict[int, RecordFailure]
+) -> None:
+    policy, shape = batch.policy(name).evolve, batch.shapes[name]
+    if lacking := batch.lacking_metadata(name):
+        batch.need(name, lacking)
+    present = _without_metadata(batch, typed.present(part))
+    missing = missing_fields(present, shape.root)
+    if policy.columns is EvolveMode.EVOLVE and missing:
+        batch.need(name, missing, hinted=typed.by_schema, details=typed.details)
+    if policy.columns in (EvolveMode.FREEZE, EvolveMode.FAIL):
+        for column in missing:
+            for row in mine[part.column(column).is_valid().to_numpy()].tolist():
+                message = f"{column}: {name} has no such column and its columns are frozen"
+                failures[row] = RecordFailure("convert", "FLOE-D307", message, field_path=column)
+    # A schema says what will come: the column is widened for its type before a value asks for it.
+    may_widen = typed.by_schema and policy.data_type in (EvolveMode.WIDEN, EvolveMode.EVOLVE)
+    if may_widen and (wider := widening(_unhinted(batch, name, present), shape.root)):
+        batch.need(name, wider)
+
+
+def _unhinted(batch: Batch, name: str, kinds: dict[str, ObservedType]) -> dict[str, ObservedType]:
+    insensitive = batch.shapes[name].insensitive
+    roots = {path.split(".")[0] for path in batch.hints(insensitive)}
+    return {n: kind for n, kind in kinds.items() if fold(n, insensitive) not in roots}
+
+
+def _convert(
+    batch: Batch, name: str, mine: Ints, part: pa.Table, typed: TypedRows, failures: dict[int, RecordFailure]
+) -> pa.Table:
+    """The rows as the table's columns, nulls where a value failed (its row is in `failures` then)."""
+    shape = batch.shapes[name]
+    may_relax = typed.by_schema and batch.policy(name).evolve.nullability in (EvolveMode.RELAX, EvolveMode.EVOLVE)
+    metadata = batch.metadata(typed.places[mine])
+    by_name = _by_name(part, mine, shape.insensitive, failures)
+    children = {child.name: child for child in shape.root.children}
+    arrays = []
+    for field_ in shape.schema:
+        if field_.name in shape.metadata:
+            arrays.append(metadata[shape.metadata[field_.name]])
+            continue
+        child = children[field_.name]
+        source = by_name.get(fold(field_.name, shape.insensitive))
+        failed: list[int] = []
+        if source is None:
+            array = pa.nulls(len(part), field_.type)
+        else:
+            array, bad = convert_typed(child.converter, source)
+            failed = [] if bad is None else np.flatnonzero(bad).tolist()
+            for at in failed:
+                failures[int(mine[at])] = typed_failure(field_.name, child.converter, source[at].as_py(), source.type)
+        arrays.append(array)
+        if child.required and array.null_count > len(failed):
+            if may_relax:
+                batch.need(name, {child.name: "null"})
+            message = f"{field_.name} is required and the row has no value for it"
+            missing = RecordFailure("convert", "FLOE-D305", message, field_path=field_.name)
+            for at in np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False)).tolist():
+                failures.setdefault(int(mine[at]), missing)
+    return pa.table(arrays, names=shape.schema.names)
+
+
+def _by_name(part: pa.Table, mine: Ints, insensitive: bool, failures: dict[int, RecordFailure]) -> dict[str, pa.Array]:
+    """The columns by folded name; rows with two values for one name fail."""
+    found: dict[str, pa.Array] = {}
+    for name in part.column_names:
+        column, folded = _one_chunk(part.column(name)), fold(name, insensitive)
+        if folded not in found:
+            found[folded] = column
+            continue
+        both = pc.and_(found[folded].is_valid(), column.is_valid())
+        failure = RecordFailure(
+            "convert", "FLOE-D306", f"{name}: the record has two fields that differ only in case", field_path=name
+        )
+        for at in np.flatnonzero(both.to_numpy(zero_copy_only=False)).tolist():
+            failures[int(mine[at])] = failure
+        if found[folded].type == column.type:
+            found[folded] = pc.coalesce(found[folded], column)
+    return found
+
+
+def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()

@@ -1,0 +1,129 @@
+"""The wire format of schema registries: which schema a record names, and the bytes behind it.
+
+In: values (or keys) with their headers. Out: for each record the id or GUID of its writer's schema and its payload, or why
+it names none. An id stands before the payload: a zero byte, four bytes. A GUID stands in a header of its own (one byte 1,
+sixteen bytes) and the value is the payload whole. What the ids mean comes in as values: pure code asks no registry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+from uuid import UUID
+
+from framework.record.failure import RecordFailure
+from framework.record.model import RecordBlock
+
+SchemaRef = int | str  # an id, or a GUID as text
+VALUE_HEADER = "__value_schema_id"
+KEY_HEADER = "__key_schema_id"
+ID_BYTES, _GUID_BYTES = 5, 17
+
+
+@dataclass(frozen=True)
+class WriterSchema:
+    """A schema as the registry holds it; `references` are the schemas it names, each after those it needs itself."""
+
+    kind: str  # AVRO, PROTOBUF or JSON
+    text: str
+    references: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class UnknownSchema:
+    """The registry answers, and has no such schema."""
+
+    reason: str
+
+
+Schemas = Mapping[SchemaRef, WriterSchema | UnknownSchema]
+NO_SCHEMAS: Schemas = {}
+
+
+class Framed(NamedTuple):
+    """One record's payload and its writer's schema; `which` is what a protobuf header holds behind the GUID."""
+
+    schema: SchemaRef
+    payload: bytes
+    which: bytes | None = None
+
+
+def unframe(data: bytes, headers: Sequence[tuple[str, bytes | None]], header: str) -> Framed:
+    """Take the schema's name off a value or key.
+
+    Raises:
+        RecordFailure: FLOE-D111, the bytes are not in the wire format.
+    """
+    for name, content in headers:
+        if name == header and content:
+            if content[0] == 1 and len(content) >= _GUID_BYTES:
+                return Framed(str(UUID(bytes=content[1:_GUID_BYTES])), data, content[_GUID_BYTES:])
+            if content[0] == 0 and len(content) >= ID_BYTES:
+                return Framed(int.from_bytes(content[1:ID_BYTES], "big"), data, content[ID_BYTES:])
+            raise not_framed(f"the header {header} holds no schema id")
+    if len(data) < ID_BYTES or data[0] != 0:
+        shown = data[:ID_BYTES].hex(" ") or "nothing"
+        raise not_framed(f"it begins with {shown}, not with a zero byte and a schema id")
+    return Framed(int.from_bytes(data[1:ID_BYTES], "big"), data[ID_BYTES:])
+
+
+def not_framed(reason: str) -> RecordFailure:
+    return RecordFailure(
+        "decode",
+        "FLOE-D111",
+        f"the record is not in the schema registry's wire format: {reason}",
+        expected="a zero byte, the schema's id, the data",
+    )
+
+
+def schemas_named(block: RecordBlock, of_values: bool, of_keys: bool) -> set[SchemaRef]:
+    """The schemas that a block's records name; records that name none are judged when they are decoded."""
+    found: set[SchemaRef] = set()
+    if of_values:
+        found |= _named(block.values, block, VALUE_HEADER)
+    if of_keys:
+        found |= _named(block.keys, block, KEY_HEADER)
+    return found
+
+
+def _named(items: Iterable[bytes | None], block: RecordBlock, header: str) -> set[SchemaRef]:
+    found: set[SchemaRef] = set()
+    heads: set[bytes] = set()
+    for i, data in enumerate(items):
+        if data is None:
+            continue
+        headers = block.headers[i]
+        if headers:
+            try:
+                found.add(unframe(data, headers, header).schema)
+            except RecordFailure:
+                continue
+        else:
+            heads.add(data[:ID_BYTES])
+    for head in heads:
+        if len(head) == ID_BYTES and head[0] == 0:
+            found.add(int.from_bytes(head[1:], "big"))
+    return found
+
+
+def schema_of(ref: SchemaRef, kind: str, schemas: Schemas) -> WriterSchema:
+    """The schema that a record names.
+
+    Raises:
+        RecordFailure: FLOE-D112, the registry has none; FLOE-D113, it is of another format.
+    """
+    found = schemas[ref]
+    if isinstance(found, UnknownSchema):
+        raise RecordFailure(
+            "decode", "FLOE-D112", f"the registry has no schema {ref}: {found.reason}", expected=f"schema {ref}"
+        )
+    if found.kind != kind:
+        raise RecordFailure(
+            "decode",
+            "FLOE-D113",
+            f"schema {ref} is {found.kind}, and the pipeline reads {kind}",
+            expected=kind,
+            actual=found.kind,
+        )
+    return found

@@ -1,0 +1,197 @@
+"""Debezium's change events become rows of the change log, in JSON with and without schemas and in Avro."""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import json
+from decimal import Decimal
+from typing import Any
+
+from framework.config.spec import Envelope, FormatSpec, FormatType
+from tests.format_samples import Landed, avro_bytes, avro_schema, framed, land, record_of, records
+
+JSON = FormatSpec(envelope=Envelope.DEBEZIUM)
+AVRO = FormatSpec(FormatType.AVRO, registry="main", envelope=Envelope.DEBEZIUM)
+UTC = dt.timezone.utc
+SOURCE = {
+    "version": "3.0", "connector": "postgresql", "name": "shop", "ts_ms": 1_700_000_000_123, "snapshot": "false", "db": "shop",
+    "schema": "public", "table": "orders", "txId": 571, "lsn": 24023128, "xmin": None,
+}  # fmt: skip
+
+
+def event(op: str, before: Any, after: Any, **more: Any) -> dict[str, Any]:
+    return {"before": before, "after": after, "source": SOURCE, "op": op, "ts_ms": 1_700_000_000_456, **more}
+
+
+def land_json(*events: Any) -> Landed:
+    return land(records([None if e is None else json.dumps(e).encode() for e in events]), JSON)
+
+
+def test_json_without_schemas() -> None:
+    """The row after the change, or before a delete, with what happened and where it stood; tombstones are dropped."""
+    landed = land_json(event("c", None, {"id": 1, "n": 2}), event("d", {"id": 1, "n": 2}, None), None)
+    assert landed.types == {
+        "id": "long", "n": "long", "__op": "string", "__ts_ms": "timestamptz", "__source_connector": "string",
+        "__source_name": "string", "__source_ts_ms": "timestamptz", "__source_snapshot": "string", "__source_db": "string",
+        "__source_schema": "string", "__source_table": "string", "__source_txId": "long", "__source_lsn": "long",
+    }  # fmt: skip
+    created, deleted = landed.rows
+    assert (created["id"], created["__op"], created["__source_lsn"]) == (1, "c", 24023128)
+    assert created["__ts_ms"] == dt.datetime(2023, 11, 14, 22, 13, 20, 456000, UTC)
+    assert (deleted["id"], deleted["n"], deleted["__op"]) == (1, 2, "d")
+    assert landed.result.dropped == 1
+
+
+def test_what_is_no_change_of_a_row() -> None:
+    """Schema changes, transactions, truncates, and deletes without a row are dead letters that say what they are."""
+    landed = land_json(
+        {"source": SOURCE, "databaseName": "shop", "ddl": "CREATE TABLE x", "tableChanges": []},
+        {"status": "BEGIN", "id": "571", "event_count": None},
+        event("t", None, None),
+        event("d", None, None),
+        event("u", {"id": 1}, {"id": 1, "big": 12345678901234567890123}),
+    )
+    assert landed.codes == [(0, "FLOE-D121"), (1, "FLOE-D121"), (2, "FLOE-D122"), (3, "FLOE-D122")]
+    assert "schema history" in landed.letters[0].message
+    assert "REPLICA IDENTITY" in landed.letters[3].message
+    assert landed.rows[0]["big"] == Decimal("12345678901234567890123")
+
+
+def with_schema(payload: Any, fields: list[dict[str, Any]]) -> bytes:
+    row = [{"type": "struct", "optional": True, "field": image, "fields": fields} for image in ("before", "after")]
+    source = {
+        "type": "struct",
+        "field": "source",
+        "fields": [{"type": "int64", "field": "ts_ms"}, {"type": "int64", "field": "lsn"}],
+    }
+    schema = {
+        "type": "struct",
+        "fields": [*row, source, {"type": "string", "field": "op"}, {"type": "int64", "field": "ts_ms"}],
+    }
+    return json.dumps({"schema": schema, "payload": payload}).encode()
+
+
+def named(field: str, kind: str, name: str, **parameters: str) -> dict[str, Any]:
+    return {"field": field, "type": kind, "name": name, "optional": True, "parameters": parameters}
+
+
+FIELDS = [
+    {"field": "id", "type": "int32"},
+    named("day", "int32", "io.debezium.time.Date"),
+    named("at", "int64", "io.debezium.time.MicroTimestamp"),
+    named("ms", "int64", "io.debezium.time.Timestamp"),
+    named("nano", "int64", "io.debezium.time.NanoTimestamp"),
+    named("zoned", "string", "io.debezium.time.ZonedTimestamp"),
+    named("clock", "int64", "io.debezium.time.MicroTime"),
+    named("price", "bytes", "org.apache.kafka.connect.data.Decimal", scale="2", **{"connect.decimal.precision": "10"}),
+    {"field": "free", "type": "struct", "name": "io.debezium.data.VariableScaleDecimal", "optional": True,
+     "fields": [{"field": "scale", "type": "int32"}, {"field": "value", "type": "bytes"}]},
+    named("moment", "int64", "org.apache.kafka.connect.data.Timestamp"),
+    named("kind", "string", "io.debezium.data.Enum", allowed="a,b"),
+    named("uid", "string", "io.debezium.data.Uuid"),
+    {"field": "point", "type": "struct", "name": "io.debezium.data.geometry.Point", "optional": True, "fields": [
+        {"field": "x", "type": "double"}, {"field": "y", "type": "double"},
+        {"field": "wkb", "type": "bytes", "optional": True}, {"field": "srid", "type": "int32", "optional": True}]},
+    {"field": "blob", "type": "bytes", "optional": True},
+]  # fmt: skip
+
+
+def b64(number: int) -> str:
+    return base64.b64encode(number.to_bytes(number.bit_length() // 8 + 1, "big", signed=True)).decode()
+
+
+def test_json_with_schemas_has_its_types() -> None:
+    """The schema beside the payload says what every column is; nothing is guessed from values."""
+    row = {
+        "id": 7, "day": 19_782, "at": 1_709_208_000_000_001, "ms": 1_709_208_000_001, "nano": 1_709_208_000_000_001_000,
+        "zoned": "2024-02-29T12:00:00.5+01:00", "clock": 43_200_000_001, "price": b64(-1210),
+        "free": {"scale": 3, "value": b64(12345)}, "moment": 1_709_208_000_001, "kind": "a",
+        "uid": "00000000-0000-0000-0000-000000000007", "point": {"x": 1.5, "y": 2, "wkb": "/w==", "srid": None}, "blob": "AAE=",
+    }  # fmt: skip
+    payload = {"before": None, "after": row, "source": {"ts_ms": 5, "lsn": 9}, "op": "r", "ts_ms": 6}
+    landed = land(
+        records([with_schema(payload, FIELDS), with_schema(payload | {"op": "d", "before": {"id": 7}}, FIELDS)]), JSON
+    )
+    assert landed.letters == []
+    types = landed.types
+    assert {name: types[name] for name in ("id", "day", "at", "ms", "nano", "zoned", "clock", "price", "free", "moment")} == {
+        "id": "int", "day": "date", "at": "timestamp", "ms": "timestamp", "nano": "timestamp", "zoned": "timestamptz",
+        "clock": "time", "price": "decimal(10, 2)", "free": "string", "moment": "timestamptz",
+    }  # fmt: skip
+    first, deleted = landed.rows
+    noon = dt.datetime(2024, 2, 29, 12)
+    assert (first["day"], first["at"], first["ms"]) == (
+        dt.date(2024, 2, 29),
+        noon.replace(microsecond=1),
+        noon.replace(microsecond=1000),
+    )
+    assert (first["nano"], first["zoned"]) == (
+        noon.replace(microsecond=1),
+        dt.datetime(2024, 2, 29, 11, 0, 0, 500000, UTC),
+    )
+    assert (first["clock"], first["price"], first["free"]) == (dt.time(12, 0, 0, 1), Decimal("-12.10"), "12.345")
+    assert (first["blob"], first["point"]) == (b"\0\1", {"x": 1.5, "y": 2.0, "wkb": b"\xff", "srid": None})
+    assert (first["uid"].int, first["__source_lsn"], first["__op"]) == (7, 9, "r")
+    assert (deleted["id"], deleted["day"], deleted["__op"]) == (7, None, "d")
+
+
+def test_bad_records_with_schemas() -> None:
+    """A value that its type cannot hold, and a payload with a key twice, cost themselves alone."""
+
+    def payload(price: str) -> dict[str, Any]:
+        return {
+            "before": None,
+            "after": {"id": 1, "price": price},
+            "source": {"ts_ms": 5, "lsn": 9},
+            "op": "c",
+            "ts_ms": 6,
+        }
+
+    good = with_schema(payload(b64(100)), FIELDS)
+    values = [
+        good,
+        with_schema(payload(b64(10**12)), FIELDS),
+        good.replace(b'"id": 1', b'"id": 1, "id": 2'),
+        good[:-1],
+        good,
+    ]
+    landed = land(records(values), JSON)
+    assert [row["price"] for row in landed.rows] == [Decimal("1.00")] * 2
+    assert [offset for offset, _ in landed.codes] == [1, 2, 3]
+    assert [code for _, code in landed.codes][1:] == ["FLOE-D103", "FLOE-D101"]
+
+
+def test_avro_envelopes() -> None:
+    """In Avro the names that Connect gives types say what the columns are."""
+    value = record_of(
+        {"name": "id", "type": "int"},
+        {
+            "name": "at",
+            "type": ["null", {"type": "long", "connect.name": "io.debezium.time.MicroTimestamp"}],
+            "doc": "when",
+        },
+        name="shop.Value",
+    )
+    source = record_of({"name": "ts_ms", "type": "long"}, {"name": "file", "type": "string"}, {"name": "pos", "type": "long"},
+                       name="io.debezium.connector.mysql.Source")  # fmt: skip
+    envelope = record_of(
+        {"name": "before", "type": ["null", value]}, {"name": "after", "type": ["null", "shop.Value"]},
+        {"name": "source", "type": source}, {"name": "op", "type": "string"}, {"name": "ts_ms", "type": ["null", "long"]},
+        name="shop.Envelope",
+    )  # fmt: skip
+    place = {"ts_ms": 5, "file": "mysql-bin.000003", "pos": 154}
+    row = {"id": 1, "at": 1_000_001}
+    events = [
+        {"before": None, "after": row, "source": place, "op": "c", "ts_ms": 6},
+        {"before": row, "after": None, "source": place, "op": "d", "ts_ms": None},
+        {"before": None, "after": None, "source": place, "op": "t", "ts_ms": None},
+    ]
+    data = [framed(1, avro_bytes(envelope, one)) for one in events]
+    landed = land(records(data), AVRO, {1: avro_schema(envelope)})
+    assert [(r["id"], r["at"], r["__op"], r["__source_file"], r["__source_pos"]) for r in landed.rows] == [
+        (1, dt.datetime(1970, 1, 1, 0, 0, 1, 1), "c", "mysql-bin.000003", 154),
+        (1, dt.datetime(1970, 1, 1, 0, 0, 1, 1), "d", "mysql-bin.000003", 154),
+    ]
+    assert landed.schema.find_field("at").doc == "when"
+    assert landed.codes == [(2, "FLOE-D122")]
