@@ -26,6 +26,9 @@ POINTS = (
     "progress-published",
     "low-water-stored",
 )
+RECOVERY_POINTS = (
+    "table-recovered",  # a verb of recovery has changed one table, and not yet the next one or the offsets
+)
 _reached: Counter[str] = Counter()
 
 

@@ -18,7 +18,8 @@ from pyiceberg.table import Table
 from framework.adapters import iceberg_define
 from framework.adapters.iceberg_commit import SUPPORTED_FORMAT_VERSIONS, Outcome, TableCommits
 from framework.adapters.iceberg_views import SnapshotInfo, ancestry, head_of, info_of, target_of, view_of
-from framework.commit.effects import CommitTable, TableView
+from framework.commit.effects import CommitTable, RecordedTable, TableView
+from framework.commit.progress import MISSING_PROPERTY, PROGRESS_PROPERTY
 from framework.config.spec import TablePolicy
 from framework.errors import FloeError, SetupError, TableBlocked
 from framework.record.model import TableTarget
@@ -92,6 +93,21 @@ class IcebergTables:
         """
         loaded = self._load(table)
         return view_of(table, loaded.metadata, branch, control_topic_id) if loaded else None
+
+    def load_recorded(self, table: str, branch: str, control_topic_id: str) -> RecordedTable | None:
+        """The same with the properties in which floe records what the table holds; None when there is no such table.
+
+        Raises:
+            FloeError, StateDisagreement: as `load_view`.
+        """
+        loaded = self._load(table)
+        if loaded is None:
+            return None
+        return RecordedTable(
+            view_of(table, loaded.metadata, branch, control_topic_id),
+            loaded.metadata.properties.get(PROGRESS_PROPERTY),
+            loaded.metadata.properties.get(MISSING_PROPERTY),
+        )
 
     def load_target(self, table: str, policy: TablePolicy) -> TableTarget | None:
         """What tasks need to write for the table; None when there is no such table.

@@ -37,8 +37,8 @@ from pyiceberg.table.update import (
 
 from framework.adapters.faults import reach
 from framework.adapters.iceberg_manifests import SnapshotFiles, UnknownSpec, schema_for_spec, to_iceberg
-from framework.adapters.iceberg_views import head_of, start_of, view_of
-from framework.commit.effects import CommitConflict, CommitFailed, CommitTable, Committed
+from framework.adapters.iceberg_views import head_of, snapshot_by_id, start_of, view_of
+from framework.commit.effects import CommitConflict, CommitFailed, CommitTable, Committed, RecoverTable
 from framework.commit.progress import PROGRESS_PROPERTY, SUMMARY_COMMIT_ID, merge, parse, summary
 
 log = logging.getLogger(__name__)
@@ -131,11 +131,13 @@ class TableCommits:
     def _write(self, effect: CommitTable, table: Table, files: SnapshotFiles, snapshot_id: int) -> _Attempt:
         metadata = table.metadata
         added = _iceberg_files(effect, metadata)
-        parent = start_of(metadata, effect.view.branch)
+        parent = _parent(effect, metadata)
         path, manifests = files.write(
             parent.snapshot_id if parent else None, self._manifests(table.io, parent) if parent else (), added
         )
         own = summary(effect.progress, effect.commit_id, effect.valid_through_ms)
+        if isinstance(effect, RecoverTable):
+            own |= effect.notes
         snapshot = _snapshot(metadata, snapshot_id, parent, path, added, own)
         return _Attempt(snapshot, tuple(manifests), tuple(files.written))
 
@@ -164,16 +166,18 @@ class TableCommits:
             AssertCurrentSchemaId(current_schema_id=effect.view.schema_id),
         )
         # Invariant 3: progress moves in the same commit that adds the files.
-        progress = merge(metadata.properties.get(PROGRESS_PROPERTY), effect.progress)
+        properties = {PROGRESS_PROPERTY: merge(metadata.properties.get(PROGRESS_PROPERTY), effect.progress)}
+        if isinstance(effect, RecoverTable):
+            properties |= effect.properties
         updates = (
             *_branch_updates(metadata, effect.view.branch, attempt.snapshot),
-            SetPropertiesUpdate(updates={PROGRESS_PROPERTY: progress}),
+            SetPropertiesUpdate(updates=properties),
         )
         try:
             after = self.apply(table, requirements, updates)
         except Exception as error:
             return self._read_back(effect, table, attempt, error)
-        parent = start_of(metadata, effect.view.branch)
+        parent = _parent(effect, metadata)
         self._remember(attempt.snapshot.manifest_list, attempt.manifests, parent.manifest_list if parent else None)
         return _committed(effect, after.metadata, attempt.snapshot)
 
@@ -246,6 +250,13 @@ def _changed(effect: CommitTable, metadata: TableMetadata) -> str | None:
     return None
 
 
+def _parent(effect: CommitTable, metadata: TableMetadata) -> Snapshot | None:
+    """What the new snapshot builds on: the head, unless a person rolls the table back to an older one."""
+    if isinstance(effect, RecoverTable) and effect.onto is not None:
+        return snapshot_by_id(metadata, effect.onto)
+    return start_of(metadata, effect.view.branch)
+
+
 def _unsupported(effect: CommitTable, metadata: TableMetadata) -> str | None:
     """Why this commit can never be made to this table."""
     if metadata.format_version not in SUPPORTED_FORMAT_VERSIONS:
@@ -253,6 +264,9 @@ def _unsupported(effect: CommitTable, metadata: TableMetadata) -> str | None:
     ref = metadata.refs.get(effect.view.branch)
     if ref is not None and ref.snapshot_ref_type != SnapshotRefType.BRANCH:
         return f"{effect.view.branch} is a tag, not a branch"
+    onto = effect.onto if isinstance(effect, RecoverTable) else None
+    if onto is not None and snapshot_by_id(metadata, onto) is None:
+        return f"it has no snapshot {onto} any more"
     before = effect.view.progress
     if before is not None and effect.progress.control_offset < before.control_offset:  # invariant 3
         return f"progress would move back from {before.control_offset} to {effect.progress.control_offset}"

@@ -47,13 +47,18 @@ class SnapshotInfo:
     valid_through_ms: int | None
 
 
+def snapshot_by_id(metadata: TableMetadata, snapshot_id: int) -> Snapshot | None:
+    """One snapshot; None when it has expired or never was."""
+    # Those asked for are among the newest; PyIceberg's own lookup begins with the oldest of thousands.
+    return next((each for each in reversed(metadata.snapshots) if each.snapshot_id == snapshot_id), None)
+
+
 def head_of(metadata: TableMetadata, branch: str) -> Snapshot | None:
     """The snapshot that the branch points to; None when there is no such branch yet."""
     ref = metadata.refs.get(branch)
     if ref is None:
         return None
-    # Heads are among the newest; PyIceberg's own lookup begins with the oldest of thousands.
-    return next((each for each in reversed(metadata.snapshots) if each.snapshot_id == ref.snapshot_id), None)
+    return snapshot_by_id(metadata, ref.snapshot_id)
 
 
 def start_of(metadata: TableMetadata, branch: str) -> Snapshot | None:

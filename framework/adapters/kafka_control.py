@@ -144,7 +144,7 @@ class ControlReader:
             raise DataLossError(
                 f"the control topic {self._topic} was to be read at {self._position}, but its log is [{start}, {end})",
                 place=address_of(self._settings),
-                remedy="announcements are gone or the topic was recreated; `floe rebase` reads their records again",
+                remedy="announcements are gone or the topic was recreated; `floe rebase FILE` reads again what the tables lack",
             )
         passing = (
             KafkaError._ALL_BROKERS_DOWN,

@@ -202,7 +202,7 @@ class CoordinatorSeat:
                 f"the control topic {self._topic} was deleted",
                 code="FLOE-E108",
                 place=address_of(self._settings),
-                remedy="`floe run` creates it anew; then `floe rebase` reads what was announced but not committed",
+                remedy="`floe rebase FILE` makes it anew, and lets a pipeline go on from what its tables hold",
             )
         stored = self._admin.group_offsets(self._group, [key]).get(key)
         low_water = stored.offset if stored else None
@@ -217,7 +217,7 @@ class CoordinatorSeat:
             raise DataLossError(
                 f"the control topic {self._topic} was to be read at {self._position}, but begins at {start} now",
                 place=address_of(self._settings),
-                remedy="announcements are gone or the topic was recreated; `floe rebase` reads their records again",
+                remedy="announcements are gone or the topic was recreated; `floe rebase FILE` reads again what the tables lack",
             )
         passing = (
             KafkaError._ALL_BROKERS_DOWN,

@@ -52,3 +52,8 @@ def loading_options(command: Command) -> Command:
 def json_option(command: Command) -> Command:
     """Adds `--json`, which arrives as `as_json`."""
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")(command)
+
+
+def dry_run_option(command: Command) -> Command:
+    """Adds `--dry-run`, which arrives as `dry_run`."""
+    return click.option("--dry-run", is_flag=True, help="Show what would be done and change nothing.")(command)

@@ -80,6 +80,29 @@ class CommitTable:
 
 
 @dataclass(frozen=True)
+class RecoverTable(CommitTable):
+    """What a person decided about a table: an empty snapshot that changes what floe records there, under the same
+    conditions as any commit. The snapshot is what lets those conditions see the change, whoever commits at the same time.
+
+    `properties` are set as they are, the text of `floe.progress` among them if it changes. `onto` is the snapshot to build
+    on: a rollback names an older one; None: the head. `notes` go into the snapshot's summary.
+    """
+
+    properties: dict[str, str] = field(default_factory=dict)
+    onto: int | None = None
+    notes: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class RecordedTable:
+    """A table with all that floe records in its properties: what a recovery is decided from."""
+
+    view: TableView
+    progress_text: str | None
+    missing_text: str | None
+
+
+@dataclass(frozen=True)
 class Publish:
     """Append an event to the control topic: information, at least once."""
 

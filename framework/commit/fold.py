@@ -7,6 +7,7 @@ announcement is queued in log order and leaves the queue only when its table's m
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from framework.commit.chain import Fit, check_link, next_link, settled_link
@@ -152,7 +153,7 @@ def _offsets_set(turn: Turn, offset: int, event: OffsetsSet) -> None:
     """Invariant 2: the chain goes on where a person said, in the transaction that moved the group's offsets there.
 
     What waits of a broken chain was never in a table and will be read again from the new offsets, or was given up by
-    name: it must not be committed as well.
+    name; what waits of a sound batch that begins there or later is read again, too: it must not be committed as well.
     """
     pipeline = turn.state.pipelines.get(event.pipeline) or PipelineState(event.pipeline)
     if pipeline.link is not None and event.batch <= pipeline.link.batch:
@@ -162,6 +163,7 @@ def _offsets_set(turn: Turn, offset: int, event: OffsetsSet) -> None:
     if pipeline.broken_offset is not None:
         before = min(before, pipeline.broken_offset)
     _forget(turn, pipeline.pipeline, pipeline.confirmed_below, offset)
+    _forget(turn, pipeline.pipeline, 0, offset, {(r.topic_id, r.partition): r.end for r in event.ranges})
     turn.put_pipeline(
         replace(
             pipeline,
@@ -219,13 +221,24 @@ def _forget_batch(turn: Turn, pipeline: PipelineState, offset: int) -> int:
     return sum(dropped.values())
 
 
-def _forget(turn: Turn, pipeline: str, begin: int, end: int) -> dict[str, int]:
-    """Take a pipeline's announcements of [begin, end) out of the queues; by table, how many they were."""
+def _forget(
+    turn: Turn, pipeline: str, begin: int, end: int, read_from: Mapping[tuple[str, int], int] | None = None
+) -> dict[str, int]:
+    """Take a pipeline's announcements of [begin, end) out of the queues; by table, how many they were. With `read_from`
+    (by topic id and partition) only those whose records are all read again from there."""
+
+    def goes(a: Announcement) -> bool:
+        if a.event.pipeline != pipeline or not begin <= a.offset < end:
+            return False
+        return read_from is None or all(
+            read_from.get((r.topic_id, r.partition), r.end) <= r.start for r in a.event.ranges if r.start < r.end
+        )
+
     dropped: dict[str, int] = {}
     for name, table in list(turn.state.tables.items()):
         if table.newest.get(pipeline, -1) < begin:
             continue
-        kept = [a for a in table.pending if a.event.pipeline != pipeline or not begin <= a.offset < end]
+        kept = [a for a in table.pending if not goes(a)]
         count = len(table.pending) - len(kept)
         if count:
             dropped[name] = count

@@ -162,8 +162,8 @@ def check_announced(
         "it was recreated, retention removed it, or another topic is named now",
         code="FLOE-R319",
         place=control_topic,
-        remedy="name the control topic of the last run in commit.control_topic; if that is gone, compare the tables' recorded "
-        "offsets with the group's, then read what is missing again with `floe rebase`",
+        remedy="name the control topic of the last run in commit.control_topic; if that is gone, or was left on purpose, "
+        "`floe rebase FILE` goes on from what the tables hold and reads again what they lack",
     )
 
 

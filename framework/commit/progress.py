@@ -15,6 +15,7 @@ from framework.commit.effects import PipelineProgress, TableProgress
 from framework.errors import StateDisagreement
 
 PROGRESS_PROPERTY = "floe.progress"
+MISSING_PROPERTY = "floe.missing"
 SUMMARY_CONTROL_OFFSET = "floe.control-offset"
 SUMMARY_CONTROL_TOPIC_ID = "floe.control-topic-id"
 SUMMARY_COMMIT_ID = "floe.commit-id"
@@ -69,6 +70,11 @@ def parse(property_text: str | None, control_topic_id: str) -> TableProgress | N
         raise _unreadable(str(error)) from error
 
 
+def topic_ids_of(property_text: str | None) -> tuple[str, ...]:
+    """The control topics by which the table was filled. Raises StateDisagreement."""
+    return tuple(sorted(_entries(property_text)))
+
+
 def elsewhere(property_text: str | None, control_topic_id: str) -> dict[str, str]:
     """Pipelines whose records are in the table by announcements of another control topic, with that topic's id.
 
@@ -104,7 +110,7 @@ def check_recorded_here(
                 code="FLOE-R320",
                 place=table,
                 remedy=f"check bootstrap.servers first; if the control topic {control_topic} was recreated, or the cluster "
-                f"was replaced, `floe rebase` takes over; if this is another pipeline, give it a name of its own",
+                f"was replaced, `floe rebase FILE` takes over; if this is another pipeline, give it a name of its own",
             )
         here = parse(text, control_topic_id)
         recorded = here.pipelines.get(pipeline) if here is not None and first_run else None
@@ -115,7 +121,8 @@ def check_recorded_here(
                 f"{table} holds its batch {recorded.batch} ({ends}): beginning anew would add records again",
                 code="FLOE-R321",
                 place=table,
-                remedy="`floe rebase` goes on from what the tables hold; if this is another pipeline, give it a name of its own",
+                remedy="`floe rebase FILE` goes on from what the tables hold; if this is another pipeline, give it a name of "
+                "its own",
             )
 
 

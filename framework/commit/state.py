@@ -109,9 +109,8 @@ def _assigned(limits: Limits, message: Assigned) -> tuple[CoordinatorState, tupl
             "FLOE-R113",
             f"the stored low-water mark {low_water} belongs to control topic {whose}, "
             f"but the control topic has the id {message.control_topic_id}: it was recreated, or the offset was set by hand",
-            "if the coordinator group's offset was set by hand, delete the group, so that the log is read from its start; if "
-            "the topic was recreated, what was announced in the old one and is not in the tables must be read again from the "
-            "source: each table's property floe.progress says up to which source offset it holds everything",
+            "delete the coordinator's consumer group, so that the log is read from its start; if the topic was recreated, "
+            "`floe rebase FILE` then lets each pipeline go on from what its tables hold",
         )
     elif message.log_start > low_water:
         # Invariant 6: announcements may be gone, and a quiet table's old progress alone cannot show which.

@@ -202,4 +202,29 @@ ENTRIES = (
         "The offsets changed while they were looked at",
         "Another run or another person moved them in between. Nothing was set.",
     ),
+    Code(
+        "FLOE-R350",
+        "The topics are those that the tables were filled from",
+        "`floe rebase --begin-at` is for topics that hold other records. Here it would add records twice or skip some; `floe offsets set` moves offsets by consent.",
+    ),
+    Code(
+        "FLOE-R351",
+        "A table holds nothing of the pipeline",
+        "When announcements are lost, a table that exists and holds nothing may lack what was announced for it, and nothing says from where on. A person says whether it lacks something.",
+    ),
+    Code(
+        "FLOE-R352",
+        "What a table lacks was removed by retention",
+        "The table that holds least of the pipeline ends before the topic begins. If nothing was routed there for long it lacks nothing; else those records are lost.",
+    ),
+    Code(
+        "FLOE-R353",
+        "Tables were not filled by one history",
+        "Each table's record of a pipeline is where one of its batches ended, so no two can each be ahead of the other. These are: pipelines of one name filled them.",
+    ),
+    Code(
+        "FLOE-R354",
+        "A recovery stopped at a table",
+        "The catalog refused, or did not answer. What was done before holds; the same command goes on from what the tables say.",
+    ),
 )

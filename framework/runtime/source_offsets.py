@@ -16,7 +16,7 @@ from framework.adapters.iceberg import IcebergTables
 from framework.adapters.kafka_admin import GroupOffset, KafkaAdmin
 from framework.adapters.kafka_worker import PipelineProducer
 from framework.commit.effects import TableView
-from framework.commit.events import Accounting
+from framework.commit.events import Accounting, OffsetsSet
 from framework.commit.offsets import PartitionKey, SafeOffset, decode_metadata, encode_metadata
 from framework.commit.settle import PartitionPlaces, Places, Settlement
 from framework.errors import FloeError, OutcomeUnknown, StateDisagreement
@@ -88,7 +88,7 @@ def _places(
         for topic, ends in progress.offsets.items():
             for partition, end in ends.items():
                 recorded.setdefault((topic, int(partition)), {})[view.table] = end
-    safe = {key: found for key, value in group.items() if (found := _ours(key, value)) is not None}
+    safe = {key: found for key, value in group.items() if (found := own_offset(key, value)) is not None}
     batches += [each.batch for each in safe.values()]
     keys = {*announced, *recorded, *group}
     wanted = where.topics or sorted({topic for topic, _ in keys})
@@ -125,7 +125,7 @@ def _places(
     )
 
 
-def _ours(key: PartitionKey, value: GroupOffset) -> SafeOffset | None:
+def own_offset(key: PartitionKey, value: GroupOffset) -> SafeOffset | None:
     """What was committed beside an offset; None when something that is not floe committed it."""
     try:
         return decode_metadata(value.offset, value.metadata, f"{key[0]}-{key[1]}")
@@ -161,18 +161,19 @@ def perform(
                 place=where.pipeline,
                 remedy="look again with `floe offsets show`, then run the command again",
             )
-        return _announce(where, producer, settlement)
-
-
-def _announce(where: Where, producer: PipelineProducer, settlement: Settlement) -> int:
-    run = f"set-{uuid.uuid4().hex[:8]}"
-    event = settlement.event(run, int(time.time() * 1000))
-    offsets = {
-        (m.topic, m.partition): (
-            m.after,
-            encode_metadata(m.topic_id, settlement.batch, settlement.totals, run, settlement.base_batch),
+        return announce_settled(
+            where, producer, settlement.event(f"set-{uuid.uuid4().hex[:8]}", int(time.time() * 1000))
         )
-        for m in settlement.moves
+
+
+def announce_settled(where: Where, producer: PipelineProducer, event: OffsetsSet) -> int:
+    """The event and the group's offsets in one transaction; returns the control offset behind it, -1 if it was read back."""
+    offsets = {
+        (r.topic, r.partition): (
+            r.end,
+            encode_metadata(r.topic_id, event.batch, event.totals, event.run, event.base_batch),
+        )
+        for r in event.ranges
     }
     try:
         return producer.announce((event,), offsets)
@@ -180,10 +181,10 @@ def _announce(where: Where, producer: PipelineProducer, settlement: Settlement) 
         # Invariant 7: read back. The run's name is ours alone, so its presence says that the transaction was committed.
         producer.recover()
         group = KafkaAdmin(where.kafka).group_offsets(group_id(where.prefix, where.pipeline), offsets)
-        ours = [found.run for key, value in group.items() if (found := _ours(key, value)) is not None]
-        if ours and all(found == run for found in ours):
+        ours = [found.run for key, value in group.items() if (found := own_offset(key, value)) is not None]
+        if ours and all(found == event.run for found in ours):
             return -1
-        if run in ours:
+        if event.run in ours:
             raise FloeError(
                 f"the offsets of pipeline {where.pipeline} were set in part, which no transaction does",
                 code="FLOE-R318",

@@ -60,16 +60,8 @@ class TableRegistry:
 
     def preload(self) -> None:
         """Load the tables that exist already and that the routes may reach, so that a restart repeats no batch."""
-        names = [rule.table for rule in self._plan.route.rules if "{" not in rule.table]
-        if self._plan.write.dead_letter_table:
-            names.append(self._plan.write.dead_letter_table)
-        patterns = [pattern for rule in self._plan.route.rules if "{" in rule.table for pattern in (_glob(rule.table),)]
-        for namespace in sorted(
-            {pattern.rsplit(".", 1)[0] for pattern in patterns if "*" not in pattern.rsplit(".", 1)[0]}
-        ):
-            found = self._catalog.list_tables(namespace)
-            names += [name for name in found if any(fnmatchcase(name, pattern) for pattern in patterns)]
-        self._load(dict.fromkeys(names))
+        names = reachable_tables(self._plan, self._catalog)
+        self._load(names)
 
     def _load(self, names: Iterable[str]) -> None:
         names = list(names)
@@ -145,6 +137,21 @@ class TableRegistry:
     def _too_many(self) -> bool:
         recent = [at for at in self._created_at if at > time.monotonic() - HOUR_S]
         return len(recent) >= self._plan.route.max_new_tables_per_hour
+
+
+def reachable_tables(plan: Plan, catalog: IcebergTables) -> tuple[str, ...]:
+    """The tables that the plan's rules name, dead letters included, and those of the catalog that a rule with a field of
+    the record in its name may reach. The first need not exist."""
+    names = [rule.table for rule in plan.route.rules if "{" not in rule.table]
+    if plan.write.dead_letter_table:
+        names.append(plan.write.dead_letter_table)
+    patterns = [_glob(rule.table) for rule in plan.route.rules if "{" in rule.table]
+    namespaces = {pattern.rsplit(".", 1)[0] for pattern in patterns}
+    everywhere = any("*" in namespace for namespace in namespaces)
+    for namespace in (None,) if everywhere else sorted(namespaces):
+        found = catalog.list_tables(namespace)
+        names += [name for name in found if any(fnmatchcase(name, pattern) for pattern in patterns)]
+    return tuple(dict.fromkeys(names))
 
 
 def _glob(template: str) -> str:

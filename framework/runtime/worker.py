@@ -33,6 +33,7 @@ from framework.commit.offsets import (
 )
 from framework.commit.pacing import Pace, PaceFacts, PaceRules, decide_pace
 from framework.commit.progress import PROGRESS_PROPERTY, check_recorded_here
+from framework.commit.rebase import held_ends, next_cut
 from framework.errors import FloeError, OutcomeUnknown, RetriableError
 from framework.plan.model import Plan
 from framework.runtime.batch import BatchResult, BatchScope, summarise
@@ -91,6 +92,7 @@ class PipelineWorker:
         self._presence: Presence | None = None
         self._positions: dict[PartitionKey, int] = {}
         self._wanted: dict[PartitionKey, int] | None = None
+        self._held: tuple[dict[PartitionKey, int], ...] = ()
         self._runs: set[str] = {self.run_id}
         self._batch = 0
         self._base_batch = 0
@@ -126,6 +128,8 @@ class PipelineWorker:
         self._tables.preload()
         recorded = {name: target.properties.get(PROGRESS_PROPERTY) for name, target in self._tables.targets.items()}
         check_recorded_here(self.plan.pipeline, control.name, control.topic_id, recorded, start.first_run)
+        held = (held_ends(text, control.topic_id, self.plan.pipeline, start.base_batch) for text in recorded.values())
+        self._held = tuple(ends for ends in held if ends)
         self._last_announce_ms = _now_ms()
         self._say("first run" if start.first_run else f"goes on after batch {start.batch}")
 
@@ -240,6 +244,9 @@ class PipelineWorker:
                 self._positions.setdefault(key, fact.log_start)
             check_still_readable(self.plan.pipeline, self._positions, self._source.ids, facts)
             ends = self._wanted or {key: fact.log_end for key, fact in facts.items()}
+            cut = next_cut(self._positions, self._held)
+            if cut is not None:
+                ends = {key: min(end, cut.get(key, end)) for key, end in ends.items()}
             backlog = sum(max(0, ends.get(key, at) - at) for key, at in self._positions.items())
             pace = decide_pace(
                 rules,

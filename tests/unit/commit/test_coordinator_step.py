@@ -359,6 +359,36 @@ def test_a_broken_chain_goes_on_where_a_person_settled_it() -> None:
     assert snapshot(seat.state).low_water == seat.state.position
 
 
+def test_what_waits_and_is_read_again_is_not_committed_as_well() -> None:
+    """A pipeline that goes on before batches that still wait reads their records again: only those behind are given up."""
+    seat = Seat()
+    for batch in (1, 2, 3):
+        seat.read(written("a", batch), complete("a", batch))
+    seat.read(offsets_set("a", 4, STEP), written("a", 5, source=ranges(2)), complete("a", 5, source=ranges(2)))
+    (commit,) = commits(seat.load() + seat.tick(5_000))
+    assert paths(commit) == ["db.t/a-r-1-0-0", "db.t/a-r-5-0-0"]
+    seat.commit(commit)
+    assert snapshot(seat.state).low_water == seat.state.position
+
+
+def test_a_taken_over_table_takes_what_it_lacks_and_drops_what_it_holds() -> None:
+    """After a rebase a table records a number above every batch so far: what was announced before waits for the event
+    that gives it up, what it holds is dropped under its new number, and what it lacks is added."""
+    seat = Seat()
+    seat.read(written("a", 2), complete("a", 2))  # announced before the rebase, seen before its event
+    held = {"a": PipelineProgress(3, {"src": {"0": STEP}}, {"src": "src-id"})}
+    seat.load(progress=TableProgress(TOPIC_ID, 0, held), snapshot_control_offset=0)
+    assert commits(seat.tick(5_000)) == []
+    assert "batch 3 was recorded" in snapshot(seat.state).tables["db.t"].reason
+    seat.read(offsets_set("a", 3, 0), written("a", 4, source=ranges(1)), complete("a", 4, source=ranges(1)))
+    seat.read(written("a", 5, source=ranges(2)), complete("a", 5, source=ranges(2)))
+    seat.tick(60_000)
+    (commit,) = commits(
+        seat.load(progress=TableProgress(TOPIC_ID, 0, held), snapshot_control_offset=0) + seat.tick(5_000)
+    )
+    assert paths(commit) == ["db.t/a-r-5-0-0"]
+
+
 def test_a_batch_after_a_move_is_not_held_against_what_the_table_recorded_before() -> None:
     """A table that holds more than where a person had the pipeline go on takes the records again, by consent."""
     seat = Seat()

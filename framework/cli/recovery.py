@@ -1,0 +1,32 @@
+"""What the verbs of recovery share: a pipeline's file opened as the place where its state lies."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from framework.adapters.secrets import resolve
+from framework.config.spec import LoadedPipeline
+from framework.plan.compile import compile_plan
+
+if TYPE_CHECKING:
+    from framework.runtime.rebase import Recovery
+
+
+def open_recovery(loaded: LoadedPipeline, quiet: bool) -> Recovery:
+    """Open broker and catalog of the file's target; progress goes to standard error unless `quiet`.
+
+    Raises:
+        SetupError: the catalog cannot be reached.
+    """
+    from framework.runtime.job import open_catalog
+    from framework.runtime.rebase import Recovery
+
+    def say(text: str) -> None:
+        if not quiet:
+            click.echo(f"  {text}", err=True)
+
+    plan = compile_plan(loaded)
+    kafka = resolve(loaded.target.kafka[plan.read.connection])
+    return Recovery(plan, loaded.target.prefix, kafka, open_catalog(loaded.target.catalogs), say)

@@ -1,0 +1,226 @@
+"""Takes a pipeline over into the control topic and cluster that are there now: asks everybody, then does what was decided.
+
+In: a plan, the target's connection and catalog, what a person chose. Out: one conditional commit a table, then one Kafka
+transaction with the group's offsets and the event that lets the chain go on (invariants 1 and 4). A live pipeline is
+refused. Each step may be done again: a run that was killed in the middle is settled by running it once more.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from framework.adapters.faults import reach
+from framework.adapters.iceberg import IcebergTables
+from framework.adapters.kafka_admin import KafkaAdmin
+from framework.adapters.kafka_worker import PipelineProducer
+from framework.commit.effects import (
+    CommitConflict,
+    Committed,
+    PipelineProgress,
+    RecordedTable,
+    RecoverTable,
+    TableProgress,
+)
+from framework.commit.events import Accounting
+from framework.commit.offsets import PartitionKey
+from framework.commit.progress import PROGRESS_PROPERTY
+from framework.commit.rebase import HeldBy, RebaseFacts, RebasePlan, held_by, taken_over, without_elsewhere
+from framework.errors import FloeError, StateDisagreement, TableBlocked
+from framework.plan.compile import group_id
+from framework.plan.model import Plan
+from framework.runtime.control_log import ControlLog, read_control_log
+from framework.runtime.liveness import exclusive
+from framework.runtime.source import PipelineSource
+from framework.runtime.source_offsets import Where, announce_settled, own_offset
+from framework.runtime.tables import reachable_tables
+
+LOADERS = 8
+CONFLICTS = 10
+BRANCH = "main"
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """Where a recovery works."""
+
+    plan: Plan
+    prefix: str
+    kafka: dict[str, str]
+    catalog: IcebergTables
+    say: Say
+
+    @property
+    def where(self) -> Where:
+        return Where(self.plan.pipeline, self.prefix, self.kafka, self.plan.announce.control_topic)
+
+    @contextmanager
+    def exclusive(self, doing: str) -> Iterator[PipelineProducer]:
+        """See `liveness.exclusive`."""
+        with exclusive(
+            self.kafka, self.prefix, self.plan.pipeline, self.plan.announce.control_topic, doing
+        ) as producer:
+            yield producer
+
+
+def read_facts(at: Recovery, make_control_topic: bool) -> RebaseFacts:
+    """Ask everybody once. `make_control_topic`: where it is missing, there is nothing else to go on in.
+
+    Raises:
+        SetupError: the broker or the catalog does not answer, or a source topic does not exist.
+    """
+    admin = KafkaAdmin(at.kafka)
+    name, control_topic = at.plan.pipeline, at.plan.announce.control_topic
+    partitions = PipelineSource(at.plan, at.kafka).facts()
+    if make_control_topic:
+        admin.ensure_control_topic(control_topic)
+    log = read_control_log(admin, at.kafka, control_topic, at.plan.commit.coordinator_group, None)
+    if log.state.stopped is not None:
+        stop = log.state.stopped
+        raise StateDisagreement(stop.message, code=stop.code, place=control_topic, remedy=stop.remedy)
+    stored = admin.group_offsets(group_id(at.prefix, name))
+    group = {key: found for key, value in stored.items() if (found := own_offset(key, value)) is not None}
+    tables = _tables(at, log)
+    folded = log.state.pipelines.get(name)
+    link = folded.link if folded is not None else None
+    newest = log.links.get(name)
+    batches = [t.newest.batch for t in tables if t.newest is not None]
+    batches += [each.batch for each in (link, newest) if each is not None] + [safe.batch for safe in group.values()]
+    safest = max(group.values(), key=lambda safe: safe.batch, default=None)
+    return RebaseFacts(
+        pipeline=name,
+        cluster_id=admin.cluster_id(),
+        control_topic=control_topic,
+        control_topic_id=log.facts.topic_id,
+        partitions=partitions,
+        group=group,
+        announced={(r.topic, r.partition): r for r in link.ranges} if link is not None else {},
+        broken=(folded.broken if folded is not None else None) or "",
+        tables=tables,
+        waiting=_waiting(log, name),
+        batch=max(batches, default=0),
+        totals=link.totals if link is not None else (safest.totals if safest is not None else Accounting()),
+    )
+
+
+def _tables(at: Recovery, log: ControlLog) -> tuple[HeldBy, ...]:
+    names = sorted({*reachable_tables(at.plan, at.catalog), *_waiting(log, at.plan.pipeline)})
+    at.say(f"looking at {len(names)} tables")
+    with ThreadPoolExecutor(LOADERS) as pool:
+        found = pool.map(lambda name: at.catalog.load_recorded(name, BRANCH, log.facts.topic_id), names)
+        return tuple(
+            held_by(name, recorded.progress_text, at.plan.pipeline)
+            for name, recorded in zip(names, found, strict=True)
+            if recorded is not None
+        )
+
+
+def _waiting(log: ControlLog, pipeline: str) -> tuple[str, ...]:
+    return tuple(
+        sorted(
+            name for name, table in log.state.tables.items() if any(a.event.pipeline == pipeline for a in table.pending)
+        )
+    )
+
+
+def begin_offsets(at: Recovery, facts: RebaseFacts, begin_at: str | int) -> dict[PartitionKey, int]:
+    """Where every partition begins: `earliest`, `latest`, or the first record that is not older than a time in ms."""
+    if begin_at == "earliest":
+        return {key: fact.log_start for key, fact in facts.partitions.items()}
+    if begin_at == "latest":
+        return {key: fact.log_end for key, fact in facts.partitions.items()}
+    found = KafkaAdmin(at.kafka).offsets_at(facts.partitions, int(begin_at))
+    return {key: offset if offset >= 0 else facts.partitions[key].log_end for key, offset in found.items()}
+
+
+def perform_rebase(at: Recovery, decide: Callable[[RebaseFacts], RebasePlan], expected: RebasePlan, doing: str) -> None:
+    """Do what was shown, if it is still what would be decided.
+
+    Raises:
+        SetupError: the pipeline is live. StateDisagreement: something has changed since it was looked at.
+        TableBlocked: a table could not be committed to; those before it were, and running it again goes on.
+    """
+    with at.exclusive(doing) as producer:
+        plan = decide(read_facts(at, True))
+        if (plan.tables, plan.partitions) != (expected.tables, expected.partitions):
+            raise StateDisagreement(
+                f"what is recorded of pipeline {plan.pipeline} has changed since it was looked at; nothing was changed",
+                code="FLOE-R346",
+                place=plan.pipeline,
+                remedy="run the command again",
+            )
+        run = f"rebase-{uuid.uuid4().hex[:8]}"
+        for number, table in enumerate(plan.tables, start=1):
+
+            def decide_table(found: RecordedTable, after: PipelineProgress = table.after) -> RecoverTable:
+                progress = taken_over(found.progress_text, plan.pipeline, plan.control_topic_id, after)
+                text = without_elsewhere(found.progress_text, plan.pipeline, progress)
+                return recover_table(found, progress, run, {PROGRESS_PROPERTY: text}, {"floe.recovery": "rebase"})
+
+            commit_recovery(at, table.table, plan.control_topic_id, decide_table)
+            reach("table-recovered")
+            at.say(f"{table.table}: taken over ({number} of {len(plan.tables)})")
+        announce_settled(at.where, producer, plan.event(run, int(time.time() * 1000)))
+
+
+def recover_table(
+    found: RecordedTable,
+    progress: TableProgress,
+    run: str,
+    properties: dict[str, str],
+    notes: dict[str, str],
+    onto: int | None = None,
+) -> RecoverTable:
+    view = found.view
+    return RecoverTable(
+        table=view.table,
+        view=view,
+        commit_id=f"{run}.{view.table}",
+        files=(),
+        progress=progress,
+        valid_through_ms=None,
+        properties=properties,
+        onto=onto,
+        notes=notes,
+    )
+
+
+def commit_recovery(
+    at: Recovery, table: str, control_topic_id: str, decide: Callable[[RecordedTable], RecoverTable | None]
+) -> Committed | None:
+    """One conditional commit, decided anew from the table as it is while others change it; None: nothing to do.
+
+    Raises:
+        TableBlocked: the table is gone, or changes all the time. FloeError: the catalog refuses, or does not answer.
+    """
+    for _ in range(CONFLICTS):
+        found = at.catalog.load_recorded(table, BRANCH, control_topic_id)
+        if found is None:
+            raise TableBlocked(
+                f"table {table} does not exist any more",
+                place=table,
+                remedy="run the command again: it is looked at anew",
+            )
+        effect = decide(found)
+        if effect is None:
+            return None
+        outcome = at.catalog.commit(effect)
+        if isinstance(outcome, Committed):
+            return outcome
+        if not isinstance(outcome, CommitConflict):
+            raise FloeError(
+                f"table {table}: {outcome.reason}",
+                code="FLOE-R354",
+                place=table,
+                remedy="run the command again: it goes on from what the tables say",
+            )
+    raise TableBlocked(
+        f"table {table} changed {CONFLICTS} times in a row while it was to be changed",
+        place=table,
+        remedy="wait until the others are done with it, then run the command again",
+    )

@@ -1,0 +1,227 @@
+"""Taking a pipeline over: what is refused, what is decided, and that no record comes twice or is lost by it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from framework.commit.chain import Fit, check_recorded, record
+from framework.commit.effects import PipelineProgress, TableProgress
+from framework.commit.events import Accounting, DataWritten, SourceRange, TableCommitPolicy
+from framework.commit.offsets import PartitionFacts, SafeOffset, plan_ends
+from framework.commit.progress import elsewhere, merge, parse
+from framework.commit.rebase import (
+    RebaseChoice,
+    RebaseFacts,
+    ends_of,
+    held_by,
+    held_ends,
+    next_cut,
+    plan_rebase,
+    taken_over,
+    without_elsewhere,
+)
+from framework.errors import DataLossError, StateDisagreement
+
+OLD, NEW, SRC = "old-control", "new-control", "src-id"
+KEYS = (("orders", 0), ("orders", 1))
+
+
+def progress(batch: int, zero: int, one: int, topic_id: str = SRC) -> PipelineProgress:
+    return PipelineProgress(batch, {"orders": {"0": zero, "1": one}}, {"orders": topic_id})
+
+
+def held(table: str, found: PipelineProgress | None, topic_id: str = OLD):  # type: ignore[no-untyped-def]
+    return held_by(table, None if found is None else merge(None, TableProgress(topic_id, 9, {"p": found})), "p")
+
+
+def facts(*tables: object, start: int = 0, end: int = 100, topic_id: str = SRC, group: int | None = 60) -> RebaseFacts:
+    return RebaseFacts(
+        pipeline="p",
+        cluster_id="cluster",
+        control_topic="control",
+        control_topic_id=NEW,
+        partitions=dict.fromkeys(KEYS, PartitionFacts(topic_id, start, end)),
+        group={} if group is None else dict.fromkeys(KEYS, SafeOffset(group, SRC, 6, Accounting(offsets=120), "r")),
+        announced={},
+        broken="",
+        tables=tables,  # type: ignore[arg-type]
+        waiting=(),
+        batch=6,
+        totals=Accounting(offsets=120),
+    )
+
+
+def test_a_pipeline_goes_on_behind_the_table_that_holds_least() -> None:
+    """Everything that some table lacks is read again; each table keeps its record, under the new control topic's id."""
+    plan = plan_rebase(facts(held("db.t", progress(5, 50, 40)), held("db.u", progress(3, 30, 40))), RebaseChoice())
+    assert {(p.partition, p.after) for p in plan.partitions} == {(0, 30), (1, 40)}
+    assert [(t.table, t.after.batch, ends_of(t.after)) for t in plan.tables] == [
+        ("db.t", 7, {KEYS[0]: 50, KEYS[1]: 40}),
+        ("db.u", 7, {KEYS[0]: 30, KEYS[1]: 40}),
+    ]
+    assert (plan.read_again, plan.lost, plan.settled) == (20, 0, False)
+    assert plan.former_control_topic_ids == (OLD,)
+    event = plan.event("r", 1)
+    assert [(r.partition, r.start, r.end, r.topic_id) for r in event.ranges] == [(0, 30, 30, SRC), (1, 40, 40, SRC)]
+    assert event.batch == 7
+
+
+def test_a_quiet_table_holds_nothing_back_once_a_person_says_so() -> None:
+    """`--complete`: reading goes on behind the others, and the quiet table records that it lacks nothing until there."""
+    quiet, busy = held("db.quiet", progress(1, 1, 1)), held("db.t", progress(5, 50, 40))
+    plan = plan_rebase(facts(quiet, busy), RebaseChoice(complete=("db.quiet",)))
+    assert {(p.partition, p.after) for p in plan.partitions} == {(0, 50), (1, 40)}
+    assert ends_of(plan.tables[0].after) == {KEYS[0]: 50, KEYS[1]: 40}
+
+
+def test_nothing_is_settled_twice() -> None:
+    """Where tables, group and log agree there is nothing to do."""
+    announced = {key: SourceRange(key[0], SRC, key[1], 60, 60) for key in KEYS}
+    sound = replace(facts(held("db.t", progress(5, 50, 40), NEW)), announced=announced)
+    assert plan_rebase(sound, RebaseChoice()).settled
+    assert not plan_rebase(replace(sound, broken="a gap"), RebaseChoice()).settled
+    assert not plan_rebase(replace(sound, group={}), RebaseChoice()).settled
+    assert not plan_rebase(facts(held("db.t", progress(5, 50, 40))), RebaseChoice()).settled
+
+
+@pytest.mark.parametrize(
+    ("known", "choice", "code", "said"),
+    [
+        (facts(held("db.t", progress(5, 50, 40)), held("db.u", None)), RebaseChoice(), "FLOE-R351", "db.u"),
+        (facts(held("db.t", progress(5, 50, 40)), start=45), RebaseChoice(), "FLOE-R352", "40 to 44"),
+        (facts(held("db.t", progress(5, 50, 40)), end=45), RebaseChoice(), "FLOE-R317", "ends at 45"),
+        (facts(held("db.t", progress(5, 50, 40)), topic_id="x"), RebaseChoice(), "FLOE-R316", "src-id, now it is x"),
+        (
+            facts(held("db.t", progress(5, 50, 40))),
+            RebaseChoice(begin=dict.fromkeys(KEYS, 0)),
+            "FLOE-R350",
+            "twice",
+        ),
+        (
+            facts(held("db.t", progress(5, 50, 40)), held("db.u", progress(5, 40, 50))),
+            RebaseChoice(),
+            "FLOE-R353",
+            "one history",
+        ),
+        (
+            facts(held("db.t", PipelineProgress(5, {"gone": {"0": 9}}, {"gone": "g"}))),
+            RebaseChoice(),
+            "FLOE-R315",
+            "gone-0",
+        ),
+    ],
+)
+def test_what_cannot_be_known_is_refused(known: RebaseFacts, choice: RebaseChoice, code: str, said: str) -> None:
+    """Each refusal names both values and has a remedy."""
+    with pytest.raises(StateDisagreement, match=said) as caught:
+        plan_rebase(known, choice)
+    assert caught.value.code == code
+    assert caught.value.remedy
+
+
+def test_records_that_retention_removed_are_counted_when_a_person_goes_on() -> None:
+    """`--allow-loss` goes on where the topic begins and says how many records are gone."""
+    known = facts(held("db.t", progress(5, 50, 40)), start=45)
+    plan = plan_rebase(known, RebaseChoice(allow_loss=True))
+    assert {(p.partition, p.after) for p in plan.partitions} == {(0, 50), (1, 45)}
+    assert plan.lost == 5
+    assert plan.event("r", 1).lost == 5
+    with pytest.raises(DataLossError):
+        plan_rebase(known, RebaseChoice())
+
+
+def test_another_cluster_with_other_records_begins_where_it_is_told() -> None:
+    """`--begin-at`: what the tables record is filed under the new ids, at the new beginning."""
+    known = facts(held("db.t", progress(5, 50, 40)), topic_id="x", group=None)
+    plan = plan_rebase(known, RebaseChoice(begin={KEYS[0]: 3, KEYS[1]: 0}))
+    assert ends_of(plan.tables[0].after) == {KEYS[0]: 3, KEYS[1]: 0}
+    assert plan.tables[0].after.topic_ids == {"orders": "x"}
+    assert plan.base_batch == plan.batch == 7
+    same = plan_rebase(known, RebaseChoice(same_offsets=True))
+    assert ends_of(same.tables[0].after) == {KEYS[0]: 50, KEYS[1]: 40}
+    assert same.tables[0].after.topic_ids == {"orders": "x"}
+
+
+def test_the_property_is_moved_and_others_keep_theirs() -> None:
+    """Only this pipeline leaves the other control topics' entries; the entry of the present one keeps its offset."""
+    before = merge(None, TableProgress(OLD, 9, {"p": progress(5, 50, 40), "q": progress(1, 1, 1)}))
+    before = merge(before, TableProgress(NEW, 4, {"r": progress(2, 2, 2)}))
+    after = without_elsewhere(before, "p", taken_over(before, "p", NEW, progress(7, 50, 40)))
+    here, there = parse(after, NEW), parse(after, OLD)
+    assert here is not None
+    assert there is not None
+    assert (here.control_offset, sorted(here.pipelines)) == (4, ["p", "r"])
+    assert (there.control_offset, sorted(there.pipelines)) == (9, ["q"])
+    assert elsewhere(after, NEW) == {"q": OLD}
+    assert held_ends(after, NEW, "p", 0) == {KEYS[0]: 50, KEYS[1]: 40}
+    assert held_ends(after, NEW, "p", 8) == {}
+    again = without_elsewhere(after, "p", taken_over(after, "p", NEW, progress(7, 50, 40)))
+    assert again == after
+
+
+@settings(max_examples=300)
+@given(st.data())
+def test_every_record_is_in_each_table_once_after_a_loss_of_the_control_topic(data: st.DataObject) -> None:
+    """Whatever batches were made, whatever each table had of them, however the batches are cut again: exactly once."""
+    keys = [("orders", p) for p in range(data.draw(st.integers(1, 3)))]
+    ends = dict.fromkeys(keys, 0)
+    batches: list[DataWritten] = []
+    for batch in range(1, data.draw(st.integers(1, 6)) + 1):
+        after = {key: end + data.draw(st.integers(0, 4)) for key, end in ends.items()}
+        batches.append(_written(batch, ends, after))
+        ends = after
+    tables: dict[str, dict[str, PipelineProgress]] = {}
+    rows: dict[str, Counter[tuple[str, int, int]]] = {}
+    for table in ("db.t", "db.u", "db.v"):
+        taken = batches[: data.draw(st.integers(1, len(batches)))]
+        tables[table] = record({}, taken)
+        rows[table] = Counter(offset for event in taken for offset in _offsets(event))
+    known = RebaseFacts(
+        "p",
+        "cluster",
+        "control",
+        NEW,
+        {key: PartitionFacts(SRC, 0, end) for key, end in ends.items()},
+        {},
+        {},
+        "",
+        tuple(held_by(t, merge(None, TableProgress(OLD, 9, p)), "p") for t, p in tables.items()),
+        (),
+        len(batches),
+        Accounting(),
+    )
+    plan = plan_rebase(known, RebaseChoice())
+    tables = {t.table: {"p": t.after} for t in plan.tables}
+    positions = {(p.topic, p.partition): p.after for p in plan.partitions}
+    recorded = [ends_of(t.after) for t in plan.tables]
+    batch, most = plan.batch, data.draw(st.integers(1, 5))
+    while positions != ends:
+        cut = next_cut(positions, recorded)
+        wanted = ends if cut is None else {key: min(ends[key], cut[key]) for key in ends}
+        after = plan_ends(positions, wanted, most)
+        assert after != positions
+        batch += 1
+        event = _written(batch, positions, after)
+        for table, found in tables.items():
+            verdict = check_recorded(found["p"], event)
+            assert verdict.fit is not Fit.BROKEN, verdict.reason
+            if verdict.fit is Fit.FOLLOWS:
+                tables[table] = record(found, [event])
+                rows[table].update(_offsets(event))
+        positions = after
+    everything = {(topic, p, offset) for (topic, p), end in ends.items() for offset in range(end)}
+    assert all(found == Counter(everything) for found in rows.values())
+
+
+def _written(batch: int, start: dict[tuple[str, int], int], end: dict[tuple[str, int], int]) -> DataWritten:
+    ranges = tuple(SourceRange(key[0], SRC, key[1], start[key], end[key]) for key in sorted(end))
+    return DataWritten("p", "r", batch, "db.t", "uuid", 0, (), ranges, TableCommitPolicy(1, 1, 1))
+
+
+def _offsets(event: DataWritten) -> list[tuple[str, int, int]]:
+    return [(r.topic, r.partition, offset) for r in event.ranges for offset in range(r.start, r.end)]
