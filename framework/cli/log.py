@@ -17,6 +17,7 @@ from framework.commit.events import (
     ControlEvent,
     DataComplete,
     DataWritten,
+    Discarded,
     Heartbeat,
     OffsetsSet,
 )
@@ -86,6 +87,11 @@ def describe(event: ControlEvent) -> str:
         ends = ", ".join(f"{r.topic}:{r.partition}={r.end}" for r in event.ranges)
         cost = "".join(f", {n:,} {what}" for n, what in ((event.lost, "lost"), (event.repeated, "read again")) if n)
         return f"{event.pipeline} batch {event.batch}: goes on at {ends} ({event.reason}{cost})"
+    if isinstance(event, Discarded):
+        return (
+            f"{event.table}: {sum(event.rows.values()):,} rows in {event.files} files of {event.announcements} announcements "
+            f"below {event.below} given up: {event.reason}"
+        )
     if isinstance(event, CommitRequested):
         return f"{event.pipeline or 'all pipelines'} until {_time(event.deadline_ms)}"
     if isinstance(event, CommitToTable):

@@ -170,6 +170,24 @@ class OffsetsSet:
 
 
 @dataclass(frozen=True)
+class Discarded:
+    """A person gave up what waits for a table: its announcements in [first, below) of this log count no more.
+
+    The record of what was given up: `announcements` with `files` files and, by pipeline, `rows`; `reason` says why the
+    table could not take them. The files stay where they are, as orphans.
+    """
+
+    table: str
+    first: int
+    below: int
+    announcements: int
+    files: int
+    rows: dict[str, int]
+    reason: str
+    timestamp_ms: int
+
+
+@dataclass(frozen=True)
 class CommitRequested:
     """Asks whichever coordinator is alive to commit what is announced by now, without waiting for intervals.
 
@@ -218,4 +236,6 @@ class CommitComplete:
     blocked_pipelines: dict[str, str] = field(default_factory=dict)
 
 
-ControlEvent = DataWritten | DataComplete | Heartbeat | OffsetsSet | CommitRequested | CommitToTable | CommitComplete
+ControlEvent = (
+    DataWritten | DataComplete | Heartbeat | OffsetsSet | Discarded | CommitRequested | CommitToTable | CommitComplete
+)

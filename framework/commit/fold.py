@@ -7,7 +7,7 @@ announcement is queued in log order and leaves the queue only when its table's m
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from framework.commit.chain import Fit, check_link, next_link, settled_link
@@ -19,6 +19,7 @@ from framework.commit.events import (
     ControlEvent,
     DataComplete,
     DataWritten,
+    Discarded,
     Heartbeat,
     OffsetsSet,
 )
@@ -38,6 +39,8 @@ def fold(turn: Turn, offset: int, event: ControlEvent | None) -> None:
         _link(turn, offset, event)
     elif isinstance(event, OffsetsSet):
         _offsets_set(turn, offset, event)
+    elif isinstance(event, Discarded):
+        _discarded(turn, event)
     elif isinstance(event, CommitRequested):
         _commit_requested(turn, offset, event)
     elif isinstance(event, CommitToTable):
@@ -180,6 +183,18 @@ def _offsets_set(turn: Turn, offset: int, event: OffsetsSet) -> None:
     turn.set(unreported=turn.state.unreported | {pipeline.pipeline})
 
 
+def _discarded(turn: Turn, event: Discarded) -> None:
+    """A person gave up what waits for a table: the one way besides the table's own metadata in which announcements leave
+    its queue. What lies in front of them was in the table when that was decided, so the table is not held by it."""
+    table = turn.state.tables.get(event.table)
+    if table is None:
+        return
+    kept = [a for a in table.pending if not event.first <= a.offset < event.below]
+    if len(kept) < len(table.pending):
+        retry_at_ms = turn.now_ms if table.retry_at_ms is not None else None
+        turn.put_table(replace(_with_pending(table, kept), blocked=None, examinations=0, retry_at_ms=retry_at_ms))
+
+
 def _link_before(pipeline: PipelineState, offset: int) -> int:
     """Where a reader has to begin to see the link that a batch which begins at `offset` must follow."""
     return pipeline.link_offset if pipeline.link is not None else offset
@@ -242,16 +257,19 @@ def _forget(
         count = len(table.pending) - len(kept)
         if count:
             dropped[name] = count
-            turn.put_table(
-                replace(
-                    table,
-                    pending=Fifo(kept),
-                    pending_rows=sum(a.event.rows for a in kept),
-                    pending_bytes=sum(a.event.bytes for a in kept),
-                    pending_files=sum(len(a.event.files) for a in kept),
-                )
-            )
+            turn.put_table(_with_pending(table, kept))
     return dropped
+
+
+def _with_pending(table: TableState, kept: Sequence[Announcement]) -> TableState:
+    """The table with these of its announcements alone."""
+    return replace(
+        table,
+        pending=Fifo(kept),
+        pending_rows=sum(a.event.rows for a in kept),
+        pending_bytes=sum(a.event.bytes for a in kept),
+        pending_files=sum(len(a.event.files) for a in kept),
+    )
 
 
 def _advance_valid_through(pipeline: PipelineState, event: DataComplete | Heartbeat) -> PipelineState:

@@ -17,6 +17,7 @@ from framework.commit.events import (
     DataComplete,
     DataFile,
     DataWritten,
+    Discarded,
     Heartbeat,
     OffsetsSet,
     SourceRange,
@@ -198,6 +199,19 @@ def _offsets_set(value: dict[str, Any]) -> OffsetsSet:
     )
 
 
+def _discarded(value: dict[str, Any]) -> Discarded:
+    return Discarded(
+        table=_text(value, "table"),
+        first=_int(value, "first"),
+        below=_int(value, "below"),
+        announcements=_int(value, "announcements"),
+        files=_int(value, "files"),
+        rows=_map_of(value, "rows", int),
+        reason=_text(value, "reason"),
+        timestamp_ms=_int(value, "timestamp_ms"),
+    )
+
+
 def _commit_requested(value: dict[str, Any]) -> CommitRequested:
     return CommitRequested(
         request_id=_text(value, "request_id"),
@@ -239,6 +253,7 @@ DECODERS: dict[str, Callable[[dict[str, Any]], ControlEvent]] = {
     "DataComplete": _data_complete,
     "Heartbeat": _heartbeat,
     "OffsetsSet": _offsets_set,
+    "Discarded": _discarded,
     "CommitRequested": _commit_requested,
     "CommitToTable": _commit_to_table,
     "CommitComplete": _commit_complete,

@@ -24,7 +24,7 @@ from framework.commit.effects import (
     TableMissing,
     Tick,
 )
-from framework.commit.events import CommitRequested, DataComplete, OffsetsSet
+from framework.commit.events import CommitRequested, DataComplete, Discarded, OffsetsSet
 from framework.commit.fold import fold
 from framework.commit.model import CoordinatorState, Limits, Phase
 from framework.commit.report import snapshot
@@ -140,7 +140,7 @@ def _read(turn: Turn, message: Read) -> None:
         # An arrival wakes its tables; a timer does not run by itself.
         for table in sorted({table for table, _, _ in batch.parts}):
             schedule.consider(turn, table)
-    elif isinstance(message.event, CommitRequested | OffsetsSet) or proof != turn.state.needs_proof:
+    elif isinstance(message.event, CommitRequested | Discarded | OffsetsSet) or proof != turn.state.needs_proof:
         _consider_all(turn)
         cycle.finish(turn)
 

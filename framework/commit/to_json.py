@@ -17,6 +17,7 @@ from framework.commit.events import (
     DataComplete,
     DataFile,
     DataWritten,
+    Discarded,
     Heartbeat,
     OffsetsSet,
     SourceRange,
@@ -139,6 +140,20 @@ def _offsets_set_to_json(e: OffsetsSet) -> dict[str, object]:
     }
 
 
+def _discarded_to_json(e: Discarded) -> dict[str, object]:
+    return {
+        **_head("Discarded"),
+        "table": e.table,
+        "first": e.first,
+        "below": e.below,
+        "announcements": e.announcements,
+        "files": e.files,
+        "rows": e.rows,
+        "reason": e.reason,
+        "timestamp_ms": e.timestamp_ms,
+    }
+
+
 def _commit_requested_to_json(e: CommitRequested) -> dict[str, object]:
     return {
         **_head("CommitRequested"),
@@ -183,6 +198,7 @@ ENCODERS: dict[type, Callable[[Any], dict[str, object]]] = {
     DataComplete: _data_complete_to_json,
     Heartbeat: _heartbeat_to_json,
     OffsetsSet: _offsets_set_to_json,
+    Discarded: _discarded_to_json,
     CommitRequested: _commit_requested_to_json,
     CommitToTable: _commit_to_table_to_json,
     CommitComplete: _commit_complete_to_json,

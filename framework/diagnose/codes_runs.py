@@ -227,4 +227,9 @@ ENTRIES = (
         "A recovery stopped at a table",
         "The catalog refused, or did not answer. What was done before holds; the same command goes on from what the tables say.",
     ),
+    Code(
+        "FLOE-R355",
+        "What waits for the table can still come into it",
+        "`floe discard` gives up announcements of a table that does not exist, was replaced or lost a column. Anything else that holds a table is settled in another way, and nothing has to be given up.",
+    ),
 )

@@ -15,6 +15,7 @@ from framework.commit.events import (
     DataComplete,
     DataFile,
     DataWritten,
+    Discarded,
     Heartbeat,
     OffsetsSet,
     SourceRange,
@@ -104,6 +105,9 @@ events: st.SearchStrategy[ControlEvent] = st.one_of(
     ),
     heartbeats,
     st.builds(OffsetsSet, names, text, numbers, range_tuples, accountings, numbers, numbers, numbers, text, times),
+    st.builds(
+        Discarded, names, numbers, numbers, numbers, numbers, st.dictionaries(names, numbers, max_size=3), text, times
+    ),
     st.builds(CommitRequested, names, text, times),
     st.builds(CommitToTable, names, text, numbers, text, numbers, numbers, numbers, times, st.none() | times),
     commit_completes,

@@ -93,7 +93,7 @@ class Protocol(RuleBasedStateMachine):
         if kind == "dies":
             self.world = w.worker_crash(self.world, worker)
         elif kind == "settled":
-            self.world = w.settle_offsets(self.world, worker, (0, 0, 0, 5, -5, 20)[pick % 6])
+            self.world = w.settle_offsets(self.world, worker, (0, 0, -10, 5, -5, 20)[pick % 6])
         elif worker.batch == 1 or worker.appended or self.links_lost:
             return
         elif kind == "repeat":
@@ -189,13 +189,15 @@ class Protocol(RuleBasedStateMachine):
     @rule(
         table=tables,
         kind=st.sampled_from(
-            ["commit"] * 3 + ["expire"] * 2 + ["schema", "rollback", "rollback", "gone", "replaced", "elsewhere"]
+            ["commit"] * 3
+            + ["expire"] * 2
+            + ["schema", "rollback", "rollback", "gone", "replaced", "elsewhere", "discard"]
         ),
         pick=picks,
     )
     def somebody_touches_a_table(self, table: str, kind: str, pick: int) -> None:
         """A second writer, expiry, a schema change, a rollback; the table goes away or comes back; it is replaced; it holds
-        records that a pipeline announced on another cluster."""
+        records that a pipeline announced on another cluster; a person gives up what it can never take."""
         found = self.world.table(table)
         if kind == "commit":
             self.world = w.foreign_commit(self.world, table)
@@ -209,6 +211,8 @@ class Protocol(RuleBasedStateMachine):
                 self.world = w.rollback(self.world, table, targets[pick % len(targets)])
         elif kind == "gone":
             self.world = self.world.with_table(replace(found, exists=not found.exists))
+        elif kind == "discard":
+            self.world = w.discard_waiting(self.world, table)
         elif kind == "elsewhere":
             pipeline = self.world.workers[pick % 3].pipeline
             if not any(path.startswith(f"{table}/{pipeline}-") for path in (*found.files, *found.removed)):

@@ -13,7 +13,7 @@ import pytest
 
 from framework.commit import chain, cycle, fold, prefix, schedule, state
 from framework.commit.effects import Assigned, Effect, Input, PipelineProgress, TableProgress, TableView
-from framework.commit.events import DataComplete, DataWritten, Heartbeat
+from framework.commit.events import DataComplete, DataWritten, Discarded, Heartbeat
 from framework.commit.fifo import Fifo
 from framework.commit.model import Announcement, CoordinatorState, Phase, PipelineState, TableState
 from framework.commit.state import step
@@ -108,6 +108,13 @@ def position_of_another_topic() -> w.World:
 def filled_by_another_cluster() -> w.World:
     """The table holds the pipeline's first batch by another control topic, and here it is announced once more."""
     return w.filled_from_elsewhere(one_after_the_other(), T, "a")
+
+
+def given_up_before_a_newer_announcement() -> w.World:
+    """The table is replaced and a newer batch is announced for it; then comes the word that the older one is given up."""
+    world = announce(start(Scope((((T,), (T,)),)))[0], "a", "a")
+    world = announce(w.recreate(world, T), "a", "a")
+    return w.append_plainly(world, Discarded(T, 0, 1, 1, 1, {"a": STEP}, "replaced", 0))
 
 
 def table_missing() -> w.World:
@@ -332,9 +339,16 @@ def a_blocked_table_gives_up(patch: pytest.MonkeyPatch) -> w.Step:
     return step
 
 
+def everything_that_waits_is_given_up(patch: pytest.MonkeyPatch) -> w.Step:
+    """Invariant 10: a person's word is taken for more than it says."""
+    real = fold._discarded
+    patch.setattr(fold, "_discarded", lambda turn, event: real(turn, replace(event, below=1 << 60)))
+    return step
+
+
 def what_waits_of_a_broken_chain_is_kept(patch: pytest.MonkeyPatch) -> w.Step:
     """Invariant 2: the offsets are settled and their records read again, and what was announced of them is committed too."""
-    patch.setattr(fold, "_forget", lambda turn, pipeline, begin, end: {})
+    patch.setattr(fold, "_forget", lambda turn, pipeline, begin, end, read_from=None: {})
     return step
 
 
@@ -374,6 +388,7 @@ CASES = [
     Case(progress_elsewhere_is_ignored, filled_by_another_cluster, QUIET),
     Case(an_unknown_outcome_counts_as_success, one_after_the_other, UNKNOWN),
     Case(a_blocked_table_gives_up, table_missing, QUIET),
+    Case(everything_that_waits_is_given_up, given_up_before_a_newer_announcement, QUIET),
 ]
 
 

@@ -54,7 +54,8 @@ RULES: list[tuple[int, str, dict[str, list[object]]]] = [
             + ["schema"] * 2
             + ["rollback"] * 4
             + ["gone"] * 2
-            + ["replaced", "elsewhere"],
+            + ["replaced", "elsewhere"]
+            + ["discard"] * 3,
             "pick": [0, 1, 2, 3, 4],
         },
     ),

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import takewhile
 from typing import TypeVar
 
 from framework.commit.effects import (
@@ -33,7 +34,7 @@ from framework.commit.effects import (
     TableView,
     Tick,
 )
-from framework.commit.events import ControlEvent, DataComplete, DataWritten, Heartbeat, OffsetsSet
+from framework.commit.events import ControlEvent, DataComplete, DataWritten, Discarded, Heartbeat, OffsetsSet
 from framework.commit.state import CoordinatorState, Limits, step
 from tests.protocol.build import STEP, TOPIC_ID, complete, heartbeat, offsets_set, ranges, written
 
@@ -302,11 +303,42 @@ def settle_offsets(world: World, worker: Worker, move: int = 0) -> World:
         world = worker_crash(world, worker)
         worker = next(x for x in world.workers if x.pipeline == worker.pipeline)
     _, end, topic_id = announced(world.log).ends.get(worker.pipeline, (0, worker.at, "src-id"))
-    batch, at = worker.batch + 1, max(0, end + move)  # above the number of any batch, sound or not, so far
+    # Above the number of any batch, sound or not, so far.
+    batches = [e.event.batch for e in world.log if isinstance(e.event, DataComplete) and e.writer == worker.pipeline]
+    batch, at = max([worker.batch, *batches]) + 1, max(0, end + move)
     base = batch if at != end else worker.base
     event = offsets_set(worker.pipeline, batch, at, base, topic_id)
     log = (*world.log, Entry(event, worker.pipeline, True), Entry(None, "", True))
     return replace(world, log=log).with_worker(replace(worker, batch=batch + 1, at=at, run=worker.run + 1, base=base))
+
+
+def discard_waiting(world: World, name: str) -> World:
+    """A person gives up what was announced for a table that is not there, or for the one that was there before."""
+    table = world.table(name)
+    present = set(table.files) | table.removed
+    waiting = [
+        offset
+        for offset, event in announced(world.log[: world.stable_end]).sound
+        if event.table == name
+        and not present.issuperset(file.path for file in event.files)
+        and not (table.exists and event.table_uuid == table.uuid)
+    ]
+    run = list(takewhile(lambda pair: pair[0] == pair[1], zip(waiting, _sound_waiting(world, name), strict=False)))
+    if not run:
+        return world
+    return append_plainly(world, Discarded(name, run[0][0], run[-1][0] + 1, len(run), len(run), {}, "", 0))
+
+
+def _sound_waiting(world: World, name: str) -> list[int]:
+    """Where what waits for a table stands, whether it can come or not: a person gives up the first of it only."""
+    table = world.table(name)
+    present = set(table.files) | table.removed
+    reached = table.progress.control_offset if table.progress is not None else 0
+    return [
+        offset
+        for offset, event in announced(world.log[: world.stable_end]).sound
+        if event.table == name and offset >= reached and not present.issuperset(file.path for file in event.files)
+    ]
 
 
 def append_plainly(world: World, event: ControlEvent) -> World:
@@ -570,9 +602,17 @@ def announced(log: tuple[Entry, ...]) -> Announced:
     broken: set[str] = set()
     for offset, entry in enumerate(log):
         event = entry.event
+        if entry.committed and isinstance(event, Discarded):  # given up: it need not come, and it may have come
+            sound = [(at, w) for at, w in sound if w.table != event.table or not event.first <= at < event.below]
         if not entry.committed or not isinstance(event, DataWritten | DataComplete | Heartbeat | OffsetsSet):
             continue
         if isinstance(event, OffsetsSet):  # the chain goes on from here, and what was held of it is given up
+            at = event.ranges[0]
+            sound = [
+                (offset, w)
+                for offset, w in sound
+                if w.pipeline != event.pipeline or w.ranges[0].topic_id != at.topic_id or w.ranges[0].start < at.end
+            ]
             ends[event.pipeline] = (event.batch, event.ranges[0].end, event.ranges[0].topic_id)
             unsound |= {file.path for _, w in waiting.pop(event.pipeline, []) for file in w.files}
             broken.discard(event.pipeline)

@@ -1,0 +1,64 @@
+"""`floe discard`: gives up what waits for a table that can never take it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+from framework.cli.options import dry_run_option, json_option
+from framework.cli.target_options import open_control, target_options
+
+if TYPE_CHECKING:
+    from framework.commit.discard import DiscardPlan
+
+
+@click.command()
+@click.option("--table", required=True, help="The table, with its namespace.")
+@target_options
+@dry_run_option
+@json_option
+def discard(
+    table: str, target: str | None, connection: str | None, control_topic: str, dry_run: bool, as_json: bool
+) -> None:
+    """Give up what is announced for a table that is gone for good, was replaced, or lost a column that the files hold.
+    The rows are not in any table then; the pipeline does not read them again. `floe log` keeps the record.
+
+    \b
+    floe discard --table shop.orders --dry-run
+    """
+    from framework.runtime.discard import ControlPlace, decide_discard, perform_discard, refuse_live_pipelines
+    from framework.runtime.job import open_catalog
+
+    control = open_control(target, connection, control_topic)
+    at = ControlPlace(control.target.prefix, control.kafka, control.topic, open_catalog(control.target.catalogs))
+    plan = decide_discard(at, table)
+    if not dry_run:
+        refuse_live_pipelines(at, plan)
+    if not as_json:
+        _show(plan)
+    done = not dry_run and not plan.settled
+    if done:
+        perform_discard(at, plan)
+    if as_json:
+        document = {"command": "discard", "ok": True, "dry_run": dry_run, "done": done, "plan": asdict(plan)}
+        click.echo(json.dumps(document))
+    elif done:
+        click.echo("given up; every coordinator goes on behind it, and `floe log` keeps the record")
+    elif not plan.settled:
+        click.echo("dry run: nothing was changed")
+
+
+def _show(plan: DiscardPlan) -> None:
+    if plan.settled:
+        click.echo(f"nothing waits for table {plan.table}")
+        return
+    click.echo(f"table {plan.table}: {plan.reason}")
+    for pipeline, rows in sorted(plan.rows.items()):
+        click.echo(f"  {rows:,} rows of pipeline {pipeline}")
+    click.echo(
+        f"  {plan.announcements} announcements at control offsets {plan.first} to {plan.below - 1}, {plan.files} files"
+        + (f"; {plan.kept} behind them go on waiting" if plan.kept else "")
+    )

@@ -1,0 +1,110 @@
+"""Giving up what waits for a table that can never take it: gone for good, replaced, or without a column that files hold.
+
+In: the table's queue as a coordinator would have it, and the table as it is. Out: a `DiscardPlan`, or a refusal that says
+what else settles it. Keeps invariant 10: nothing is given up but by a person, by name, with the rows counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import takewhile
+
+from framework.commit.effects import TableView
+from framework.commit.events import DataWritten, Discarded
+from framework.commit.model import Announcement, TableState
+from framework.errors import StateDisagreement
+
+
+@dataclass(frozen=True)
+class DiscardPlan:
+    """What will be given up: `announcements` at [first, below) of the control log; `rows` by pipeline. `kept` counts
+    announcements behind them that go on waiting. All zero when nothing waits."""
+
+    table: str
+    reason: str
+    first: int
+    below: int
+    announcements: int
+    files: int
+    rows: Mapping[str, int]
+    kept: int
+
+    @property
+    def settled(self) -> bool:
+        return self.announcements == 0
+
+    def event(self, now_ms: int) -> Discarded:
+        return Discarded(
+            self.table,
+            self.first,
+            self.below,
+            self.announcements,
+            self.files,
+            dict(self.rows),
+            self.reason,
+            now_ms,
+        )
+
+
+def plan_discard(table: str, state: TableState | None, view: TableView | None, waits_for: str | None) -> DiscardPlan:
+    """Decide, or refuse.
+
+    Args:
+        state: the table's queue; None when nothing was announced for it.
+        view: the table now; None when it does not exist.
+        waits_for: why it waits, as a coordinator would say it; None when it only waits for its time.
+
+    Raises:
+        StateDisagreement: FLOE-R355, the table can take what waits, or may once something else is settled.
+    """
+    first = state.pending.first if state is not None else None
+    if state is None or first is None:
+        return DiscardPlan(table, "", 0, 0, 0, 0, {}, 0)
+    reason = impossible(first.event, view)
+    if reason is None:
+        raise StateDisagreement(
+            f"what waits for table {table} can still come into it"
+            + (f": {waits_for}" if waits_for else "; it only waits for its time"),
+            code="FLOE-R355",
+            place=table,
+            remedy=_other_remedy(table, waits_for),
+        )
+    given_up: list[Announcement] = list(takewhile(lambda a: impossible(a.event, view) is not None, iter(state.pending)))
+    rows: dict[str, int] = {}
+    for announcement in given_up:
+        event = announcement.event
+        rows[event.pipeline] = rows.get(event.pipeline, 0) + event.rows
+    return DiscardPlan(
+        table=table,
+        reason=reason,
+        first=given_up[0].offset,
+        below=given_up[-1].offset + 1,
+        announcements=len(given_up),
+        files=sum(len(a.event.files) for a in given_up),
+        rows=rows,
+        kept=len(state.pending) - len(given_up),
+    )
+
+
+def impossible(event: DataWritten, view: TableView | None) -> str | None:
+    """Why files can never come into the table as it is now; None when they can, or something else is in their way."""
+    if view is None:
+        return "the table does not exist"
+    if event.table_uuid != view.table_uuid:
+        return (
+            f"the table was replaced: the files were written for uuid {event.table_uuid}, now it is {view.table_uuid}"
+        )
+    if event.schema_id in view.unusable_schema_ids:
+        return f"a column that the files hold (schema {event.schema_id}) was dropped or changed its type"
+    return None
+
+
+def _other_remedy(table: str, waits_for: str | None) -> str:
+    if waits_for is None:
+        return "start `floe coordinator`, or the pipeline; nothing has to be given up"
+    if "rolled back" in waits_for:
+        return f"`floe rollback --table {table} --to` with the snapshot it is at settles a table that was rolled back"
+    if "floe rebase" in waits_for:
+        return "`floe rebase FILE`"
+    return "settle what the message says; nothing has to be given up"

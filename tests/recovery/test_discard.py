@@ -1,0 +1,54 @@
+"""`floe discard` on a real broker and catalog."""
+
+from __future__ import annotations
+
+import pytest
+
+from framework.adapters.kafka_presence import Presence
+from framework.commit.events import CommitComplete, Discarded
+from framework.runtime.liveness import live_members
+from tests.chaos.harness import wait_for
+from tests.recovery.conftest import HandRun
+
+pytestmark = [pytest.mark.kafka, pytest.mark.iceberg]
+
+
+def test_what_waits_for_a_dropped_table_is_given_up_by_name(hand: HandRun) -> None:
+    """Refused while a run is live and for a table that can take what waits; a dry run changes nothing; then the rows are
+    counted in the log, the other tables have all of theirs, and the low-water mark reaches the end."""
+    hand.announce(9, 9)
+    hand.commit()
+    gone, kept, _ = hand.names
+    hand.project.catalog().drop_table(gone)
+    hand.announce(30, 30)
+    assert "error[FLOE-R110]" in _commit_is_blocked(hand)
+
+    options = ("--control-topic", hand.control_topic)
+    presence = Presence(hand.kafka, hand.plan.read.group_id, [hand.topic], "run-1")
+    try:
+        wait_for(lambda: live_members(hand.admin, hand.project.prefix, "hand"), "the run")
+        assert "FLOE-E111" in hand.floe("discard", "--table", gone, *options, code=3)
+    finally:
+        presence.close()
+    assert hand.floe_json("discard", "--table", kept, *options)["plan"]["announcements"] == 0
+    before = len(hand.log())
+    shown = hand.floe_json("discard", "--table", gone, "--dry-run", *options)
+    assert shown["plan"]["rows"] == {"hand": 14}
+    assert len(hand.log()) == before
+
+    assert "14 rows of pipeline hand" in hand.floe("discard", "--table", gone, *options)
+    [event] = [e for e in hand.log() if isinstance(e, Discarded)]
+    assert (event.table, event.rows, event.announcements) == (gone, {"hand": 14}, 1)
+    assert "14 rows" in hand.floe("log", *options)
+    assert hand.floe_json("discard", "--table", gone, *options)["done"] is False
+    hand.commit()
+    last = [e for e in hand.log() if isinstance(e, CommitComplete)][-1]
+    assert last.blocked == {}
+    assert last.low_water > event.below
+    assert hand.project.catalog().load_table(kept).scan().count() == 20
+
+
+def _commit_is_blocked(hand: HandRun) -> str:
+    with pytest.raises(Exception, match="does not exist") as caught:
+        hand.commit()
+    return str(caught.value)

@@ -1,0 +1,82 @@
+"""Giving up what waits for a table: only what can never come, only by a person, and the log moves on behind it."""
+
+from __future__ import annotations
+
+import pytest
+
+from framework.commit.discard import plan_discard
+from framework.commit.effects import TableLoaded, TableMissing
+from framework.commit.events import Discarded
+from framework.commit.state import snapshot
+from framework.errors import StateDisagreement
+from tests.protocol.build import complete, view, written
+from tests.unit.commit.test_coordinator_step import Seat, commits, paths, stored
+
+
+def two_waiting() -> Seat:
+    """Two batches of two pipelines wait for a table that is not there."""
+    seat = Seat()
+    seat.read(written("a", 1), complete("a", 1), written("b", 1, files=2), complete("b", 1))
+    seat.feed(TableMissing("db.t", "dropped"))
+    return seat
+
+
+def test_what_waits_for_a_missing_table_is_counted() -> None:
+    """The plan names rows by pipeline, files, announcements and where they stand."""
+    seat = two_waiting()
+    plan = plan_discard("db.t", seat.state.tables["db.t"], None, "it is missing")
+    assert (plan.first, plan.below, plan.announcements, plan.files, plan.kept) == (0, 3, 2, 3, 0)
+    assert plan.rows == {"a": 10, "b": 20}
+    assert plan.event(7) == Discarded("db.t", 0, 3, 2, 3, {"a": 10, "b": 20}, "the table does not exist", 7)
+
+
+def test_only_what_can_never_come_is_given_up() -> None:
+    """Of a table that was replaced, what was announced for the new one goes on waiting and is committed."""
+    seat = Seat()
+    seat.read(written("a", 1), complete("a", 1), written("a", 2, uuid="new"), complete("a", 2))
+    seat.feed(TableLoaded(view(table_uuid="new")))
+    assert "replaced" in snapshot(seat.state).tables["db.t"].reason
+    plan = plan_discard("db.t", seat.state.tables["db.t"], view(table_uuid="new"), "it was replaced")
+    assert (plan.first, plan.below, plan.announcements, plan.kept) == (0, 1, 1, 1)
+    seat.read(plan.event(0))
+    seat.tick(1)
+    (commit,) = commits(seat.load(table_uuid="new") + seat.tick(60_000))
+    assert paths(commit) == ["db.t/a-r-2-0-0"]
+
+
+def test_the_low_water_mark_moves_on_behind_what_was_given_up() -> None:
+    """The table holds the log no longer, in this coordinator and in one that begins to read before the event."""
+    seat = two_waiting()
+    seat.tick()
+    assert snapshot(seat.state).low_water == 0
+    event = plan_discard("db.t", seat.state.tables["db.t"], None, "it is missing").event(0)
+    effects = seat.read(event) + seat.tick(60_000)
+    assert stored(effects)[-1:] == [5]
+    successor = two_waiting()
+    successor.read(event)
+    assert stored(successor.tick(60_000))[-1:] == [5]
+    assert snapshot(successor.state).tables["db.t"].state == "ok"
+
+
+@pytest.mark.parametrize(
+    ("waits_for", "remedy"),
+    [
+        (None, "floe coordinator"),
+        ("it was rolled back: progress 9 is recorded", "floe rollback"),
+        ("it holds records of pipeline a ...; `floe rebase` settles it", "floe rebase"),
+        ("pipeline a: a gap in partition 0", "settle"),
+    ],
+)
+def test_what_can_still_come_is_not_given_up(waits_for: str | None, remedy: str) -> None:
+    """A table that only waits, or that something else settles, gives nothing up; the remedy says what to do."""
+    seat = Seat()
+    seat.read(written("a", 1), complete("a", 1))
+    with pytest.raises(StateDisagreement) as caught:
+        plan_discard("db.t", seat.state.tables["db.t"], view(), waits_for)
+    assert caught.value.code == "FLOE-R355"
+    assert remedy in caught.value.remedy
+
+
+def test_nothing_waits_nothing_is_given_up() -> None:
+    """For a table without announcements there is nothing to do."""
+    assert plan_discard("db.t", None, None, None).settled
