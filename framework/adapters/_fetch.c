@@ -591,10 +591,11 @@ static PyObject *int64s(Py_ssize_t count)
 }
 
 PyDoc_STRVAR(take_doc,
-             "take() -> (data, starts, offsets, timestamps, missing, messages) of the records held, which are held no more.\n\n"
+             "take() -> (data, starts, offsets, timestamps, missing, newlines, messages) of the records held, which are held no more.\n\n"
              "`data` is their values joined by newlines: record i is data[starts[i] : starts[i + 1] - 1]. `starts`, `offsets` and\n"
              "`timestamps` are the bytes of 64-bit integers, `missing` a byte per record, 1 where there is no value (None: all\n"
-             "have one), `messages` the messages when any has a key or headers (else None).");
+             "have one), `newlines` how many there are inside of values, `messages` the messages when any has a key or headers\n"
+             "(else None).");
 
 static PyObject *reader_take(PyObject *self, PyObject *none)
 {
@@ -602,7 +603,7 @@ static PyObject *reader_take(PyObject *self, PyObject *none)
     (void)none;
     if (enter(own) != 0)
         return NULL;
-    Py_ssize_t count = own->count, nulls = 0;
+    Py_ssize_t count = own->count, nulls = 0, newlines = 0;
     message_t **held = own->held;
     int keep = 0;
     PyObject *data = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)own->bytes + (count > 0 ? count - 1 : 0));
@@ -626,6 +627,11 @@ static PyObject *reader_take(PyObject *self, PyObject *none)
         absent[i] = message->payload == NULL;
         if (message->payload != NULL) {
             memcpy(into + at, message->payload, message->len);
+            const char *rest = into + at, *end = rest + message->len;
+            while ((rest = memchr(rest, '\n', (size_t)(end - rest))) != NULL) {
+                newlines++;
+                rest++;
+            }
             at += (int64_t)message->len;
         } else {
             nulls++;
@@ -660,11 +666,12 @@ static PyObject *reader_take(PyObject *self, PyObject *none)
         Py_INCREF(Py_None);
         missing = Py_None;
     }
-    if (messages == NULL) {
+    PyObject *rest = (PyObject *)messages;
+    if (rest == NULL) {
         Py_INCREF(Py_None);
-        return Py_BuildValue("(NNNNNN)", data, starts, offsets, stamps, missing, Py_None);
+        rest = Py_None;
     }
-    return Py_BuildValue("(NNNNNN)", data, starts, offsets, stamps, missing, (PyObject *)messages);
+    return Py_BuildValue("(NNNNNnN)", data, starts, offsets, stamps, missing, newlines, rest);
 failed:
     own->busy = 0;
     Py_XDECREF(data);

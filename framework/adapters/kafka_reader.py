@@ -178,10 +178,9 @@ class CompiledReader:
         return Polled(held, held_bytes, position, [(KafkaError(code, text), offset) for code, offset, text in events])
 
     def take(self, piece: Slice) -> RecordBlock:
-        data, starts, offsets, stamps, missing, messages = self._reader.take()
-        values = JoinedValues(
-            data, np.frombuffer(starts, np.int64), None if missing is None else np.frombuffer(missing, np.bool_)
-        )
+        data, starts, offsets, stamps, missing, newlines, messages = self._reader.take()
+        absent = None if missing is None else np.frombuffer(missing, np.bool_)
+        values = JoinedValues(data, np.frombuffer(starts, np.int64), absent, newlines)
         return RecordBlock(
             topic=piece.topic,
             partition=piece.partition,

@@ -31,6 +31,7 @@ from pyiceberg.table import TableProperties
 from pyiceberg.table.locations import LocationProvider, load_location_provider
 from pyiceberg.utils.properties import property_as_int
 
+from framework.adapters.parquet_encoding import dictionary_columns
 from framework.adapters.parquet_partition import Partition, partitions
 from framework.commit.events import DataFile
 from framework.record.model import TableTarget
@@ -51,11 +52,19 @@ class _Layout:
     row_group_rows: int
 
 
+# Flushed down to this share of the bound, so that what stays is copied seldom.
+_FLUSH_DOWN_TO = 0.75
+
+
 @dataclass
 class _Buffer:
     target: TableTarget
     rows: list[pa.Table] = field(default_factory=list)
     nbytes: int = 0
+
+    @property
+    def count(self) -> int:
+        return sum(map(len, self.rows))
 
 
 class TableWriter:
@@ -90,15 +99,18 @@ class TableWriter:
         """Take rows of one table; they must have the file schema of `target`."""
         if not len(rows):
             return
-        if rows.nbytes * 2 < rows.get_total_buffer_size():
-            # A slice would keep the whole block it was cut from in memory.
-            rows = rows.take(pa.array(np.arange(len(rows))))
         buffer = self._buffers.setdefault(target.name, _Buffer(target))
         buffer.rows.append(rows)
-        buffer.nbytes += rows.nbytes
-        self._buffered += rows.nbytes
-        while self._buffered > self._buffer_bytes:
-            self._flush(max(self._buffers, key=lambda name: self._buffers[name].nbytes))
+        nbytes = rows.nbytes
+        buffer.nbytes += nbytes
+        self._buffered += nbytes
+        if self._buffered > self._buffer_bytes:
+            while self._buffered > self._buffer_bytes * _FLUSH_DOWN_TO:
+                self._flush(max(self._buffers, key=lambda name: self._buffers[name].nbytes))
+            for buffer in self._buffers.values():
+                # What stays are slices, each of which would keep the whole block it was cut from in memory. Copied here
+                # and not before: while no table has been flushed, the slices of a block are all of the block.
+                buffer.rows = [pa.concat_tables(buffer.rows).take(pa.array(np.arange(buffer.count)))]
 
     def finish(self) -> dict[str, list[DataFile]]:
         """Write what is buffered and return every file by table name."""
@@ -142,11 +154,16 @@ class TableWriter:
         columns = [
             relabel(column.combine_chunks(), kind.type) for column, kind in zip(rows.columns, layout.arrow, strict=True)
         ]
+        table = pa.Table.from_arrays(columns, schema=layout.arrow)
         with output.create(overwrite=False) as stream:
             with pq.ParquetWriter(
-                stream, layout.arrow, store_decimal_as_integer=True, **layout.writer_options
+                stream,
+                layout.arrow,
+                store_decimal_as_integer=True,
+                use_dictionary=dictionary_columns(table),
+                **layout.writer_options,
             ) as writer:
-                writer.write_table(pa.Table.from_arrays(columns, schema=layout.arrow), layout.row_group_rows)
+                writer.write_table(table, layout.row_group_rows)
             size = stream.tell()
         metadata = writer.writer.metadata
         found = data_file_statistics_from_parquet_metadata(metadata, layout.statistics, layout.ids_by_path)

@@ -20,7 +20,7 @@ from typing import cast
 import numpy as np
 
 from framework.record.arrays import Ints
-from framework.record.joined import JoinedValues
+from framework.record.joined import JoinedValues, join
 
 _WHITESPACE = b" \t\r\n"
 
@@ -45,10 +45,9 @@ def frame(values: Sequence[bytes] | JoinedValues, positions: Ints) -> Framed:
     """Join records, none of which lacks a value; `positions` gives each one's place in the block."""
     if not len(values):
         return Framed(b"", np.empty(0, np.int64), [], 0)
-    data = values.data if isinstance(values, JoinedValues) else b"\n".join(values)
-    if _is_sound(data, len(values)):
-        longest = values.longest if isinstance(values, JoinedValues) else max(map(len, values))
-        return Framed(data, positions, [], longest)
+    joined = values if isinstance(values, JoinedValues) else join(values)
+    if _is_sound(joined):
+        return Framed(joined.data, positions, [], joined.longest)
     good: list[bytes] = []
     good_positions: list[int] = []
     alone: list[int] = []
@@ -64,23 +63,19 @@ def frame(values: Sequence[bytes] | JoinedValues, positions: Ints) -> Framed:
     return Framed(b"\n".join(good), np.array(good_positions, np.int64), alone, longest)
 
 
-def _is_sound(data: bytes, records: int) -> bool:
-    return _is_braced(data) and _is_separated(data, records) and _is_utf8(data)
+def _is_sound(joined: JoinedValues) -> bool:
+    return _is_braced(joined.data) and _is_separated(joined) and _is_utf8(joined.data)
 
 
 def _is_braced(data: bytes) -> bool:
     return data.startswith(b"{") and data.endswith(b"}") and b"\0" not in data
 
 
-def _is_separated(data: bytes, records: int) -> bool:
+def _is_separated(joined: JoinedValues) -> bool:
     """Whether there is one newline less than records, each after `}` and before `{`."""
-    octets = np.frombuffer(data, dtype=np.uint8)
-    newlines = np.flatnonzero(octets == 0x0A)
-    return bool(
-        len(newlines) == records - 1
-        and (octets[newlines - 1] == 0x7D).all()
-        and (octets[newlines[newlines < len(octets) - 1] + 1] == 0x7B).all()
-    )
+    octets = np.frombuffer(joined.data, dtype=np.uint8)
+    firsts = joined.starts[1:-1]  # a buffer in braces begins and ends with a record that is not empty: none is outside
+    return bool(joined.newlines == 0 and (octets[firsts - 2] == 0x7D).all() and (octets[firsts] == 0x7B).all())
 
 
 def _is_utf8(data: bytes) -> bool:

@@ -18,11 +18,12 @@ from framework.record.arrays import Ints, Mask
 @dataclass(frozen=True, eq=False)
 class JoinedValues(Sequence["bytes | None"]):
     """Record i is `data[starts[i] : starts[i + 1] - 1]`; a newline stands between two. `missing` marks records without a
-    value (tombstones), None when there are none."""
+    value (tombstones), None when there are none. `newlines` counts those inside of values."""
 
     data: bytes
     starts: Ints
     missing: Mask | None
+    newlines: int
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -55,6 +56,15 @@ class JoinedValues(Sequence["bytes | None"]):
     def longest(self) -> int:
         """The length of the longest value."""
         return int(np.diff(self.starts).max(initial=1)) - 1
+
+
+def join(values: Sequence[bytes]) -> JoinedValues:
+    """Values of a list in one buffer; none of them is missing and there is at least one."""
+    data = b"\n".join(values)
+    lengths = np.fromiter(map(len, values), np.int64, len(values))
+    starts = np.zeros(len(values) + 1, np.int64)
+    np.cumsum(lengths + 1, out=starts[1:])
+    return JoinedValues(data, starts, None, data.count(b"\n") - (len(values) - 1))
 
 
 def with_value(values: Sequence[bytes | None]) -> Ints:

@@ -24,7 +24,9 @@ def joined(values: list[bytes | None]) -> JoinedValues:
     starts[-1] = max(starts[-1], 1) if values else 1
     missing = np.array([value is None for value in values], dtype=bool)
     data = b"\n".join(value or b"" for value in values)
-    return JoinedValues(data, starts if values else np.array([0], np.int64), missing if missing.any() else None)
+    newlines = sum((value or b"").count(b"\n") for value in values)
+    first = np.array([0], np.int64)
+    return JoinedValues(data, starts if values else first, missing if missing.any() else None, newlines)
 
 
 @given(VALUES)

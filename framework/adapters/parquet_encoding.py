@@ -1,0 +1,44 @@
+"""Which columns of a Parquet file get a dictionary.
+
+In: the rows of the file. Out: the paths of the leaves in which values repeat. Parquet's default builds a dictionary for
+every column, also of a number that never repeats, and writes most of it before it gives up: without it such columns take a
+quarter to a half less CPU and up to a third of the bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+SAMPLE = 2048
+# A dictionary pays when a value comes this often on average; more rows than the sample only make it come more often.
+LEAST_REPEATS = 4
+
+
+def dictionary_columns(rows: pa.Table) -> list[str]:
+    """The dotted paths, as Parquet names them, of the leaves whose values repeat."""
+    paths = []
+    for name, column in zip(rows.column_names, rows.columns, strict=True):
+        sample = column.slice(0, SAMPLE).combine_chunks()
+        paths += [path for path, leaf in _leaves(name, sample) if _repeats(leaf)]
+    return paths
+
+
+def _leaves(path: str, values: pa.Array) -> Iterator[tuple[str, pa.Array]]:
+    kind = values.type
+    if pa.types.is_struct(kind):
+        for child, column in zip(kind, values.flatten(), strict=True):
+            yield from _leaves(f"{path}.{child.name}", column)
+    elif pa.types.is_map(kind):
+        yield from _leaves(f"{path}.key_value.key", values.keys.slice(0, SAMPLE))
+        yield from _leaves(f"{path}.key_value.value", values.items.slice(0, SAMPLE))
+    elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        yield from _leaves(f"{path}.list.element", values.flatten())
+    else:
+        yield path, values.storage if isinstance(values, pa.ExtensionArray) else values
+
+
+def _repeats(values: pa.Array) -> bool:
+    present = len(values) - values.null_count
+    return present > 0 and bool(len(values.unique()) * LEAST_REPEATS <= present + LEAST_REPEATS)
