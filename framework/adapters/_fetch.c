@@ -23,6 +23,9 @@
 #include <string.h>
 #include <unistd.h>
 
+/* Raised with every change of what the functions take or give: a build of an older checkout is not used. */
+#define INTERFACE 2
+
 /* ---- the part of librdkafka that is used ------------------------------------------------------------------------ */
 
 #define CONSUMER 1
@@ -722,7 +725,8 @@ PyMODINIT_FUNC PyInit__fetch(void)
         return NULL;
     messages_type = (PyTypeObject *)PyType_FromSpec(&MESSAGES_SPEC);
     PyObject *reader = PyType_FromSpec(&READER_SPEC);
-    if (messages_type == NULL || reader == NULL || PyModule_AddObject(module, "Reader", reader) != 0) {
+    if (messages_type == NULL || reader == NULL || PyModule_AddIntConstant(module, "INTERFACE", INTERFACE) != 0
+        || PyModule_AddObject(module, "Reader", reader) != 0) {
         Py_XDECREF(reader);
         Py_DECREF(module);
         return NULL;

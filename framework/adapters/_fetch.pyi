@@ -1,5 +1,7 @@
 from typing import final
 
+INTERFACE: int
+
 def load(path: str, /) -> str: ...
 
 @final

@@ -29,6 +29,7 @@ from framework.record.model import RecordBlock, Slice
 FETCH_GROUP_ID = "floe-fetch"
 # `python` makes every process read without the compiled extension.
 FETCH_VARIABLE = "FLOE_FETCH"
+FETCH_INTERFACE = 2
 
 T = TypeVar("T")
 Headers = list[tuple[str, bytes | None]] | None
@@ -83,6 +84,8 @@ def compiled() -> str | None:
     try:
         from framework.adapters import _fetch
 
+        if getattr(_fetch, "INTERFACE", 1) != FETCH_INTERFACE:
+            raise ImportError("the compiled extension was built from another version of floe")
         version: str = _fetch.load(confluent_kafka.cimpl.__file__)
     except (ImportError, OSError) as error:
         logger.debug("records are fetched in Python: %s", error)
