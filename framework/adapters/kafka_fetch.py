@@ -130,7 +130,7 @@ class SliceFetcher:
             raise DataLossError(
                 f"offsets {piece.start} to {piece.end - 1} were to be read, but the log holds {first} to {end - 1} now",
                 place=place,
-                remedy=f"the first offset available is {first}; raise the topic's retention, or see on_data_loss",
+                remedy=f"the first offset available is {first}; raise the topic's retention, or set source.kafka.on_data_loss",
             )
         gone = (KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_OR_PART)
         if error.code() in gone:

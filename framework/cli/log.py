@@ -20,6 +20,7 @@ from framework.commit.events import (
     Discarded,
     Heartbeat,
     OffsetsSet,
+    SourceRange,
 )
 
 DEFAULT_LAST = 50
@@ -76,11 +77,8 @@ def describe(event: ControlEvent) -> str:
         part = f" (part {event.part + 1} of {event.parts})" if event.parts > 1 else ""
         return f"{event.pipeline} batch {event.batch}: {event.rows:,} rows in {len(event.files)} files for {event.table}{part}"
     if isinstance(event, DataComplete):
-        a = event.accounting
-        return (
-            f"{event.pipeline} batch {event.batch}: {a.offsets:,} offsets = {a.written:,} written + {a.filtered:,} filtered + "
-            f"{a.dead_lettered:,} dead letters + {a.dropped:,} dropped + {a.holes:,} holes"
-        )
+        gaps = "".join(f"; gone before they were read: {_gap(gap)}" for gap in event.gaps)
+        return f"{event.pipeline} batch {event.batch}: {event.accounting}{gaps}"
     if isinstance(event, Heartbeat):
         return f"{event.pipeline} batch {event.batch}: idle, {len(event.ranges)} partitions"
     if isinstance(event, OffsetsSet):
@@ -106,6 +104,10 @@ def describe(event: ControlEvent) -> str:
 def _complete(event: CommitComplete) -> str:
     blocked = "".join(f"; {table} is blocked: {reason}" for table, reason in sorted(event.blocked.items()))
     return f"everything below {event.low_water} is in every table ({_time(event.timestamp_ms)}){blocked}"
+
+
+def _gap(gap: SourceRange) -> str:
+    return f"{gap.topic}-{gap.partition} offsets {gap.start:,} to {gap.end - 1:,}"
 
 
 def _time(milliseconds: int) -> str:

@@ -66,8 +66,4 @@ def run(
         return
     for report in result.reports:
         a = report.accounting
-        click.echo(
-            f"{report.pipeline}: {report.state}; {a.offsets:,} offsets = {a.written:,} written + {a.filtered:,} filtered + "
-            f"{a.dead_lettered:,} dead letters + {a.dropped:,} dropped + {a.holes:,} holes; "
-            f"{a.rows:,} rows in {len(report.rows)} tables"
-        )
+        click.echo(f"{report.pipeline}: {report.state}; {a}; {a.rows:,} rows in {len(report.rows)} tables")

@@ -54,6 +54,12 @@ def _print(found: Status, now_ms: float) -> None:
     for line in found.pipelines:
         if line.reason:
             console.print(f"  {line.pipeline}: {line.reason}")
+        for partition in line.partitions:
+            for start, end in partition.gaps:
+                console.print(
+                    f"  {line.pipeline}: records {start:,} to {end - 1:,} of {partition.topic}-{partition.partition} "
+                    "were removed by retention before they were read"
+                )
     console.print()
     console.print(tables_table(found.tables, now_ms))
     for table in found.tables:
@@ -62,7 +68,7 @@ def _print(found: Status, now_ms: float) -> None:
 
 
 def pipelines_table(pipelines: tuple[PipelineStatus, ...]) -> Table:
-    """Every record since the pipeline first ran: offsets = written + filtered + dead letters + dropped + holes."""
+    """Every record since the pipeline first ran: offsets = written + filtered + dead letters + dropped + holes + lost."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in (
         "pipeline",
@@ -74,12 +80,13 @@ def pipelines_table(pipelines: tuple[PipelineStatus, ...]) -> Table:
         "filtered +",
         "dead letters +",
         "dropped +",
-        "holes",
+        "holes +",
+        "lost",
     ):
         table.add_column(name, justify="left" if name in ("pipeline", "state") else "right")
     for p in pipelines:
         t = p.totals
-        counts = (t.offsets, t.written, t.filtered, t.dead_lettered, t.dropped, t.holes)
+        counts = (t.offsets, t.written, t.filtered, t.dead_lettered, t.dropped, t.holes, t.lost)
         table.add_row(p.pipeline, p.state, str(p.batch), f"{p.lag:,}", *(f"{count:,}" for count in counts))
     return table
 

@@ -51,11 +51,12 @@ class SourceRange:
 
 @dataclass(frozen=True)
 class Accounting:
-    """Invariant 8, in records: offsets = written + filtered + dead_lettered + dropped + holes.
+    """Invariant 8, in records: offsets = written + filtered + dead_lettered + dropped + holes + lost.
 
     `written` counts source records that landed in at least one table (`rows` counts rows over all tables, dead letters
     excluded); `filtered` were removed by `transform.sql`; `dropped` by a rule that says so (unrouted, errors, tombstones);
-    `holes` are offsets without a record: transaction markers, aborted and compacted records.
+    `holes` are offsets without a record: transaction markers, aborted and compacted records. `lost` are offsets that
+    retention removed before they were read, under `on_data_loss: skip_and_record`; what stood at them is not known.
     """
 
     offsets: int = 0
@@ -65,6 +66,7 @@ class Accounting:
     dropped: int = 0
     holes: int = 0
     rows: int = 0
+    lost: int = 0
 
     def __add__(self, other: Accounting) -> Accounting:
         return Accounting(
@@ -75,12 +77,23 @@ class Accounting:
             self.dropped + other.dropped,
             self.holes + other.holes,
             self.rows + other.rows,
+            self.lost + other.lost,
         )
 
     @property
     def difference(self) -> int:
         """Zero when the sum holds."""
-        return self.offsets - (self.written + self.filtered + self.dead_lettered + self.dropped + self.holes)
+        return self.offsets - (
+            self.written + self.filtered + self.dead_lettered + self.dropped + self.holes + self.lost
+        )
+
+    def __str__(self) -> str:
+        """The sum in words; what was lost is named only where something was."""
+        return (
+            f"{self.offsets:,} offsets = {self.written:,} written + {self.filtered:,} filtered + "
+            f"{self.dead_lettered:,} dead letters + {self.dropped:,} dropped + {self.holes:,} holes"
+            + (f" + {self.lost:,} lost" if self.lost else "")
+        )
 
 
 @dataclass(frozen=True)
@@ -126,7 +139,11 @@ class DataWritten:
 @dataclass(frozen=True)
 class DataComplete:
     """The end of one batch: ALL partitions of the pipeline (also those without records, start == end), its accounting and
-    the running totals since the pipeline first ran. `tables` names the tables that have a DataWritten in this batch."""
+    the running totals since the pipeline first ran. `tables` names the tables that have a DataWritten in this batch.
+
+    `gaps` are the offsets that were gone before they could be read; together they are the accounting's `lost`. A batch
+    with gaps has nothing else in it.
+    """
 
     pipeline: str
     run: str
@@ -135,6 +152,7 @@ class DataComplete:
     accounting: Accounting
     totals: Accounting
     tables: tuple[str, ...] = ()
+    gaps: tuple[SourceRange, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -84,9 +84,9 @@ def _texts(value: Mapping[str, Any], key: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _ranges(value: Mapping[str, Any]) -> tuple[SourceRange, ...]:
+def _ranges(value: Mapping[str, Any], key: str = "ranges") -> tuple[SourceRange, ...]:
     ranges: list[SourceRange] = []
-    for group in _objects(value, "ranges"):
+    for group in _objects(value, key):
         topic, topic_id = _text(group, "topic"), _text(group, "topic_id")
         for row in _list(group, "partitions"):
             if type(row) is not list or len(row) != 4 or not all(type(n) is int for n in row[:3]):
@@ -133,6 +133,7 @@ def _accounting(value: Mapping[str, Any], key: str) -> Accounting:
         dropped=_int(a, "dropped"),
         holes=_int(a, "holes"),
         rows=_int(a, "rows"),
+        lost=_int(a, "lost") if "lost" in a else 0,  # logs of versions that refused to skip have none
     )
 
 
@@ -171,6 +172,7 @@ def _data_complete(value: dict[str, Any]) -> DataComplete:
         accounting=_accounting(value, "accounting"),
         totals=_accounting(value, "totals"),
         tables=_texts(value, "tables"),
+        gaps=_ranges(value, "gaps") if "gaps" in value else (),
     )
 
 

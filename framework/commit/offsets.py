@@ -16,12 +16,18 @@ from framework.commit.events import Accounting, SourceRange
 from framework.errors import DataLossError, FencedError, StateDisagreement
 
 PartitionKey = tuple[str, int]
+Gaps = tuple[tuple[int, int], ...]
+"""Offsets [start, end) of one partition that were gone before they were read, oldest first."""
+
+FAIL, SKIP_AND_RECORD = "fail", "skip_and_record"
+# So many fit into the metadata of an offset, whose limit is 4,096 bytes. The accounting counts those that were left out.
+MAX_GAPS = 32
 
 
 @dataclass(frozen=True)
 class SafeOffset:
     """One partition's committed source offset with what its metadata string says: topic id, run, batch, totals so far,
-    and under which batch number the offsets were last moved by hand (0: never)."""
+    the partition's newest gaps, and under which batch number the offsets were last moved by hand (0: never)."""
 
     offset: int
     topic_id: str
@@ -29,14 +35,26 @@ class SafeOffset:
     totals: Accounting
     run: str = ""
     base_batch: int = 0
+    gaps: Gaps = ()
 
 
-def encode_metadata(topic_id: str, batch: int, totals: Accounting, run: str, base_batch: int = 0) -> str:
+def encode_metadata(
+    topic_id: str, batch: int, totals: Accounting, run: str, base_batch: int = 0, gaps: Gaps = ()
+) -> str:
     """The metadata string committed beside every source offset; well below the broker's limit of 4,096 bytes."""
     data: dict[str, object] = {"topic_id": topic_id, "run": run, "batch": batch, "totals": list(astuple(totals))}
     if base_batch:
         data["base_batch"] = base_batch
+    if gaps:
+        data["gaps"] = gaps
     return json.dumps(data, separators=(",", ":"))
+
+
+def add_gap(gaps: Gaps, start: int, end: int) -> Gaps:
+    """The gaps with one more behind them; neighbours become one, and only the newest are kept."""
+    if gaps and gaps[-1][1] == start:
+        start, gaps = gaps[-1][0], gaps[:-1]
+    return (*gaps, (start, end))[-MAX_GAPS:]
 
 
 def decode_metadata(offset: int, metadata: str, place: str) -> SafeOffset:
@@ -49,7 +67,8 @@ def decode_metadata(offset: int, metadata: str, place: str) -> SafeOffset:
         data = json.loads(metadata)
         totals = Accounting(*(int(value) for value in data["totals"]))
         base_batch = int(data.get("base_batch", 0))
-        return SafeOffset(offset, str(data["topic_id"]), int(data["batch"]), totals, str(data["run"]), base_batch)
+        gaps = tuple((int(start), int(end)) for start, end in data.get("gaps", ()))
+        return SafeOffset(offset, str(data["topic_id"]), int(data["batch"]), totals, str(data["run"]), base_batch, gaps)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise StateDisagreement(
             f"the committed offset {offset} was not written by floe (its metadata is {metadata!r})",
@@ -86,6 +105,7 @@ def decide_start(
     facts: Mapping[PartitionKey, PartitionFacts],
     chain: Iterable[SourceRange] | None,
     starting_offsets: str,
+    on_data_loss: str = FAIL,
 ) -> StartPoint:
     """Where to start, or a refusal that shows both values.
 
@@ -94,6 +114,7 @@ def decide_start(
         facts: every partition of the pipeline's topics now.
         chain: ranges of the pipeline's newest DataComplete or Heartbeat in the control log; None when it has none.
         starting_offsets: `earliest` or `latest`; used only when the pipeline has never run.
+        on_data_loss: `skip_and_record`: a position in front of its log's start is no error; `find_gaps` tells of it.
 
     Raises:
         StateDisagreement: positions in different places do not fit.
@@ -128,7 +149,7 @@ def decide_start(
             latest = first_run and starting_offsets == "latest"
             positions[key] = fact.log_end if latest else fact.log_start
         else:
-            positions[key] = _check_position(pipeline, key, safe, fact)
+            positions[key] = _check_position(pipeline, key, safe, fact, on_data_loss)
     for key in group:
         if key not in facts:
             raise StateDisagreement(
@@ -172,6 +193,7 @@ def check_still_readable(
     positions: Mapping[PartitionKey, int],
     ids: Mapping[str, str],
     facts: Mapping[PartitionKey, PartitionFacts],
+    on_data_loss: str = FAIL,
 ) -> None:
     """The same checks for a running pipeline, before each batch.
 
@@ -187,10 +209,21 @@ def check_still_readable(
                 place=_name(key),
                 remedy=f"restore the topic; or `floe offsets set {pipeline} --from-log --allow-loss` goes on without it",
             )
-        _check_position(pipeline, key, SafeOffset(position, ids[key[0]], 0, Accounting()), fact)
+        _check_position(pipeline, key, SafeOffset(position, ids[key[0]], 0, Accounting()), fact, on_data_loss)
 
 
-def _check_position(pipeline: str, key: PartitionKey, safe: SafeOffset, fact: PartitionFacts) -> int:
+def find_gaps(
+    positions: Mapping[PartitionKey, int], facts: Mapping[PartitionKey, PartitionFacts]
+) -> tuple[SourceRange, ...]:
+    """What retention removed between each position and the present start of its log, in order."""
+    return tuple(
+        SourceRange(key[0], fact.topic_id, key[1], position, fact.log_start)
+        for key, position in sorted(positions.items())
+        if (fact := facts.get(key)) is not None and position < fact.log_start
+    )
+
+
+def _check_position(pipeline: str, key: PartitionKey, safe: SafeOffset, fact: PartitionFacts, on_data_loss: str) -> int:
     if safe.topic_id != fact.topic_id:  # Invariant 11
         raise StateDisagreement(
             f"topic {key[0]} was recreated: pipeline {pipeline} read the one with id {safe.topic_id}, now it is {fact.topic_id}",
@@ -199,12 +232,13 @@ def _check_position(pipeline: str, key: PartitionKey, safe: SafeOffset, fact: Pa
             remedy="give the pipeline another name to begin anew with the new topic; or `floe offsets set "
             f"{pipeline} {key[0]}:{key[1]}={fact.log_start} ... --allow-loss`, every partition by name, goes on with it",
         )
-    if safe.offset < fact.log_start:
+    if safe.offset < fact.log_start and on_data_loss != SKIP_AND_RECORD:
         raise DataLossError(
             f"records {safe.offset} to {fact.log_start - 1} of {_name(key)} were removed by retention before they were read",
             place=_name(key),
             remedy="raise the topic's retention; the records can only come from where they were produced. To go on without them: "
-            f"`floe offsets set {pipeline} {key[0]}:{key[1]}={fact.log_start} --allow-loss`",
+            f"`floe offsets set {pipeline} {key[0]}:{key[1]}={fact.log_start} --allow-loss`, or set "
+            "source.kafka.on_data_loss: skip_and_record, which records each gap",
         )
     if safe.offset > fact.log_end:
         raise DataLossError(

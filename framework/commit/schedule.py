@@ -262,7 +262,9 @@ def commit_failed(turn: Turn, name: str, commit_id: str, reason: str) -> None:
 def _fail(turn: Turn, table: TableState, reason: str) -> None:
     table = replace(table, failures=table.failures + 1, failure=reason)
     limits = turn.state.limits
-    _pause(turn, table, limits.retry_first_ms, limits.retry_most_ms, table.failures - 1)
+    # No longer than an interval: an outage, however long, is then over for the table within two intervals of its end.
+    most_ms = min(limits.retry_most_ms, max(limits.retry_first_ms, table.policy.interval_ms))
+    _pause(turn, table, limits.retry_first_ms, most_ms, table.failures - 1)
 
 
 def _block(turn: Turn, table: TableState, reason: str) -> None:

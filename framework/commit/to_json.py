@@ -74,6 +74,7 @@ def _accounting_to_json(a: Accounting) -> dict[str, int]:
         "dropped": a.dropped,
         "holes": a.holes,
         "rows": a.rows,
+        "lost": a.lost,
     }
 
 
@@ -110,6 +111,7 @@ def _data_complete_to_json(e: DataComplete) -> dict[str, object]:
         "accounting": _accounting_to_json(e.accounting),
         "totals": _accounting_to_json(e.totals),
         "tables": list(e.tables),
+        "gaps": _ranges_to_json(e.gaps),
     }
 
 

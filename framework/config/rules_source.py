@@ -86,14 +86,6 @@ def declared_connection(document: Document) -> Iterator[Diagnostic]:
         )
 
 
-def supported_source(document: Document) -> Iterator[Diagnostic]:
-    """What floe does not do yet is refused by its name."""
-    path = ("source", "kafka", "on_data_loss")
-    value, node = document.text(*path), document.node(*path)
-    if value == "skip_and_record" and node is not None:
-        yield at("FLOE-C501", f"the policy `{value}` is not supported yet", node, path, "use `fail`")
-
-
 def hints_agree(document: Document) -> Iterator[Diagnostic]:
     """A declared field's `format`, `unit` and `zone` fit its type."""
     for entry in document.mapping("source", "schema"):
@@ -259,7 +251,6 @@ RULES: tuple[Rule, ...] = (
     name_is_free,
     topics_or_pattern,
     declared_connection,
-    supported_source,
     hints_agree,
     decimals_hold,
     known_zone,

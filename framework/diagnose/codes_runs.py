@@ -26,7 +26,7 @@ ENTRIES = (
     Code(
         "FLOE-R108",
         "A batch does not add up",
-        "Offsets in the range are not the sum of what was written, filtered, dead-lettered, dropped and holes (invariant 8). The batch was not announced.",
+        "Offsets in the range are not the sum of what was written, filtered, dead-lettered, dropped, holes and lost (invariant 8). The batch was not announced.",
     ),
     Code(
         "FLOE-R109",

@@ -86,6 +86,15 @@ def summarise(plan: Plan, scope: BatchScope, reports: Iterable[TaskReport], tota
     )
 
 
+def summarise_gaps(plan: Plan, scope: BatchScope, gaps: tuple[SourceRange, ...], totals: Accounting) -> BatchResult:
+    """The batch that records what retention removed before it was read: no files, every offset of it `lost`."""
+    lost = sum(gap.end - gap.start for gap in gaps)
+    accounting = Accounting(offsets=lost, lost=lost)
+    ranges = _ranges(scope, [])
+    complete = DataComplete(plan.pipeline, scope.run, scope.batch, ranges, accounting, totals + accounting, gaps=gaps)
+    return BatchResult((complete,), ranges, accounting, totals + accounting, {}, 0, 0)
+
+
 def _announcements(
     plan: Plan,
     scope: BatchScope,

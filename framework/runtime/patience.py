@@ -16,6 +16,7 @@ BATCH_ATTEMPTS = 5
 # An outage of the store looks like any failed batch, so a job without an end tries both for as long; then it ends with an
 # exit code that is not 0, and what supervises it decides.
 SERVICE_PATIENCE_S = 3_600.0
+SHORTEST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 10.0
 
 # Nobody answers: the broker (E101, R120, R123) or the catalog (E201, R132 creating, R134 altering, R135 loading), or the
@@ -52,7 +53,8 @@ def gives_up(error: FloeError, trouble: Trouble, now_s: float, has_an_end: bool)
     return now_s - trouble.since_s > SERVICE_PATIENCE_S
 
 
-def pause_s(failures: int) -> float:
-    """How long to wait before the next attempt: doubling from half a second, with jitter so that many jobs that met one
-    outage do not come back in step."""
-    return min(LONGEST_PAUSE_S, 0.5 * 2.0 ** min(failures, 10)) * random.uniform(0.8, 1.2)
+def pause_s(failures: int, interval_s: float) -> float:
+    """How long to wait before the next attempt: doubling from a second up to the pipeline's interval, ten seconds at most,
+    with jitter so that many jobs that met one outage do not come back in step."""
+    longest_s = min(LONGEST_PAUSE_S, max(SHORTEST_PAUSE_S, interval_s))
+    return min(longest_s, SHORTEST_PAUSE_S * 2.0 ** min(max(0, failures - 1), 10)) * random.uniform(0.8, 1.0)

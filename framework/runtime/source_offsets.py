@@ -16,8 +16,8 @@ from framework.adapters.iceberg import IcebergTables
 from framework.adapters.kafka_admin import GroupOffset, KafkaAdmin
 from framework.adapters.kafka_worker import PipelineProducer
 from framework.commit.effects import TableView
-from framework.commit.events import Accounting, OffsetsSet
-from framework.commit.offsets import PartitionKey, SafeOffset, decode_metadata, encode_metadata
+from framework.commit.events import Accounting, OffsetsSet, SourceRange
+from framework.commit.offsets import Gaps, PartitionKey, SafeOffset, decode_metadata, encode_metadata
 from framework.commit.settle import PartitionPlaces, Places, Settlement
 from framework.errors import FloeError, OutcomeUnknown, StateDisagreement
 from framework.plan.compile import coordinator_group, group_id
@@ -168,10 +168,19 @@ def perform(
 
 def announce_settled(where: Where, producer: PipelineProducer, event: OffsetsSet) -> int:
     """The event and the group's offsets in one transaction; returns the control offset behind it, -1 if it was read back."""
+    keys = [(r.topic, r.partition) for r in event.ranges]
+    before = KafkaAdmin(where.kafka).group_offsets(group_id(where.prefix, where.pipeline), keys)
+    known = {key: found for key, value in before.items() if (found := own_offset(key, value)) is not None}
+
+    def gaps(r: SourceRange) -> Gaps:
+        # What was lost stays on record, as long as it is the same topic.
+        found = known.get((r.topic, r.partition))
+        return found.gaps if found is not None and found.topic_id == r.topic_id else ()
+
     offsets = {
         (r.topic, r.partition): (
             r.end,
-            encode_metadata(r.topic_id, event.batch, event.totals, event.run, event.base_batch),
+            encode_metadata(r.topic_id, event.batch, event.totals, event.run, event.base_batch, gaps(r)),
         )
         for r in event.ranges
     }

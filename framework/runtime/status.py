@@ -14,7 +14,7 @@ from framework.adapters.kafka_admin import KafkaAdmin
 from framework.commit.cycle import low_water, waiting_reason
 from framework.commit.events import Accounting, CommitToTable
 from framework.commit.model import TableState
-from framework.commit.offsets import decode_metadata
+from framework.commit.offsets import Gaps, decode_metadata
 from framework.errors import FloeError
 from framework.plan.compile import coordinator_group, group_id
 from framework.runtime.control_log import ControlLog, read_control_log
@@ -22,13 +22,15 @@ from framework.runtime.control_log import ControlLog, read_control_log
 
 @dataclass(frozen=True)
 class PartitionStatus:
-    """`safe_offset` None: never announced. `lag` is in records, up to the last stable offset."""
+    """`safe_offset` None: never announced. `lag` is in records, up to the last stable offset. `gaps` are the newest ranges
+    of offsets [start, end) that were gone before they were read, under `on_data_loss: skip_and_record`."""
 
     topic: str
     partition: int
     safe_offset: int | None
     log_end: int
     lag: int
+    gaps: Gaps = ()
 
 
 @dataclass(frozen=True)
@@ -144,6 +146,7 @@ def _pipeline(admin: KafkaAdmin, prefix: str, name: str, log: ControlLog) -> Pip
             group[topic, partition].offset if (topic, partition) in group else None,
             end,
             max(0, end - group[topic, partition].offset) if (topic, partition) in group else end,
+            group[topic, partition].gaps if (topic, partition) in group else (),
         )
         for (topic, partition), end in sorted(ends.items())
     )

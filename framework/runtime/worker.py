@@ -22,12 +22,16 @@ from framework.adapters.kafka_worker import PipelineProducer
 from framework.commit.events import Accounting, Heartbeat, SourceRange
 from framework.commit.offsets import (
     AnnounceState,
+    Gaps,
+    PartitionFacts,
     PartitionKey,
+    add_gap,
     check_announced,
     check_owner,
     check_still_readable,
     decide_start,
     encode_metadata,
+    find_gaps,
     plan_ends,
     read_back,
 )
@@ -36,7 +40,7 @@ from framework.commit.progress import PROGRESS_PROPERTY, check_recorded_here
 from framework.commit.rebase import held_ends, next_cut
 from framework.errors import FloeError, OutcomeUnknown, RetriableError
 from framework.plan.model import Plan
-from framework.runtime.batch import BatchResult, BatchScope, summarise
+from framework.runtime.batch import BatchResult, BatchScope, summarise, summarise_gaps
 from framework.runtime.failures import LOG_REMEDY, of_task, said
 from framework.runtime.patience import Trouble, gives_up, pause_s
 from framework.runtime.source import PipelineSource
@@ -91,6 +95,7 @@ class PipelineWorker:
         )
         self._presence: Presence | None = None
         self._positions: dict[PartitionKey, int] = {}
+        self._gaps: dict[PartitionKey, Gaps] = {}
         self._wanted: dict[PartitionKey, int] | None = None
         self._held: tuple[dict[PartitionKey, int], ...] = ()
         self._runs: set[str] = {self.run_id}
@@ -121,9 +126,13 @@ class PipelineWorker:
         self._runs = {self.run_id} | {safe.run for safe in group.values()}
         chain, totals = self._source.newest_announcement()
         # The ends are asked for after the offsets: an older run may have gone on until it was fenced.
-        start = decide_start(self.plan.pipeline, group, self._source.facts(), chain, self.plan.read.starting_offsets)
+        read = self.plan.read
+        start = decide_start(
+            self.plan.pipeline, group, self._source.facts(), chain, read.starting_offsets, read.on_data_loss
+        )
         check_announced(self.plan.pipeline, group, chain, self.plan.announce.control_topic)
         self._positions, self._batch, self._base_batch = start.positions, start.batch, start.base_batch
+        self._gaps = {key: safe.gaps for key, safe in group.items()}
         self.report.totals = totals if totals and not group else start.totals
         self._tables.preload()
         recorded = {name: target.properties.get(PROGRESS_PROPERTY) for name, target in self._tables.targets.items()}
@@ -171,7 +180,7 @@ class PipelineWorker:
                     raise
                 self._say(f"batch failed ({error.message}); attempt {trouble.failures + 1} follows")
                 self.report.state, self.report.reason = "degraded", error.message
-                if self._draining.wait(pause_s(trouble.failures)):
+                if self._draining.wait(pause_s(trouble.failures, self.plan.announce.trigger_every_ms / 1000)):
                     # Asked to drain while a failed batch waits: what was begun was not finished, and that is said.
                     self.report.state = "failed"
                     raise
@@ -180,12 +189,16 @@ class PipelineWorker:
         from framework.adapters.spark_query import spark_errors
 
         self._failure, self._scope = None, None
+        done = False
         with spark_errors():
-            query = self._start_query(spark)
-            try:
-                self._pace(query)
-            finally:
-                query.stop()
+            while not done:
+                self._look()
+                # A query goes on where its last batch ended, so a new one begins behind each recorded gap.
+                query = self._start_query(spark)
+                try:
+                    done = self._pace(query)
+                finally:
+                    query.stop()
 
     def drain(self) -> None:
         """Finish the batch in hand, announce it, and start no other."""
@@ -217,12 +230,31 @@ class PipelineWorker:
         check_owner(self.plan.pipeline, self._runs, group)
         if group:
             self._positions.update({key: safe.offset for key, safe in group.items()})
+            self._gaps = {key: safe.gaps for key, safe in group.items()}
             newest = max(group.values(), key=lambda safe: safe.batch)
             self.report.totals = newest.totals
         # Invariant 2: the number of a batch that was not announced is used again; a number left out breaks the chain.
         self._batch = newest.batch if group else 0
 
-    def _pace(self, query: Any) -> None:
+    def _look(self) -> dict[PartitionKey, PartitionFacts]:
+        """The source as it is now, checked, with new partitions begun and gaps recorded.
+
+        Raises:
+            DataLossError, StateDisagreement: a position no longer fits its log.
+        """
+        facts = self._source.facts()
+        for key, fact in facts.items():
+            # A partition that appeared while running is read from its beginning; no restart is needed.
+            self._positions.setdefault(key, fact.log_start)
+        policy = self.plan.read.on_data_loss
+        check_still_readable(self.plan.pipeline, self._positions, self._source.ids, facts, policy)
+        gaps = find_gaps(self._positions, facts)
+        if gaps:
+            self._record_gaps(gaps)
+        return facts
+
+    def _pace(self, query: Any) -> bool:
+        """Batches until there is nothing to do (True), or until the query has to be begun anew (False)."""
         from framework.adapters.spark_source import Offer, to_offsets
 
         last_batch_ms: int | None = None
@@ -238,11 +270,10 @@ class PipelineWorker:
         poll_s = min(0.5, max(0.05, announce.trigger_every_ms / 10_000))
         self.report.state = "running"
         while True:
-            facts = self._source.facts()
-            for key, fact in facts.items():
-                # A partition that appeared while running is read from its beginning; no restart is needed.
-                self._positions.setdefault(key, fact.log_start)
-            check_still_readable(self.plan.pipeline, self._positions, self._source.ids, facts)
+            batch_before = self._batch
+            facts = self._look()
+            if self._batch != batch_before:
+                return False
             ends = self._wanted or {key: fact.log_end for key, fact in facts.items()}
             cut = next_cut(self._positions, self._held)
             if cut is not None:
@@ -262,7 +293,7 @@ class PipelineWorker:
                 ),
             )
             if pace is Pace.DONE:
-                return
+                return True
             if pace is Pace.BATCH:
                 last_batch_ms = _now_ms()
                 cap = rules.max_records if self._tables.targets else FIRST_BATCH_RECORDS
@@ -383,12 +414,40 @@ class PipelineWorker:
         reach("announced")
         self._last_announce_ms = _now_ms()
 
-    def _record(self, scope: BatchScope, result: BatchResult, seconds: float) -> None:
+    def _metadata(self, r: SourceRange, batch: int, totals: Accounting) -> str:
+        gaps = self._gaps.get((r.topic, r.partition), ())
+        return encode_metadata(r.topic_id, batch, totals, self.run_id, self._base_batch, gaps)
+
+    def _record_gaps(self, gaps: tuple[SourceRange, ...]) -> None:
+        """Announce what retention removed before it was read as a batch of its own, so that the chain goes on behind it
+        and the sum of invariant 8 names it."""
+        self._batch += 1
+        ends = self._positions | {(gap.topic, gap.partition): gap.end for gap in gaps}
+        scope = BatchScope(
+            self.run_id, self._batch, dict(self._positions), ends, dict(self._source.ids), self._base_batch
+        )
+        result = summarise_gaps(self.plan, scope, gaps, self.report.totals)
+        for gap in gaps:
+            key = (gap.topic, gap.partition)
+            self._gaps[key] = add_gap(self._gaps.get(key, ()), gap.start, gap.end)
+        self._announce(scope, result)
+        self._advance(scope, result)
+        for gap in gaps:
+            self._say(
+                f"batch {scope.batch}: records {gap.start:,} to {gap.end - 1:,} of {gap.topic}-{gap.partition} were "
+                "removed by retention before they were read; recorded as lost (on_data_loss: skip_and_record)"
+            )
+
+    def _advance(self, scope: BatchScope, result: BatchResult) -> None:
         self._positions = dict(scope.ends)
         report = self.report
         report.batches += 1
         report.totals = result.totals
         report.accounting = report.accounting + result.accounting
+
+    def _record(self, scope: BatchScope, result: BatchResult, seconds: float) -> None:
+        self._advance(scope, result)
+        report = self.report
         for table, rows in result.rows.items():
             report.rows[table] = report.rows.get(table, 0) + rows
         records = result.accounting.offsets - result.accounting.holes
@@ -399,9 +458,6 @@ class PipelineWorker:
             f"announced in {seconds:.1f} s"
             + (f", {result.accounting.dead_lettered:,} dead letters" if result.accounting.dead_lettered else "")
         )
-
-    def _metadata(self, of: SourceRange, batch: int, totals: Accounting) -> str:
-        return encode_metadata(of.topic_id, batch, totals, self.run_id, self._base_batch)
 
     def _heartbeat(self) -> None:
         """Idle, but alive: all offsets are committed again (an idle partition's offset would expire) with the chain's end."""

@@ -46,7 +46,7 @@ def source_ranges(draw: st.DrawFn) -> SourceRange:
 
 
 range_tuples = st.lists(source_ranges(), max_size=5).map(tuple)
-accountings = st.builds(Accounting, *[numbers] * 7)
+accountings = st.builds(Accounting, *[numbers] * 8)
 data_files = st.builds(
     DataFile,
     path=names,
@@ -102,6 +102,7 @@ events: st.SearchStrategy[ControlEvent] = st.one_of(
         accountings,
         accountings,
         st.lists(names, max_size=3).map(tuple),
+        range_tuples,
     ),
     heartbeats,
     st.builds(OffsetsSet, names, text, numbers, range_tuples, accountings, numbers, numbers, numbers, text, times),

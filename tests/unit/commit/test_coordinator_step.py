@@ -15,6 +15,7 @@ from framework.commit.effects import (
     Committed,
     Effect,
     Input,
+    LoadFailed,
     LoadTable,
     PipelineProgress,
     Publish,
@@ -28,7 +29,7 @@ from framework.commit.effects import (
     TableView,
     Tick,
 )
-from framework.commit.events import CommitComplete, CommitRequested, CommitToTable, ControlEvent
+from framework.commit.events import Accounting, CommitComplete, CommitRequested, CommitToTable, ControlEvent
 from framework.commit.state import CoordinatorState, Limits, next_due_ms, snapshot, start_offset, step, wants_more
 from tests.protocol.build import STEP, TOPIC_ID, complete, heartbeat, offsets_set, ranges, view, written
 
@@ -200,7 +201,7 @@ def test_a_conflict_loads_the_table_and_decides_again() -> None:
 def test_a_failed_commit_is_decided_again_after_a_growing_pause() -> None:
     """Failures pause one table with back-off; the outcome is read from the table before anything else (invariant 7)."""
     seat = Seat(Limits(retry_first_ms=1_000, retry_most_ms=4_000, failed_after=3))
-    seat.read(written("a", 1), complete("a", 1))
+    seat.read(written("a", 1, interval_ms=180_000), complete("a", 1))
     effects = seat.load() + seat.tick()
     pauses = []
     for _ in range(5):
@@ -216,6 +217,43 @@ def test_a_failed_commit_is_decided_again_after_a_growing_pause() -> None:
     assert sorted(pauses[:3]) == pauses[:3]
     assert max(pauses) <= 4_000
     assert len(commits(effects)) == 1, "announcements are never given up"
+
+
+@pytest.mark.parametrize(("interval_ms", "longest_ms"), [(1_000, 1_000), (10_000, 10_000), (600_000, 60_000)])
+def test_a_failing_table_is_tried_about_once_an_interval(interval_ms: int, longest_ms: int) -> None:
+    """However long an outage lasts, a table waits no longer than its interval for the next attempt, and a minute at most:
+    so it is committed again within two intervals after the end of the outage."""
+    seat = Seat()
+    seat.read(written("a", 1, interval_ms=interval_ms), complete("a", 1))
+    effects = seat.load() + seat.tick()
+    (commit,) = commits(effects)
+    seat.feed(CommitFailed("db.t", commit.commit_id, "503"))
+    pauses = []
+    for _ in range(12):
+        due = next_due_ms(seat.state)
+        assert due is not None
+        pauses.append(due - seat.now)
+        assert seat.tick(due - seat.now) == (LoadTable("db.t", "main"),)
+        seat.feed(LoadFailed("db.t", "503"))
+    assert longest_ms * 3 // 4 <= max(pauses) <= longest_ms
+
+
+def test_a_gap_in_the_source_that_was_recorded_does_not_break_the_chain() -> None:
+    """A batch that only records what retention removed is a link like any other: what follows it is committed."""
+    seat = Seat()
+    seat.read(written("a", 1), complete("a", 1))
+    seat.load()
+    (first,) = commits(seat.tick())
+    seat.commit(first)
+    lost = ranges(2)
+    gap = replace(complete("a", 2, (), source=lost), gaps=lost, accounting=Accounting(offsets=10, lost=10))
+    seat.read(gap, written("a", 3), complete("a", 3))
+    (second,) = commits(seat.tick(10_000))
+    assert [file.path for file in second.files] == ["db.t/a-r-3-0-0"]
+    (end,) = published(seat.commit(second, 8), CommitComplete)
+    assert isinstance(end, CommitComplete)
+    assert end.blocked_pipelines == {}
+    assert end.low_water == seat.offset
 
 
 def test_an_unknown_outcome_that_was_a_success_adds_nothing() -> None:

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from framework.commit.events import Accounting, SourceRange
 from framework.commit.offsets import (
+    MAX_GAPS,
+    SKIP_AND_RECORD,
     AnnounceState,
     PartitionFacts,
     SafeOffset,
+    add_gap,
     check_owner,
     check_still_readable,
     cut_tasks,
     decide_start,
     decode_metadata,
     encode_metadata,
+    find_gaps,
     plan_ends,
     read_back,
 )
@@ -34,13 +40,41 @@ def facts(start: int, end: int, topic_id: str = T) -> PartitionFacts:
     return PartitionFacts(topic_id, start, end)
 
 
-@given(st.integers(0, 2**60), st.lists(st.integers(0, 2**60), min_size=7, max_size=7))
-def test_metadata_round_trip(batch: int, numbers: list[int]) -> None:
+@given(
+    st.integers(0, 2**60),
+    st.lists(st.integers(0, 2**60), min_size=8, max_size=8),
+    st.lists(st.tuples(st.integers(0, 2**60), st.integers(0, 2**60)), max_size=MAX_GAPS).map(tuple),
+)
+def test_metadata_round_trip(batch: int, numbers: list[int], gaps: tuple[tuple[int, int], ...]) -> None:
     """What is written beside a source offset is read back as it was, and fits the broker's limit."""
-    text = encode_metadata("u" * 22, batch, Accounting(*numbers), "r1")
+    text = encode_metadata("u" * 22, batch, Accounting(*numbers), "r1", gaps)
 
-    assert decode_metadata(5, text, "here") == SafeOffset(5, "u" * 22, batch, Accounting(*numbers), "r1")
+    assert decode_metadata(5, text, "here") == SafeOffset(5, "u" * 22, batch, Accounting(*numbers), "r1", gaps)
     assert len(text) < 4096
+
+
+def test_metadata_of_before_gaps_is_read() -> None:
+    """Offsets committed by a version that knew no gaps have seven totals; nothing was lost then."""
+    text = '{"topic_id":"u","run":"r1","batch":3,"totals":[7,6,0,0,0,1,6]}'
+
+    assert decode_metadata(7, text, "here") == SafeOffset(7, "u", 3, Accounting(7, 6, 0, 0, 0, 1, 6), "r1")
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 5)), max_size=3 * MAX_GAPS))
+def test_gaps_are_kept_apart_in_order_and_bounded(steps: list[tuple[int, int]]) -> None:
+    """Gaps that touch become one, the newest are kept, and the newest of all is never cut."""
+    gaps: tuple[tuple[int, int], ...] = ()
+    at = 0
+    every: set[int] = set()
+    for distance, length in steps:
+        gaps = add_gap(gaps, at + distance, at + distance + length)
+        every |= set(range(at + distance, at + distance + length))
+        at += distance + length
+
+    assert len(gaps) <= MAX_GAPS
+    assert all(first[1] < second[0] for first, second in itertools.pairwise(gaps))
+    kept = {offset for start, end in gaps for offset in range(start, end)}
+    assert kept == {offset for offset in every if offset >= min(kept)} if gaps else not every
 
 
 @pytest.mark.parametrize("text", ["", "x", "{}", '{"topic_id": "a"}', "[]"])
@@ -103,6 +137,21 @@ def test_an_offset_outside_its_log_stops(fact: PartitionFacts, error: type[Excep
         decide_start("p", {("a", 0): safe(20)}, {("a", 0): fact}, None, "earliest")
     with pytest.raises(error):
         check_still_readable("p", {("a", 0): 20}, {"a": T}, {("a", 0): fact})
+
+
+def test_skip_and_record_goes_on_behind_what_retention_removed() -> None:
+    """With `skip_and_record` what is gone is a gap to be recorded; what cannot be retention is refused all the same."""
+    now = {("a", 0): facts(30, 50), ("a", 1): facts(0, 9)}
+
+    start = decide_start("p", {("a", 0): safe(20), ("a", 1): safe(5)}, now, None, "earliest", SKIP_AND_RECORD)
+    assert start.positions == {("a", 0): 20, ("a", 1): 5}, "the gap is announced from where the chain ended"
+    check_still_readable("p", start.positions, {"a": T}, now, SKIP_AND_RECORD)
+    assert find_gaps(start.positions, now) == (SourceRange("a", T, 0, 20, 30),)
+    assert find_gaps({("a", 0): 30}, now) == ()
+
+    for fact in (facts(0, 10), facts(30, 50, "topic-id-2")):
+        with pytest.raises(StateDisagreement):
+            check_still_readable("p", {("a", 0): 20}, {"a": T}, {("a", 0): fact}, SKIP_AND_RECORD)
 
 
 def test_a_vanished_partition_stops() -> None:

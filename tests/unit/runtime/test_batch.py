@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from framework.commit.events import Accounting, DataComplete, DataFile, DataWritten
+from framework.commit.events import Accounting, DataComplete, DataFile, DataWritten, SourceRange
 from framework.config.spec import (
     ErrorPolicy,
     KafkaSourceSpec,
@@ -21,7 +21,7 @@ from framework.errors import AccountingError, RecordError
 from framework.plan.compile import compile_plan
 from framework.plan.model import Plan
 from framework.record.model import DeadLetter, Slice, SliceReport, TaskReport
-from framework.runtime.batch import BatchScope, summarise
+from framework.runtime.batch import BatchScope, summarise, summarise_gaps
 
 IDS = {"t": "id-t"}
 
@@ -110,3 +110,24 @@ def test_policy_fail_names_the_record() -> None:
     with pytest.raises(RecordError, match="not JSON") as caught:
         summarise(plan(errors=ErrorPolicy.FAIL), scope(), [failed], Accounting())
     assert caught.value.place == "t-0 offset 42"
+
+
+def test_a_gap_is_a_batch_of_its_own_and_the_sum_names_it() -> None:
+    """What retention removed is announced without files, every offset of it lost, and the sum of invariant 8 holds."""
+    gap = SourceRange("t", "id-t", 0, 10, 100)
+
+    result = summarise_gaps(plan(), scope(), (gap,), Accounting(10, 10, rows=10))
+
+    (complete,) = result.events
+    assert isinstance(complete, DataComplete)
+    assert complete.gaps == (gap,)
+    assert complete.tables == ()
+    assert complete.accounting == Accounting(offsets=90, lost=90)
+    assert complete.accounting.difference == 0
+    assert complete.totals == Accounting(100, 10, rows=10, lost=90)
+    assert [(r.partition, r.start, r.end, r.max_timestamp_ms) for r in complete.ranges] == [
+        (0, 10, 100, None),
+        (1, 5, 5, None),
+    ]
+    assert "90 lost" in str(complete.accounting)
+    assert "lost" not in str(Accounting(5, 5))
