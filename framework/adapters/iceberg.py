@@ -7,9 +7,10 @@ commit itself, and the invariants it keeps, are in `iceberg_commit`; creating an
 
 from __future__ import annotations
 
+import logging
 import re
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, NotInstalledError
@@ -17,6 +18,7 @@ from pyiceberg.table import Table
 
 from framework.adapters import iceberg_define
 from framework.adapters.iceberg_commit import SUPPORTED_FORMAT_VERSIONS, Outcome, TableCommits
+from framework.adapters.iceberg_rest import BoundedRestCatalog
 from framework.adapters.iceberg_views import SnapshotInfo, ancestry, head_of, info_of, target_of, view_of
 from framework.commit.effects import CommitTable, RecordedTable, TableView
 from framework.commit.progress import MISSING_PROPERTY, PROGRESS_PROPERTY
@@ -27,6 +29,8 @@ from framework.table.changes import AlterTable, CreateTable
 
 __all__ = ["IcebergTables", "SnapshotInfo"]
 
+log = logging.getLogger(__name__)
+
 CATALOG_TYPES = ("sql", "rest", "hive", "glue", "dynamodb", "bigquery")
 
 # What only the catalog itself needs; everything else goes to the tasks, which need it to write files.
@@ -35,10 +39,17 @@ _CATALOG_ONLY_PREFIXES = ("rest.", "oauth2", "auth", "header.", "ssl", "hive.", 
 
 
 class IcebergTables:
-    """One catalog. Opened at first use; safe for threads."""
+    """One catalog. Opened at first use, and anew after it refused our credentials; safe for threads."""
 
-    def __init__(self, settings: Mapping[str, str], name: str = "default") -> None:
+    def __init__(
+        self,
+        settings: Mapping[str, str],
+        name: str = "default",
+        settings_now: Callable[[], Mapping[str, str]] | None = None,
+    ) -> None:
+        """`settings_now` gives the settings with secrets read anew: a token that was replaced is found without a restart."""
         self._settings = dict(settings)
+        self._settings_now = settings_now
         self._name = name
         self._lock = threading.Lock()
         self._opened: tuple[Catalog, TableCommits] | None = None
@@ -174,10 +185,21 @@ class IcebergTables:
 
     def _open(self) -> tuple[Catalog, TableCommits]:
         with self._lock:
+            if self._opened is not None and getattr(self._opened[0], "refused", False):
+                self._renew_settings()
+                self._opened = None
             if self._opened is None:
                 catalog = self._load_catalog()
                 self._opened = (catalog, TableCommits(catalog))
             return self._opened
+
+    def _renew_settings(self) -> None:
+        if self._settings_now is None:
+            return
+        try:
+            self._settings = dict(self._settings_now())
+        except SetupError as error:  # a secret that is just being replaced: what was read before is tried once more
+            log.warning("the catalog's settings are not read anew: %s", error.message)
 
     def _load_catalog(self) -> Catalog:
         kind = self._kind()
@@ -185,7 +207,11 @@ class IcebergTables:
             said = f"its type is {kind!r}" if kind else "it has no `type`"
             raise self._setup_error(said, "FLOE-E202", f"set `type` to one of {', '.join(CATALOG_TYPES)}")
         try:
-            return self._sql_catalog() if kind == "sql" else load_catalog(self._name, **self._settings)
+            if kind == "sql":
+                return self._sql_catalog()
+            if kind == "rest" and "py-catalog-impl" not in self._settings:
+                return BoundedRestCatalog(self._name, **self._settings)
+            return load_catalog(self._name, **self._settings)
         except NotInstalledError as error:
             raise self._setup_error(
                 f"a package is missing: {_first_line(error)}", "FLOE-E204", f'pip install "pyiceberg[{kind}]"'

@@ -169,7 +169,8 @@ def open_catalog(catalogs: Mapping[str, Mapping[str, SettingValue]]) -> IcebergT
         raise SetupError(
             "the target has no catalog named default", code="FLOE-E311", remedy="add connections.catalog.default"
         )
-    catalog = IcebergTables(resolve(catalogs["default"]), "default")
+    settings = catalogs["default"]
+    catalog = IcebergTables(resolve(settings), "default", lambda: resolve(settings))
     catalog.check()
     return catalog
 

@@ -1,7 +1,8 @@
 """A REST catalog on loopback: PyIceberg's SQL catalog behind the part of Iceberg's REST interface that floe uses.
 
 Real HTTP, so that answers can be lost on the way: `RestServer.lose_answers = n` closes the connection of the next n
-commits after they were applied, and `refuse_after_commit` answers 409 to a commit that was applied.
+commits after they were applied, and `refuse_after_commit` answers 409 to a commit that was applied. Requests without the
+`token` are answered with the status `refusal`; while `silent` is set, requests wait without an answer.
 """
 
 from __future__ import annotations
@@ -44,6 +45,11 @@ class RestServer(ThreadingHTTPServer):
         self.lose_answers = 0
         self.refuse_after_commit = 0
         self.commits: list[dict[str, object]] = []
+        self.token = ""
+        self.refusal = 401
+        self.refused = 0
+        self.silent = threading.Event()
+        self.awake = threading.Event()
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
     @property
@@ -69,6 +75,14 @@ class Handler(BaseHTTPRequestHandler):
         self._answer(lambda: self._post(body))
 
     def _answer(self, work: Callable[[], dict[str, object] | None]) -> None:
+        if self.server.silent.is_set():
+            self.server.awake.wait(60)
+        if self.server.token and self.headers.get("Authorization") != f"Bearer {self.server.token}":
+            self.server.refused += 1
+            self.send_response(self.server.refusal)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
         try:
             status, answer = 200, work()
         except tuple(STATUS) as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -10,7 +11,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 
 from framework.adapters.iceberg import IcebergTables
-from framework.commit.effects import CommitConflict, Committed
+from framework.commit.effects import CommitConflict, CommitFailed, Committed
 from framework.config.spec import PartitionFieldSpec
 from framework.table.changes import AlterTable, CreateTable
 from tests.iceberg.conftest import POLICY, SCHEMA, TOPIC, Lake, metadata_files
@@ -83,3 +84,48 @@ def test_the_server_keeps_house_for_its_metadata_files(rest: RestLake) -> None:
     for number in range(1, 5):
         rest.tables.commit(rest.effect(name, rest.files(name, [{"id": number}]), number))
     assert len(metadata_files(rest.plain(name))) == 5
+
+
+@pytest.mark.failure("F35")
+@pytest.mark.parametrize("status", [401, 403, 419])
+def test_an_expired_token_is_read_anew(rest: RestLake, status: int) -> None:
+    """A catalog that refuses the token once gets a client made anew with the token of that moment; nothing is lost."""
+    secrets = {"token": "first"}
+    settings = {"type": "rest", "uri": rest.server.uri}
+    rest.server.token, rest.server.refusal = "first", status
+    rest.tables = tables = IcebergTables({**settings, **secrets}, settings_now=lambda: {**settings, **secrets})
+    name = "lake.raw.orders"
+    tables.create_table(CreateTable(name, SCHEMA.model_dump_json(), (), ()))
+    effect = rest.effect(name, rest.files(name, [{"id": 1}]), 1)
+
+    secrets["token"] = rest.server.token = "second"
+    first, second = tables.commit(effect), tables.commit(effect)
+
+    assert isinstance(first, CommitFailed)
+    assert isinstance(second, Committed)
+    assert rest.server.refused
+    refused = rest.server.refused
+    assert tables.load_view(name, "main", TOPIC) is not None
+    assert rest.server.refused == refused, "the new client has the new token"
+    assert rest.rows(name) == [1]
+
+
+@pytest.mark.failure("F35", "F08")
+def test_a_server_that_falls_silent_is_given_up_in_time(rest: RestLake) -> None:
+    """A catalog that takes requests and never answers, as a stopped process does, ends as an unknown outcome in bounded
+    time; once it is awake, the same client goes on."""
+    tables = IcebergTables({"type": "rest", "uri": rest.server.uri, "rest.client.socket-timeout-ms": "500"})
+    name = rest.create()
+    effect = rest.effect(name, rest.files(name, [{"id": 1}]), 1)
+    assert tables.load_view(name, "main", TOPIC) is not None
+
+    rest.server.silent.set()
+    began = time.monotonic()
+    answer = tables.commit(effect)
+    assert isinstance(answer, CommitFailed)
+    assert time.monotonic() - began < 10
+    rest.server.silent.clear()
+    rest.server.awake.set()
+
+    assert isinstance(tables.commit(effect), Committed)
+    assert rest.rows(name) == [1]
