@@ -47,9 +47,9 @@ def facts(start: int, end: int, topic_id: str = T) -> PartitionFacts:
 )
 def test_metadata_round_trip(batch: int, numbers: list[int], gaps: tuple[tuple[int, int], ...]) -> None:
     """What is written beside a source offset is read back as it was, and fits the broker's limit."""
-    text = encode_metadata("u" * 22, batch, Accounting(*numbers), "r1", gaps)
+    text = encode_metadata("u" * 22, batch, Accounting(*numbers), "r1", batch, gaps)
 
-    assert decode_metadata(5, text, "here") == SafeOffset(5, "u" * 22, batch, Accounting(*numbers), "r1", gaps)
+    assert decode_metadata(5, text, "here") == SafeOffset(5, "u" * 22, batch, Accounting(*numbers), "r1", batch, gaps)
     assert len(text) < 4096
 
 
