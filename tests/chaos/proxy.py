@@ -188,7 +188,9 @@ class HttpProxy:
                 for name, value in response.getheaders():
                     if name.lower() not in ("transfer-encoding", "content-length", "connection"):
                         self.send_header(name, value)
-                self.send_header("Content-Length", str(len(data)))
+                # The answer to HEAD has no body, but says how long it would be.
+                length = response.getheader("Content-Length") if self.command == "HEAD" else None
+                self.send_header("Content-Length", length or str(len(data)))
                 self.end_headers()
                 if self.command != "HEAD":
                     self.wfile.write(data)

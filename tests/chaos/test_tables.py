@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
+from datetime import datetime
+
 import pyarrow as pa
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
+from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.table import Table
 
 from tests.chaos.checker import assert_exact, landed_positions
 from tests.chaos.harness import Running, fan_out, records, wait_for
@@ -94,7 +100,6 @@ def test_another_writer_and_a_changed_spec(project: Project, broker: Broker) -> 
 
 def append_until_done(project: Project, rows: pa.Table) -> None:
     """Another writer's append, tried again after a conflict with ours."""
-    from pyiceberg.exceptions import CommitFailedException
 
     def append() -> bool:
         try:
@@ -104,6 +109,68 @@ def append_until_done(project: Project, rows: pa.Table) -> None:
         return True
 
     wait_for(append, "the other writer's append")
+
+
+@pytest.mark.failure("F36", "F35")
+def test_compaction_expiry_and_another_writer_in_a_loop(project: Project, broker: Broker) -> None:
+    """While another writer appends, a compaction rewrites the whole table and old snapshots are expired, each in a loop of
+    its own, every batch of ours ends in the table once, and every row of theirs stays."""
+    topic = broker.new_topic("loop", partitions=2)
+    body = fan_out(topic).replace("{commit:", "{create: {properties: {commit.retry.num-retries: '0'}}, commit:")
+    file = project.pipeline("loop", body)
+    broker.produce(topic, records(40, kinds=1))
+    stop = threading.Event()
+    done = {"append": 0, "compact": 0, "expire": 0}
+    failed: list[BaseException] = []
+
+    def append(table: Table) -> None:
+        row = dict.fromkeys(table.schema().as_arrow().names) | {"id": -done["append"] - 1}
+        table.append(pa.Table.from_pylist([row], schema=table.schema().as_arrow()))
+
+    def compact(table: Table) -> None:
+        table.overwrite(table.scan().to_arrow())
+
+    def expire(table: Table) -> None:
+        table.maintenance.expire_snapshots().older_than(datetime.now()).commit()
+
+    def loop(name: str, act: Callable[[Table], None]) -> None:
+        while not stop.wait(0.2):
+            try:
+                # No blind retries: what was scanned before a conflict is not what is in the table after it.
+                act(project.catalog().load_table("shop.t_k00"))
+                done[name] += 1
+            except (CommitFailedException, FileNotFoundError):
+                continue  # somebody else was first, or the metadata that was read is gone already: look again
+            except BaseException as error:
+                failed.append(error)
+                return
+
+    with Running(project, "run", file) as run:
+        wait_for(lambda: ("shop",) in project.catalog().list_namespaces(), "the namespace")
+        wait_for(lambda: project.tables("shop") == ["shop.t_k00"], "the table")
+        wait_for(lambda: count(project, "shop.t_k00") == 40, "the first batch")
+        threads = [
+            threading.Thread(target=loop, args=each)
+            for each in (("append", append), ("compact", compact), ("expire", expire))
+        ]
+        for thread in threads:
+            thread.start()
+        try:
+            for round_ in range(1, 16):
+                broker.produce(topic, records(40, start=40 * round_, kinds=1))
+                run.wait_for_output("committed shop.t_k00", round_ + 1)
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join(60)
+        assert run.terminate() == 0, run.output
+    assert not failed, failed
+    assert min(done.values()) >= 3, done
+    ids = sorted(project.table("shop.t_k00").column("id").to_pylist())
+    assert ids == [*range(-done["append"], 0), *range(640)]
+    positions = {p: n for p, n in landed_positions(project.catalog(), ["shop.t_k00"]).items() if p[0] is not None}
+    assert set(positions.values()) == {1}
+    assert len(positions) == 640
 
 
 @pytest.mark.failure("F12")
