@@ -10,6 +10,7 @@ import os
 import random
 import threading
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,7 @@ class Flow:
 def run_kills(tmp_path: Path, broker: FragileBroker, kills: int, seed: int) -> None:
     """The whole story: a flow, a driver and a coordinator, `kills` deaths, then one quiet run and the check."""
     print(f"FLOE_CHAOS_SEED={seed} FLOE_CHAOS_KILLS={kills}")
+    began = time.monotonic()
     chance = random.Random(seed)
     project = Project(tmp_path, broker.bootstrap_servers)
     topic = broker.new_topic("random", partitions=3)
@@ -101,8 +103,13 @@ def run_kills(tmp_path: Path, broker: FragileBroker, kills: int, seed: int) -> N
         for run in started:
             run.__exit__()
     produced = produced_positions(broker.bootstrap_servers, [topic])
-    print(f"{len(produced)} records; killed: {' '.join(story)}")
+    print(f"killed: {' '.join(story)}")
     verdict = assert_exact(project.catalog(), broker.bootstrap_servers, [topic])
+    deaths = ", ".join(f"{count} of the {name}" for name, count in sorted(Counter(story).items()))
+    print(
+        f"seed {seed}: {kills} kills ({deaths}) in {(time.monotonic() - began) / 60:.0f} min, {len(produced)} records in "
+        f"{TABLES} tables, lost 0, twice 0"
+    )
     assert len(project.tables("shop")) == TABLES
     assert verdict.rows == len(produced) > 0
     assert_sum_holds(project.status(), "random", len(produced))

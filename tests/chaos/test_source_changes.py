@@ -48,16 +48,20 @@ def test_retention_passes_a_running_job_and_the_topic_is_made_again(project: Pro
         assert lost == [[60, 85]]
         assert run.terminate() == 0, run.output
 
-    broker.produce(topic, records(10, start=100), partition=1)
+    # While nobody runs, records go again, and the partition beside goes on.
+    broker.produce(topic, records(20, start=100), partition=0)
+    broker.produce(topic, records(10, start=120), partition=1)
+    delete_records(broker, topic, 0, 105)
     output = project.run("run", file, "--until-caught-up")
-    assert "10 written" in output
-    assert _gap(project, topic) == [[60, 85]]
+    assert "25 written" in output
+    assert "5 lost" in output
+    assert _gap(project, topic) == [[60, 85], [100, 105]]
     assert f"records 60 to 84 of {topic}-0 were removed by retention" in project.run("status")
     assert f"25 lost; gone before they were read: {topic}-0 offsets 60 to 84" in project.run("log")
     offsets = sorted(
         o for (_, p, o), n in project.positions(project.tables("shop")).items() for _ in range(n) if p == 0
     )
-    assert offsets == [*range(60), *range(85, 100)]
+    assert offsets == [*range(60), *range(85, 100), *range(105, 120)]
 
     with Running(project, "run", file) as run:
         run.wait_for_output("starting Spark")
@@ -67,7 +71,7 @@ def test_retention_passes_a_running_job_and_the_topic_is_made_again(project: Pro
         broker.produce(topic, records(200), partition=0)
         assert run.wait() == 5, run.output
         assert "recreated" in run.output or "no longer exists" in run.output, run.output
-    assert landed(project) == 85
+    assert landed(project) == 100
 
 
 def _made(admin: AdminClient, topic: str) -> bool:

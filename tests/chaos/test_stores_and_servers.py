@@ -22,15 +22,19 @@ pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.iceberg, pytest.
 
 
 @pytest.mark.failure("F35", "F08", "F37")
-def test_object_store_that_fails_writes(project: Project, broker: Broker, tmp_path: Path) -> None:
+def test_object_store_that_fails_writes(
+    project: Project, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """PUTs that are refused with 503, applied and answered 500, and a store that answers nothing but 503 for a while:
     batches and commits fail, are tried again, and every record lands once."""
     server = S3Server(tmp_path / "s3")
     proxy = HttpProxy(int(server.endpoint.rpartition(":")[2]))
     try:
-        store = {**server.settings(), "s3.secret-access-key": SECRET_KEY}
-        project.catalog_settings = {**project.catalog_settings, **store}
-        project.write_target(catalog={**project.catalog_settings, "s3.endpoint": proxy.uri})
+        monkeypatch.setenv("CHAOS_S3_SECRET", SECRET_KEY)
+        settings = {**project.catalog_settings, **server.settings()}
+        project.catalog_settings = {**settings, "s3.secret-access-key": SECRET_KEY}
+        secret = "${secret:env:CHAOS_S3_SECRET}"
+        project.write_target(catalog={**settings, "s3.secret-access-key": secret, "s3.endpoint": proxy.uri})
         topic = broker.new_topic("store", partitions=2)
         broker.produce(topic, records(100))
         with Running(project, "run", project.pipeline("store", fan_out(topic))) as run:
