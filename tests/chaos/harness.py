@@ -19,7 +19,7 @@ from typing import TypeVar
 from tests.chaos.checker import all_tables, landed_positions
 from tests.project import Project, kill_group
 
-PATIENCE_S = 240.0
+PATIENCE_S = 420.0
 T = TypeVar("T")
 
 FAN_OUT = """
