@@ -156,7 +156,8 @@ def wait_until_fresh(catalog: Catalog, table: str, since_ms: int, driver: Driver
 
 def measure(folder: Path, servers: str, interval_s: int, kills: int, rate: int) -> list[dict[str, float]]:
     topic, table = f"events-{interval_s}", f"{TABLE}_{interval_s}"
-    AdminClient({"bootstrap.servers": servers}).create_topics([NewTopic(topic, 4, 1)])[topic].result(30)
+    admin = AdminClient({"bootstrap.servers": servers})
+    admin.create_topics([NewTopic(topic, 4, 1)])[topic].result(30)
     file = folder / "pipelines" / f"recovery-{interval_s}.yaml"
     file.write_text(PIPELINE.format(interval=interval_s, table=TABLE))
     catalog = load_catalog(
