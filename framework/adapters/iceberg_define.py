@@ -8,12 +8,14 @@ callers that add the same column make one change. An outcome that is not known i
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NoSuchTableError, TableAlreadyExistsError
 from pyiceberg.partitioning import PARTITION_FIELD_ID_START, PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import TableProperties
+from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, NullOrder, SortDirection, SortField, SortOrder
 from pyiceberg.table.update import (
     AddSchemaUpdate,
     AssertCurrentSchemaId,
@@ -22,10 +24,11 @@ from pyiceberg.table.update import (
     SetCurrentSchemaUpdate,
     TableUpdate,
 )
-from pyiceberg.transforms import parse_transform
+from pyiceberg.transforms import Transform, parse_transform
+from pyiceberg.types import NestedField
 
 from framework.adapters.iceberg_commit import SUPPORTED_FORMAT_VERSIONS, TableCommits
-from framework.config.spec import PartitionFieldSpec
+from framework.config.spec import PartitionFieldSpec, SortFieldSpec
 from framework.errors import FloeError, TableBlocked
 from framework.table.changes import AlterTable, CreateTable
 
@@ -71,9 +74,17 @@ def create(catalog: Catalog, change: CreateTable) -> None:
         )
     schema = Schema.model_validate_json(change.schema_json)
     spec = partition_spec(change.table, schema, change.partition_by)
+    order = sort_order(change.table, schema, change.sort_by)
     try:
         _ensure_namespace(catalog, Catalog.namespace_from(change.table))
-        catalog.create_table(change.table, schema, partition_spec=spec, properties=properties)
+        catalog.create_table(
+            change.table,
+            schema,
+            location=change.location,
+            partition_spec=spec,
+            sort_order=order,
+            properties=properties,
+        )
     except TableAlreadyExistsError:
         _check_exists(catalog, change.table, None)
     except Exception as error:
@@ -116,19 +127,7 @@ def partition_spec(table: str, schema: Schema, partition_by: Sequence[PartitionF
     fields: list[PartitionField] = []
     taken = set(schema.column_names)
     for position, each in enumerate(partition_by):
-        try:
-            source = schema.find_field(each.column)
-            argument = f"[{each.argument}]" if each.transform in _WITH_ARGUMENT else ""
-            transform = parse_transform(each.transform + argument)
-            if not transform.can_transform(source.field_type):
-                raise ValueError(f"{transform} does not take {source.field_type}")
-        except ValueError as error:
-            raise TableBlocked(
-                f"table {table} cannot be partitioned by {each.transform} of {each.column}: {error}",
-                code="FLOE-R133",
-                place=table,
-                remedy="name a column of the table and a transform that fits its type under create.partition_by",
-            ) from error
+        source, transform = _source(table, schema, each, "partitioned", "partition_by")
         name = each.column + _SUFFIXES[each.transform]
         if each.transform != "identity" or name in {field.name for field in fields}:
             name = _free(name, taken)
@@ -142,6 +141,40 @@ def partition_spec(table: str, schema: Schema, partition_by: Sequence[PartitionF
             )
         )
     return PartitionSpec(*fields)
+
+
+def sort_order(table: str, schema: Schema, sort_by: Sequence[SortFieldSpec]) -> SortOrder:
+    """The sort order of a new table.
+
+    Raises:
+        TableBlocked: a column that the schema lacks, or a transform that does not fit its type.
+    """
+    fields = []
+    for each in sort_by:
+        source, transform = _source(table, schema, each.by, "sorted", "sort_by")
+        direction = SortDirection.DESC if each.descending else SortDirection.ASC
+        nulls = NullOrder.NULLS_FIRST if each.nulls_first else NullOrder.NULLS_LAST
+        fields.append(SortField(source.field_id, transform, direction, nulls))
+    return SortOrder(*fields) if fields else UNSORTED_SORT_ORDER
+
+
+def _source(
+    table: str, schema: Schema, each: PartitionFieldSpec, made: str, key: str
+) -> tuple[NestedField, Transform[Any, Any]]:
+    try:
+        source = schema.find_field(each.column)
+        argument = f"[{each.argument}]" if each.transform in _WITH_ARGUMENT else ""
+        transform: Transform[Any, Any] = parse_transform(each.transform + argument)
+        if not transform.can_transform(source.field_type):
+            raise ValueError(f"{transform} does not take {source.field_type}")
+    except ValueError as error:
+        raise TableBlocked(
+            f"table {table} cannot be {made} by {each.transform} of {each.column}: {error}",
+            code="FLOE-R133",
+            place=table,
+            remedy=f"name a column of the table and a transform that fits its type under create.{key}",
+        ) from error
+    return source, transform
 
 
 def _free(name: str, taken: set[str]) -> str:

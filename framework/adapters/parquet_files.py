@@ -21,7 +21,6 @@ from pyiceberg.io import FileIO, OutputFile, load_file_io
 from pyiceberg.io.pyarrow import (
     StatisticsCollector,
     _get_parquet_writer_kwargs,
-    compute_statistics_plan,
     data_file_statistics_from_parquet_metadata,
     parquet_path_to_id_mapping,
 )
@@ -29,10 +28,13 @@ from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema, sanitize_column_names
 from pyiceberg.table import TableProperties
 from pyiceberg.table.locations import LocationProvider, load_location_provider
+from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, SortOrder
 from pyiceberg.utils.properties import property_as_int
 
 from framework.adapters.parquet_encoding import dictionary_columns
+from framework.adapters.parquet_metrics import FloatColumn, float_columns, nan_counts, statistics_plan
 from framework.adapters.parquet_partition import Partition, partitions
+from framework.adapters.parquet_sort import can_sort, sorted_rows
 from framework.commit.events import DataFile
 from framework.record.model import TableTarget
 from framework.table.arrow_schema import arrow_schema, parse_schema
@@ -46,10 +48,14 @@ class _Layout:
     spec: PartitionSpec
     arrow: pa.Schema
     locations: LocationProvider
+    order: SortOrder | None
     statistics: dict[int, StatisticsCollector]
+    floats: tuple[FloatColumn, ...]
     ids_by_path: dict[str, int]
     writer_options: dict[str, object]
     row_group_rows: int
+    row_group_bytes: int
+    target_file_bytes: int | None
 
 
 # Flushed down to this share of the bound, so that what stays is copied seldom.
@@ -74,7 +80,8 @@ class TableWriter:
         io_properties: settings of PyIceberg's FileIO.
         pipeline, run, batch: become part of every file name.
         buffer_bytes: rows held in memory over all tables; above it the largest tables are flushed.
-        target_file_bytes: a partition with more rows than that (in memory) is written as several files.
+        target_file_bytes: a partition with more rows than that (in memory) is written as several files, unless the table's
+            `write.target-file-size-bytes` says another size.
     """
 
     def __init__(
@@ -136,14 +143,19 @@ class TableWriter:
         self._buffered -= buffer.nbytes
         target = buffer.target
         layout = _layout(
-            target.schema_json, target.spec_json, target.location, tuple(sorted(target.properties.items()))
+            target.schema_json,
+            target.spec_json,
+            target.sort_order_json,
+            target.location,
+            tuple(sorted(target.properties.items())),
         )
         rows = pa.concat_tables(buffer.rows).combine_chunks()
         for partition in partitions(rows, layout.spec, layout.schema):
-            pieces = max(1, -(-partition.rows.nbytes // self._target_file_bytes))
-            step = -(-len(partition.rows) // pieces)
-            for start in range(0, len(partition.rows), step):
-                file = self._write(partition, partition.rows.slice(start, step), target, layout)
+            ordered = sorted_rows(partition.rows, layout.order, layout.schema) if layout.order else partition.rows
+            pieces = max(1, -(-ordered.nbytes // (layout.target_file_bytes or self._target_file_bytes)))
+            step = -(-len(ordered) // pieces)
+            for start in range(0, len(ordered), step):
+                file = self._write(partition, ordered.slice(start, step), target, layout)
                 self._files.setdefault(name, []).append(file)
 
     def _write(self, partition: Partition, rows: pa.Table, target: TableTarget, layout: _Layout) -> DataFile:
@@ -163,7 +175,8 @@ class TableWriter:
                 use_dictionary=dictionary_columns(table),
                 **layout.writer_options,
             ) as writer:
-                writer.write_table(table, layout.row_group_rows)
+                fitting = max(1, len(table) * layout.row_group_bytes // max(1, table.nbytes))
+                writer.write_table(table, min(layout.row_group_rows, fitting))
             size = stream.tell()
         metadata = writer.writer.metadata
         found = data_file_statistics_from_parquet_metadata(metadata, layout.statistics, layout.ids_by_path)
@@ -177,10 +190,11 @@ class TableWriter:
             column_sizes=_by_text(metrics["column_sizes"]),
             value_counts=_by_text(metrics["value_counts"]),
             null_value_counts=_by_text(metrics["null_value_counts"]),
-            nan_value_counts=_by_text(metrics["nan_value_counts"]),
+            nan_value_counts=nan_counts(rows, layout.floats),
             lower_bounds=_bounds(metrics["lower_bounds"]),
             upper_bounds=_bounds(metrics["upper_bounds"]),
             split_offsets=tuple(metrics["split_offsets"]),
+            sort_order_id=target.sort_order_id if layout.order else None,
         )
 
     def _io_for(self, location: str) -> FileIO:
@@ -191,24 +205,34 @@ class TableWriter:
 
 
 @lru_cache(maxsize=4096)
-def _layout(schema_json: str, spec_json: str, location: str, properties: tuple[tuple[str, str], ...]) -> _Layout:
+def _layout(
+    schema_json: str, spec_json: str, order_json: str, location: str, properties: tuple[tuple[str, str], ...]
+) -> _Layout:
     """Cached: a task writes many files of one table."""
     schema = parse_schema(schema_json)
+    order = SortOrder.model_validate_json(order_json) if order_json else UNSORTED_SORT_ORDER
     # Iceberg's writers give files names that Avro and Parquet readers can take; columns are found by field id.
     file_schema = sanitize_column_names(schema)
     table_properties = dict(properties)
+    statistics = statistics_plan(schema, table_properties, order)
+    row_group_bytes = table_properties.pop(TableProperties.PARQUET_ROW_GROUP_SIZE_BYTES, None)
+    target_file_bytes = table_properties.get(TableProperties.WRITE_TARGET_FILE_SIZE_BYTES)
     return _Layout(
         schema=schema,
+        order=order if can_sort(order, schema) else None,
         spec=PartitionSpec.model_validate_json(spec_json),
         arrow=arrow_schema(file_schema),
         locations=load_location_provider(location, table_properties),
-        statistics=compute_statistics_plan(file_schema, table_properties),
+        statistics=statistics,
+        floats=float_columns(schema, statistics),
         ids_by_path=parquet_path_to_id_mapping(file_schema),
         writer_options=_get_parquet_writer_kwargs(table_properties),
         row_group_rows=property_as_int(
             table_properties, TableProperties.PARQUET_ROW_GROUP_LIMIT, TableProperties.PARQUET_ROW_GROUP_LIMIT_DEFAULT
         )
         or TableProperties.PARQUET_ROW_GROUP_LIMIT_DEFAULT,
+        row_group_bytes=int(row_group_bytes or TableProperties.PARQUET_ROW_GROUP_SIZE_BYTES_DEFAULT),
+        target_file_bytes=int(target_file_bytes) if target_file_bytes else None,
     )
 
 

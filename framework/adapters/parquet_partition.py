@@ -24,6 +24,8 @@ from pyiceberg.types import (
     FixedType,
     FloatType,
     IcebergType,
+    NestedField,
+    StructType,
     UUIDType,
 )
 
@@ -48,7 +50,7 @@ def partitions(rows: pa.Table, spec: PartitionSpec, schema: Schema) -> Iterator[
     if spec.is_unpartitioned():
         yield Partition(rows, (), None)
         return
-    columns = [_transformed(rows, schema, field.source_id, field.transform) for field in spec.fields]
+    columns = [transformed(rows, schema, field.source_id, field.transform) for field in spec.fields]
     codes, count = _row_codes(columns, len(rows))
     firsts = np.full(count, len(rows), dtype=np.int64)
     np.minimum.at(firsts, codes, np.arange(len(rows)))
@@ -65,35 +67,41 @@ def partitions(rows: pa.Table, spec: PartitionSpec, schema: Schema) -> Iterator[
         )
 
 
-def _transformed(rows: pa.Table, schema: Schema, source_id: int, transform: object) -> pa.Array:
-    name = schema.find_column_name(source_id)
-    if name is None:
-        raise ValueError(f"the partition spec names field {source_id}, which the schema has not")
-    kind = schema.find_field(source_id).field_type
-    column = _column(rows, schema, source_id)
+def transformed(rows: pa.Table, schema: Schema, source_id: int, transform: object) -> pa.Array:
+    """The values of a partition or sort field: a source column, at any depth of structs, through a transform."""
+    found = next(((path, field) for path, field in leaves(schema.fields) if field.field_id == source_id), None)
+    column = column_at(rows, found[0]) if found else None
+    if found is None or column is None:
+        raise ValueError(f"the table is partitioned or sorted by field {source_id}, which its files have not")
+    kind = found[1].field_type
     if isinstance(column.type, pa.BaseExtensionType):
         column = column.storage
     return transform.pyarrow_transform(kind)(column)  # type: ignore[attr-defined]
 
 
-def _column(rows: pa.Table, schema: Schema, source_id: int) -> pa.Array:
-    """The source column as one array; a nested one is null where any struct around it is."""
-    path: list[int] = []
-
-    def walk(fields: tuple[object, ...]) -> bool:
-        for i, child in enumerate(fields):
-            path.append(i)
-            if child.field_id == source_id:  # type: ignore[attr-defined]
-                return True
-            nested = getattr(child.field_type, "fields", ())  # type: ignore[attr-defined]
-            if walk(nested):
-                return True
-            path.pop()
-        return False
-
-    walk(schema.fields)
+def column_at(rows: pa.Table, path: tuple[str, ...]) -> pa.Array | None:
+    """The column at a path of names as one array, null where any struct around it is; None when files do not hold it."""
+    if path[0] not in rows.schema.names:
+        return None
     column = rows.column(path[0]).combine_chunks()
-    return pc.struct_field(column, path[1:]) if len(path) > 1 else column
+    places = []
+    kind = column.type
+    for name in path[1:]:
+        places.append(kind.get_field_index(name))
+        kind = kind.field(places[-1]).type
+    return pc.struct_field(column, places) if places else column
+
+
+def leaves(
+    fields: tuple[NestedField, ...], above: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], NestedField]]:
+    """The columns that hold single values and are in structs only, each with its path of names."""
+    for field in fields:
+        path = (*above, field.name)
+        if isinstance(field.field_type, StructType):
+            yield from leaves(field.field_type.fields, path)
+        elif field.field_type.is_primitive:
+            yield path, field
 
 
 def _row_codes(columns: list[pa.Array], rows: int) -> tuple[Ints, int]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from framework.config.evolution import EVOLVE_SHORTHANDS, evolve_mode
 from framework.config.spec import (
     Case,
     CommitPolicy,
@@ -17,7 +18,6 @@ from framework.config.spec import (
     Envelope,
     ErrorPolicy,
     ErrorsSpec,
-    EvolveMode,
     EvolvePolicy,
     FieldHint,
     FormatSpec,
@@ -33,7 +33,7 @@ from framework.config.spec import (
     TablesSpec,
     TestSpec,
 )
-from framework.config.units import duration_ms, partition_field, size_bytes
+from framework.config.units import duration_ms, partition_field, size_bytes, sort_field
 
 Values = dict[str, Any]  # a checked document: the one place where untyped values are taken apart
 
@@ -108,11 +108,18 @@ def _routes(routes: Values) -> RoutesSpec:
 
 
 def _tables(tables: Values) -> TablesSpec:
-    defaults = tables.get("defaults", {})
+    defaults = _spelled_out(tables.get("defaults", {}))
     overrides = tuple(
-        (override["match"], table_policy(merge_policy(defaults, override))) for override in tables.get("overrides", [])
+        (override["match"], table_policy(merge_policy(defaults, _spelled_out(override))))
+        for override in tables.get("overrides", [])
     )
     return TablesSpec(table_policy(defaults), overrides)
+
+
+def _spelled_out(policy: Values) -> Values:
+    """The policy with a one-word `evolve` written out, so that an override replaces all of it."""
+    word = policy.get("evolve")
+    return {**policy, "evolve": EVOLVE_SHORTHANDS[word]} if isinstance(word, str) else policy
 
 
 def merge_policy(defaults: Values, override: Values) -> Values:
@@ -130,6 +137,11 @@ def table_policy(values: Values) -> TablePolicy:
     if "partition_by" in create:
         fields = [partition_field(text) for text in create["partition_by"]]
         create["partition_by"] = tuple(field for field in fields if field is not None)
+    if "sort_by" in create:
+        orders = [sort_field(text) for text in create["sort_by"]]
+        create["sort_by"] = tuple(order for order in orders if order is not None)
+    if "identifier_fields" in create:
+        create["identifier_fields"] = tuple(create["identifier_fields"])
     if "properties" in create:
         create["properties"] = tuple((key, _text(value)) for key, value in create["properties"].items())
     if "interval" in commit:
@@ -138,7 +150,10 @@ def table_policy(values: Values) -> TablePolicy:
         commit["max_bytes"] = size_bytes(commit["max_bytes"])
     if "max_rows" in commit:
         commit["max_rows"] = int(commit["max_rows"])
-    evolve = {key: EvolveMode(value) for key, value in _own(values.get("evolve", {})).items()}
+    evolve: Values = {
+        key: tuple(value) if key in ("include", "exclude") else evolve_mode(key, value)
+        for key, value in _own(values.get("evolve", {})).items()
+    }
     case = Case(values["case"]) if "case" in values else TablePolicy.case
     return TablePolicy(CreatePolicy(**create), EvolvePolicy(**evolve), CommitPolicy(**commit), case)
 

@@ -237,7 +237,7 @@ class _Import:
             commit["branch"] = branch
         defaults = {
             "create": create,
-            "evolve": {"columns": "evolve" if evolves else "ignore"},
+            "evolve": {"columns": "evolve" if evolves else "discard_value"},
             "commit": commit,
             "case": "insensitive" if insensitive else "sensitive",
         }

@@ -11,9 +11,11 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from framework.config.evolution import EVOLVE_SHORTHANDS
 from framework.config.metadata import NAMES, PREFIX
+from framework.config.spec import EvolveMode
 from framework.config.tree import ScalarValue
-from framework.config.units import NUMBERED_TRANSFORMS, PLAIN_TRANSFORMS
+from framework.config.units import NUMBERED_TRANSFORMS, PLAIN_TRANSFORMS, partition_field
 from framework.diagnose.suggest import listed, nearest
 
 ICEBERG_TYPES = (
@@ -110,6 +112,25 @@ def _partition(value: ScalarValue) -> Explained:
     return Explained("FLOE-C208", f"`{name}` takes one column and nothing else", f"write `{name}(column)`")
 
 
+def _sort(value: ScalarValue) -> Explained:
+    text = str(value)
+    words = re.match(r"(.+?)(?i:( +)(asc|desc)(?:ending)?)?(?i: +nulls? +(first|last))?\Z", text)
+    if words and partition_field(words[1]) and (words[3] or words[4]):
+        guess = (
+            words[1] + (f" {words[3].lower()}" if words[3] else "") + (f" nulls {words[4].lower()}" if words[4] else "")
+        )
+        return Explained(
+            "FLOE-C208", f"{show(value)} is not a sort field", "write the words as here", f"did you mean `{guess}`?"
+        )
+    if re.match(r"\s*[A-Za-z_]+\s*\(.*\)\s*\Z", text):
+        return _partition(value)
+    return Explained(
+        "FLOE-C208",
+        f"{show(value)} is not a sort field",
+        "write a column or a transform, then `asc` or `desc`, then `nulls first` or `nulls last`: `ordered_at desc nulls last`",
+    )
+
+
 def _iceberg_type(value: ScalarValue) -> Explained:
     text = str(value)
     if re.match(r"(list|map|struct|array|timestamp_ns|timestamptz_ns|variant|geo)", text):
@@ -127,6 +148,15 @@ def _iceberg_type(value: ScalarValue) -> Explained:
         remedy,
         f"did you mean `{guess}`?" if guess and guess != text else None,
     )
+
+
+def _evolution(value: ScalarValue) -> Explained:
+    word = str(value)
+    guess = nearest(word, EVOLVE_SHORTHANDS)
+    known = word in {mode.value for mode in EvolveMode}
+    remedy = "use `exception`, `evolve`, `try_evolve`, `lenient` or `ignore`, or a mapping with a word for each aspect"
+    said = "is a word for one aspect of a table, not for all" if known else "is not a word for how tables may change"
+    return Explained("FLOE-C204", f"{show(value)} {said}", remedy, f"did you mean `{guess}`?" if guess else None)
 
 
 def _table(value: ScalarValue) -> Explained:
@@ -248,10 +278,12 @@ def _metadata(value: ScalarValue) -> Explained:
 
 
 EXPLAINERS: dict[str, Callable[[ScalarValue], Explained]] = {
+    "evolution": _evolution,
     "duration": _duration,
     "duration-or-auto": _duration,
     "size": _size,
     "partition": _partition,
+    "sort": _sort,
     "iceberg-type": _iceberg_type,
     "table": _table,
     "table-template": _table_template,

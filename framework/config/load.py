@@ -11,7 +11,7 @@ from collections.abc import Mapping as Mapped
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from framework.config import rules_format, rules_routes, rules_source, rules_tables, rules_tests
+from framework.config import rules_create, rules_format, rules_routes, rules_source, rules_tables, rules_tests
 from framework.config.across import findings_between
 from framework.config.build import build_pipeline
 from framework.config.document import Files, Head, read_head, read_source, read_tree
@@ -31,7 +31,14 @@ from framework.diagnose.diagnostic import Diagnostic
 
 __all__ = ["LoadResult", "World", "load_pipeline", "load_pipelines", "load_target"]
 
-RULES = (*rules_source.RULES, *rules_format.RULES, *rules_routes.RULES, *rules_tables.RULES, *rules_tests.RULES)
+RULES = (
+    *rules_source.RULES,
+    *rules_format.RULES,
+    *rules_routes.RULES,
+    *rules_create.RULES,
+    *rules_tables.RULES,
+    *rules_tests.RULES,
+)
 DEFAULT_TARGET = "local"
 
 

@@ -18,6 +18,7 @@ _KINDS = {
     "size": "size (`512MiB`)",
     "regex": "regular expression",
     "partition": "partition field",
+    "sort": "sort field",
     "iceberg-type": "Iceberg type",
     "table": "table",
     "table-template": "table",

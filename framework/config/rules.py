@@ -71,3 +71,10 @@ def at(
     """A finding at a value, or at a key."""
     span = node.key_span if isinstance(node, Entry) else node.span
     return Diagnostic(code, message, span, severity, dotted(path), hint, remedy)
+
+
+def table_policies(document: Document) -> Iterator[Path]:
+    """The paths of the table policies of a file: the defaults and each override."""
+    yield ("tables", "defaults")
+    for path, _ in document.items("tables", "overrides"):
+        yield path

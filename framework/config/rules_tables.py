@@ -1,4 +1,4 @@
-"""Rules about tables: what is created, how it is partitioned, which override applies, and what is not supported yet."""
+"""Rules about tables: how they may change, which override applies, and how they are named."""
 
 from __future__ import annotations
 
@@ -6,129 +6,49 @@ import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
-from framework.config.metadata import NAMES, PREFIX, is_metadata, metadata_column, metadata_type
-from framework.config.rules import Document, Rule, at
-from framework.config.tree import Mapping, Path, Scalar
-from framework.config.units import partition_field, partition_text
+from framework.config.evolution import EVOLVE_SHORTHANDS
+from framework.config.rules import Document, Rule, at, table_policies
+from framework.config.tree import Mapping, Path
 from framework.diagnose.diagnostic import Diagnostic
 from framework.diagnose.suggest import did_you_mean, listed
 
-_DATES, _TIMES = ("date", "timestamp", "timestamptz"), ("timestamp", "timestamptz")
-_SOURCES = {"year": _DATES, "month": _DATES, "day": _DATES, "hour": _TIMES}
-_TRUNCATED = ("int", "long", "string", "binary", "decimal")
-_NOT_BUCKETED = ("boolean", "float", "double")
-_METADATA_TYPES = {metadata_column(name): str(metadata_type(name)) for name in NAMES}
+_TYPED = ("avro", "protobuf", "raw")
 
 
-def _policies(document: Document) -> Iterator[Path]:
-    yield ("tables", "defaults")
-    for path, _ in document.items("tables", "overrides"):
-        yield path
+def _evolve_word(document: Document, policy: Path, aspect: str) -> str | None:
+    """What a policy says of an aspect, by itself or by the defaults; None where nothing is written."""
+    for place in (policy, ("tables", "defaults")):
+        short = document.text(*place, "evolve")
+        word = EVOLVE_SHORTHANDS.get(short, {}).get(aspect) if short else document.text(*place, "evolve", aspect)
+        if word or short:
+            return word
+    return None
 
 
-def supported_evolution(document: Document) -> Iterator[Diagnostic]:
-    """What a table may not do yet is refused by its name."""
-    supported = {
-        "tables": ("evolve",),
-        "columns": ("evolve", "ignore", "freeze"),
-        "data_type": ("widen",),
-        "nullability": ("relax",),
-    }
-    for policy in _policies(document):
-        for key, words in supported.items():
-            value, node = document.text(*policy, "evolve", key), document.node(*policy, "evolve", key)
-            if value is not None and node is not None and value not in words:
+def evolution_is_possible(document: Document) -> Iterator[Diagnostic]:
+    """Words of `evolve` that contradict each other, the SQL, or the lack of a dead-letter table."""
+    for policy in table_policies(document):
+        node, path = document.node(*policy, "evolve", "data_type"), (*policy, "evolve", "data_type")
+        columns = _evolve_word(document, policy, "columns") or "evolve"
+        if node is not None and document.text(*path) == "new_column":
+            kind = document.text("source", "format", "type")
+            if document.entry("transform", "sql") or kind in _TYPED:
+                with_types = "`transform.sql`" if document.entry("transform", "sql") else f"`format: {kind}`"
+                message = f"`new_column` cannot be used with {with_types}, whose columns have one type each"
+                yield at("FLOE-C440", message, node, path, "use `widen`, and cast in SQL what it cannot take")
+            elif columns != "evolve":
+                message = f"`new_column` adds columns, and `columns: {columns}` forbids it"
+                yield at("FLOE-C440", message, node, path, "use `columns: evolve`, or another word for `data_type`")
+        for entry in document.mapping(*policy, "evolve"):
+            path = (*policy, "evolve", entry.key)
+            if document.text(*path) == "dead_letter" and document.entry("errors", "dead_letter_table") is None:
                 yield at(
-                    "FLOE-C501",
-                    f"`{key}: {value}` is not supported yet",
-                    node,
-                    (*policy, "evolve", key),
-                    f"use {listed(words)}",
-                )
-
-
-def partition_columns(document: Document) -> Iterator[Diagnostic]:
-    """A partition transform fits its column's declared type, and a field is not partitioned the same way twice."""
-    declared = {entry.key: _declared_type(document, entry.key) for entry in document.mapping("source", "schema")}
-    metadata = [str(item.value) for _, item in document.items("source", "metadata_columns") if isinstance(item, Scalar)]
-    present = {metadata_column(name): metadata_type(name) for name in metadata if is_metadata(name)}
-    for policy in _policies(document):
-        seen: set[str] = set()
-        for path, item in document.items(*policy, "create", "partition_by"):
-            text = document.text(*path)
-            field = partition_field(text) if text is not None else None
-            if field is None:
-                continue
-            if partition_text(field) in seen:
-                yield at("FLOE-C218", f"`{partition_text(field)}` is given twice", item, path, "keep one of them")
-            seen.add(partition_text(field))
-            if field.column.startswith(PREFIX) and field.column not in present:
-                name = field.column.removeprefix(PREFIX)
-                known = [column.removeprefix(PREFIX) for column in _METADATA_TYPES]
-                remedy = (
-                    f"add `{name}` to `source.metadata_columns`"
-                    if name in known
-                    else f"Kafka's columns are {listed(_METADATA_TYPES)}"
-                )
-                yield at(
-                    "FLOE-C414",
-                    f"there is no column `{field.column}`",
-                    item,
+                    "FLOE-C405",
+                    f"`{entry.key}: dead_letter` sends records to the dead-letter table, but none is named",
+                    entry.value,
                     path,
-                    remedy,
-                    None if name in known else did_you_mean(field.column, _METADATA_TYPES),
+                    "add `errors: {dead_letter_table: NAMESPACE.dead_letters}`, or use another word",
                 )
-                continue
-            kind = (declared.get(field.column) or _plain(present.get(field.column)) or "").split("(")[0].split("[")[0]
-            near = did_you_mean(field.column, declared) if not kind and _all_declared(document) else None
-            if not kind and _all_declared(document):
-                yield at(
-                    "FLOE-C414",
-                    f"`transform.sql` and `source.schema` give no column `{field.column}`",
-                    item,
-                    path,
-                    "declare it under `source.schema`",
-                    near,
-                )
-            fits = _SOURCES.get(field.transform)
-            if kind and fits and kind not in fits:
-                yield at(
-                    "FLOE-C415",
-                    f"`{field.transform}` needs {listed(fits)}, but `{field.column}` is `{kind}`",
-                    item,
-                    path,
-                    "declare another type, or choose another transform",
-                )
-            elif kind and (
-                (field.transform == "truncate" and kind not in _TRUNCATED)
-                or (field.transform == "bucket" and kind in _NOT_BUCKETED)
-            ):
-                yield at(
-                    "FLOE-C415",
-                    f"Iceberg cannot apply `{field.transform}` to `{kind}`",
-                    item,
-                    path,
-                    "choose another transform",
-                )
-
-
-def _plain(kind: object) -> str | None:
-    """A metadata column's type by its first word: `list` for one that is no plain type."""
-    return str(kind[0]) if isinstance(kind, list) else str(kind) if kind else None
-
-
-def _declared_type(document: Document, name: str) -> str:
-    return document.text("source", "schema", name, "type") or document.text("source", "schema", name) or ""
-
-
-def _all_declared(document: Document) -> bool:
-    """Whether `source.schema` must name every column: with `SELECT *` over a declared source."""
-    sql = document.text("transform", "sql")
-    return (
-        sql is not None
-        and re.match(r"\s*SELECT\s+\*\s+FROM\b", sql, re.I) is not None
-        and bool(document.mapping("source", "schema"))
-    )
 
 
 def overrides_apply(document: Document) -> Iterator[Diagnostic]:
@@ -176,53 +96,30 @@ def overrides_are_meant(document: Document) -> Iterator[Diagnostic]:
             )
 
 
-def table_properties(document: Document) -> Iterator[Diagnostic]:
-    """Table properties that floe keeps for itself, and format versions that it cannot write."""
-    for policy in _policies(document):
-        for entry in document.mapping(*policy, "create", "properties"):
-            path = (*policy, "create", "properties", entry.key)
-            if entry.key.startswith("floe."):
-                yield at("FLOE-C417", f"`{entry.key}` is kept by floe itself", entry, path, "remove it")
-            elif (
-                entry.key == "format-version"
-                and isinstance(entry.value, Scalar)
-                and str(entry.value.value) not in ("1", "2")
-                and path not in document.unresolved
-            ):
-                yield at(
-                    "FLOE-C501",
-                    f"format version {entry.value.value} is not supported yet",
-                    entry.value,
-                    path,
-                    'use `format-version: "2"`',
-                )
-            elif (
-                entry.key == "write.format.default"
-                and isinstance(entry.value, Scalar)
-                and str(entry.value.value).lower() != "parquet"
-            ):
-                yield at(
-                    "FLOE-C501",
-                    f"`{entry.value.value}` files are not supported yet",
-                    entry.value,
-                    path,
-                    "use `parquet`, or remove the key",
-                )
-
-
-def create_is_used(document: Document) -> Iterator[Diagnostic]:
-    """`partition_by` and `properties` say how a table is made, so they need creation to be on."""
-    for policy in _policies(document):
-        enabled = document.node(*policy, "create", "enabled")
-        other = document.entry(*policy, "create", "partition_by") or document.entry(*policy, "create", "properties")
-        if isinstance(enabled, Scalar) and enabled.value is False and other:
+def one_spelling(document: Document) -> Iterator[Diagnostic]:
+    """Where case makes no difference, a table is spelled in one way."""
+    if (document.text("tables", "defaults", "case") or "insensitive") != "insensitive":
+        return
+    spelled: dict[str, tuple[str, int]] = {}
+    for path, _ in document.items("routes", "rules"):
+        table, node = document.text(*path, "table"), document.node(*path, "table")
+        if table is None or node is None:
+            continue
+        first, line = spelled.setdefault(_folded(table), (table, node.span.line))
+        if first != table:
             yield at(
-                "FLOE-C418",
-                f"`{other.key}` has no effect while `create.enabled` is false",
-                other,
-                (*policy, "create", other.key),
-                "remove it, or enable creation",
+                "FLOE-C442",
+                f"`{table}` and `{first}` on line {line} are one table, since `case` is `insensitive`",
+                node,
+                (*path, "table"),
+                "spell the name in one way, or use `case: sensitive`",
+                f"did you mean `{first}`?",
             )
+
+
+def _folded(template: str) -> str:
+    """A table's name in lower case; what is in braces is a field and stays as it is."""
+    return "".join(part if part.startswith("{") else part.lower() for part in re.split(r"(\{[^}]*\})", template))
 
 
 def tests_are_named_once(document: Document) -> Iterator[Diagnostic]:
@@ -243,11 +140,9 @@ def tests_are_named_once(document: Document) -> Iterator[Diagnostic]:
 
 
 RULES: tuple[Rule, ...] = (
-    supported_evolution,
-    partition_columns,
+    evolution_is_possible,
     overrides_apply,
     overrides_are_meant,
-    table_properties,
-    create_is_used,
+    one_spelling,
     tests_are_named_once,
 )

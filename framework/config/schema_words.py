@@ -22,7 +22,7 @@ _TYPES = {
     "object": "a mapping", "array": "a list", "string": "text", "integer": "a whole number", "number": "a number",
     "boolean": "`true` or `false`", "null": "nothing",
 }  # fmt: skip
-_EXPLAINED_TYPES = ("integer", "number", "boolean", "duration", "duration-or-auto", "size")
+_EXPLAINED_TYPES = ("integer", "number", "boolean", "duration", "duration-or-auto", "size", "evolution")
 _TOP = "the top of the file"
 # What people write who come from other tools, and the word for it here.
 _SYNONYMS = {

@@ -25,13 +25,16 @@ class ErrorPolicy(str, Enum):
 
 
 class EvolveMode(str, Enum):
-    """What new data may do to one aspect of a table (`tables`, `columns`, `data_type`, `nullability`)."""
+    """What becomes of table, value and record when new data asks for a change of one aspect of a table (`tables`,
+    `columns`, `data_type`, `nullability`). `docs/concepts.md` says it for each aspect and each word."""
 
     EVOLVE = "evolve"
-    IGNORE = "ignore"
-    FREEZE = "freeze"
     WIDEN = "widen"
+    NEW_COLUMN = "new_column"
     RELAX = "relax"
+    FREEZE = "freeze"
+    DISCARD_VALUE = "discard_value"
+    DEAD_LETTER = "dead_letter"
     FAIL = "fail"
 
 
@@ -58,7 +61,8 @@ class SecretRef:
 class FieldHint:
     """Declares one source field exactly. `path` is dotted; `type` is an Iceberg type (`timestamptz`, `decimal(10,2)`).
 
-    `format` is a strptime pattern for text; `unit` (s, ms, us, ns) is for numbers; `zone` is the IANA zone of zoneless text.
+    `format` is a strptime pattern for text; `unit` (s, ms, us, ns) is for numbers; `zone` is the IANA zone of zoneless text;
+    `comment` is for the column of a new table.
     """
 
     path: str
@@ -67,6 +71,7 @@ class FieldHint:
     unit: str | None = None
     zone: str | None = None
     required: bool = False
+    comment: str | None = None
 
 
 @dataclass(frozen=True)
@@ -172,18 +177,39 @@ class PartitionFieldSpec:
 
 
 @dataclass(frozen=True)
+class SortFieldSpec:
+    """One field of a sort order: a column through a transform, ascending or descending, with nulls first or last."""
+
+    by: PartitionFieldSpec
+    descending: bool = False
+    nulls_first: bool = True
+
+
+@dataclass(frozen=True)
 class CreatePolicy:
+    """`location` is a pattern with `{namespace}` and `{table}`; None leaves it to the catalog."""
+
     enabled: bool = True
     partition_by: tuple[PartitionFieldSpec, ...] = ()
     properties: tuple[tuple[str, str], ...] = (("format-version", "2"),)
+    sort_by: tuple[SortFieldSpec, ...] = ()
+    identifier_fields: tuple[str, ...] = ()
+    comment: str | None = None
+    location: str | None = None
 
 
 @dataclass(frozen=True)
 class EvolvePolicy:
+    """`otherwise` is for changes that a policy allows and Iceberg does not. `include` and `exclude` are globs of dotted
+    paths: a field that is not included, or excluded, never becomes a column."""
+
     tables: EvolveMode = EvolveMode.EVOLVE
     columns: EvolveMode = EvolveMode.EVOLVE
     data_type: EvolveMode = EvolveMode.WIDEN
     nullability: EvolveMode = EvolveMode.RELAX
+    otherwise: EvolveMode = EvolveMode.FREEZE
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -210,9 +236,10 @@ class TablesSpec:
     overrides: tuple[tuple[str, TablePolicy], ...] = ()
 
     def policy_for(self, table: str) -> TablePolicy:
-        """The policy of one table, by its full name."""
+        """The policy of one table, by its full name; the case policy of the defaults holds of names and patterns."""
+        fold = str.lower if self.defaults.case is Case.INSENSITIVE else str
         for glob, policy in self.overrides:
-            if fnmatchcase(table, glob):
+            if fnmatchcase(fold(table), fold(glob)):
                 return policy
         return self.defaults
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from framework.config.spec import PartitionFieldSpec
+from framework.config.spec import PartitionFieldSpec, SortFieldSpec
 
 _DURATION = re.compile(r"([1-9][0-9]{0,8})(ms|s|m|h|d)\Z")
 _MILLISECONDS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -21,6 +21,7 @@ _BYTES = {
 COLUMN = r"[A-Za-z_][A-Za-z0-9_-]*(?:\.[A-Za-z_][A-Za-z0-9_-]*)*"
 _CALL = re.compile(r"([A-Za-z_]+)\( *([^,()]+?) *(?:, *([^,()]+?) *)?\)\Z")
 _COLUMN = re.compile(COLUMN + r"\Z")
+_SORT = re.compile(r"(.+?)(?: +(asc|desc))?(?: +nulls +(first|last))?\Z")
 PLAIN_TRANSFORMS = ("identity", "year", "month", "day", "hour")
 NUMBERED_TRANSFORMS = ("bucket", "truncate")
 
@@ -54,6 +55,23 @@ def partition_field(text: str) -> PartitionFieldSpec | None:
         if re.match(r"[1-9][0-9]{0,8}\Z", number) and _COLUMN.match(column):
             return PartitionFieldSpec(column, transform, int(number))
     return None
+
+
+def sort_field(text: str) -> SortFieldSpec | None:
+    """`ordered_at desc nulls last`; as in SQL's dialect of Iceberg, nulls come first when ascending, last when descending."""
+    match = _SORT.match(text)
+    by = partition_field(match[1]) if match else None
+    if match is None or by is None:
+        return None
+    descending = match[2] == "desc"
+    return SortFieldSpec(by, descending, match[3] == "first" if match[3] else not descending)
+
+
+def sort_text(field: SortFieldSpec) -> str:
+    """The canonical text of a sort field: what Iceberg takes for granted is left out."""
+    direction = " desc" if field.descending else ""
+    nulls = "" if field.nulls_first is not field.descending else f" nulls {'first' if field.nulls_first else 'last'}"
+    return partition_text(field.by) + direction + nulls
 
 
 def partition_text(field: PartitionFieldSpec) -> str:

@@ -103,7 +103,7 @@ ENTRIES = (
     ),
     Code(
         "FLOE-C414",
-        "A partition column does not exist",
+        "A column that tables are made with does not exist",
         "Kafka's own fields are columns only when `source.metadata_columns` names them; with `SELECT *` over a declared schema every column is known.",
         _DEFAULTS % "partition_by: [day(_kafka_timestamp)]",
         "source: {kafka: {topics: [orders]}, metadata_columns: [timestamp]}\n"
@@ -111,8 +111,8 @@ ENTRIES = (
     ),
     Code(
         "FLOE-C415",
-        "A partition transform does not fit the type",
-        "year, month and day need a date or timestamp, hour a timestamp; bucket does not take floats and booleans; truncate takes whole numbers, decimals, text and binary.",
+        "A transform or identifier does not fit the type",
+        "year, month and day need a date or timestamp, hour a timestamp; bucket does not take floats and booleans; truncate takes whole numbers, decimals, text and binary. No float identifies rows.",
         _SCHEMA % "at: string" + "\n" + _DEFAULTS % "partition_by: [day(at)]",
         _SCHEMA % "at: timestamptz" + "\n" + _DEFAULTS % "partition_by: [day(at)]",
     ),
@@ -133,7 +133,7 @@ ENTRIES = (
     Code(
         "FLOE-C418",
         "A setting without effect",
-        "`partition_by` and `properties` are used when a table is made; with `create.enabled: false` none is.",
+        "What is under `create` is used when a table is made; with `create.enabled: false` none is.",
         _DEFAULTS % "enabled: false, partition_by: [region]",
         _DEFAULTS % "enabled: true, partition_by: [region]",
     ),
@@ -206,6 +206,34 @@ ENTRIES = (
         "`schema_file` is a path relative to the pipeline file. Its text becomes part of the plan, so executors need no copy of it.",
         "source: {kafka: {topics: [orders]}, format: {type: avro, schema_file: missing.avsc}}",
         'source: {kafka: {topics: [orders]}, format: {type: avro, schema: \'{"type": "record", "name": "Order", "fields": []}\'}}',
+    ),
+    Code(
+        "FLOE-C440",
+        "A value cannot have a column of its own",
+        "`data_type: new_column` adds a column beside the one that a value does not fit. That needs `columns: evolve`, and records as they come: the columns of `transform.sql`, and of formats with types, have one type each.",
+        "tables: {defaults: {evolve: {columns: freeze, data_type: new_column}}}",
+        "tables: {defaults: {evolve: {columns: evolve, data_type: new_column}}}",
+    ),
+    Code(
+        "FLOE-C441",
+        "A table property with a value that it cannot have",
+        "Properties that floe follows when it writes are checked; all others are kept as they are.",
+        _DEFAULTS % "properties: {write.parquet.compression-codec: zst}",
+        _DEFAULTS % "properties: {write.parquet.compression-codec: zstd}",
+    ),
+    Code(
+        "FLOE-C442",
+        "One table, spelled in two ways",
+        "With `case: insensitive` names that differ in case alone are one name, for tables as for columns.",
+        _RULES % "    - {when: {field: type, equals: refund}, table: shop.Orders}\n    - {table: shop.orders}",
+        _RULES % "    - {when: {field: type, equals: refund}, table: shop.refunds}\n    - {table: shop.orders}",
+    ),
+    Code(
+        "FLOE-C443",
+        "A location that tables would share",
+        "Two tables in one location would remove each other's files. A pattern for several tables names `{namespace}` and `{table}`.",
+        _DEFAULTS % "location: s3://lake/orders",
+        _DEFAULTS % '"location": "s3://lake/{namespace}/{table}"',
     ),
     Code(
         "FLOE-C501",

@@ -9,7 +9,8 @@ from dataclasses import asdict
 from enum import Enum
 
 from framework.config.metadata import metadata_column
-from framework.config.spec import Condition, Envelope, FormatSpec, FormatType, PartitionFieldSpec, TablePolicy
+from framework.config.spec import Condition, Envelope, EvolveMode, FormatSpec, FormatType, TablePolicy
+from framework.config.units import partition_text, sort_text
 from framework.plan.model import (
     Announce,
     CommitTables,
@@ -130,20 +131,21 @@ def _condition(when: Condition | None) -> str:
 
 def _policy(policy: TablePolicy) -> str:
     create = "created when missing" if policy.create.enabled else "never created"
-    by = ", ".join(partition_text(p) for p in policy.create.partition_by)
-    evolve = policy.evolve
-    return (
-        f"{create}{f', partitioned by {by}' if by else ''}; columns {evolve.columns.value}, "
-        f"data_type {evolve.data_type.value}, nullability {evolve.nullability.value}, case {policy.case.value}"
+    made = (
+        (", partitioned by ", [partition_text(field) for field in policy.create.partition_by]),
+        (", sorted by ", [sort_text(field) for field in policy.create.sort_by]),
+        (", rows identified by ", policy.create.identifier_fields),
+        (", at ", [policy.create.location] if policy.create.location else []),
     )
-
-
-def partition_text(spec: PartitionFieldSpec) -> str:
-    """A partition field as the pipeline file writes it."""
-    if spec.transform == "identity":
-        return spec.column
-    argument = f"{spec.argument}, " if spec.argument is not None else ""
-    return f"{spec.transform}({argument}{spec.column})"
+    create += "".join(f"{said}{', '.join(values)}" for said, values in made if values)
+    evolve = policy.evolve
+    limits = (("only", evolve.include), ("never", evolve.exclude))
+    paths = "".join(f", {name} {' '.join(globs)}" for name, globs in limits if globs)
+    otherwise = f", otherwise {evolve.otherwise.value}" if evolve.otherwise is not EvolveMode.FREEZE else ""
+    return (
+        f"{create}; columns {evolve.columns.value}{paths}, "
+        f"data_type {evolve.data_type.value}, nullability {evolve.nullability.value}{otherwise}, case {policy.case.value}"
+    )
 
 
 def duration(milliseconds: int) -> str:

@@ -10,12 +10,13 @@ import numpy as np
 
 from framework.config.spec import EvolveMode
 from framework.record.batch import Batch
-from framework.record.convert import convert_record, rows_to_table
+from framework.record.convert import rows_to_table
 from framework.record.convert_nested import fold
 from framework.record.failure import RecordFailure
+from framework.record.fit import Fitted, fit, refused
 from framework.record.json_strict import JsonValue, NumberText, parse_record
 from framework.record.model import ObservedType
-from framework.record.observe import missing_fields, observe_record, observed_at
+from framework.record.observe import observe_record
 from framework.record.route import lower_values, route_record
 
 Rows = dict[str, list[tuple[int, dict[str, object]]]]
@@ -50,40 +51,25 @@ def judge(batch: Batch) -> None:
 
 
 def _convert(batch: Batch, position: int, record: dict[str, JsonValue], names: list[str], rows: Rows) -> None:
-    converted: dict[str, dict[str, object]] = {}
-    needed: dict[str, dict[str, ObservedType]] = {}
-    dropped = 0
+    fitted: dict[str, Fitted] = {}
+    missing: dict[str, dict[str, ObservedType]] = {}
+    own = _without_metadata(batch, record)
     for table in names:
-        if table not in batch.tables:
-            if creatable(batch, table):
-                needed[table] = observe_record(_without_metadata(batch, record))
-            else:
-                dropped += 1
-            continue
-        policy, shape = batch.policy(table).evolve, batch.shapes[table]
-        lacking = missing_fields(observe_record(_without_metadata(batch, record)), shape.root)
-        if lacking and policy.columns in (EvolveMode.FREEZE, EvolveMode.FAIL):
-            name = next(iter(lacking))
-            raise RecordFailure(
-                "convert",
-                "FLOE-D307",
-                f"{name}: {table} has no such column and its columns are frozen",
-                field_path=name,
-            )
-        if lacking and policy.columns is EvolveMode.EVOLVE:
-            needed[table] = lacking
-        try:
-            converted[table] = convert_record(record, shape)
-        except RecordFailure as failure:
-            need = _need_of(failure, policy.data_type, policy.nullability)
-            if need is None:
-                raise
-            needed.setdefault(table, {}).update([need])
-    for table, fields in needed.items():
+        if table in batch.tables:
+            fitted[table] = fit(record, own, table, batch.shapes[table], batch.policy(table))
+        elif creatable(batch, table):
+            missing[table] = observe_record(own)
+    for table, fields in missing.items():
         batch.need(table, fields)
-    for table, row in converted.items():
-        rows.setdefault(table, []).append((position, row))
-    if not converted and not needed and dropped:
+    for table, found in fitted.items():
+        if found.row is not None:
+            rows.setdefault(table, []).append((position, found.row))
+            continue
+        batch.need(table, found.new)
+        # A declared type says how a field is read; what its column becomes is for the table to say.
+        batch.need(table, found.wider, hinted=False)
+        batch.relax(table, found.optional)
+    if not fitted and not missing:
         batch.drop(1)
 
 
@@ -94,24 +80,13 @@ def creatable(batch: Batch, table: str) -> bool:
         RecordFailure: FLOE-D204, the policy says that such a record is an error.
     """
     policy = batch.policy(table)
-    if policy.create.enabled and policy.evolve.tables in (EvolveMode.EVOLVE, EvolveMode.RELAX, EvolveMode.WIDEN):
+    word = policy.evolve.tables
+    if word is EvolveMode.EVOLVE and policy.create.enabled:
         return True
-    if policy.evolve.tables is EvolveMode.IGNORE:
+    if word is EvolveMode.DISCARD_VALUE:
         return False
-    raise RecordFailure(
-        "route", "FLOE-D204", f"the table {table!r} does not exist and may not be created", expected="an existing table"
-    )
-
-
-def _need_of(failure: RecordFailure, data_type: EvolveMode, nullability: EvolveMode) -> tuple[str, ObservedType] | None:
-    """What change to the table would let the record in, where the policy allows to ask for it."""
-    if failure.field_path is None or "'" in failure.field_path:
-        return None
-    if failure.wider is not None and data_type in (EvolveMode.WIDEN, EvolveMode.EVOLVE):
-        return observed_at(failure.field_path, failure.wider)
-    if failure.code == "FLOE-D305" and nullability in (EvolveMode.RELAX, EvolveMode.EVOLVE):
-        return observed_at(failure.field_path, "null")
-    return None
+    message = f"the table {table!r} does not exist and may not be created"
+    raise refused(RecordFailure("route", "FLOE-D204", message, expected="an existing table"), word)
 
 
 def _without_metadata(batch: Batch, record: dict[str, JsonValue]) -> dict[str, JsonValue]:

@@ -72,6 +72,7 @@ class Batch:
         self.alone: set[int] = set()
         self._rows: dict[str, list[tuple[Ints, pa.Table]]] = {}
         self._needs: dict[str, dict[str, ObservedType]] = {}
+        self._optional: dict[str, set[tuple[str, ...]]] = {}
         self._result = BlockResult()
         self._details: dict[str, dict[str, ColumnDetail]] = {}
         self._texts: dict[str, list[str | None]] = {}
@@ -91,8 +92,8 @@ class Batch:
             self.fail(position, _NO_MATCH, self.plan.route.unrouted)
 
     def fail(self, position: int, failure: RecordFailure, policy: ErrorPolicy | None = None) -> None:
-        """A record that cannot be written; `policy` is `errors.policy` unless given."""
-        policy = policy or self.plan.write.errors
+        """A record that cannot be written; `policy` is the table's or `errors.policy` unless given."""
+        policy = policy or failure.policy or self.plan.write.errors
         if policy is ErrorPolicy.DROP:
             self._result.dropped += 1
             return
@@ -124,6 +125,11 @@ class Batch:
             fields = {name: without_nanoseconds(kind) for name, kind in fields.items()}
         for name, kind in apply_hints(fields, hints, insensitive).items():
             merge_fields(wanted, {spelled.setdefault(fold(name, insensitive), name): kind})
+
+    def relax(self, table: str, columns: Iterable[tuple[str, ...]]) -> None:
+        """These columns of the table must become optional."""
+        self._needs.setdefault(table, {})
+        self._optional.setdefault(table, set()).update(columns)
 
     def _counts_nanoseconds(self, table: str) -> bool:
         """Whether the table may have columns of nanoseconds, which format version 3 brought."""
@@ -231,7 +237,12 @@ class Batch:
         result.written = int(written.sum())
         result.dead_letters.sort(key=lambda letter: letter.offset)
         result.needs = {
-            table: TableNeed(table, tuple(fields.items()), tuple(self._details.get(table, {}).items()))
+            table: TableNeed(
+                table,
+                tuple(fields.items()),
+                tuple(self._details.get(table, {}).items()),
+                frozenset(self._optional.get(table, ())),
+            )
             for table, fields in sorted(self._needs.items())
         }
         return result

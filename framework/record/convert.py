@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 from framework.record.arrays import Mask
 from framework.record.convert_nested import select_column
 from framework.record.converter import Converter
-from framework.record.json_strict import JsonValue
 from framework.record.shape import TableShape, UnsupportedConverter
 
 _PIECES = 8
@@ -90,11 +89,6 @@ def _cut(first: int, end: int) -> list[tuple[int, int]]:
     """Pieces of [first, end), the last one first (they are taken from the end)."""
     step = max(1, -(-(end - first) // _PIECES))
     return [(start, min(start + step, end)) for start in range(first, end, step)][::-1]
-
-
-def convert_record(record: dict[str, JsonValue], shape: TableShape) -> dict[str, object]:
-    """One record's values by column name, without metadata columns; raises RecordFailure."""
-    return shape.root.fields(record, "")
 
 
 def rows_to_table(rows: list[dict[str, object]], shape: TableShape, metadata: dict[str, pa.Array]) -> pa.Table:

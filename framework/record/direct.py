@@ -7,6 +7,7 @@ is an error. A record is atomic: it lands in all its tables or is one dead lette
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import lru_cache
 from typing import cast
 
@@ -26,6 +27,7 @@ from framework.record.mixed_kinds import Leniency
 from framework.record.observe import missing_fields, observe_records
 from framework.record.parse_plan import ParseGroup, parse_groups, project
 from framework.record.route import Routed, lower_values, route_columns, routing_fields
+from framework.table.admit import admitted_fields, never_admitted
 
 _MOST_BESIDE = 64
 
@@ -209,12 +211,14 @@ def _beyond(table: pa.Table, schema: pa.Schema) -> dict[str, pa.Array]:
 
 
 def _respelled(parsed: pa.DataType, known: pa.DataType, insensitive: bool) -> bool:
-    """Whether inferred children are other spellings of known ones, at any depth."""
+    """Whether inferred children are other spellings of known ones, or of each other, at any depth of known structs."""
     if parsed == known or not insensitive:
         return False
     if pa.types.is_struct(parsed) and pa.types.is_struct(known):
         children = {child.name: child.type for child in known}
         folded = {name.lower() for name in children}
+        if len({child.name.lower() for child in parsed}) < parsed.num_fields:
+            return True
         return any(
             _respelled(child.type, children[child.name], insensitive)
             if child.name in children
@@ -284,20 +288,25 @@ def _unknown_fields(
     candidates = {n: c for n, c in (beside | extra).items() if n.lower() not in metadata and c.true_count}
     if not candidates:
         return None
+    policy = batch.policy(name)
     alone = np.zeros(len(positions), dtype=bool)
-    # A field spelled otherwise than its column was not parsed for it.
+    spelled = Counter(fold(column, shape.insensitive) for column in candidates)
+    # A field spelled otherwise than its column was not parsed for it; two spellings of one unknown field may be in one record.
     for column, present in candidates.items():
-        if column in respelled or (shape.has_column(column) and column not in known):
+        twice = spelled[fold(column, shape.insensitive)] > 1
+        if twice or column in respelled or (shape.has_column(column) and column not in known):
             alone |= present.to_numpy(zero_copy_only=False)
-    columns = batch.policy(name).evolve.columns
-    if columns is EvolveMode.IGNORE:
+    if policy.evolve.columns is EvolveMode.DISCARD_VALUE:
         return alone
     unknown = np.zeros(len(positions), dtype=bool)
-    for present in candidates.values():
-        unknown |= present.to_numpy(zero_copy_only=False)
-    if columns is EvolveMode.EVOLVE:
+    for column, present in candidates.items():
+        if not never_admitted(column, policy):
+            unknown |= present.to_numpy(zero_copy_only=False)
+    if not unknown.any():
+        return alone
+    if policy.evolve.columns is EvolveMode.EVOLVE:
         values = [batch.values[i] or b"" for i in positions[unknown].tolist()]
-        if lacking := missing_fields(observe_records(values), shape.root):
+        if lacking := admitted_fields(missing_fields(observe_records(values), shape.root), policy):
             batch.need(name, {n: kind for n, kind in lacking.items() if n.lower() not in metadata})
         return alone
     alone |= unknown

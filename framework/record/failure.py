@@ -5,13 +5,15 @@ It never leaves `framework.record`: `framework.record.process` turns it into a D
 
 from __future__ import annotations
 
+from framework.config.spec import ErrorPolicy
 from framework.record.model import DeadLetter, RecordBlock
 
 
 class RecordFailure(Exception):
     """One record's failure: the stage, a stable code, a sentence, and for values the field, what was expected, what came.
 
-    `wider` is the type to which the column could be widened so that the value fits, if Iceberg allows one.
+    `wider` is the type to which the column could be widened so that the value fits, if Iceberg allows one. `policy` is what
+    the table's own policy says of such a record, where it says more than `errors.policy`.
     `field_path` is dotted; list elements are `items[2]`, map values `attributes['colour']`.
     """
 
@@ -25,6 +27,7 @@ class RecordFailure(Exception):
         expected: str | None = None,
         actual: str | None = None,
         wider: str | None = None,
+        policy: ErrorPolicy | None = None,
     ) -> None:
         super().__init__(message)
         self.stage = stage
@@ -34,6 +37,7 @@ class RecordFailure(Exception):
         self.expected = expected
         self.actual = actual
         self.wider = wider
+        self.policy = policy
 
     def dead_letter(self, block: RecordBlock, index: int) -> DeadLetter:
         """The record at position `index` of the block, whole, with this reason."""

@@ -22,7 +22,14 @@ from framework.record.failure import RecordFailure
 from framework.record.framing import frame
 from framework.record.json_strict import NON_FINITE, JsonValue, NumberText, parse_record
 from framework.record.model import ObservedType
-from framework.table.types import BIG_INTEGER, known_part, merge_observed, observed_from_arrow, primitive_type
+from framework.table.types import (
+    BIG_INTEGER,
+    known_part,
+    merge_all,
+    merge_observed,
+    observed_from_arrow,
+    primitive_type,
+)
 
 _LONG_DIGITS = re.compile(rb"[0-9]{19}")
 
@@ -52,7 +59,7 @@ def observe_records(values: Sequence[bytes]) -> dict[str, ObservedType]:
 
 def observe_record(record: Mapping[str, JsonValue]) -> dict[str, ObservedType]:
     """The observed types of one record's fields."""
-    return {name: _observe(item) for name, item in record.items()}
+    return {name: observe_value(item) for name, item in record.items()}
 
 
 def merge_fields(into: dict[str, ObservedType], fields: Mapping[str, ObservedType]) -> None:
@@ -60,7 +67,8 @@ def merge_fields(into: dict[str, ObservedType], fields: Mapping[str, ObservedTyp
         into[name] = merge_observed(into[name], kind) if name in into else kind
 
 
-def _observe(value: JsonValue) -> ObservedType:
+def observe_value(value: JsonValue) -> ObservedType:
+    """The observed type of one value."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -77,9 +85,9 @@ def _observe(value: JsonValue) -> ObservedType:
     if isinstance(value, list):
         element: ObservedType = "null"
         for item in value:
-            element = merge_observed(element, _observe(item))
+            element = merge_observed(element, observe_value(item))
         return ["list", element]
-    return ["struct", [[name, _observe(item)] for name, item in value.items()]]
+    return ["struct", [[name, observe_value(item)] for name, item in value.items()]]
 
 
 def apply_hints(
@@ -95,7 +103,8 @@ def _hinted(kind: ObservedType, path: str, hints: Mapping[str, FieldHint], insen
     if isinstance(kind, list) and kind[0] == "struct":
         return ["struct", [[name, _hinted(child, f"{path}.{name}", hints, insensitive)] for name, child in kind[1]]]
     if isinstance(kind, list):
-        return ["list", _hinted(kind[1], path, hints, insensitive)] if kind[0] == "list" else kind
+        values = kind[-1]
+        return [*kind[:-1], _hinted(values, path, hints, insensitive)]
     return kind
 
 
@@ -112,9 +121,13 @@ def _missing(kind: ObservedType, converter: Converter) -> ObservedType | None:
     if kind[0] == "list":
         element = _missing(kind[1], converter.element) if isinstance(converter, ListConverter) else None
         return None if element is None else ["list", element]
+    if isinstance(converter, MapConverter):
+        # A JSON object is a map where the table has one; a schema's map is one already.
+        values = kind[2] if kind[0] == "map" else merge_all(child for _, child in kind[1])
+        value = _missing(values, converter.item)
+        return None if value is None else ["map", kind[1] if kind[0] == "map" else "string", value]
     if kind[0] == "map":
-        value = _missing(kind[2], converter.item) if isinstance(converter, MapConverter) else None
-        return None if value is None else ["map", kind[1], value]
+        return None
     if not isinstance(converter, StructConverter):
         return None
     known = {fold(child.name, converter.insensitive): child.converter for child in converter.children}
@@ -129,17 +142,3 @@ def _missing(kind: ObservedType, converter: Converter) -> ObservedType | None:
 
 def _children(struct: ObservedType) -> list[tuple[str, ObservedType]]:
     return [(name, kind) for name, kind in struct[1]] if isinstance(struct, list) else []
-
-
-def observed_at(path: str, kind: str) -> tuple[str, ObservedType]:
-    """A type at a dotted path (`a.b[3].c`) as a top-level field's observed type."""
-    observed: ObservedType = kind
-    steps = path.split(".")
-    for i, step in enumerate(reversed(steps)):
-        for _ in range(step.count("[")):
-            observed = ["list", observed]
-        name = step.split("[")[0]
-        if i == len(steps) - 1:
-            return name, observed
-        observed = ["struct", [[name, observed]]]
-    raise ValueError(f"{path!r} is no field path")

@@ -113,7 +113,8 @@ def render(rule: RouteRule, values: tuple[Scalar, ...], route: Route, lower: boo
         texts.append(text.lower() if lower else text)
     remaining = iter(texts)
     name = _PLACEHOLDER.sub(lambda _: next(remaining), rule.table)
-    if texts and not any(fnmatchcase(name, glob) for glob in route.allow_tables):
+    fold_case = str.lower if lower else str
+    if texts and not any(fnmatchcase(fold_case(name), fold_case(glob)) for glob in route.allow_tables):
         raise RecordFailure(
             "route",
             "FLOE-D203",

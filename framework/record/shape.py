@@ -7,8 +7,9 @@ In: a TableTarget, the pipeline's hints and the metadata columns. Out: a cached 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import TypeVar
 
 import pyarrow as pa
 from pyiceberg.types import (
@@ -48,7 +49,7 @@ from framework.record.convert_text import BytesConverter, StringConverter, UuidC
 from framework.record.convert_times import DateConverter, TimeConverter, TimestampConverter, number_parse_type
 from framework.record.converter import Converter
 from framework.record.model import TableTarget
-from framework.table.arrow_schema import arrow_schema, arrow_type, parse_schema
+from framework.table.arrow_schema import always_required, arrow_schema, arrow_type, parse_schema
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ class UnsupportedConverter(Converter):
 class TableShape:
     """`root` converts records to rows; `schema` is the Arrow schema of `root.target` with field ids; `metadata` are the
     columns floe fills itself, by name, with the Kafka field each takes; `no_text` are the lower-cased names of all columns,
-    at any depth, that are neither text nor structure."""
+    at any depth, that are neither text nor structure; `always_required` are the paths of columns that identify rows."""
 
     root: StructConverter
     schema: pa.Schema
@@ -73,6 +74,12 @@ class TableShape:
     vectorised: bool
     names: frozenset[str]
     no_text: frozenset[str]
+    always_required: frozenset[tuple[str, ...]]
+
+    @cached_property
+    def relaxed(self) -> StructConverter:
+        """The converter of a table like this one in which no value is required."""
+        return _relaxed(self.root)
 
     def has_column(self, name: str) -> bool:
         """Whether a record's field of this name has a column, under the case policy."""
@@ -111,7 +118,32 @@ def _shape(
         ),
         names=frozenset(fold(child.name, insensitive) for child in root.children),
         no_text=frozenset(_no_text(root)),
+        always_required=frozenset(_always_required(schema.as_struct(), always_required(schema), ())),
     )
+
+
+def _always_required(
+    struct: StructType, field_ids: frozenset[int], above: tuple[str, ...]
+) -> Iterator[tuple[str, ...]]:
+    for child in struct.fields:
+        if child.field_id in field_ids:
+            yield (*above, child.name)
+            if isinstance(child.field_type, StructType):
+                yield from _always_required(child.field_type, field_ids, (*above, child.name))
+
+
+_C = TypeVar("_C", bound=Converter)
+
+
+def _relaxed(converter: _C) -> _C:
+    if isinstance(converter, StructConverter):
+        children = tuple(ChildField(c.name, _relaxed(c.converter), False) for c in converter.children)
+        return replace(converter, children=children)
+    if isinstance(converter, ListConverter):
+        return replace(converter, element=_relaxed(converter.element), element_required=False)
+    if isinstance(converter, MapConverter):
+        return replace(converter, item=_relaxed(converter.item), item_required=False)
+    return converter
 
 
 def _no_text(struct: StructConverter) -> Iterator[str]:

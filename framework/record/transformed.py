@@ -84,7 +84,7 @@ def decode_block(
     declared = _declared(plan.decode.hints, plan.write.tables.defaults.case)
     columns = [*declared.fields, NestedField(declared.highest_field_id + 1, _OFFSET, LongType(), required=False)]
     policy = TablePolicy(
-        evolve=EvolvePolicy(EvolveMode.FREEZE, EvolveMode.IGNORE, EvolveMode.FREEZE, EvolveMode.FREEZE),
+        evolve=EvolvePolicy(EvolveMode.FREEZE, EvolveMode.DISCARD_VALUE, EvolveMode.FREEZE, EvolveMode.FREEZE),
         case=plan.write.tables.defaults.case,
     )
     source = TableTarget(_SOURCE, "", "", Schema(*columns).model_dump_json(), 0, "{}", 0, 0, 0, {}, policy)

@@ -18,12 +18,17 @@ from framework.config.spec import EvolveMode
 from framework.record.alone import creatable, json_value
 from framework.record.arrays import Ints, Mask
 from framework.record.batch import Batch
-from framework.record.convert_nested import fold
-from framework.record.convert_typed import convert_typed, typed_failure, widening
+from framework.record.convert_nested import ChildField, fold
+from framework.record.convert_typed import convert_typed, observed_from_typed, typed_failure, widening
 from framework.record.failure import RecordFailure
+from framework.record.fit import no_column, refused
 from framework.record.model import ColumnDetail, ObservedType
 from framework.record.observe import missing_fields
 from framework.record.route import lower_values, route_columns, route_record
+from framework.table.admit import admitted_fields
+
+# With types that columns have as a whole, a value has no column of its own: `new_column` does what `widen` does.
+_MAY_WIDEN = (EvolveMode.WIDEN, EvolveMode.NEW_COLUMN)
 
 
 @dataclass(frozen=True)
@@ -129,22 +134,29 @@ def _without_metadata(batch: Batch, kinds: dict[str, ObservedType]) -> dict[str,
 def _unknown_columns(
     batch: Batch, name: str, mine: Ints, part: pa.Table, typed: TypedRows, failures: dict[int, RecordFailure]
 ) -> None:
-    policy, shape = batch.policy(name).evolve, batch.shapes[name]
+    policy, shape = batch.policy(name), batch.shapes[name]
+    word = policy.evolve.columns
     if lacking := batch.lacking_metadata(name):
         batch.need(name, lacking)
     present = _without_metadata(batch, typed.present(part))
-    missing = missing_fields(present, shape.root)
-    if policy.columns is EvolveMode.EVOLVE and missing:
+    missing = admitted_fields(missing_fields(present, shape.root), policy)
+    if word is EvolveMode.EVOLVE and missing:
         batch.need(name, missing, hinted=typed.by_schema, details=typed.details)
-    if policy.columns in (EvolveMode.FREEZE, EvolveMode.FAIL):
+    elif word is not EvolveMode.DISCARD_VALUE:
         for column in missing:
             for row in mine[part.column(column).is_valid().to_numpy()].tolist():
-                message = f"{column}: {name} has no such column and its columns are frozen"
-                failures[row] = RecordFailure("convert", "FLOE-D307", message, field_path=column)
+                failures[row] = no_column(column, name, word)
     # A schema says what will come: the column is widened for its type before a value asks for it.
-    may_widen = typed.by_schema and policy.data_type in (EvolveMode.WIDEN, EvolveMode.EVOLVE)
-    if may_widen and (wider := widening(_unhinted(batch, name, present), shape.root)):
-        batch.need(name, wider)
+    if typed.by_schema and policy.evolve.data_type in _MAY_WIDEN:
+        _widen(batch, name, _unhinted(batch, name, present))
+
+
+def _widen(batch: Batch, name: str, kinds: Mapping[str, ObservedType]) -> bool:
+    """Ask for the columns to be promoted to these types, where Iceberg can; False where it cannot."""
+    wider = widening(kinds, batch.shapes[name].root)
+    if wider:
+        batch.need(name, wider, hinted=False)
+    return bool(wider)
 
 
 def _unhinted(batch: Batch, name: str, kinds: dict[str, ObservedType]) -> dict[str, ObservedType]:
@@ -157,8 +169,7 @@ def _convert(
     batch: Batch, name: str, mine: Ints, part: pa.Table, typed: TypedRows, failures: dict[int, RecordFailure]
 ) -> pa.Table:
     """The rows as the table's columns, nulls where a value failed (its row is in `failures` then)."""
-    shape = batch.shapes[name]
-    may_relax = typed.by_schema and batch.policy(name).evolve.nullability in (EvolveMode.RELAX, EvolveMode.EVOLVE)
+    shape, evolve = batch.shapes[name], batch.policy(name).evolve
     metadata = batch.metadata(typed.places[mine])
     by_name = _by_name(part, mine, shape.insensitive, failures)
     children = {child.name: child for child in shape.root.children}
@@ -175,17 +186,32 @@ def _convert(
         else:
             array, bad = convert_typed(child.converter, source)
             failed = [] if bad is None else np.flatnonzero(bad).tolist()
-            for at in failed:
-                failures[int(mine[at])] = typed_failure(field_.name, child.converter, source[at].as_py(), source.type)
+            if failed and not _is_let_be(batch, name, child, source, typed):
+                word = evolve.otherwise if evolve.data_type in _MAY_WIDEN else evolve.data_type
+                for at in failed:
+                    reason = typed_failure(field_.name, child.converter, source[at].as_py(), source.type)
+                    failures[int(mine[at])] = refused(reason, word)
         arrays.append(array)
         if child.required and array.null_count > len(failed):
-            if may_relax:
-                batch.need(name, {child.name: "null"})
+            fixed = (child.name,) in shape.always_required
+            if evolve.nullability is EvolveMode.RELAX and not fixed:
+                batch.relax(name, [(child.name,)])
+                continue
+            word = evolve.otherwise if evolve.nullability is EvolveMode.RELAX else evolve.nullability
             message = f"{field_.name} is required and the row has no value for it"
-            missing = RecordFailure("convert", "FLOE-D305", message, field_path=field_.name)
+            missing = refused(RecordFailure("convert", "FLOE-D305", message, field_path=field_.name), word)
             for at in np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False)).tolist():
                 failures.setdefault(int(mine[at]), missing)
     return pa.table(arrays, names=shape.schema.names)
+
+
+def _is_let_be(batch: Batch, name: str, child: ChildField, source: pa.Array, typed: TypedRows) -> bool:
+    """Whether values that do not fit their column are no failures: the column will be widened, or they are left out."""
+    evolve = batch.policy(name).evolve
+    if evolve.data_type in _MAY_WIDEN and _widen(batch, name, {child.name: observed_from_typed(source.type)}):
+        return True
+    word = evolve.otherwise if evolve.data_type in _MAY_WIDEN else evolve.data_type
+    return word is EvolveMode.DISCARD_VALUE and not child.required
 
 
 def _by_name(part: pa.Table, mine: Ints, insensitive: bool, failures: dict[int, RecordFailure]) -> dict[str, pa.Array]:

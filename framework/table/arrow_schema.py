@@ -88,3 +88,20 @@ def arrow_field(field: NestedField) -> pa.Field | None:
 def arrow_schema(schema: Schema) -> pa.Schema:
     """The Arrow schema of a table's files. A column of a type floe does not write is left out; reading gives null there."""
     return pa.schema([field for column in schema.fields if (field := arrow_field(column)) is not None])
+
+
+def always_required(schema: Schema) -> frozenset[int]:
+    """The ids of the fields that identify rows and of the structs around them: Iceberg requires their values."""
+    found: set[int] = set()
+
+    def walk(fields: tuple[NestedField, ...]) -> bool:
+        holds = False
+        for child in fields:
+            inside = isinstance(child.field_type, StructType) and walk(child.field_type.fields)
+            if inside or child.field_id in schema.identifier_field_ids:
+                found.add(child.field_id)
+                holds = True
+        return holds
+
+    walk(schema.fields)
+    return frozenset(found)

@@ -52,9 +52,9 @@ def children(observed: ObservedType) -> list[tuple[str, ObservedType]]:
 
 
 def element(observed: ObservedType) -> ObservedType:
-    """The element type of an observed list."""
+    """The type of an observed list's elements, or of an observed map's values."""
     assert isinstance(observed, list)
-    return _observed(observed[1])
+    return _observed(observed[-1])
 
 
 def _observed(value: object) -> ObservedType:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from framework.config.spec import PartitionFieldSpec
+from framework.config.spec import PartitionFieldSpec, SortFieldSpec
 
 
 @dataclass(frozen=True)
@@ -18,6 +18,8 @@ class CreateTable:
     schema_json: str
     partition_by: tuple[PartitionFieldSpec, ...]
     properties: tuple[tuple[str, str], ...]
+    sort_by: tuple[SortFieldSpec, ...] = ()
+    location: str | None = None
 
 
 @dataclass(frozen=True)

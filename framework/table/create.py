@@ -1,21 +1,31 @@
 """A new table from what records showed: its schema, partition fields and properties, or the reason why it cannot be.
 
 In: a TableNeed, the table's policy, the pipeline's hints and metadata columns. Out: CreateTable or Refusal. Columns come in
-the order they were first seen, then hinted columns no record had yet, then metadata columns; all optional, except hints
-that say `required`. Every partition column must be among them: a table cannot be partitioned by it later without a
-second spec, so creation waits until it is seen or declared.
+the order they were first seen (without those that `evolve.include` and `exclude` keep out), then hinted columns no record
+had yet, then metadata columns; all optional, except hints that say `required`. Every partition column must be among them: a
+table cannot be partitioned by it later without a second spec, so creation waits until it is seen or declared.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import parse_transform
-from pyiceberg.types import NestedField, StructType
+from pyiceberg.types import (
+    DoubleType,
+    FloatType,
+    IcebergType,
+    ListType,
+    MapType,
+    NestedField,
+    StructType,
+)
 
 from framework.config.metadata import metadata_column, metadata_type
 from framework.config.spec import Case, FieldHint, PartitionFieldSpec, TablePolicy
+from framework.table.admit import admitted_fields
 from framework.table.build import FieldIds, build_type, children
 from framework.table.changes import CreateTable, Refusal
 from framework.table.details import with_details
@@ -33,29 +43,114 @@ def plan_create(
     if not policy.create.enabled:
         return Refusal(need.table, (), "the table does not exist and create.enabled is false", "FLOE-T101")
     insensitive = policy.case is Case.INSENSITIVE
-    columns = _with_hints(_observed_columns(need, insensitive), hints, insensitive)
+    columns = _with_hints(_observed_columns(need, policy), hints, insensitive)
     for name in metadata_columns:
         columns[metadata_column(name)] = metadata_type(name)
     if not columns:
         return Refusal(need.table, (), "no record has shown a field with a value, and none is declared", "FLOE-T103")
-    required = {hint.path for hint in hints if hint.required}
     ids = FieldIds(len(columns))
     fields = [
-        NestedField(i, name, build_type(kind, ids), required=name in required)
-        for i, (name, kind) in enumerate(columns.items(), 1)
+        NestedField(i, n, build_type(kind, ids), required=False) for i, (n, kind) in enumerate(columns.items(), 1)
     ]
-    schema = Schema(*(with_details(field, dict(need.details), insensitive) for field in fields))
+    identifiers = _identifiers(Schema(*fields), policy, need.table)
+    if isinstance(identifiers, Refusal):
+        return identifiers
+    fields = [with_details(field, dict(need.details), insensitive) for field in fields]
+    schema = _with_hints_on_columns(fields, hints, identifiers, insensitive)
     partition_by = []
     for wanted in policy.create.partition_by:
-        found = _partition_field(schema, wanted, need.table, insensitive)
+        found = _transformed_field(schema, wanted, need.table, insensitive, "partitioned")
         if isinstance(found, Refusal):
             return found
         partition_by.append(found)
-    return CreateTable(need.table, schema.model_dump_json(), tuple(partition_by), policy.create.properties)
+    sort_by = []
+    for order in policy.create.sort_by:
+        found = _transformed_field(schema, order.by, need.table, insensitive, "sorted")
+        if isinstance(found, Refusal):
+            return found
+        sort_by.append(replace(order, by=found))
+    return CreateTable(
+        need.table,
+        schema.model_dump_json(),
+        tuple(partition_by),
+        _properties(policy),
+        tuple(sort_by),
+        _location(policy.create.location, need.table),
+    )
 
 
-def _observed_columns(need: TableNeed, insensitive: bool) -> dict[str, ObservedType]:
-    fields = merge_spellings(need.fields, insensitive)
+def _properties(policy: TablePolicy) -> tuple[tuple[str, str], ...]:
+    comment = policy.create.comment
+    return policy.create.properties if comment is None else (*policy.create.properties, ("comment", comment))
+
+
+def _location(pattern: str | None, table: str) -> str | None:
+    """A table's own location: `{namespace}` with `/` between its parts, and `{table}`."""
+    if pattern is None:
+        return None
+    namespace, _, name = table.rpartition(".")
+    return pattern.replace("{namespace}", namespace.replace(".", "/")).replace("{table}", name)
+
+
+def _identifiers(schema: Schema, policy: TablePolicy, table: str) -> frozenset[int] | Refusal:
+    """The ids of the fields that identify rows, or why they cannot."""
+    found = set()
+    for path in policy.create.identifier_fields:
+        names = tuple(path.split("."))
+        try:
+            field = schema.find_field(path, case_sensitive=policy.case is not Case.INSENSITIVE)
+        except ValueError:
+            reason = (
+                f"rows are identified by {path}, and no record has shown a value for it; declare it under source.schema"
+            )
+            return Refusal(table, names, reason, "FLOE-T107")
+        alone = field.field_type.is_primitive and field.field_id in _ids_inside(schema.as_struct())
+        if not alone or isinstance(field.field_type, (FloatType, DoubleType)):
+            reason = (
+                f"{path} is {field.field_type}, and Iceberg lets no float, and nothing of a list or map, identify rows"
+            )
+            return Refusal(table, names, reason, "FLOE-T108")
+        found.add(field.field_id)
+    return frozenset(found)
+
+
+def _with_hints_on_columns(
+    fields: Sequence[NestedField], hints: Sequence[FieldHint], identifiers: frozenset[int], insensitive: bool
+) -> Schema:
+    """The schema of the fields with the hints' comments, and with every column required that a hint or its being an
+    identifier makes so."""
+    by_path = {_fold(hint.path, insensitive): hint for hint in hints}
+
+    def inside(kind: IcebergType, path: str) -> IcebergType:
+        if isinstance(kind, StructType):
+            return StructType(*(column(child, f"{path}.{child.name}") for child in kind.fields))
+        if isinstance(kind, ListType):
+            return ListType(kind.element_id, inside(kind.element_type, path), element_required=kind.element_required)
+        if isinstance(kind, MapType):
+            value = inside(kind.value_type, path)
+            return MapType(kind.key_id, kind.key_type, kind.value_id, value, value_required=kind.value_required)
+        return kind
+
+    def column(field: NestedField, path: str) -> NestedField:
+        hint = by_path.get(_fold(path, insensitive))
+        kind = inside(field.field_type, path)
+        identifies = not identifiers.isdisjoint({field.field_id, *_ids_inside(kind)})
+        required = field.required or identifies or (hint is not None and hint.required)
+        comment = hint.comment if hint and hint.comment else field.doc
+        return NestedField(field.field_id, field.name, kind, required=required, doc=comment)
+
+    return Schema(*(column(field, field.name) for field in fields), identifier_field_ids=sorted(identifiers))
+
+
+def _ids_inside(kind: IcebergType) -> set[int]:
+    """The ids of the fields of a struct, at any depth of structs; a list or a map holds no identifier."""
+    if not isinstance(kind, StructType):
+        return set()
+    return {field_id for child in kind.fields for field_id in (child.field_id, *_ids_inside(child.field_type))}
+
+
+def _observed_columns(need: TableNeed, policy: TablePolicy) -> dict[str, ObservedType]:
+    fields = admitted_fields(merge_spellings(need.fields, policy.case is Case.INSENSITIVE), policy)
     return {name: part for name, kind in fields.items() if (part := known_part(kind)) is not None}
 
 
@@ -96,20 +191,20 @@ def _fold(name: str, insensitive: bool) -> str:
     return name.lower() if insensitive else name
 
 
-def _partition_field(
-    schema: Schema, wanted: PartitionFieldSpec, table: str, insensitive: bool
+def _transformed_field(
+    schema: Schema, wanted: PartitionFieldSpec, table: str, insensitive: bool, made: str
 ) -> PartitionFieldSpec | Refusal:
-    """The partition field with its column as the schema spells it, or why the table cannot have it."""
+    """A partition or sort field with its column as the schema spells it, or why the table cannot have it."""
     path = tuple(wanted.column.split("."))
     if wanted.transform not in _TRANSFORMS or (wanted.argument is None) == (wanted.transform in _WITH_ARGUMENT):
-        return Refusal(table, path, f"{_text(wanted)} is no Iceberg partition transform", "FLOE-T104")
+        return Refusal(table, path, f"{_text(wanted)} is no Iceberg transform", "FLOE-T104")
     try:
         source = schema.find_field(wanted.column, case_sensitive=not insensitive)
     except ValueError:
         return Refusal(
             table,
             path,
-            f"the table is partitioned by {_text(wanted)}, and no record has shown a value for {wanted.column}; "
+            f"the table is {made} by {_text(wanted)}, and no record has shown a value for {wanted.column}; "
             "declare its type under source.schema",
             "FLOE-T105",
         )

@@ -21,7 +21,8 @@ from pyiceberg.types import (
 )
 
 from framework.config.spec import Case, EvolveMode
-from framework.table.arrow_schema import parse_schema
+from framework.table.admit import admitted_fields
+from framework.table.arrow_schema import always_required, parse_schema
 from framework.table.build import FieldIds, build_field, children, element
 from framework.table.changes import AddColumn, AlterTable, Refusal, RelaxColumn, SchemaChange, WidenColumn
 from framework.table.details import merge_details
@@ -44,7 +45,8 @@ def merge_needs(needs: Sequence[TableNeed]) -> TableNeed:
     for need in needs:
         for name, kind in need.fields:
             fields[name] = merge_observed(fields[name], kind) if name in fields else kind
-    return TableNeed(needs[0].table, tuple(fields.items()), tuple(details.items()))
+    optional = frozenset[tuple[str, ...]]().union(*(need.optional for need in needs))
+    return TableNeed(needs[0].table, tuple(fields.items()), tuple(details.items()), optional)
 
 
 class _Refused(Exception):
@@ -56,10 +58,11 @@ class _Refused(Exception):
 def plan_evolution(target: TableTarget, need: TableNeed) -> AlterTable | Refusal | None:
     """The change that lets the need's records in, under the table's policy."""
     schema = parse_schema(target.schema_json)
-    planner = _Planner(target, FieldIds(max(target.last_column_id, schema.highest_field_id)))
+    planner = _Planner(target, FieldIds(max(target.last_column_id, schema.highest_field_id)), need.optional)
     fields = merge_spellings(need.fields, target.policy.case is Case.INSENSITIVE)
     try:
-        root = planner.struct(schema.as_struct(), ["struct", [[name, kind] for name, kind in fields.items()]], ())
+        root = planner.struct(schema.as_struct(), ["struct", [[name, kind] for name, kind in fields.items()]], _TOP)
+        root = StructType(*(planner.relaxed(child, (child.name,)) for child in root.fields))
     except _Refused as refused:
         return refused.refusal
     if not planner.changes:
@@ -75,78 +78,98 @@ def plan_evolution(target: TableTarget, need: TableNeed) -> AlterTable | Refusal
     )
 
 
+@dataclass(frozen=True)
+class _Path:
+    """Where a column is: `names` with `element` and `value` of lists and maps, `fields` as policies and hints name it."""
+
+    names: tuple[str, ...] = ()
+    fields: tuple[str, ...] = ()
+
+    def field(self, name: str) -> _Path:
+        return _Path((*self.names, name), (*self.fields, name))
+
+    def inside(self, name: str) -> _Path:
+        return _Path((*self.names, name), self.fields)
+
+
+_TOP = _Path()
+
+
 @dataclass
 class _Planner:
     target: TableTarget
     ids: FieldIds
+    optional: frozenset[tuple[str, ...]]
     changes: list[SchemaChange] = field(default_factory=list)
 
     @property
     def _fold(self) -> Callable[[str], str]:
         return str.lower if self.target.policy.case is Case.INSENSITIVE else str
 
-    def struct(self, kind: StructType, observed: ObservedType, path: tuple[str, ...]) -> StructType:
+    def struct(self, kind: StructType, observed: ObservedType, path: _Path) -> StructType:
+        policy = self.target.policy
         fields = list(kind.fields)
         by_name = {self._fold(child.name): i for i, child in enumerate(fields)}
         for name, wanted in children(observed):
             at = by_name.get(self._fold(name))
             if at is not None:
-                fields[at] = self._existing(fields[at], wanted, (*path, fields[at].name))
+                fields[at] = self._existing(fields[at], wanted, path.field(fields[at].name))
                 continue
-            part = known_part(wanted)
+            known = known_part(wanted)
+            part = None if known is None else admitted_fields({name: known}, policy, path.fields).get(name)
             if part is None:
                 continue
-            self._allow(
-                self.target.policy.evolve.columns, (EvolveMode.EVOLVE,), (*path, name), "columns", "a new column"
-            )
+            place = path.field(name).names
+            self._allow(policy.evolve.columns, (EvolveMode.EVOLVE,), place, "columns", "a new column")
             added = build_field(name, part, self.ids)
             by_name[self._fold(name)] = len(fields)
             fields.append(added)
-            self.changes.append(AddColumn((*path, name), str(added.field_type)))
+            self.changes.append(AddColumn(place, str(added.field_type)))
         return StructType(*fields)
 
-    def _existing(self, field_: NestedField, observed: ObservedType, path: tuple[str, ...]) -> NestedField:
-        required = field_.required
-        if observed == "null":
-            if required:
-                allowed = (EvolveMode.RELAX, EvolveMode.EVOLVE)
-                self._allow(self.target.policy.evolve.nullability, allowed, path, "nullability", "a missing value")
-                if field_.field_id in parse_schema(self.target.schema_json).identifier_field_ids:
-                    raise _Refused(
-                        Refusal(self.target.name, path, "an identifier field must stay required", "FLOE-T203")
-                    )
-                self.changes.append(RelaxColumn(path))
-                required = False
-            return field_.model_copy(update={"required": required})
-        kind = self._type(field_.field_type, observed, path)
-        return NestedField(
-            field_.field_id,
-            field_.name,
-            kind,
-            required=required,
-            doc=field_.doc,
-            initial_default=field_.initial_default,
-            write_default=field_.write_default,
-        )
+    def _existing(self, field_: NestedField, observed: ObservedType, path: _Path) -> NestedField:
+        return _with(field_, self._type(field_.field_type, observed, path), field_.required)
 
-    def _type(self, kind: IcebergType, observed: ObservedType, path: tuple[str, ...]) -> IcebergType:
+    def relaxed(self, field_: NestedField, path: tuple[str, ...]) -> NestedField:
+        """The field with every column below and including it optional that must be."""
+        if not any(wanted[: len(path)] == path for wanted in self.optional):
+            return field_
+        required = field_.required
+        if required and path in self.optional:
+            mode = self.target.policy.evolve.nullability
+            self._allow(mode, (EvolveMode.RELAX,), path, "nullability", "a missing value")
+            if field_.field_id in always_required(parse_schema(self.target.schema_json)):
+                reason = "an identifier field must stay required"
+                raise _Refused(Refusal(self.target.name, path, reason, "FLOE-T203"))
+            self.changes.append(RelaxColumn(path))
+            required = False
+        kind = field_.field_type
+        if isinstance(kind, StructType):
+            kind = StructType(*(self.relaxed(child, (*path, child.name)) for child in kind.fields))
+        elif isinstance(kind, ListType):
+            inner = self.relaxed(kind.element_field, (*path, "element"))
+            kind = ListType(kind.element_id, inner.field_type, element_required=inner.required)
+        elif isinstance(kind, MapType):
+            inner = self.relaxed(kind.value_field, (*path, "value"))
+            kind = MapType(kind.key_id, kind.key_type, kind.value_id, inner.field_type, value_required=inner.required)
+        return _with(field_, kind, required)
+
+    def _type(self, kind: IcebergType, observed: ObservedType, path: _Path) -> IcebergType:
         if isinstance(kind, StructType) and isinstance(observed, list) and observed[0] == "struct":
             return self.struct(kind, observed, path)
         if isinstance(kind, ListType) and isinstance(observed, list) and observed[0] == "list":
-            inner = self._existing(kind.element_field, element(observed), (*path, "element"))
+            inner = self._existing(kind.element_field, element(observed), path.inside("element"))
             return ListType(kind.element_id, inner.field_type, element_required=inner.required)
-        if isinstance(kind, MapType):
-            if not (isinstance(observed, list) and observed[0] == "map"):
-                return kind
-            value = self._existing(kind.value_field, observed[2], (*path, "value"))
+        if isinstance(kind, MapType) and isinstance(observed, list) and observed[0] == "map":
+            value = self._existing(kind.value_field, element(observed), path.inside("value"))
             return MapType(kind.key_id, kind.key_type, kind.value_id, value.field_type, value_required=value.required)
-        if isinstance(kind, PrimitiveType) and isinstance(observed, str):
-            wanted = _promotion(kind, primitive_of(observed))
+        if isinstance(kind, PrimitiveType) and isinstance(observed, str) and observed != "null":
+            wanted = promotion(kind, primitive_of(observed))
             if wanted is not None:
-                allowed = (EvolveMode.WIDEN, EvolveMode.EVOLVE)
+                allowed = (EvolveMode.WIDEN, EvolveMode.NEW_COLUMN)
                 change = f"widening {kind} to {wanted}"
-                self._allow(self.target.policy.evolve.data_type, allowed, path, "data_type", change)
-                self.changes.append(WidenColumn(path, str(kind), str(wanted)))
+                self._allow(self.target.policy.evolve.data_type, allowed, path.names, "data_type", change)
+                self.changes.append(WidenColumn(path.names, str(kind), str(wanted)))
                 return wanted
         # Another kind of value is no matter of the schema: the record is judged when it is converted.
         return kind
@@ -159,6 +182,18 @@ class _Planner:
             raise _Refused(Refusal(self.target.name, path, reason, "FLOE-T201"))
 
 
-def _promotion(present: PrimitiveType, wanted: IcebergType) -> PrimitiveType | None:
+def _with(field_: NestedField, kind: IcebergType, required: bool) -> NestedField:
+    return NestedField(
+        field_.field_id,
+        field_.name,
+        kind,
+        required=required,
+        doc=field_.doc,
+        initial_default=field_.initial_default,
+        write_default=field_.write_default,
+    )
+
+
+def promotion(present: IcebergType, wanted: IcebergType) -> PrimitiveType | None:
     """The wider type, if Iceberg promotes `present` to it."""
     return wanted if isinstance(wanted, PrimitiveType) and promotes(str(present), str(wanted)) else None

@@ -13,13 +13,15 @@ from framework.config.spec import TablePolicy
 
 # The natural type of a field as seen in records, before any table exists:
 # "null" | "boolean" | "long" | "double" | "string" | ["struct", [[name, type], ...]] | ["list", type] | ["map", key, value]
+# JSON has no maps: a struct is one when it meets a map column.
 # For fields with a declared hint it is the hint's Iceberg type as text, for example "timestamptz" or "decimal(10, 2)".
 ObservedType = str | list[Any]
 
 
 @dataclass(frozen=True)
 class TableTarget:
-    """A table as a task must know it to write for it: Iceberg's own JSON for schema, spec, and the policy that applies."""
+    """A table as a task must know it to write for it: Iceberg's own JSON for schema, spec and sort order
+    (empty: unsorted), and the policy that applies."""
 
     name: str
     table_uuid: str
@@ -32,6 +34,7 @@ class TableTarget:
     last_column_id: int
     properties: dict[str, str]
     policy: TablePolicy
+    sort_order_json: str = ""
 
 
 @dataclass(frozen=True)
@@ -44,12 +47,14 @@ class ColumnDetail:
 
 @dataclass(frozen=True)
 class TableNeed:
-    """A table that must be created, or fields it must gain or widen, before the block's rows can be written.
+    """A table that must be created, or fields it must gain, widen or relax, before the block's rows can be written.
 
     `fields` maps dotted-free top-level names to what was observed (nested types whole). `details` are by dotted path,
-    lists and maps adding nothing to it; only top-level fields may be required.
+    lists and maps adding nothing to it; only top-level fields may be required. `optional` are the paths of columns that must
+    become optional, as the table spells them, with `element` and `value` for what is in lists and maps.
     """
 
     table: str
     fields: tuple[tuple[str, ObservedType], ...]
     details: tuple[tuple[str, ColumnDetail], ...] = ()
+    optional: frozenset[tuple[str, ...]] = frozenset()

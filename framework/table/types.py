@@ -2,8 +2,8 @@
 
 In: Arrow types of parsed JSON, observed types (framework.table.model.ObservedType), hints' type texts. Out: Iceberg types.
 Observed types merge deterministically: null gives way to anything, long to double and to decimal(38, 0), structs join
-their fields, lists their elements; where two kinds contradict each other the first one seen wins, and records of the other
-kind are judged when they are converted.
+their fields, lists and maps what is in them; of two kinds that contradict each other the first with a value wins, and records of
+the other kind are judged when they are converted.
 """
 
 from __future__ import annotations
@@ -107,10 +107,8 @@ def merge_observed(first: ObservedType, second: ObservedType) -> ObservedType:
     if first == "null":
         return second
     if isinstance(first, list) and isinstance(second, list) and first[0] == second[0]:
-        if first[0] == "list":
-            return ["list", merge_observed(first[1], second[1])]
-        if first[0] == "map":
-            return ["map", first[1], merge_observed(first[2], second[2])]
+        if first[0] != "struct":
+            return [*first[:-1], merge_observed(first[-1], second[-1])]
         merged = dict(first[1])
         for name, kind in second[1]:
             merged[name] = merge_observed(merged[name], kind) if name in merged else kind
@@ -121,7 +119,16 @@ def merge_observed(first: ObservedType, second: ObservedType) -> ObservedType:
                 return first if ladder.index(first) >= ladder.index(second) else second
         if first.startswith("decimal") and second.startswith("decimal"):
             return _wider_decimal(first, second)
-    return first
+    # An empty list or struct says nothing: what came after it must not be left out for its sake.
+    return first if known_part(first) is not None else second
+
+
+def merge_all(kinds: Iterable[ObservedType]) -> ObservedType:
+    """One type for all; null for none."""
+    merged: ObservedType = "null"
+    for kind in kinds:
+        merged = merge_observed(merged, kind)
+    return merged
 
 
 def _wider_decimal(first: str, second: str) -> str:
@@ -138,12 +145,9 @@ def known_part(observed: ObservedType) -> ObservedType | None:
         return None
     if isinstance(observed, str):
         return observed
-    if observed[0] == "list":
-        element = known_part(observed[1])
-        return None if element is None else ["list", element]
-    if observed[0] == "map":
-        value = known_part(observed[2])
-        return None if value is None else ["map", observed[1], value]
+    if observed[0] != "struct":
+        inner = known_part(observed[-1])
+        return None if inner is None else [*observed[:-1], inner]
     fields = [[name, part] for name, kind in observed[1] if (part := known_part(kind)) is not None]
     return ["struct", fields] if fields else None
 
@@ -164,10 +168,8 @@ def merge_spellings(fields: Iterable[tuple[str, ObservedType]], insensitive: boo
 def _merge_inner(observed: ObservedType, insensitive: bool) -> ObservedType:
     if isinstance(observed, str):
         return observed
-    if observed[0] == "list":
-        return ["list", _merge_inner(observed[1], insensitive)]
-    if observed[0] == "map":
-        return ["map", observed[1], _merge_inner(observed[2], insensitive)]
+    if observed[0] != "struct":
+        return [*observed[:-1], _merge_inner(observed[-1], insensitive)]
     fields = merge_spellings([(name, kind) for name, kind in observed[1]], insensitive)
     return ["struct", [[name, kind] for name, kind in fields.items()]]
 

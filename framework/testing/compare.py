@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from framework.config.tree import Mapping, Node, Scalar, Sequence, dotted, plain
-from framework.config.units import partition_field, partition_text
+from framework.config.units import partition_field, partition_text, sort_field, sort_text
 from framework.diagnose.diagnostic import Diagnostic, Span
 from framework.diagnose.suggest import did_you_mean
 from framework.record.model import DeadLetter
@@ -118,6 +118,10 @@ class Comparison:
             yield from self.schema(name, schema, actual, is_exact)
         if partition is not None:
             yield from self.partition(name, partition, actual)
+        if (order := expected.get("sort_by")) is not None:
+            yield from self.order(name, order, actual)
+        if (identifiers := expected.get("identifier_fields")) is not None:
+            yield from self.identifiers(name, identifiers, actual)
         if isinstance(rows, Sequence):
             yield from self._rows(name, rows, actual, is_exact)
 
@@ -149,6 +153,26 @@ class Comparison:
             is_partitioned = f"is partitioned by {fields_text}" if actual.partition_by else "has no partitions"
             message = f"{name} {is_partitioned}"
             yield self._at(expected.span, f"{message}, expected {in_words(list(wanted))}", "tables", name)
+
+    def order(self, name: str, expected: Node, actual: TableOutcome) -> Iterator[Diagnostic]:
+        """Where a table's sort order is not as expected."""
+        if actual.sort_by is None:
+            yield self._at(expected.span, f"{name} is given, so its sort order is not of this file", "tables", name)
+            return
+        orders = [sort_field(text) for text in plain(expected)]
+        wanted = tuple(sort_text(order) if order else "?" for order in orders)
+        if wanted != actual.sort_by:
+            is_sorted = f"is sorted by {in_words(list(actual.sort_by))}" if actual.sort_by else "is not sorted"
+            message = f"{name} {is_sorted}, expected {in_words(list(wanted))}"
+            yield self._at(expected.span, message, "tables", name)
+
+    def identifiers(self, name: str, expected: Node, actual: TableOutcome) -> Iterator[Diagnostic]:
+        """Where the columns that identify a table's rows are not as expected."""
+        found = sorted(actual.schema.identifier_field_names())
+        if sorted(plain(expected)) != found:
+            said = f"has rows identified by {in_words(found)}" if found else "has no identifier fields"
+            message = f"{name} {said}, expected {in_words(sorted(plain(expected)))}"
+            yield self._at(expected.span, message, "tables", name)
 
     def _rows(self, name: str, expected: Sequence, actual: TableOutcome, exact: bool) -> Iterator[Diagnostic]:
         found, nodes = rows_of(actual.rows, actual.schema), _mappings(expected)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 from pyiceberg.schema import Schema
 
-from framework.config.units import partition_text
+from framework.config.units import partition_text, sort_text
 from framework.errors import AccountingError, FloeError
 from framework.plan.model import Plan
 from framework.record.model import BlockResult, DeadLetter, TableNeed
@@ -39,10 +39,11 @@ class Stop:
 
 @dataclass(frozen=True)
 class TableOutcome:
-    """One table as it is after the case. `partition_by` is None for a table that the case gave."""
+    """One table as it is after the case. `partition_by` and `sort_by` are None for a table that the case gave."""
 
     schema: Schema
     partition_by: tuple[str, ...] | None
+    sort_by: tuple[str, ...] | None
     rows: pa.Table | None
 
 
@@ -104,10 +105,11 @@ def _outcome(case: Case, results: list[BlockResult], tables: MemoryTables) -> Ou
     found = {}
     for name, target in tables.targets.items():
         parts = [result.rows[name] for result in results if name in result.rows]
-        fields = tables.partition_by.get(name)
+        fields, orders = tables.partition_by.get(name), tables.sort_by.get(name)
         found[name] = TableOutcome(
             schema=parse_schema(target.schema_json),
             partition_by=None if fields is None else tuple(partition_text(field) for field in fields),
+            sort_by=None if orders is None else tuple(sort_text(order) for order in orders),
             rows=pa.concat_tables(parts) if parts else None,
         )
     order = sorted(letters, key=lambda letter: (letter.topic, letter.partition, letter.offset))

@@ -72,6 +72,11 @@ def _table(name: str, expected: Mapping, comparison: Comparison, places: Places)
     differs = partition and comparison.partition(name, partition.value, actual)
     if partition and differs and any(True for _ in differs):
         yield places.replace_entry(partition, fresh["partition_by"])
+    order, identifiers = expected.entry("sort_by"), expected.entry("identifier_fields")
+    if order and any(True for _ in comparison.order(name, order.value, actual)):
+        yield places.replace_entry(order, fresh["sort_by"])
+    if identifiers and any(True for _ in comparison.identifiers(name, identifiers.value, actual)):
+        yield places.replace_entry(identifiers, fresh["identifier_fields"])
     entry = expected.entry("rows")
     if entry is None or not isinstance(entry.value, Sequence):
         return
@@ -98,7 +103,13 @@ def _fresh_table(expected: Mapping | None, actual: TableOutcome) -> dict[str, Pl
     kinds = column_types(actual)
     fresh: dict[str, Plain] = {}
     rows = [_without_nulls(row) for row in rows_of(actual.rows, actual.schema)]
-    named = {"partition_by": list(actual.partition_by or ()), "schema": kinds, "rows": rows}
+    named: dict[str, Plain] = {
+        "partition_by": list(actual.partition_by or ()),
+        "sort_by": list(actual.sort_by or ()),
+        "identifier_fields": sorted(actual.schema.identifier_field_names()),
+        "schema": kinds,
+        "rows": rows,
+    }
     if expected is None:
         return {key: _nameable(value) for key, value in named.items() if value}
     for entry in expected.entries:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pyiceberg.schema import Schema, assign_fresh_schema_ids
 from pyiceberg.types import NestedField
 
-from framework.config.spec import PartitionFieldSpec
+from framework.config.spec import PartitionFieldSpec, SortFieldSpec
 from framework.plan.model import Plan
 from framework.record.model import TableNeed, TableTarget
 from framework.table.arrow_schema import parse_schema
@@ -24,7 +24,7 @@ Given = tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
 
 
 class MemoryTables:
-    """The tables of one case. `partition_by` and `created` tell of those that the case's records made."""
+    """The tables of one case. `partition_by`, `sort_by` and `created` tell of those that the case's records made."""
 
     def __init__(self, plan: Plan, given: Given) -> None:
         self._plan = plan
@@ -32,6 +32,7 @@ class MemoryTables:
         self.created: list[str] = []
         self.refused: tuple[tuple[str, str], ...] = ()  # tables that cannot be made, and why
         self.partition_by: dict[str, tuple[PartitionFieldSpec, ...]] = {}
+        self.sort_by: dict[str, tuple[SortFieldSpec, ...]] = {}
         for table, columns in given:
             fields = [NestedField(i, name, primitive_type(kind)) for i, (name, kind) in enumerate(columns, 1)]
             self._add(table, Schema(*fields))
@@ -68,6 +69,7 @@ class MemoryTables:
         self._add(need.table, parse_schema(change.schema_json))
         self.created.append(need.table)
         self.partition_by[need.table] = change.partition_by
+        self.sort_by[need.table] = change.sort_by
         return ""
 
     def _add(self, table: str, schema: Schema) -> None:

@@ -8,17 +8,25 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.schema import Schema
+from pyiceberg.table.sorting import NullOrder
+from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import IntegerType, ListType, LongType, NestedField, StringType, StructType, TimestamptzType
 
 from framework.adapters.iceberg import IcebergTables
-from framework.commit.effects import CommitFailed
-from framework.config.spec import PartitionFieldSpec
+from framework.adapters.parquet_files import TableWriter
+from framework.commit.effects import CommitFailed, Committed
+from framework.config.spec import CreatePolicy, FieldHint, PartitionFieldSpec, SortFieldSpec, TablePolicy
 from framework.errors import FloeError, TableBlocked
 from framework.record.model import TableTarget
+from framework.table.arrow_schema import arrow_schema
 from framework.table.changes import AlterTable, CreateTable
+from framework.table.create import plan_create
+from framework.table.model import TableNeed
 from tests.iceberg.conftest import POLICY, SCHEMA, Lake
 
 pytestmark = pytest.mark.iceberg
@@ -109,6 +117,75 @@ def test_a_table_that_is_there_is_left_as_it_is(lake: Lake) -> None:
     before = lake.plain(name).metadata
     lake.create(name, NESTED)
     assert lake.plain(name).metadata == before
+
+
+def test_a_table_is_made_as_the_file_says(lake: Lake, tmp_path: Path) -> None:
+    """Identifier fields, sort order, comments, properties and location are in the table, under the ids it really has, and
+    its files follow them; PyIceberg finds the rows by the identifier."""
+    policy = TablePolicy(
+        create=CreatePolicy(
+            partition_by=(PartitionFieldSpec("at", "day"),),
+            properties=(
+                ("write.data.path", f"file://{tmp_path}/elsewhere"),
+                ("write.parquet.compression-codec", "gzip"),
+            ),
+            sort_by=(SortFieldSpec(PartitionFieldSpec("ID"), descending=True, nulls_first=False),),
+            identifier_fields=("id",),
+            comment="all orders",
+            location=f"file://{tmp_path}/lake/{{namespace}}/{{table}}",
+        )
+    )
+    hints = (FieldHint("at", "timestamptz", zone="UTC", comment="when it was ordered"),)
+    need = TableNeed("shop.orders", (("note", "string"), ("id", "long")))
+    change = plan_create(need, policy, hints, ())
+    assert isinstance(change, CreateTable)
+    lake.tables.create_table(change)
+    table = lake.plain("shop.orders")
+    assert table.location() == f"file://{tmp_path}/lake/shop/orders"
+    assert table.schema().identifier_field_names() == {"id"}
+    assert table.schema().find_field("id").required
+    assert table.schema().find_field("at").doc == "when it was ordered"
+    assert table.properties["comment"] == "all orders"
+    (field,) = table.sort_order().fields
+    assert table.schema().find_column_name(field.source_id) == "id"
+    assert (field.direction.value, field.null_order.value) == ("desc", "nulls-last")
+
+    found = lake.tables.load_target("shop.orders", policy)
+    assert found is not None
+    schema = arrow_schema(table.schema())
+    rows = [{"note": "n", "id": number, "at": 1_704_369_600_000_000} for number in (3, 9, 5)]
+    writer = TableWriter({}, "p", "r", 1, 1 << 20, 1 << 20)
+    writer.add(found, pa.Table.from_pylist(rows, schema=schema))
+    (file,) = writer.finish()["shop.orders"]
+    assert file.path.startswith(f"file://{tmp_path}/elsewhere/at_day=2024-01-04/")
+    answer = lake.tables.commit(lake.effect("shop.orders", (file,), 1))
+    assert isinstance(answer, Committed)
+    table = lake.plain("shop.orders")
+    assert table.scan().to_arrow()["id"].to_pylist() == [9, 5, 3]
+    assert table.inspect.files()["sort_order_id"].to_pylist() == [1]
+
+
+def test_a_sort_order_that_others_change_is_followed(lake: Lake) -> None:
+    """Files of an order that is no longer the table's keep its id when they are committed; the next files have the new one."""
+    name = lake.create()
+    before = target(lake, name)
+    with lake.plain(name).update_sort_order() as update:
+        update.desc("id", IdentityTransform(), NullOrder.NULLS_LAST)
+    after = target(lake, name)
+    assert (before.sort_order_id, after.sort_order_id) == (0, 1)
+    schema = arrow_schema(lake.plain(name).schema())
+    files = []
+    for found in (before, after):
+        writer = TableWriter({}, "p", "r", 1, 1 << 20, 1 << 20)
+        writer.add(found, pa.Table.from_pylist([{"id": 1}, {"id": 2}], schema=schema))
+        files += writer.finish()[name]
+    with lake.plain(name).update_sort_order() as update:
+        update.asc("name", IdentityTransform(), NullOrder.NULLS_FIRST)
+    answer = lake.tables.commit(lake.effect(name, files, 1))
+    assert isinstance(answer, Committed)
+    found_files = lake.plain(name).inspect.files().sort_by("sort_order_id")
+    assert found_files["sort_order_id"].to_pylist() == [1, None]
+    assert [pq.read_table(file.path.removeprefix("file://"))["id"].to_pylist() for file in files] == [[1, 2], [2, 1]]
 
 
 def test_format_version_three_is_refused_by_name(lake: Lake) -> None:

@@ -8,11 +8,14 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pyiceberg.types import ListType, NestedField, StringType, StructType
+from pyiceberg.schema import Schema
+from pyiceberg.types import ListType, LongType, NestedField, StringType, StructType
 
 from framework.config.spec import Case, CreatePolicy, ErrorPolicy, EvolveMode, FieldHint, RouteRule, TablePolicy
 from framework.record.model import BlockResult
 from framework.record.process import process_block
+from framework.table.changes import AlterTable
+from framework.table.evolve import plan_evolution
 from tests.record_samples import alone, block, plan, policy, same, target
 
 
@@ -87,7 +90,7 @@ def test_metadata_columns() -> None:
 def test_metadata_columns_a_table_lacks_are_needed() -> None:
     """A table without the metadata columns gains them, where its columns may evolve."""
     assert fields(run({"a": "int"}, [{"a": 1}], metadata=["offset"])) == {"_kafka_offset": "long"}
-    assert not run({"a": "int"}, [{"a": 1}], policy(EvolveMode.IGNORE), metadata=["offset"]).needs
+    assert not run({"a": "int"}, [{"a": 1}], policy(EvolveMode.DISCARD_VALUE), metadata=["offset"]).needs
 
 
 # ---- what tables need ------------------------------------------------------------------------------------------
@@ -169,7 +172,7 @@ def test_fields_of_other_tables_are_no_need_of_this_one() -> None:
 def test_column_policies() -> None:
     """`ignore` writes the rest of the record, `freeze` makes it a dead letter, `evolve` asks for the column."""
     values = [{"a": 1, "x": 5}, {"a": 2}]
-    assert run({"a": "int"}, values, policy(EvolveMode.IGNORE)).rows["ns.t"].to_pydict() == {"a": [1, 2]}
+    assert run({"a": "int"}, values, policy(EvolveMode.DISCARD_VALUE)).rows["ns.t"].to_pydict() == {"a": [1, 2]}
     frozen = run({"a": "int"}, values, policy(EvolveMode.FREEZE))
     assert [(d.offset, d.code, d.field_path) for d in frozen.dead_letters] == [(0, "FLOE-D307", "x")]
     assert frozen.rows["ns.t"].to_pydict() == {"a": [2]}
@@ -195,7 +198,7 @@ def test_wider_values_and_missing_ones() -> None:
     [
         (EvolveMode.EVOLVE, False, "FLOE-D204", 0),
         (EvolveMode.FREEZE, True, "FLOE-D204", 0),
-        (EvolveMode.IGNORE, True, None, 1),
+        (EvolveMode.DISCARD_VALUE, True, None, 1),
     ],
 )
 def test_tables_that_may_not_be_created(tables: EvolveMode, enabled: bool, code: str | None, dropped: int) -> None:
@@ -222,6 +225,36 @@ def test_spellings_of_a_field_are_one_column() -> None:
     result = run({"OrderId": "long", "adr": inner}, values)
     assert result.rows["ns.t"].to_pydict() == {"OrderId": [1, 2, 3], "adr": [{"Zip": z} for z in "123"]}
     assert not result.needs
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"a": 1, "A": 2},
+        {"x": 1, "X": 2},
+        {"o": {"zip": "1", "ZIP": "2"}},
+        {"o": {"new": 1, "New": 2}},
+        {"l": [{"k": 1, "K": 2}]},
+    ],
+)
+@pytest.mark.parametrize("columns", [EvolveMode.EVOLVE, EvolveMode.DISCARD_VALUE])
+def test_keys_that_differ_only_in_case(value: dict[str, object], columns: EvolveMode) -> None:
+    """Two spellings of one key in one record are an error under the insensitive policy, known or not, in columns as alone;
+    two spellings in two records are one field."""
+    schema: dict[str, object] = {
+        "a": "long",
+        "o": StructType(NestedField(10, "zip", StringType(), required=False)),
+        "l": ListType(11, StructType(NestedField(12, "k", LongType(), required=False)), element_required=False),
+    }
+    values = [{"a": i} for i in range(50)] + [value]
+    tables = {"ns.t": target(columns=schema, table_policy=policy(columns))}
+    while (result := process_block(block(values), plan(defaults=policy(columns)), tables)).needs:
+        change = plan_evolution(tables["ns.t"], result.needs["ns.t"])
+        assert isinstance(change, AlterTable)
+        tables["ns.t"] = target(schema=Schema.model_validate_json(change.schema_json), table_policy=policy(columns))
+    assert [(d.offset, d.code) for d in result.dead_letters] == [(50, "FLOE-D306")]
+    assert result.written == 50
+    same(result, alone(block(values), plan(defaults=policy(columns)), tables))
 
 
 def test_many_records_spelled_otherwise_than_the_column() -> None:
@@ -300,7 +333,7 @@ RECORDS = st.lists(
 @given(RECORDS, st.sampled_from(ErrorPolicy), st.sampled_from(ErrorPolicy), st.sampled_from(EvolveMode))
 def test_the_sum_holds(values: list[object], errors: ErrorPolicy, unrouted: ErrorPolicy, columns: EvolveMode) -> None:
     """Every record is written, a dead letter or dropped, exactly once (invariant 8), in columns as one by one."""
-    chosen = policy(columns, data_type=EvolveMode.FREEZE, tables=EvolveMode.IGNORE)
+    chosen = policy(columns, data_type=EvolveMode.FREEZE, tables=EvolveMode.DISCARD_VALUE)
     pipeline = plan([RouteRule("ns.{kind}")], errors=errors, unrouted=unrouted, defaults=chosen)
     tables = {
         "ns.a": target("ns.a", {"kind": "string", "v": "int"}, table_policy=chosen),

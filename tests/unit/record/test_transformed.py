@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg.types import ListType, NestedField, StringType, StructType
 
-from framework.config.spec import Condition, EvolveMode, FieldHint, RouteRule
+from framework.config.spec import Condition, ErrorPolicy, EvolveMode, FieldHint, RouteRule
 from framework.record.process import declared_schema, decode_block, process_transformed
 from tests.record_samples import block, plan, policy, target
 
@@ -94,7 +94,7 @@ def test_typed_values(kind: str, array: pa.Array, value: object) -> None:
     """A column out of SQL becomes the table's type where that is exact; nulls stay nulls."""
     with_null = pa.concat_arrays([array, pa.nulls(1, array.type)])
     result = process_transformed(
-        block([{}, {}]), after_sql({"v": with_null}), plan(), {"ns.t": target(columns={"v": kind})}
+        block([{}, {}]), after_sql({"v": with_null}), plan(), {"ns.t": target(columns={"v": kind}, table_policy=FROZEN)}
     )
     assert not result.dead_letters
     found = result.rows["ns.t"].column("v").to_pylist()
@@ -102,6 +102,7 @@ def test_typed_values(kind: str, array: pa.Array, value: object) -> None:
     assert found[0] == value if value is not None else found[0] is not None
 
 
+FROZEN = policy(data_type=EvolveMode.FREEZE, nullability=EvolveMode.FREEZE)
 BAD = [
     ("int", pa.array([2**31])),
     ("long", pa.array([1.5])),
@@ -123,7 +124,7 @@ def test_typed_values_that_are_no_exact_value_of_the_column(kind: str, array: pa
     """What is not exact is a dead letter of its row alone, with field, expected and actual type."""
     with_null = pa.concat_arrays([array, pa.nulls(1, array.type)])
     result = process_transformed(
-        block([{}, {}]), after_sql({"v": with_null}), plan(), {"ns.t": target(columns={"v": kind})}
+        block([{}, {}]), after_sql({"v": with_null}), plan(), {"ns.t": target(columns={"v": kind}, table_policy=FROZEN)}
     )
     assert [(d.offset, d.code, d.field_path) for d in result.dead_letters] == [(0, "FLOE-D301", "v")]
     assert result.dead_letters[0].expected
@@ -182,10 +183,34 @@ def test_metadata_columns_after_sql() -> None:
     assert result.rows["ns.t"].to_pydict() == {"id": [1], "_kafka_offset": [42]}
 
 
-def test_required_columns_after_sql() -> None:
-    """A row without a value for a required column is a dead letter."""
+@pytest.mark.parametrize("word", [EvolveMode.WIDEN, EvolveMode.DISCARD_VALUE, EvolveMode.DEAD_LETTER, EvolveMode.FAIL])
+def test_the_policy_says_what_becomes_of_sqls_values(word: EvolveMode) -> None:
+    """A column out of SQL is wide as a whole: it widens the table's column, or its values are left out or refused."""
+    rows = after_sql({"v": pa.array([1, 2**31])})
+    tables = {"ns.t": target(columns={"v": "int"}, table_policy=policy(data_type=word))}
+    result = process_transformed(block([{}] * 2), rows, plan(errors=ErrorPolicy.DROP), tables)
+    if word is EvolveMode.WIDEN:
+        assert dict(result.needs["ns.t"].fields) == {"v": "long"}
+        return
+    discarded = word is EvolveMode.DISCARD_VALUE
+    assert result.rows["ns.t"].to_pydict() == {"v": [1, None] if discarded else [1]}
+    assert [d.offset for d in result.dead_letters] == ([] if discarded else [1])
+    assert (result.failure is not None) is (word is EvolveMode.FAIL)
+
+
+def test_a_required_column_is_relaxed_after_sql() -> None:
+    """A row without a value for a required column makes it optional where the policy says so."""
     rows = after_sql({"id": pa.array([1, None])})
-    tables = {"ns.t": target(columns={"id": "long"}, required=["id"])}
+    result = process_transformed(
+        block([{}] * 2), rows, plan(), {"ns.t": target(columns={"id": "long"}, required=["id"])}
+    )
+    assert result.needs["ns.t"].optional == {("id",)}
+
+
+def test_required_columns_after_sql() -> None:
+    """A row without a value for a required column is a dead letter where it must stay required."""
+    rows = after_sql({"id": pa.array([1, None])})
+    tables = {"ns.t": target(columns={"id": "long"}, required=["id"], table_policy=FROZEN)}
     result = process_transformed(block([{}] * 2), rows, plan(), tables)
     assert result.rows["ns.t"].to_pydict() == {"id": [1]}
     assert [(d.offset, d.code) for d in result.dead_letters] == [(1, "FLOE-D305")]

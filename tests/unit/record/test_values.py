@@ -20,7 +20,10 @@ from tests.record_samples import alone, block, plan, policy, same, schema_of, ta
 from tests.type_cases import CASES, TypeCase
 
 STRICT = policy(
-    columns=EvolveMode.IGNORE, data_type=EvolveMode.FREEZE, nullability=EvolveMode.FREEZE, tables=EvolveMode.FREEZE
+    columns=EvolveMode.DISCARD_VALUE,
+    data_type=EvolveMode.FREEZE,
+    nullability=EvolveMode.FREEZE,
+    tables=EvolveMode.FREEZE,
 )
 
 

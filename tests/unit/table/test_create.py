@@ -6,7 +6,15 @@ import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.types import ListType, StructType
 
-from framework.config.spec import Case, CreatePolicy, EvolvePolicy, FieldHint, PartitionFieldSpec, TablePolicy
+from framework.config.spec import (
+    Case,
+    CreatePolicy,
+    EvolvePolicy,
+    FieldHint,
+    PartitionFieldSpec,
+    SortFieldSpec,
+    TablePolicy,
+)
 from framework.table.changes import CreateTable, Refusal
 from framework.table.create import plan_create
 from framework.table.model import ObservedType, TableNeed
@@ -152,3 +160,70 @@ def test_spellings_of_a_name() -> None:
     }
     sensitive = schema_of(made(fields=fields, case=Case.SENSITIVE))
     assert [field.name for field in sensitive.fields] == ["a", "O", "A", "o"]
+
+
+def created(
+    create: CreatePolicy, hints: tuple[FieldHint, ...] = (), case: Case = Case.INSENSITIVE
+) -> CreateTable | Refusal:
+    return plan_create(TableNeed("ns.a.t", FIELDS), TablePolicy(create=create, case=case), hints, ())
+
+
+def test_identifier_fields_are_required_and_found_under_the_case_policy() -> None:
+    """The columns that identify rows are required with the structs around them, however the file spells them."""
+    schema = schema_of(created(CreatePolicy(identifier_fields=("ID", "o.a"))))
+    assert schema.identifier_field_names() == {"id", "o.a"}
+    assert [field.name for field in schema.fields if field.required] == ["id", "o"]
+    assert schema.find_field("o.a").required
+    assert schema.find_field("o.b").optional
+
+
+@pytest.mark.parametrize(
+    ("path", "case", "code"),
+    [
+        ("missing", Case.INSENSITIVE, "FLOE-T107"),
+        ("nothing", Case.INSENSITIVE, "FLOE-T107"),
+        ("ID", Case.SENSITIVE, "FLOE-T107"),
+        ("x", Case.INSENSITIVE, "FLOE-T108"),
+        ("o", Case.INSENSITIVE, "FLOE-T108"),
+        ("o.b.element.c", Case.INSENSITIVE, "FLOE-T108"),
+    ],
+)
+def test_fields_that_cannot_identify_rows(path: str, case: Case, code: str) -> None:
+    """Unknown columns, floats, structures and what is in lists identify no rows, and the refusal says so."""
+    change = created(CreatePolicy(identifier_fields=(path,)), case=case)
+    assert isinstance(change, Refusal)
+    assert (change.code, change.path) == (code, tuple(path.split(".")))
+
+
+def test_sort_orders_and_comments() -> None:
+    """A sort order keeps direction and nulls with the column as the schema spells it; hints give columns their comments."""
+    orders = (
+        SortFieldSpec(PartitionFieldSpec("ID"), descending=True, nulls_first=False),
+        SortFieldSpec(PartitionFieldSpec("o.A", "bucket", 4)),
+    )
+    hints = (FieldHint("id", "long", comment="the order"), FieldHint("o.b.c", "string", comment="deep", required=True))
+    change = created(CreatePolicy(sort_by=orders, comment="all orders"), hints)
+    assert isinstance(change, CreateTable)
+    assert [(order.by.column, order.descending, order.nulls_first) for order in change.sort_by] == [
+        ("id", True, False),
+        ("o.a", False, True),
+    ]
+    assert dict(change.properties) == {"format-version": "2", "comment": "all orders"}
+    schema = schema_of(change)
+    assert schema.find_field("id").doc == "the order"
+    assert (schema.find_field("o.b.element.c").doc, schema.find_field("o.b.element.c").required) == ("deep", True)
+    for wanted, code in ((PartitionFieldSpec("none"), "FLOE-T105"), (PartitionFieldSpec("name", "day"), "FLOE-T106")):
+        refused = created(CreatePolicy(sort_by=(SortFieldSpec(wanted),)))
+        assert isinstance(refused, Refusal)
+        assert refused.code == code
+        assert "sorted" in refused.reason or code == "FLOE-T106"
+
+
+def test_locations() -> None:
+    """A location is a pattern of namespace and name; without one the catalog decides."""
+    change = created(CreatePolicy(location="s3://lake/{namespace}/of/{table}"))
+    assert isinstance(change, CreateTable)
+    assert change.location == "s3://lake/ns/a/of/t"
+    change = made()
+    assert isinstance(change, CreateTable)
+    assert change.location is None

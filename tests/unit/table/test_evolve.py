@@ -29,13 +29,20 @@ SCHEMA = Schema(
 
 
 def evolved(
-    fields: dict[str, ObservedType], table_policy: TablePolicy | None = None, schema: Schema = SCHEMA
+    fields: dict[str, ObservedType],
+    table_policy: TablePolicy | None = None,
+    schema: Schema = SCHEMA,
+    optional: tuple[str, ...] = (),
 ) -> AlterTable | Refusal | None:
-    return plan_evolution(target(schema=schema, table_policy=table_policy), TableNeed("ns.t", tuple(fields.items())))
+    paths = frozenset(tuple(path.split(".")) for path in optional)
+    need = TableNeed("ns.t", tuple(fields.items()), optional=paths)
+    return plan_evolution(target(schema=schema, table_policy=table_policy), need)
 
 
-def altered(fields: dict[str, ObservedType], table_policy: TablePolicy | None = None) -> tuple[AlterTable, Schema]:
-    change = evolved(fields, table_policy)
+def altered(
+    fields: dict[str, ObservedType], table_policy: TablePolicy | None = None, optional: tuple[str, ...] = ()
+) -> tuple[AlterTable, Schema]:
+    change = evolved(fields, table_policy, optional=optional)
     assert isinstance(change, AlterTable), change
     return change, Schema.model_validate_json(change.schema_json)
 
@@ -83,12 +90,12 @@ def test_relaxation() -> None:
     """A required column that misses a value becomes optional, at any depth."""
     inner = StructType(NestedField(2, "a", LongType(), required=True))
     before = Schema(NestedField(1, "o", inner, required=True))
-    change = evolved({"o": ["struct", [["a", "null"]]]}, schema=before)
+    change = evolved({}, schema=before, optional=("o.a",))
     assert isinstance(change, AlterTable)
     assert change.changes == (RelaxColumn(("o", "a")),)
     assert Schema.model_validate_json(change.schema_json).find_field("o.a").optional
-    change, schema = altered({"id": "null"})
-    assert change.changes == (RelaxColumn(("id",)),)
+    change, schema = altered({"id": "long"}, optional=("id", "items.element", "f"))
+    assert change.changes == (WidenColumn(("id",), "int", "long"), RelaxColumn(("id",)))
     assert schema.find_field("id").optional
 
 
@@ -105,17 +112,17 @@ def test_what_is_there_already_needs_no_change() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "refusing"),
+    ("fields", "optional", "refusing"),
     [
-        ({"new": "long"}, policy(columns=EvolveMode.FREEZE)),
-        ({"address": ["struct", [["x", "long"]]]}, policy(columns=EvolveMode.IGNORE)),
-        ({"id": "long"}, policy(data_type=EvolveMode.FREEZE)),
-        ({"id": "null"}, policy(nullability=EvolveMode.FREEZE)),
+        ({"new": "long"}, (), policy(columns=EvolveMode.FREEZE)),
+        ({"address": ["struct", [["x", "long"]]]}, (), policy(columns=EvolveMode.DISCARD_VALUE)),
+        ({"id": "long"}, (), policy(data_type=EvolveMode.FREEZE)),
+        ({}, ("id",), policy(nullability=EvolveMode.FREEZE)),
     ],
 )
-def test_the_policy_refuses(fields: dict[str, ObservedType], refusing: TablePolicy) -> None:
+def test_the_policy_refuses(fields: dict[str, ObservedType], optional: tuple[str, ...], refusing: TablePolicy) -> None:
     """A change the policy does not allow is a refusal that names column and policy."""
-    change = evolved(fields, refusing)
+    change = evolved(fields, refusing, optional=optional)
     assert isinstance(change, Refusal)
     assert change.code == "FLOE-T201"
     assert change.path
@@ -125,7 +132,7 @@ def test_the_policy_refuses(fields: dict[str, ObservedType], refusing: TablePoli
 def test_an_identifier_field_stays_required() -> None:
     """A column that identifies rows is never relaxed."""
     schema = Schema(*SCHEMA.fields, schema_id=3, identifier_field_ids=[1])
-    change = evolved({"id": "null"}, schema=schema)
+    change = evolved({}, schema=schema, optional=("id",))
     assert isinstance(change, Refusal)
     assert change.code == "FLOE-T203"
 

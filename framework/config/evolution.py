@@ -1,0 +1,53 @@
+"""The words of `evolve:` as people write them, as the words of the spec.
+
+In: a word of one aspect, or one word for all of them. Out: `EvolveMode`, or the policy that the one word stands for. The one
+words are those of Flink CDC's `schema.change.behavior`.
+"""
+
+from __future__ import annotations
+
+from framework.config.spec import EvolveMode
+
+EVOLVE_SHORTHANDS: dict[str, dict[str, str]] = {
+    "exception": {"tables": "fail", "columns": "fail", "data_type": "fail", "nullability": "fail", "otherwise": "fail"},
+    "evolve": {
+        "tables": "evolve",
+        "columns": "evolve",
+        "data_type": "widen",
+        "nullability": "relax",
+        "otherwise": "freeze",
+    },
+    "try_evolve": {
+        "tables": "evolve",
+        "columns": "evolve",
+        "data_type": "widen",
+        "nullability": "relax",
+        "otherwise": "discard_value",
+    },
+    "lenient": {
+        "tables": "evolve",
+        "columns": "evolve",
+        "data_type": "new_column",
+        "nullability": "relax",
+        "otherwise": "freeze",
+    },
+    "ignore": {
+        "tables": "freeze",
+        "columns": "discard_value",
+        "data_type": "discard_value",
+        "nullability": "discard_value",
+        "otherwise": "discard_value",
+    },
+}
+
+# Second names of a word: `evolve` says of every aspect that it may change, `ignore` is what it was called for columns.
+_ALIASES = {
+    ("data_type", "evolve"): EvolveMode.WIDEN,
+    ("nullability", "evolve"): EvolveMode.RELAX,
+    ("columns", "ignore"): EvolveMode.DISCARD_VALUE,
+}
+
+
+def evolve_mode(aspect: str, word: str) -> EvolveMode:
+    """The word of one aspect; the schema has checked that the aspect has it."""
+    return _ALIASES.get((aspect, word)) or EvolveMode(word)
