@@ -47,4 +47,9 @@ ENTRIES = (
         "The connector's configuration has no pipeline file",
         "What the configuration says cannot be said in a pipeline file, or contradicts itself; the message names the key.",
     ),
+    Code(
+        "FLOE-R406",
+        "A test's record that its schema does not allow",
+        "`floe test` encodes `value` and `key_value` with the schema that the file reads with, or that `given` of the test states. A value of another type, an unknown field, or a schema that is nowhere is found then, and no test of the file is run.",
+    ),
 )

@@ -12,10 +12,12 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from framework.config.spec import PipelineSpec
+from framework.config.spec import FormatSpec, FormatType, PipelineSpec
 from framework.config.tree import Entry, Mapping, Node, Scalar, Sequence, plain
 from framework.diagnose.diagnostic import Span
 from framework.record.model import RecordBlock
+from framework.record.wire import SchemaRef, Schemas, WriterSchema
+from framework.testing.encode import KEY_SCHEMA, VALUE_SCHEMA, TestSchemas, encoded, registered
 
 _JSON_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?\Z")
 
@@ -37,7 +39,7 @@ class InputRecord:
 class Case:
     """`given` holds the types of the columns of tables that exist before, by table; `expect` keeps its places.
 
-    `entry` is the key `expect` with its value, `span` the case's name.
+    `entry` is the key `expect` with its value, `span` the case's name, `schemas` what its registry holds.
     """
 
     name: str
@@ -45,6 +47,7 @@ class Case:
     records: tuple[InputRecord, ...]
     given: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
     entry: Entry
+    schemas: Schemas
 
     @property
     def expect(self) -> Mapping:
@@ -53,7 +56,11 @@ class Case:
 
 
 def read_cases(tree: Mapping, spec: PipelineSpec) -> tuple[Case, ...]:
-    """The cases of a file that the loader found nothing wrong with."""
+    """The cases of a file that the loader found nothing wrong with.
+
+    Raises:
+        EncodeFault: a value that its schema does not allow.
+    """
     tests = tree.get("tests")
     items = tests.items if isinstance(tests, Sequence) else ()
     return tuple(_case(item, spec) for item in items if isinstance(item, Mapping))
@@ -66,35 +73,78 @@ def _case(test: Mapping, spec: PipelineSpec) -> Case:
     assert isinstance(records, Sequence)
     assert expect is not None
     given = test.get("given")
-    tables = plain(given).get("tables", {}) if given is not None else {}
+    stated = plain(given) if given is not None else {}
+    tables = stated.get("tables", {})
+    written = _Written(
+        spec,
+        stated.get("value_schema") or spec.source.format.schema,
+        stated.get("key_schema") or (spec.source.key.format.schema if spec.source.key else None),
+    )
     return Case(
         name=str(name.value),
         span=name.span,
-        records=tuple(_records(records, spec)),
+        records=tuple(_records(records, written)),
         given=tuple(
             (table, tuple((column, str(kind)) for column, kind in one["schema"].items()))
             for table, one in tables.items()
             if not table.startswith("x-")
         ),
         entry=expect,
+        schemas=written.registry,
     )
 
 
-def _records(records: Sequence, spec: PipelineSpec) -> Iterator[InputRecord]:
+@dataclass(frozen=True)
+class _Written:
+    """How a case's records are written."""
+
+    spec: PipelineSpec
+    value_schema: str | None
+    key_schema: str | None
+
+    @property
+    def registry(self) -> Schemas:
+        known: dict[SchemaRef, WriterSchema] = {}
+        key = self.spec.source.key.format if self.spec.source.key else None
+        for ref, one, text in (
+            (VALUE_SCHEMA, self.spec.source.format, self.value_schema),
+            (KEY_SCHEMA, key, self.key_schema),
+        ):
+            if one is not None and one.registry is not None:
+                known[ref] = registered(one.type, text or "")
+        return TestSchemas(known)
+
+    def value(self, node: Node | None) -> bytes | None:
+        """The bytes of `value`: null is a tombstone; JSON takes text as it is, everything else becomes JSON."""
+        if node is None or (isinstance(node, Scalar) and node.value is None):
+            return None
+        form = self.spec.source.format
+        if form.type is FormatType.JSON and isinstance(node, Scalar) and isinstance(node.value, str):
+            return node.value.encode()
+        return encoded(node, form, self.value_schema, VALUE_SCHEMA, json_text(node))
+
+    def key(self, node: Node) -> bytes:
+        """The bytes of a key that is given by its fields."""
+        form = self.spec.source.key.format if self.spec.source.key else FormatSpec()
+        return encoded(node, form, self.key_schema, KEY_SCHEMA, json_text(node))
+
+
+def _records(records: Sequence, written: _Written) -> Iterator[InputRecord]:
     following: dict[tuple[str, int], int] = {}
     for item in records.items:
         assert isinstance(item, Mapping)
         values = plain(item)
-        topic = values.get("topic") or spec.source.kafka.topics[0]
+        topic = values.get("topic") or written.spec.source.kafka.topics[0]
         partition = values.get("partition", 0)
         offset = values.get("offset", following.get((topic, partition), 0))
         following[topic, partition] = offset + 1
+        key = item.get("key_value")
         yield InputRecord(
             topic=topic,
             partition=partition,
             offset=offset,
-            value=_bytes(values["raw"]) if "raw" in values else _value(item.get("value")),
-            key=None if values.get("key") is None else _bytes(values["key"]),
+            value=_bytes(values["raw"]) if "raw" in values else written.value(item.get("value")),
+            key=written.key(key) if key is not None else None if values.get("key") is None else _bytes(values["key"]),
             timestamp_ms=values.get("timestamp_ms", -1),
             headers=tuple(
                 (name, None if value is None else value.encode()) for name, value in values.get("headers", {}).items()
@@ -104,16 +154,6 @@ def _records(records: Sequence, spec: PipelineSpec) -> Iterator[InputRecord]:
 
 def _bytes(value: str | dict[str, str]) -> bytes:
     return base64.b64decode(value["base64"]) if isinstance(value, dict) else value.encode()
-
-
-def _value(node: Node | None) -> bytes | None:
-    """The bytes of `value`: null is a tombstone, text is taken as it is, everything else becomes JSON."""
-    if isinstance(node, Scalar):
-        if node.value is None:
-            return None
-        if isinstance(node.value, str):
-            return node.value.encode()
-    return json_text(node).encode() if node is not None else None
 
 
 def json_text(node: Node) -> str:

@@ -63,7 +63,7 @@ def run_case(case: Case, plan: Plan) -> Outcome:
     tables = MemoryTables(plan, case.given)
     for _ in range(_ROUNDS):
         routing = replace(plan, route=replace(plan.route, refused_tables=tables.refused))
-        results = [process_block(block, routing, tables.targets) for block in blocks(case.records)]
+        results = [process_block(block, routing, tables.targets, case.schemas) for block in blocks(case.records)]
         needs = _merged(results)
         if not needs:
             return _outcome(case, results, tables)

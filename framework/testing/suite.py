@@ -12,6 +12,7 @@ from framework.plan.compile import compile_plan
 from framework.plan.model import Plan
 from framework.testing.case import Case, read_cases
 from framework.testing.compare import compare
+from framework.testing.encode import EncodeFault
 from framework.testing.execute import Outcome, run_case
 
 _NO_TARGET = TargetSpec(name="test", kafka={}, catalogs={})
@@ -52,7 +53,13 @@ def run_file(result: LoadResult) -> FileReport:
         # Validation elsewhere can do without the run's values; a test needs them.
         missing = tuple(f for f in result.diagnostics if f.code == "FLOE-C305")
         return FileReport(result.file, result.files.finish(_as_errors(missing) or [_unresolved(tree)]))
-    cases = read_cases(tree, spec)
+    try:
+        cases = read_cases(tree, spec)
+    except EncodeFault as fault:
+        remedy = "give what the schema allows; `raw` takes bytes as they are"
+        return FileReport(
+            result.file, result.files.finish([Diagnostic("FLOE-R406", fault.message, fault.span, remedy=remedy)])
+        )
     if cases and spec.transform_sql:
         return FileReport(result.file, result.files.finish([_sql(tree)]))
     plan = plan_of(result.file, spec)

@@ -1,0 +1,145 @@
+"""A schema registry for tests: a process on loopback that speaks Confluent's HTTP interface.
+
+In: schemas, registered over HTTP as a producer's serializer does. Out: ids, GUIDs and the schemas by them, subjects with
+versions and references, protobuf compiled (`format=serialized`), basic authentication. No registry can be installed from
+the package registries that tests may use, so this one is written from the interface's documentation; what a client may
+rely on is here, compatibility rules are not.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import sys
+import threading
+import urllib.request
+import uuid
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from framework.local.broker import HOST
+
+CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
+
+
+@dataclass
+class State:
+    schemas: dict[int, dict[str, Any]] = field(default_factory=dict)
+    subjects: dict[str, list[int]] = field(default_factory=dict)
+    user_info: str = ""
+    status: int = 0  # answer every request with it, when set
+    requests: list[str] = field(default_factory=list)
+
+
+class Handler(BaseHTTPRequestHandler):
+    state: State
+
+    def do_GET(self) -> None:
+        if not self._admitted():
+            return
+        url = urlsplit(self.path)
+        parts = [unquote(part) for part in url.path.strip("/").split("/")]
+        found: int | None = None
+        missing = (40403, "Schema not found")
+        if parts[:2] == ["schemas", "ids"]:
+            found = int(parts[2])
+        elif parts[:2] == ["schemas", "guids"]:
+            found = next((i for i, one in self.state.schemas.items() if one["guid"] == parts[2]), None)
+        elif parts[0] == "subjects" and len(parts) == 4:
+            versions = self.state.subjects.get(parts[1], [])
+            missing = (40402, "Version not found") if versions else (40401, f"Subject '{parts[1]}' not found.")
+            at = len(versions) if parts[3] == "latest" else int(parts[3])
+            found = versions[at - 1] if 0 < at <= len(versions) else None
+        if found not in self.state.schemas:
+            self._answer(404, {"error_code": missing[0], "message": missing[1]})
+            return
+        schema = dict(self.state.schemas[found])
+        compiled = schema.pop("serialized", None)
+        if compiled and parse_qs(url.query).get("format") == ["serialized"]:
+            schema["schema"] = compiled
+        if schema["schemaType"] == "AVRO":
+            del schema["schemaType"]  # as the real one leaves it out
+        self._answer(200, schema)
+
+    def do_POST(self) -> None:
+        if not self._admitted():
+            return
+        parts = [unquote(part) for part in self.path.strip("/").split("/")]
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        schema = {"schemaType": "AVRO", **body}
+        if schema["schemaType"] == "PROTOBUF":
+            schema |= {"serialized": schema["schema"], "schema": 'syntax = "proto3";'}
+        known = next(
+            (i for i, s in self.state.schemas.items() if {**s, "guid": None} == {**schema, "guid": None}), None
+        )
+        found = known or len(self.state.schemas) + 1
+        if known is None:
+            self.state.schemas[found] = {**schema, "guid": str(uuid.uuid5(uuid.NAMESPACE_URL, json.dumps(schema)))}
+        versions = self.state.subjects.setdefault(parts[1], [])
+        if found not in versions:
+            versions.append(found)
+        self._answer(200, {"id": found, "guid": self.state.schemas[found]["guid"]})
+
+    def _admitted(self) -> bool:
+        self.state.requests.append(self.path)
+        if self.state.status:
+            self._answer(self.state.status, {"error_code": self.state.status, "message": "as the test wants it"})
+            return False
+        wanted = "Basic " + base64.b64encode(self.state.user_info.encode()).decode()
+        if self.state.user_info and self.headers.get("Authorization") != wanted:
+            self._answer(401, {"error_code": 401, "message": "Unauthorized"})
+            return False
+        return True
+
+    def _answer(self, status: int, body: dict[str, Any]) -> None:
+        data = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", CONTENT_TYPE)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing: `requests` holds what was asked."""
+
+
+class RegistryServer:
+    """One registry on a port of its own; `stop` and `start` again keep what was registered."""
+
+    def __init__(self, user_info: str = "") -> None:
+        self.state = State(user_info=user_info)
+        self._port = 0
+        self.start()
+
+    @property
+    def url(self) -> str:
+        return f"http://{HOST}:{self._port}"
+
+    def start(self) -> None:
+        handler = type("Bound", (Handler,), {"state": self.state})
+        self._server = ThreadingHTTPServer((HOST, self._port), handler)
+        self._port = self._server.server_address[1]
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def stop(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def register(self, subject: str, schema: str, kind: str = "AVRO", references: Any = ()) -> tuple[int, str]:
+        """The id and GUID of a schema; protobuf as a serialized file in Base64."""
+        body = {"schema": schema, "schemaType": kind, "references": list(references)}
+        request = urllib.request.Request(
+            f"{self.url}/subjects/{subject}/versions", json.dumps(body).encode(), {"Content-Type": CONTENT_TYPE}
+        )
+        if self.state.user_info:
+            request.add_header("Authorization", "Basic " + base64.b64encode(self.state.user_info.encode()).decode())
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            found = json.loads(answer.read())
+        return found["id"], found["guid"]
+
+
+if __name__ == "__main__":
+    print(RegistryServer(*sys.argv[1:]).url, flush=True)
+    threading.Event().wait()

@@ -1,0 +1,131 @@
+"""Schemas come from a registry over HTTP: exactly once a process, waited for a while, and never guessed."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+
+import pytest
+from google.protobuf import descriptor_pb2
+
+from framework.adapters.registry import Registry, registry_of
+from framework.errors import RetriableError, SetupError
+from framework.record.wire import UnknownSchema, WriterSchema
+from tests.format_samples import serialized
+from tests.servers.registry import RegistryServer
+
+INT = '"int"'
+
+
+@pytest.fixture
+def server() -> Iterator[RegistryServer]:
+    started = RegistryServer()
+    yield started
+    started.stop()
+
+
+def client(server: RegistryServer, **settings: str) -> Registry:
+    return Registry({"url": server.url, "timeout.ms": "2000", "unknown.schema.patience.ms": "0", **settings})
+
+
+def test_schemas_by_id_and_guid_are_asked_for_once(server: RegistryServer) -> None:
+    """An id and a GUID name the same schema; each is asked for once."""
+    ref, guid = server.register("orders-value", INT)
+    registry = client(server)
+    expected = {ref: WriterSchema("AVRO", INT), guid: WriterSchema("AVRO", INT)}
+    assert registry.schemas([ref, guid]) == expected
+    asked = len(server.state.requests)
+    assert registry.schemas([ref, guid]) == expected
+    assert len(server.state.requests) == asked
+
+
+def test_references_come_before_what_needs_them(server: RegistryServer) -> None:
+    """References are followed, each after those it refers to itself, and once where two paths lead to it."""
+    server.register("a", '{"a": 1}')
+    server.register("b", '{"b": 1}', references=[{"name": "A", "subject": "a", "version": 1}])
+    both = [{"name": "A", "subject": "a", "version": 1}, {"name": "B", "subject": "b", "version": 1}]
+    ref, _ = server.register("c", '{"c": 1}', references=both[::-1])
+    found = client(server).schemas([ref])[ref]
+    assert isinstance(found, WriterSchema)
+    assert found.references == (("A", '{"a": 1}'), ("B", '{"b": 1}'))
+
+
+def test_protobuf_comes_compiled(server: RegistryServer) -> None:
+    """Protobuf schemas and their references are asked for in their compiled form."""
+    common = descriptor_pb2.FileDescriptorProto(name="common.proto", syntax="proto3")
+    file = descriptor_pb2.FileDescriptorProto(name="order.proto", syntax="proto3", dependency=["common.proto"])
+    server.register("common", serialized(common), "PROTOBUF")
+    needs = [{"name": "common.proto", "subject": "common", "version": 1}]
+    ref, _ = server.register("orders-value", serialized(file), "PROTOBUF", needs)
+    found = WriterSchema("PROTOBUF", serialized(file), (("common.proto", serialized(common)),))
+    assert client(server).schemas([ref]) == {ref: found}
+
+
+def test_an_unknown_schema_is_waited_for_and_then_told(server: RegistryServer) -> None:
+    """An id that the registry has not is asked for again for the patience given, then at most once in a minute."""
+    registry = client(server, **{"unknown.schema.patience.ms": "600"})
+    started = time.monotonic()
+    found = registry.schemas([7])[7]
+    assert isinstance(found, UnknownSchema)
+    assert time.monotonic() - started >= 0.6
+    asked = len(server.state.requests)
+    assert asked >= 2
+    registry.schemas([7])
+    assert len(server.state.requests) == asked
+
+
+def test_a_reference_that_is_gone_makes_the_schema_unknown(server: RegistryServer) -> None:
+    """A schema that refers to a missing one cannot be used, and the message says which is missing."""
+    ref, _ = server.register("c", INT, references=[{"name": "A", "subject": "gone", "version": 3}])
+    found = client(server).schemas([ref])[ref]
+    assert isinstance(found, UnknownSchema)
+    assert "gone version 3" in found.reason
+
+
+def test_no_answer_is_an_error_that_may_be_tried_again(server: RegistryServer) -> None:
+    """A registry that is down or answers 503 judges no record: the batch waits, and goes on when it is back."""
+    ref, _ = server.register("orders-value", INT)
+    registry = client(server)
+    server.state.status = 503
+    with pytest.raises(RetriableError, match="503") as told:
+        registry.schemas([ref])
+    assert told.value.code == "FLOE-R141"
+    server.stop()
+    with pytest.raises(RetriableError, match="no connection"):
+        registry.schemas([ref])
+    server.state.status = 0
+    server.start()
+    assert registry.schemas([ref]) == {ref: WriterSchema("AVRO", INT)}
+
+
+def test_another_address_answers_for_one_that_is_down(server: RegistryServer) -> None:
+    """Of several addresses the next is asked when one does not answer."""
+    ref, _ = server.register("orders-value", INT)
+    registry = Registry({"url": f"http://127.0.0.1:9, {server.url}/"})
+    assert registry.schemas([ref]) == {ref: WriterSchema("AVRO", INT)}
+
+
+def test_refusals_stop_and_tell_no_secret() -> None:
+    """Wrong credentials and an address that is no registry are set-up errors; no message holds the password."""
+    server = RegistryServer("floe:swordfish")
+    try:
+        ref, _ = server.register("orders-value", INT)
+        right = client(server, **{"basic.auth.user.info": "floe:swordfish"})
+        assert right.schemas([ref]) == {ref: WriterSchema("AVRO", INT)}
+        with pytest.raises(SetupError) as told:
+            client(server, **{"basic.auth.user.info": "floe:wrong-one"}).schemas([ref])
+        assert told.value.code == "FLOE-E112"
+        assert "wrong-one" not in str(told.value)
+        server.state.status = 404
+        with pytest.raises(SetupError, match="is a schema registry's"):
+            right.schemas([ref + 1])
+    finally:
+        server.stop()
+
+
+def test_a_process_has_one_client_of_a_registry() -> None:
+    """The same settings give the same client, so that its schemas are kept."""
+    settings = {"url": "http://127.0.0.1:9"}
+    assert registry_of(settings) is registry_of(json.loads(json.dumps(settings)))
+    assert registry_of({}).schemas([]) == {}
