@@ -161,7 +161,7 @@ def measure(folder: Path, servers: str, interval_s: int, kills: int, rate: int) 
     file = folder / "pipelines" / f"recovery-{interval_s}.yaml"
     file.write_text(PIPELINE.format(interval=interval_s, table=TABLE))
     catalog = load_catalog(
-        "bench", type="sql", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}/warehouse"
+        "default", type="sql", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}/warehouse"
     )
     chance = random.Random(interval_s)
     found: list[dict[str, float]] = []
