@@ -228,9 +228,9 @@ class PipelineWorker:
             self._producer.recover()
         group = self._source.group_offsets(self._positions)
         check_owner(self.plan.pipeline, self._runs, group)
+        self._gaps = {key: safe.gaps for key, safe in group.items()}
         if group:
             self._positions.update({key: safe.offset for key, safe in group.items()})
-            self._gaps = {key: safe.gaps for key, safe in group.items()}
             newest = max(group.values(), key=lambda safe: safe.batch)
             self.report.totals = newest.totals
         # Invariant 2: the number of a batch that was not announced is used again; a number left out breaks the chain.
