@@ -260,7 +260,10 @@ def _parent(effect: CommitTable, metadata: TableMetadata) -> Snapshot | None:
 def _unsupported(effect: CommitTable, metadata: TableMetadata) -> str | None:
     """Why this commit can never be made to this table."""
     if metadata.format_version not in SUPPORTED_FORMAT_VERSIONS:
-        return f"Iceberg format version {metadata.format_version} cannot be written; versions 1 and 2 can"
+        return (
+            f"Iceberg format version {metadata.format_version} cannot be written, since PyIceberg writes no manifests with "
+            "row ids; versions 1 and 2 can"
+        )
     ref = metadata.refs.get(effect.view.branch)
     if ref is not None and ref.snapshot_ref_type != SnapshotRefType.BRANCH:
         return f"{effect.view.branch} is a tag, not a branch"

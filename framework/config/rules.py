@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 
 from framework.config.spec import TargetSpec
 from framework.config.tree import Entry, Mapping, Node, Path, Scalar, Sequence, dotted, find
@@ -43,6 +44,12 @@ class Document:
     def entry(self, *path: str | int) -> Entry | None:
         parent = find(self.tree, path[:-1])
         return parent.entry(str(path[-1])) if isinstance(parent, Mapping) else None
+
+    def names_match(self, name: str, pattern: str) -> bool:
+        """Whether a table's name, or the beginning of one, matches a pattern under the `case` policy."""
+        if (self.text("tables", "defaults", "case") or "insensitive") == "insensitive":
+            name, pattern = name.lower(), pattern.lower()
+        return fnmatchcase(name, pattern)
 
     def mapping(self, *path: str | int) -> tuple[Entry, ...]:
         node = find(self.tree, path)

@@ -162,7 +162,7 @@ def table_properties(document: Document) -> Iterator[Diagnostic]:
             ):
                 yield at(
                     "FLOE-C501",
-                    f"format version {entry.value.value} is not supported yet",
+                    f"format version {entry.value.value} is not supported yet: PyIceberg writes no manifests with row ids",
                     entry.value,
                     path,
                     'use `format-version: "2"`',

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from fnmatch import fnmatchcase
 
 from framework.config.rules import Document, Rule, at
 from framework.config.tree import Mapping, Scalar, plain
@@ -92,7 +91,7 @@ def confined(document: Document) -> Iterator[Diagnostic]:
                     where,
                     remedy,
                 )
-            elif globs and not any(_may_meet(prefix, glob) for _, glob in globs):
+            elif globs and not any(_may_meet(document, prefix, glob) for _, glob in globs):
                 yield at(
                     "FLOE-C404",
                     f"no table of `{table}` can lie inside `allow_tables`",
@@ -100,7 +99,7 @@ def confined(document: Document) -> Iterator[Diagnostic]:
                     where,
                     f'add "{prefix}*" to `allow_tables`',
                 )
-        elif globs and not any(fnmatchcase(table, glob) for _, glob in globs):
+        elif globs and not any(document.names_match(table, glob) for _, glob in globs):
             yield at(
                 "FLOE-C404", f"`{table}` is not inside `allow_tables`", node, where, f'add "{table}" to `allow_tables`'
             )
@@ -116,10 +115,11 @@ def confined(document: Document) -> Iterator[Diagnostic]:
             )
 
 
-def _may_meet(prefix: str, glob: str) -> bool:
+def _may_meet(document: Document, prefix: str, glob: str) -> bool:
     """Whether some name that begins with `prefix` can match the glob."""
     literal = re.split(r"[*?]", glob)[0]
-    return prefix.startswith(literal) or (literal.startswith(prefix) and literal != prefix) or fnmatchcase(prefix, glob)
+    longer = document.names_match(literal, f"{prefix}?*")
+    return document.names_match(prefix, f"{literal}*") or longer or document.names_match(prefix, glob)
 
 
 def dead_letters_have_a_home(document: Document) -> Iterator[Diagnostic]:

@@ -85,7 +85,7 @@ def overrides_are_meant(document: Document) -> Iterator[Diagnostic]:
         return
     for path, _ in document.items("tables", "overrides"):
         glob, node = document.text(*path, "match"), document.node(*path, "match")
-        if glob and node is not None and not any(fnmatchcase(name, glob) for name in names):
+        if glob and node is not None and not any(document.names_match(name, glob) for name in names):
             yield at(
                 "FLOE-C413",
                 f"no route leads to a table that `{glob}` matches",

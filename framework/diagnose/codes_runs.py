@@ -84,7 +84,11 @@ ENTRIES = (
         "Kafka gives no records",
         "The partition has records and none come: it has no leader, or the connection is cut.",
     ),
-    Code("FLOE-R131", "The table's format version is not supported", "floe writes format versions 1 and 2."),
+    Code(
+        "FLOE-R131",
+        "The table's format version is not supported",
+        "floe writes format versions 1 and 2. Version 3 gives every row an id through its manifests, and PyIceberg 0.12 writes no such manifests and knows no variant type; a table of that version is not touched.",
+    ),
     Code("FLOE-R132", "A table could not be created", "The catalog or the store refused; the message has its words."),
     Code(
         "FLOE-R133",

@@ -363,6 +363,7 @@ class PipelineWorker:
         self._tables.begin_batch(self.report.rows)
         reports = []
         todo: DataFrame | None = frame
+        rewrites = 0
         for _ in range(CHANGE_ROUNDS):
             route = replace(self.plan.route, refused_tables=self._tables.refused)
             done, again, needs = run_stage(
@@ -380,6 +381,7 @@ class PipelineWorker:
             if not needs:
                 break
             self._tables.satisfy(needs)
+            rewrites += 1
             todo = again
         else:
             raise FloeError(
@@ -392,7 +394,7 @@ class PipelineWorker:
         reach("files-written")
         result = summarise(self.plan, scope, reports, self.report.totals)
         self._announce(scope, result)
-        self._record(scope, result, time.monotonic() - started)
+        self._record(scope, result, rewrites, time.monotonic() - started)
         return True
 
     def _announce(self, scope: BatchScope, result: BatchResult) -> None:
@@ -445,7 +447,7 @@ class PipelineWorker:
         report.totals = result.totals
         report.accounting = report.accounting + result.accounting
 
-    def _record(self, scope: BatchScope, result: BatchResult, seconds: float) -> None:
+    def _record(self, scope: BatchScope, result: BatchResult, rewrites: int, seconds: float) -> None:
         self._advance(scope, result)
         report = self.report
         for table, rows in result.rows.items():
@@ -456,6 +458,7 @@ class PipelineWorker:
         self._say(
             f"batch {scope.batch}: {records:,} records, {result.files} files for {len(result.rows)} tables, "
             f"announced in {seconds:.1f} s"
+            + (f", {rewrites} re-write{'s' if rewrites > 1 else ''} for changed tables" if rewrites else "")
             + (f", {result.accounting.dead_lettered:,} dead letters" if result.accounting.dead_lettered else "")
         )
 

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -23,11 +24,13 @@ from framework.commit.effects import CommitFailed, Committed
 from framework.config.spec import CreatePolicy, FieldHint, PartitionFieldSpec, SortFieldSpec, TablePolicy
 from framework.errors import FloeError, TableBlocked
 from framework.record.model import TableTarget
+from framework.runtime.tables import TableRegistry
 from framework.table.arrow_schema import arrow_schema
 from framework.table.changes import AlterTable, CreateTable
 from framework.table.create import plan_create
 from framework.table.model import TableNeed
 from tests.iceberg.conftest import POLICY, SCHEMA, Lake
+from tests.record_samples import plan
 
 pytestmark = pytest.mark.iceberg
 
@@ -306,19 +309,16 @@ def test_a_schema_from_before_comes_back_under_its_own_id(lake: Lake) -> None:
 
 
 def grow(settings: dict[str, str], name: str, column: str) -> None:
-    """What a driver does that meets a new field: create the table if need be, then plan and alter until it has it."""
-    tables = IcebergTables(settings)
-    tables.create_table(CreateTable(name, SCHEMA.model_dump_json(), (), ()))
-    while True:
-        found = tables.load_target(name, POLICY)
-        assert found is not None
-        if column in Schema.model_validate_json(found.schema_json).column_names:
-            return
-        tables.alter_table(adding(found, NestedField(found.last_column_id + 1, column, LongType(), required=False)))
+    """A driver that meets a table that is not there, then a new field, a wider number and a missing value of it."""
+    registry = TableRegistry(plan(defaults=TablePolicy()), IcebergTables(settings), lambda _: None)
+    registry.satisfy([TableNeed(name, (("id", "int"), ("name", "string")))])
+    registry.satisfy([TableNeed(name, ((column, "long"), ("id", "long"), ("where", ["struct", [["x", "double"]]])))])
+    assert column in Schema.model_validate_json(registry.targets[name].schema_json).column_names
 
 
 def test_fifty_drivers_that_see_one_new_field_make_one_change(lake: Lake) -> None:
-    """Fifty callers, in threads of two processes, that create one table and add one column make one of each."""
+    """Fifty drivers, in threads of two processes, that create one table and ask for the same columns and types make one table
+    and one change."""
     script = (
         "import json, sys; from concurrent.futures import ThreadPoolExecutor; from tests.iceberg.test_define import grow; "
         "settings = json.loads(sys.argv[1]); pool = ThreadPoolExecutor(25); "
@@ -332,6 +332,28 @@ def test_fifty_drivers_that_see_one_new_field_make_one_change(lake: Lake) -> Non
     assert other.wait(timeout=120) == 0
     metadata = lake.plain("shop.crowd").metadata
     assert [schema.schema_id for schema in metadata.schemas] == [0, 1]
-    assert metadata.schema().column_names == ["id", "name", "more"]
-    assert metadata.last_column_id == 3
+    assert sorted(metadata.schema().column_names) == ["id", "more", "name", "where", "where.x"]
+    assert str(metadata.schema().find_type("id")) == "long"
+    assert metadata.last_column_id == 5
     assert lake.tables.list_tables() == ["shop.crowd"]
+
+
+def test_what_a_batch_asks_for_is_decided_once_by_the_driver(lake: Lake) -> None:
+    """The driver alone decides about new tables: beyond the cap a table is refused for a while with the reason, whatever tasks
+    ask again, and the tables that are there still gain their columns."""
+    said: list[str] = []
+    made = plan(defaults=TablePolicy())
+    capped = replace(made, route=replace(made.route, max_new_tables_per_hour=1))
+    registry = TableRegistry(capped, lake.tables, said.append)
+    registry.satisfy([TableNeed("ns.one", (("id", "long"),)), TableNeed("ns.two", (("id", "long"),))])
+    registry.begin_batch(["ns.one"])
+    registry.satisfy([TableNeed("ns.two", (("id", "long"),)), TableNeed("ns.one", (("x", "string"), ("y", "long")))])
+    assert lake.tables.list_tables() == ["ns.one"]
+    assert registry.refused == (
+        ("ns.two", "routes.max_new_tables_per_hour is 1, and so many were made within the last hour"),
+    )
+    assert [line for line in said if line.startswith(("created", "altered"))] == [
+        "created ns.one",
+        "altered ns.one: AddColumn x, AddColumn y",
+    ]
+    assert len(lake.plain("ns.one").metadata.schemas) == 2
