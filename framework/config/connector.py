@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from framework.config.connector_keys import why_not
-from framework.config.connector_target import target_of
+from framework.config.connector_target import format_of, target_of
 from framework.config.units import partition_field, partition_text
 from framework.errors import ConfigError
 
@@ -79,7 +79,8 @@ class _Import:
             "errors": self._errors(tables),
             "commit": {"control_topic": f"{control}-floe"[:249]},
         }
-        target, used = target_of({key: value for key, value in self.settings.items() if key not in self.taken})
+        both = self.taken - {"value.converter"}  # it says the format here, and there that a registry is needed
+        target, used = target_of({key: value for key, value in self.settings.items() if key not in both})
         for key in self.settings:
             if key not in self.taken and key not in used:
                 lost, reason = why_not(key)
@@ -108,11 +109,8 @@ class _Import:
             if self.take(key):
                 raise _refused(key, "floe appends rows; it applies no updates and deletes", "")
         converter = self.settings.get("value.converter", "")
-        for word in ("Avro", "Protobuf", "JsonSchema", "ByteArray"):
-            if word in converter:
-                raise _refused(
-                    "value.converter", f"the values are read with {converter}, and floe reads JSON so far", ""
-                )
+        if "ByteArray" in converter:
+            raise _refused("value.converter", f"the values are read with {converter}, which gives no fields", "")
         if (
             converter.endswith("JsonConverter")
             and self.settings.get("value.converter.schemas.enable", "true") != "false"
@@ -144,10 +142,23 @@ class _Import:
             raise _refused("topics", "neither `topics` nor `topics.regex` is given", "")
         reset = self.take("consumer.override.auto.offset.reset") or "earliest"
         kafka["starting_offsets"] = "latest" if reset == "latest" else "earliest"
-        source: Values = {"kafka": kafka, "format": {"type": "json"}}
+        source: Values = {"kafka": kafka, "format": self._format()}
         if columns := self._metadata_columns():
             source["metadata_columns"] = columns
         return source
+
+    def _format(self) -> Values:
+        """The format of a converter that uses a schema registry; the registry is the target's `main`."""
+        converter = self.settings.get("value.converter", "")
+        kind = format_of(converter)
+        if kind is None:
+            return {"type": "json"}
+        self.taken.add("value.converter")
+        if "value.converter.schema.registry.url" not in self.settings:
+            self.note(
+                "value.converter", "the target must declare the registry as `connections.registry.main`", lost=True
+            )
+        return {"type": kind, "registry": "main"}
 
     def _metadata_columns(self) -> list[str]:
         """The one transform with a home: Kafka's own fields as columns."""

@@ -26,6 +26,22 @@ _TYPES = {"jdbc": "sql", **{kind: kind for kind in _KINDS.values()}}
 # PyIceberg knows these by itself, or has no use for them.
 _UNUSED = ("io-impl", "s3.staging-dir", "s3.path-style-access", "include-credentials", "ref")
 _CATALOG = "iceberg.catalog."
+_CONVERTER = "value.converter."
+_FORMATS = {"AvroConverter": "avro", "ProtobufConverter": "protobuf", "JsonSchemaConverter": "json"}
+_REGISTRY = {
+    "schema.registry.url": "url",
+    "schema.registry.ssl.truststore.location": "",
+    "schema.registry.ssl.truststore.password": "",
+    "basic.auth.credentials.source": "",
+    "basic.auth.user.info": "basic.auth.user.info",
+    "schema.registry.basic.auth.user.info": "basic.auth.user.info",
+    "bearer.auth.token": "bearer.auth.token",
+}
+
+
+def format_of(converter: str) -> str | None:
+    """The format of a converter that reads with a schema registry."""
+    return _FORMATS.get(converter.rpartition(".")[2])
 
 
 def target_of(settings: dict[str, str]) -> tuple[dict[str, Any], set[str]]:
@@ -55,15 +71,36 @@ def target_of(settings: dict[str, str]) -> tuple[dict[str, Any], set[str]]:
             elif name != "catalog-impl":
                 catalog[name] = _safe(name, value)
                 used.add(key)
+    registry, registry_keys = _registry(settings)
+    used |= registry_keys
     kafka.setdefault("bootstrap.servers", "${env:KAFKA_BOOTSTRAP_SERVERS}")
     values = {
         "apiVersion": "floe/v1",
         "kind": "Target",
         "metadata": {"name": "imported"},
         "prefix": "floe",
-        "connections": {"kafka": {"main": kafka}, "catalog": {"default": catalog}},
+        "connections": {"kafka": {"main": kafka}, "catalog": {"default": catalog}}
+        | ({"registry": {"main": registry}} if registry else {}),
     }
     return values, used
+
+
+def _registry(settings: dict[str, str]) -> tuple[dict[str, str], set[str]]:
+    """The registry's connection, and the settings that are in it; trust stores of Java's have no use in Python."""
+    registry: dict[str, str] = {}
+    used: set[str] = set()
+    if format_of(settings.get("value.converter", "")) is None:
+        return registry, used
+    for key, name in _REGISTRY.items():
+        value = settings.get(_CONVERTER + key)
+        if value is None or (not name and not key.startswith("basic.")):
+            continue
+        used.add(_CONVERTER + key)
+        if name == "url":
+            registry[name] = "${env:SCHEMA_REGISTRY_URL}" if "${" in value else value
+        elif name:
+            registry[name] = f"${{secret:env:SCHEMA_REGISTRY_{name.rpartition('.')[0].replace('.', '_').upper()}}}"
+    return registry, used
 
 
 def _safe(name: str, value: str) -> str:
