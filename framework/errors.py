@@ -9,6 +9,7 @@
     │   └── DataLossError         5  records or announcements that were promised are gone
     ├── AccountingError           1  the sum of invariant 8 is off; the batch is not announced
     ├── RecordError               1  a record cannot be written and the pipeline file says `fail`
+    │   └── TooManyDeadLetters    8  `errors.max_ratio` or `errors.max_count` is passed; needs a person's decision
     ├── TableBlocked              6  a table is missing, replaced, rolled back or refuses a change (invariant 10)
     ├── DeadlinePassed            7  a commit was asked for and did not come in time
     └── RetriableError            1  it certainly did not happen and may be tried again as it is
@@ -104,6 +105,14 @@ class RecordError(FloeError):
     """A record cannot be written and the policy is `fail`; nothing of its batch was announced."""
 
     default_code = "FLOE-R109"
+
+
+class TooManyDeadLetters(RecordError):
+    """More dead letters than the pipeline file allows; nothing of the batch was announced. Starting again would read the
+    same records, so a supervisor must not."""
+
+    exit_code = 8
+    default_code = "FLOE-R322"
 
 
 class TableBlocked(FloeError):

@@ -10,10 +10,12 @@ from __future__ import annotations
 import logging
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
+import pyarrow as pa
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, NotInstalledError
+from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, EqualTo, GreaterThanOrEqual
 from pyiceberg.table import Table
 
 from framework.adapters import iceberg_define
@@ -36,6 +38,10 @@ CATALOG_TYPES = ("sql", "rest", "hive", "glue", "dynamodb", "bigquery")
 # What only the catalog itself needs; everything else goes to the tasks, which need it to write files.
 _CATALOG_ONLY = ("uri", "type", "name", "credential", "token", "scope", "py-catalog-impl", "echo")
 _CATALOG_ONLY_PREFIXES = ("rest.", "oauth2", "auth", "header.", "ssl", "hive.", "dynamodb.", "pool_", "init_catalog_")
+
+
+# A condition on a column: equal to a value, or not less than it (moments as ISO 8601).
+Where = tuple[str, str, object]
 
 
 class IcebergTables:
@@ -151,6 +157,30 @@ class IcebergTables:
             infos.append(info_of(snapshot))
         return infos
 
+    def read(
+        self, table: str, columns: Sequence[str], where: Sequence[Where] = (), branch: str = "main"
+    ) -> pa.Table | None:
+        """Rows of the branch (of main where there is no such branch) that meet all conditions; None when there is no table.
+
+        Raises:
+            FloeError: the table cannot be read, or lacks one of the columns.
+        """
+        loaded = self._load(table)
+        if loaded is None:
+            return None
+        try:
+            scan = loaded.scan(row_filter=_expression(where), selected_fields=tuple(columns))
+            scan = scan.use_ref(branch) if branch in loaded.metadata.refs else scan
+            rows = scan.to_arrow()
+            return rows.cast(pa.schema([plain_field(field) for field in rows.schema])).select(list(columns))
+        except Exception as error:
+            raise FloeError(
+                f"table {table} cannot be read: {_first_line(error)}",
+                code="FLOE-R135",
+                place=table,
+                remedy="check that the store answers and that the table has the columns that floe made it with",
+            ) from error
+
     def commit(self, effect: CommitTable) -> Outcome:
         """Append files and record progress in one conditional commit; the outcome is read back where it is not known.
 
@@ -251,6 +281,33 @@ class IcebergTables:
         address = re.sub(r"//[^/@]*@", "//***@", self._settings.get("uri", ""))
         place = f"connections.catalog.{self._name}" + (f", {address}" if address else "")
         return SetupError(f"catalog {self._name}: {said}", code=code, place=place, remedy=remedy)
+
+
+def _expression(where: Sequence[Where]) -> BooleanExpression:
+    found: BooleanExpression = AlwaysTrue()
+    for column, operator, value in where:
+        found = And(
+            found,
+            EqualTo(term=column, value=value) if operator == "=" else GreaterThanOrEqual(term=column, value=value),
+        )
+    return found
+
+
+def plain_field(field: pa.Field) -> pa.Field:
+    """The field with text, bytes and lists of the usual width: PyIceberg chooses the wide ones now and then."""
+    return field.with_type(_plain_type(field.type))
+
+
+def _plain_type(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_large_string(kind):
+        return pa.string()
+    if pa.types.is_large_binary(kind):
+        return pa.binary()
+    if pa.types.is_struct(kind):
+        return pa.struct([plain_field(child) for child in kind])
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return pa.list_(plain_field(kind.value_field))
+    return kind
 
 
 def _namespaces(catalog: Catalog, above: tuple[str, ...]) -> Iterator[tuple[str, ...]]:

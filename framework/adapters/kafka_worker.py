@@ -8,7 +8,7 @@ or an error that says whether the transaction certainly did not happen (Retriabl
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -29,9 +29,12 @@ from framework.adapters.kafka_client import (
 from framework.commit.codec import encode
 from framework.commit.events import ControlEvent
 from framework.errors import FencedError, FloeError, OutcomeUnknown, RetriableError
+from framework.record.dead_letter import LetterMessage
 
 # An open transaction hides everybody's later events from read_committed readers, so the broker must end it soon.
 TRANSACTION_TIMEOUT_MS = 10_000
+# With a dead-letter topic the transaction carries records too: at most a batch of 500,000.
+LETTERS_TRANSACTION_TIMEOUT_MS = 60_000
 DELIVERY_TIMEOUT_MS = 8_000
 COMMIT_PATIENCE_S = 20.0
 # InitProducerId waits for the broker to finish the transaction of the run before.
@@ -120,12 +123,19 @@ class PipelineProducer:
             raise self._unknown(f"it could not be read back yet: {error_of(raised).str()}") from raised
         self._producer = producer
 
-    def announce(self, events: Sequence[ControlEvent], offsets: Mapping[tuple[str, int], tuple[int, str]]) -> int:
+    def announce(
+        self,
+        events: Sequence[ControlEvent],
+        offsets: Mapping[tuple[str, int], tuple[int, str]],
+        letters: Iterable[LetterMessage] = (),
+        letter_topic: str = "",
+    ) -> int:
         """Invariant 1: the events that name the files and the source offsets they cover, in one transaction.
 
         Args:
             events: in the order in which they shall stand in the log.
             offsets: (topic, partition) -> (next source offset, metadata string), for ALL partitions of the pipeline.
+            letters: dead letters for `letter_topic`, in the same transaction.
 
         Returns:
             The control offset just after the last event.
@@ -146,6 +156,7 @@ class PipelineProducer:
         positions = [TopicPartition(t, p, offset, metadata) for (t, p), (offset, metadata) in offsets.items()]
         try:
             producer.begin_transaction()
+            self._send_letters(producer, letters, letter_topic)
             self._produce(producer, events, delivered)
             if positions:
                 self._send_offsets(producer, positions)
@@ -162,6 +173,34 @@ class PipelineProducer:
     def close(self) -> None:
         """Let go of the connection. An open transaction is left to the broker's time-out or to the next run."""
         self._drop()
+
+    def _send_letters(self, producer: Producer, letters: Iterable[LetterMessage], topic: str) -> None:
+        """Send dead letters, and look now and then whether the broker takes them."""
+        failed: list[KafkaError] = []
+
+        def on_delivery(error: KafkaError | None, message: Message) -> None:
+            if error is not None:
+                failed.append(error)
+
+        for letter in letters:
+            while not failed:
+                try:
+                    producer.produce(
+                        topic,
+                        letter.value,
+                        key=letter.key,
+                        headers=list(letter.headers),
+                        on_delivery=on_delivery,
+                        timestamp=letter.timestamp_ms or 0,  # 0: now
+                    )
+                    break
+                except BufferError:
+                    producer.poll(0.1)
+            producer.poll(0)
+        if topic:
+            _flush(producer)
+        if failed:
+            raise KafkaException(failed[0])
 
     def _produce(self, producer: Producer, events: Sequence[ControlEvent], delivered: list[int]) -> None:
         """Send all events and wait until the broker has each; `delivered` gains their offsets."""
@@ -183,14 +222,7 @@ class PipelineProducer:
                     break
                 except BufferError:
                     producer.poll(0.1)  # the local queue is full: serve deliveries, then go on
-        try:
-            producer.flush(DELIVERY_TIMEOUT_MS / 1000 + 1)
-        except SystemError as raised:
-            # The client raises a fatal error (being fenced, say) out of its error callback; where a delivery report is
-            # served next to it, Python wraps that in a SystemError.
-            if isinstance(raised.__cause__, KafkaException):
-                raise raised.__cause__ from raised
-            raise
+        _flush(producer)
         if failed:
             raise KafkaException(failed[0])
         if len(delivered) != len(events):
@@ -330,6 +362,18 @@ class PipelineProducer:
         if self._producer is not None:
             self._producer.purge()
             self._producer = None
+
+
+def _flush(producer: Producer) -> None:
+    """Wait until the broker has what was produced."""
+    try:
+        producer.flush(DELIVERY_TIMEOUT_MS / 1000 + 1)
+    except SystemError as raised:
+        # The client raises a fatal error (being fenced, say) out of its error callback; where a delivery report is
+        # served next to it, Python wraps that in a SystemError.
+        if isinstance(raised.__cause__, KafkaException):
+            raise raised.__cause__ from raised
+        raise
 
 
 def _hear(producer: Producer) -> None:

@@ -6,6 +6,7 @@ JSON form of `framework.commit.events.DataFile`, and its path. Rows of one parti
 
 from __future__ import annotations
 
+import hashlib
 import math
 import uuid
 from collections.abc import Iterator
@@ -30,6 +31,8 @@ from pyiceberg.types import (
 )
 
 from framework.record.arrays import Ints
+
+_LONGEST_FOLDER = 200  # bytes: paths are percent-encoded; file systems end at 255
 
 
 @dataclass(frozen=True)
@@ -61,10 +64,19 @@ def partitions(rows: pa.Table, spec: PartitionSpec, schema: Schema) -> Iterator[
     for code in np.argsort(firsts, kind="stable").tolist():
         first, end = int(bounds[code]), int(bounds[code + 1])
         values = [_plain(column[int(firsts[code])]) for column in columns]
-        path = spec.partition_to_path(Record(*values), schema)
+        path = short_path(spec.partition_to_path(Record(*values), schema))
         yield Partition(
             taken.slice(first, end - first), tuple(_json(k, v) for k, v in zip(kinds, values, strict=True)), path
         )
+
+
+def short_path(path: str) -> str:
+    """A partition path whose folders a store can name: a long value is cut, with a hash for the rest. Paths are for people;
+    the value itself is in the table's metadata."""
+    return "/".join(
+        part if len(part) <= _LONGEST_FOLDER else f"{part[:64]}-{hashlib.sha256(part.encode()).hexdigest()[:32]}"
+        for part in path.split("/")
+    )
 
 
 def transformed(rows: pa.Table, schema: Schema, source_id: int, transform: object) -> pa.Array:

@@ -23,7 +23,7 @@ from framework.record.model import BlockResult, DeadLetter, RecordBlock, Slice, 
 from framework.table.evolve import merge_needs
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 HIDDEN = "__floe"
 HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
@@ -120,6 +120,11 @@ def transformed(source: DataFrame, sql: str) -> DataFrame:
     if refused:
         raise sql_error(f"it may only project and filter rows of `source`, but it uses {', '.join(refused)}")
     return rows.drop(HIDDEN).withColumnRenamed(f"{HIDDEN}_carried", HIDDEN)
+
+
+def transform_table(session: SparkSession, rows: pa.Table, sql: str) -> pa.Table:
+    """Decoded rows that are here already, through the SQL; each keeps its hidden column."""
+    return transformed(session.createDataFrame(rows), sql).toArrow()
 
 
 def nodes(plan: Any) -> Iterator[str]:

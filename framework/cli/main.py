@@ -43,6 +43,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "offsets": ("framework.cli.offsets:offsets", "Show a pipeline's source offsets everywhere, or move them."),
     "rebase": ("framework.cli.rebase:rebase", "Take a pipeline over from what its tables hold."),
     "discard": ("framework.cli.discard:discard", "Give up what waits for a table that can never take it."),
+    "dlq": ("framework.cli.dlq:dlq", "Look at dead letters, and replay them."),
     "local": ("framework.cli.local:local", "Start and stop the embedded broker and catalog."),
     "demo": ("framework.cli.demo:demo", "Run the demonstration."),
 }

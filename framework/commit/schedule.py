@@ -17,6 +17,7 @@ from framework.commit.events import CommitToTable
 from framework.commit.fold import drop_announcements
 from framework.commit.model import Attempt, CoordinatorState, Phase, Request, TableState
 from framework.commit.prefix import Prefix, obstacle, take_prefix
+from framework.commit.replay import is_replay
 from framework.commit.turn import Turn
 
 
@@ -102,11 +103,14 @@ def _commit(turn: Turn, table: TableState, view: TableView, prefix: Prefix) -> N
 
 def _valid_through(turn: Turn, table: TableState, prefix: Prefix) -> int | None:
     """The least of the valid-through times of the pipelines that ever wrote to the table; None when one is not known.
+    Replays do not count: their records are late ones of a pipeline that has gone on.
 
     It moves on only when the prefix takes all that is announced: behind a backlog the time reached is not known.
     """
     times: list[int] = []
     for name in prefix.progress.pipelines:
+        if is_replay(name):
+            continue
         pipeline = turn.state.pipelines.get(name)
         if pipeline is None or pipeline.valid_through_ms is None or table.newest.get(name, -1) >= prefix.through:
             return table.valid_through_ms

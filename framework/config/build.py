@@ -162,6 +162,7 @@ def _errors(errors: Values) -> ErrorsSpec:
     values = _own(errors)
     if "policy" in values:
         values["policy"] = ErrorPolicy(values["policy"])
+    values["stages"] = tuple((stage, ErrorPolicy(policy)) for stage, policy in _own(errors.get("stages", {})).items())
     return ErrorsSpec(**values)
 
 

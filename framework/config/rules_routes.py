@@ -132,6 +132,9 @@ def dead_letters_have_a_home(document: Document) -> Iterator[Diagnostic]:
         wanting.append(("errors.policy", policy is not None))
     if unrouted == "dead_letter" or (unrouted is None and document.entry("routes", "unrouted") is None):
         wanting.append(("routes.unrouted", unrouted is not None))
+    for stage in document.mapping("errors", "stages"):
+        if document.text("errors", "stages", stage.key) == "dead_letter":
+            wanting.append((f"errors.stages.{stage.key}", True))
     if home is None and wanting and (errors_mapping is None or isinstance(errors_mapping, Mapping)):
         place = document.entry("errors") or document.entry("routes") or document.tree
         said = " and ".join(f"`{name}`{'' if written else ' (by default)'}" for name, written in wanting)
@@ -155,6 +158,36 @@ def dead_letters_have_a_home(document: Document) -> Iterator[Diagnostic]:
                 (*path, "table"),
                 "choose another table",
             )
+
+
+def dead_letter_topic_is_apart(document: Document) -> Iterator[Diagnostic]:
+    """The dead-letter topic is fed from the dead-letter table's files, and the pipeline does not read it itself."""
+    path = ("errors", "dead_letter_topic")
+    topic, node = document.text(*path), document.node(*path)
+    if topic is None or node is None:
+        return
+    if document.entry("errors", "dead_letter_table") is None:
+        yield at(
+            "FLOE-C426",
+            "a dead-letter topic is given, and no dead-letter table",
+            node,
+            path,
+            f"add `dead_letter_table: {_namespace(document)}.dead_letters`: the topic gets what the table gets",
+        )
+    topics = [str(item.value) for _, item in document.items("source", "kafka", "topics") if isinstance(item, Scalar)]
+    pattern = document.text("source", "kafka", "topic_pattern")
+    try:
+        is_source = topic in topics or (pattern is not None and re.search(pattern, topic) is not None)
+    except re.error:
+        return
+    if is_source:
+        yield at(
+            "FLOE-C426",
+            f"the pipeline reads `{topic}`, so its dead letters would come back to it for ever",
+            node,
+            path,
+            "choose a topic that the source does not read",
+        )
 
 
 def _namespace(document: Document) -> str:
@@ -192,4 +225,11 @@ def _unresolved_topics(document: Document) -> bool:
     return any(path[:3] == ("source", "kafka", "topics") for path in document.unresolved)
 
 
-RULES: tuple[Rule, ...] = (condition_is_whole, reachable, confined, dead_letters_have_a_home, topic_can_match)
+RULES: tuple[Rule, ...] = (
+    condition_is_whole,
+    reachable,
+    confined,
+    dead_letters_have_a_home,
+    dead_letter_topic_is_apart,
+    topic_can_match,
+)

@@ -246,8 +246,12 @@ class TablesSpec:
 
 @dataclass(frozen=True)
 class ErrorsSpec:
+    """`stages` are (stage, policy) pairs for the stages that have a policy other than `policy`."""
+
     policy: ErrorPolicy = ErrorPolicy.DEAD_LETTER
+    stages: tuple[tuple[str, ErrorPolicy], ...] = ()
     dead_letter_table: str | None = None
+    dead_letter_topic: str | None = None
     max_ratio: float | None = None
     max_count: int | None = None
 

@@ -167,6 +167,11 @@ ENTRIES = (
     Code("FLOE-R322", "Too many dead letters in a batch", "`errors.max_ratio` is passed; the batch was not announced."),
     Code("FLOE-R323", "Too many dead letters", "`errors.max_count` is passed; the batch was not announced."),
     Code(
+        "FLOE-R326",
+        "What was replayed cannot be told",
+        "The control topic knows of replays of dead letters that the table of marks does not hold: it is blocked, or was dropped. A replay now could write records a second time.",
+    ),
+    Code(
         "FLOE-R324",
         "The query ended",
         "Spark ended the streaming query; its reason is in the message and in the driver's log. Starting again is safe.",

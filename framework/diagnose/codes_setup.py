@@ -154,6 +154,12 @@ ENTRIES = (
         "The platform's name is wrong, or the package index cannot be reached.",
     ),
     Code(
+        "FLOE-E601",
+        "The pipeline keeps no dead letters",
+        "`floe dlq` looks at the table that `errors.dead_letter_table` names, and the file names none.",
+    ),
+    Code("FLOE-E602", "No such dead letter", "No letter of the pipeline has this topic, partition and offset."),
+    Code(
         "FLOE-E501",
         "The doctor cannot write to Kafka",
         "`floe doctor` writes one record to a scratch topic to compare clocks; the user may not.",

@@ -1,10 +1,11 @@
-"""FLOE-C424, C425 and FLOE-R4xx: tests of pipeline files, and files made from other tools' configuration."""
+"""FLOE-C424 to C426 and FLOE-R4xx: tests of pipeline files, dead letters, files made from other tools' configuration."""
 
 # ruff: noqa: E501  (prose: one sentence is not cut by the width of a line)
 from __future__ import annotations
 
 from framework.diagnose.entry import CodeEntry as Code
 
+_ERRORS = "errors: {dead_letter_table: shop.dead_letters, %s}"
 _TEST = "tests:\n  - {name: one, input: [%s], expect: {}}"
 
 ENTRIES = (
@@ -21,6 +22,13 @@ ENTRIES = (
         "The pipeline would never read such a record. With `topic_pattern` each record of a test names its topic.",
         _TEST % "{topic: refunds, value: {id: 1}}",
         _TEST % "{topic: orders, value: {id: 1}}",
+    ),
+    Code(
+        "FLOE-C426",
+        "A dead-letter topic that cannot be fed",
+        "The topic gets what the dead-letter table gets, so both are named; and a pipeline that read its own dead letters would never end.",
+        _ERRORS % "dead_letter_topic: orders",
+        _ERRORS % "dead_letter_topic: orders-dead",
     ),
     Code(
         "FLOE-R401",

@@ -9,8 +9,13 @@ from collections.abc import Iterable
 def nearest(word: str, allowed: Iterable[str]) -> str | None:
     """The allowed word most like `word`, looking past case, `-` and `_`; None when nothing is close."""
     candidates = {_plain(name): name for name in sorted(allowed, reverse=True)}
-    matches = difflib.get_close_matches(_plain(word), candidates, n=1, cutoff=0.6)
-    return candidates[matches[0]] if matches else None
+    matches = difflib.get_close_matches(_plain(word), candidates, n=3, cutoff=0.6)
+    if not matches:
+        return None
+    # Among equally near words the one that is spelled alike for longest, then the first in the alphabet.
+    best = difflib.SequenceMatcher(None, matches[0], _plain(word)).ratio()
+    alike = [m for m in matches if difflib.SequenceMatcher(None, m, _plain(word)).ratio() == best]
+    return candidates[min(alike)]
 
 
 def did_you_mean(word: str, allowed: Iterable[str]) -> str | None:

@@ -22,6 +22,7 @@ from framework.plan.model import (
 
 BLOCK_RECORDS = 100_000
 MAX_RECORDS_PER_BATCH = 2_000_000
+MAX_RECORDS_WITH_TOPIC = 500_000
 TARGET_FILE_BYTES = 512 * 1024 * 1024
 BUFFER_BYTES = 256 * 1024 * 1024
 HEARTBEAT_MS = 60_000
@@ -85,7 +86,8 @@ def compile_plan(loaded: LoadedPipeline) -> Plan:
             starting_offsets=kafka.starting_offsets,
             on_data_loss=kafka.on_data_loss,
             group_id=group,
-            max_records_per_batch=MAX_RECORDS_PER_BATCH,
+            # Dead letters for a topic travel in the announcing transaction, which must be short.
+            max_records_per_batch=MAX_RECORDS_WITH_TOPIC if spec.errors.dead_letter_topic else MAX_RECORDS_PER_BATCH,
             slices=parallelism(target.spark_master, target.spark_conf),
         ),
         decode=Decode(
@@ -111,6 +113,8 @@ def compile_plan(loaded: LoadedPipeline) -> Plan:
             max_error_count=spec.errors.max_count,
             target_file_bytes=TARGET_FILE_BYTES,
             buffer_bytes=BUFFER_BYTES,
+            error_stages=spec.errors.stages,
+            dead_letter_topic=spec.errors.dead_letter_topic,
         ),
         announce=Announce(
             control_topic=spec.control_topic,

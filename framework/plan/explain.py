@@ -79,7 +79,9 @@ def _lines(step: Step) -> list[str]:
         lines = [f"{glob}: {_policy(policy)}" for glob, policy in step.tables.overrides]
         lines.append(f"{'other tables' if lines else 'tables'}: {_policy(step.tables.defaults)}")
         dead = f" in {step.dead_letter_table}" if step.dead_letter_table else ""
-        return [*lines, f"records that cannot be written: {step.errors.value}{dead}"]
+        dead += f" and topic {step.dead_letter_topic}" if step.dead_letter_topic else ""
+        stages = "".join(f"; at {stage}: {policy.value}" for stage, policy in step.error_stages)
+        return [*lines, f"records that cannot be written: {step.errors.value}{dead}{stages}"]
     if isinstance(step, Announce):
         return [
             f"one transaction a batch on {step.control_topic}, as {step.transactional_id}",

@@ -59,6 +59,8 @@ def grants_for(plans: Iterable[Plan]) -> tuple[Grant, ...]:
             Grant(Resource.GROUP, plan.commit.coordinator_group, "Read", why="take the coordinator's seat"),
             Grant(Resource.TRANSACTIONAL_ID, plan.announce.transactional_id, "Write", why="announce in transactions"),
         }
+        if plan.write.dead_letter_topic:
+            found.add(Grant(Resource.TOPIC, plan.write.dead_letter_topic, "Write", why="send dead letters"))
     return tuple(sorted(found))
 
 

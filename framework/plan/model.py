@@ -79,6 +79,12 @@ class WriteFiles:
     max_error_count: int | None
     target_file_bytes: int
     buffer_bytes: int
+    error_stages: tuple[tuple[str, ErrorPolicy], ...] = ()
+    dead_letter_topic: str | None = None
+
+    def policy_at(self, stage: str) -> ErrorPolicy:
+        """What becomes of a record that fails at this stage."""
+        return dict(self.error_stages).get(stage, self.errors)
 
 
 @dataclass(frozen=True)

@@ -260,7 +260,7 @@ def _check_conf(target: TargetSpec, mode: str) -> None:
 
 # ---- after the end --------------------------------------------------------------------------------------------------
 
-_FINAL = frozenset({0, 2, 4, 5, 6, 126, 127, 130, 143})
+_FINAL = frozenset({0, 2, 4, 5, 6, 8, 126, 127, 130, 143})
 FIRST_WAIT_S, LONGEST_WAIT_S = 5.0, 300.0
 
 
@@ -268,7 +268,7 @@ def restart_after(exit_code: int, restarts: int, most: int) -> float | None:
     """Seconds to wait before a driver that ended is started again; None: it stays ended.
 
     Ended well, wrong files, fenced (two supervised runs would fence each other for ever), stored positions that
-    disagree, a blocked table and a wanted end are final; a person must look. Everything else may pass.
+    disagree, a blocked table, too many dead letters and a wanted end are final; a person must look. Everything else may pass.
     """
     if exit_code in _FINAL or restarts >= most:
         return None

@@ -17,6 +17,7 @@ from framework.config.spec import Case, ErrorPolicy, EvolveMode, FieldHint, Rout
 from framework.plan.model import Plan
 from framework.record.arrays import Ints
 from framework.record.convert_nested import fold
+from framework.record.dead_letter import PAST_LAST_TIMESTAMP_MS
 from framework.record.failure import RecordFailure
 from framework.record.model import BlockResult, ColumnDetail, ObservedType, RecordBlock, TableNeed, TableTarget
 from framework.record.observe import apply_hints, merge_fields
@@ -92,8 +93,8 @@ class Batch:
             self.fail(position, _NO_MATCH, self.plan.route.unrouted)
 
     def fail(self, position: int, failure: RecordFailure, policy: ErrorPolicy | None = None) -> None:
-        """A record that cannot be written; `policy` is the table's or `errors.policy` unless given."""
-        policy = policy or failure.policy or self.plan.write.errors
+        """A record that cannot be written; `policy` is the table's or that of the failure's stage unless given."""
+        policy = policy or failure.policy or self.plan.write.policy_at(failure.stage)
         if policy is ErrorPolicy.DROP:
             self._result.dropped += 1
             return
@@ -168,7 +169,8 @@ class Batch:
             arrays["offset"] = pa.array(np.asarray(block.offsets, np.int64)[positions])
         if "timestamp" in wanted:
             stamps = np.asarray(block.timestamps_ms, np.int64)[positions]
-            arrays["timestamp"] = pa.array(stamps * 1000, pa.timestamp("us", "UTC"), mask=stamps < 0)
+            absent = (stamps < 0) | (stamps >= PAST_LAST_TIMESTAMP_MS)
+            arrays["timestamp"] = pa.array(np.where(absent, 0, stamps) * 1000, pa.timestamp("us", "UTC"), mask=absent)
         if "key" in wanted:
             arrays["key"] = pa.array([block.key(i) for i in positions.tolist()], pa.binary())
         if "headers" in wanted:

@@ -27,10 +27,15 @@ from framework.record.json_strict import JsonValue, NumberText
 
 NANOSECONDS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1, "d": NANOSECONDS_PER_DAY}
 _MAX_LONG = (1 << 63) - 1
+_MICROSECONDS_PER_DAY = NANOSECONDS_PER_DAY // 1_000
 _NUMBER_SCALE = 9
 _DAY = r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])"
 _CLOCK = r"([01]\d|2[0-3])(:[0-5]\d(:[0-5]\d(\.\d{1,9})?)?)?"
 _ZONE = r"(Z|[+-]\d\d(:?\d\d)?)"
+
+
+# Years 1 to 9999: what SQL's timestamps are sure to hold, and what the statistics of a data file can be made of.
+_FIRST_DAY, _PAST_LAST_DAY = -719_162, 2_932_897
 
 
 def number_parse_type() -> pa.DataType:
@@ -77,6 +82,21 @@ class TemporalConverter(Converter):
         return divided
 
 
+def within_calendar(values: pa.Array) -> pa.Array:
+    """The same dates or timestamps; raises when one lies outside the years 1 to 9999."""
+    kind = values.type
+    if pa.types.is_date32(kind):
+        first, past = _FIRST_DAY, _PAST_LAST_DAY
+    elif pa.types.is_timestamp(kind) and kind.unit == "us":
+        first, past = (day * _MICROSECONDS_PER_DAY for day in (_FIRST_DAY, _PAST_LAST_DAY))
+    else:
+        return values  # times of day, and nanoseconds, which end in 2262
+    found = pc.min_max(values.cast(pa.int32() if pa.types.is_date32(kind) else pa.int64()))
+    if found["min"].is_valid and (found["min"].as_py() < first or found["max"].as_py() >= past):
+        raise pa.ArrowInvalid("outside the years 1 to 9999")
+    return values
+
+
 @dataclass(frozen=True)
 class TimestampConverter(TemporalConverter):
     """timestamp and timestamptz; `resolution` is us or ns."""
@@ -85,6 +105,9 @@ class TimestampConverter(TemporalConverter):
     with_zone: bool
 
     def array(self, values: pa.Array) -> pa.Array:
+        return within_calendar(self._array(values))
+
+    def _array(self, values: pa.Array) -> pa.Array:
         if pa.types.is_decimal(values.type):
             return self._units_from_numbers(values, self.resolution).cast(self.target)
         if self.format is not None and not is_iso_format(self.format):
@@ -118,7 +141,10 @@ class TimestampConverter(TemporalConverter):
         step = NANOSECONDS[self.resolution]
         if nanoseconds % step:
             raise self.inexact(value, path)
-        if abs(nanoseconds // step) > _MAX_LONG:
+        if (
+            abs(nanoseconds // step) > _MAX_LONG
+            or not _FIRST_DAY <= nanoseconds // NANOSECONDS_PER_DAY < _PAST_LAST_DAY
+        ):
             raise self.out_of_range(value, path)
         return nanoseconds // step
 
@@ -158,7 +184,7 @@ class DateConverter(TemporalConverter):
     def array(self, values: pa.Array) -> pa.Array:
         if pa.types.is_decimal(values.type) or (self.format is not None and self.format not in ("%Y-%m-%d", "%F")):
             raise pa.ArrowInvalid("read one by one")
-        return values.cast(self.target)
+        return within_calendar(values.cast(self.target))
 
     def plausible(self, values: pa.Array) -> pa.Array | None:
         return None if pa.types.is_decimal(values.type) else pc.match_substring_regex(values, f"^{_DAY}$")
@@ -178,7 +204,7 @@ class DateConverter(TemporalConverter):
             days = moment.days
         else:
             raise self.wrong_kind(value, path)
-        if not -(1 << 31) <= days < 1 << 31:
+        if not _FIRST_DAY <= days < _PAST_LAST_DAY:
             raise self.out_of_range(value, path)
         return days
 

@@ -19,7 +19,12 @@ from framework.record.convert import convert_or_mark, from_python
 from framework.record.convert_nested import ListConverter, MapConverter, StructConverter, fold
 from framework.record.convert_numbers import BooleanConverter, DecimalConverter, FloatConverter, IntegerConverter
 from framework.record.convert_text import BytesConverter, StringConverter
-from framework.record.convert_times import TemporalConverter, TimestampConverter, number_parse_type
+from framework.record.convert_times import (
+    TemporalConverter,
+    TimestampConverter,
+    number_parse_type,
+    within_calendar,
+)
 from framework.record.converter import Converter
 from framework.record.failure import RecordFailure, shown
 from framework.record.model import ObservedType
@@ -33,7 +38,8 @@ class _Typed(Converter):
     inner: Converter
 
     def array(self, values: pa.Array) -> pa.Array:
-        return _typed(values, self.inner)
+        converted = _typed(values, self.inner)
+        return within_calendar(converted) if isinstance(self.inner, TemporalConverter) else converted
 
 
 def convert_typed(converter: Converter, values: pa.Array) -> tuple[pa.Array, Mask | None]:

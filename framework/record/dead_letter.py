@@ -7,7 +7,8 @@ the records and written through the same protocol as every other table.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 from pyiceberg.schema import Schema
@@ -28,6 +29,12 @@ from framework.record.model import DeadLetter, TableTarget
 from framework.table.arrow_schema import arrow_schema, parse_schema
 from framework.table.changes import CreateTable
 
+MOST_MESSAGE_BYTES = 900_000
+PAST_LAST_TIMESTAMP_MS = 253_402_300_800_000
+_TOLD_IN_HEADERS = (
+    "topic", "partition", "offset", "timestamp", "stage", "code", "message", "field_path", "expected", "actual",
+    "pipeline", "run",
+)  # fmt: skip
 _HEADER = StructType(
     NestedField(18, "key", StringType(), required=False), NestedField(19, "value", BinaryType(), required=False)
 )
@@ -59,6 +66,16 @@ def dead_letter_schema() -> Schema:
     return Schema(*_COLUMNS)
 
 
+@dataclass(frozen=True)
+class LetterMessage:
+    """A dead letter as a Kafka record: the original key, value and headers, and `floe.` headers that say the rest."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+    timestamp_ms: int | None
+
+
 def plan_dead_letter_table(table: str) -> CreateTable:
     """How to create the dead-letter table."""
     return CreateTable(
@@ -67,6 +84,12 @@ def plan_dead_letter_table(table: str) -> CreateTable:
         partition_by=(PartitionFieldSpec("timestamp", "day"),),
         properties=(("format-version", "2"),),
     )
+
+
+def timestamp_us(timestamp_ms: int) -> int | None:
+    """A record's timestamp for a column; None where there is none, or none that is a date: a producer that counts
+    in other units must not stop the pipeline."""
+    return timestamp_ms * 1000 if 0 <= timestamp_ms < PAST_LAST_TIMESTAMP_MS else None
 
 
 def dead_letters_to_arrow(letters: Sequence[DeadLetter], pipeline: str, run: str, target: TableTarget) -> pa.Table:
@@ -79,12 +102,32 @@ def dead_letters_to_arrow(letters: Sequence[DeadLetter], pipeline: str, run: str
     )
 
 
+def letter_messages(letters: pa.Table | pa.RecordBatch) -> Iterator[LetterMessage]:
+    """Rows of a dead-letter table as Kafka records. A value that would make the record too large stays in the table."""
+    at = letters.schema.get_field_index("timestamp")
+    if at >= 0:  # whole numbers: Python has no dates beyond the year 9999
+        letters = letters.set_column(at, "timestamp", letters.column(at).cast(pa.int64()))
+    for row in letters.to_pylist():
+        if row.get("timestamp") is not None:
+            row["timestamp"] //= 1000
+        told = [
+            ("floe." + name, str(row[name]).encode("utf-8")) for name in _TOLD_IN_HEADERS if row.get(name) is not None
+        ]
+        headers = [(header["key"], header["value"]) for header in row.get("headers") or ()]
+        key, value = row.get("key"), row.get("value")
+        size = len(key or b"") + len(value or b"") + sum(len(n) + len(v or b"") + 8 for n, v in headers + told)
+        if size > MOST_MESSAGE_BYTES:
+            told.append(("floe.value", b"too large for this topic; it is in the dead-letter table"))
+            headers, value = [], None
+        yield LetterMessage(key, value, (*headers, *told), row.get("timestamp"))
+
+
 def _row(letter: DeadLetter, pipeline: str, run: str) -> dict[str, object]:
     return {
         "topic": letter.topic,
         "partition": letter.partition,
         "offset": letter.offset,
-        "timestamp": letter.timestamp_ms * 1000 if letter.timestamp_ms >= 0 else None,
+        "timestamp": timestamp_us(letter.timestamp_ms),
         "key": letter.key,
         "value": letter.value,
         "headers": [{"key": key, "value": value} for key, value in letter.headers],

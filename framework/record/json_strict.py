@@ -69,7 +69,7 @@ def parse_record(data: bytes) -> dict[str, JsonValue]:
         ) from None
     except JSONDecodeError as error:
         raise RecordFailure(
-            "decode", "FLOE-D101", f"the record is not JSON: {error.msg} at character {error.pos}"
+            "decode", "FLOE-D101", f"the record is not JSON: {error.msg} at byte {_byte_of(text, error.pos)}"
         ) from None
     except RecursionError:
         raise RecordFailure("decode", "FLOE-D105", "the record is nested too deeply") from None
@@ -80,6 +80,25 @@ def parse_record(data: bytes) -> dict[str, JsonValue]:
     if "\\u" in text and not _encodable(value):
         raise RecordFailure("decode", "FLOE-D104", "the record holds a lone surrogate, which no UTF-8 text can hold")
     return value
+
+
+def error_at(data: bytes) -> int | None:
+    """The byte at which a record stops being a JSON document in UTF-8; None when it is one as far as can be told."""
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        return error.start
+    try:
+        _DECODER.decode(text)
+    except JSONDecodeError as error:
+        return _byte_of(text, error.pos)
+    except (_DuplicateKey, RecursionError):
+        return None
+    return None
+
+
+def _byte_of(text: str, character: int) -> int:
+    return len(text[:character].encode("utf-8"))
 
 
 def _encodable(value: JsonValue) -> bool:

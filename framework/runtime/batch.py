@@ -20,7 +20,7 @@ from framework.commit.events import (
 )
 from framework.commit.offsets import PartitionKey
 from framework.commit.split import split_data_written
-from framework.errors import AccountingError, RecordError
+from framework.errors import AccountingError, RecordError, TooManyDeadLetters
 from framework.plan.model import Plan
 from framework.record.model import DeadLetter, TaskReport
 
@@ -56,7 +56,8 @@ def summarise(plan: Plan, scope: BatchScope, reports: Iterable[TaskReport], tota
     """Check coverage and sum, then build the events of the announcing transaction.
 
     Raises:
-        RecordError: a record met the policy `fail`, or the dead letters passed `errors.max_ratio` or `max_count`.
+        RecordError: a record met the policy `fail`.
+        TooManyDeadLetters: the dead letters passed `errors.max_ratio` or `max_count`.
         AccountingError: the slices do not cover the ranges, or the sum of invariant 8 is off.
     """
     reports = list(reports)
@@ -168,19 +169,20 @@ def _account(scope: BatchScope, reports: list[TaskReport]) -> Accounting:
 def _check_error_limits(plan: Plan, batch: Accounting, totals: Accounting) -> None:
     ratio, count = plan.write.max_error_ratio, plan.write.max_error_count
     records = batch.offsets - batch.holes
+    look = "`floe run` announced nothing of the batch; look at the producer, and at `floe dlq stats`"
     if ratio is not None and records >= MIN_RECORDS_FOR_RATIO and batch.dead_lettered > ratio * records:
-        raise RecordError(
-            f"{batch.dead_lettered} of {records} records of this batch are dead letters; errors.max_ratio is {ratio}",
+        raise TooManyDeadLetters(
+            f"{batch.dead_lettered:,} of {records:,} records of this batch are dead letters; errors.max_ratio is {ratio}",
             code="FLOE-R322",
             place=plan.pipeline,
-            remedy="`floe run` announced nothing of the batch; look at the producer, or raise errors.max_ratio",
+            remedy=f"{look}, or raise errors.max_ratio",
         )
     if count is not None and totals.dead_lettered > count:
-        raise RecordError(
-            f"{totals.dead_lettered} dead letters since the pipeline first ran; errors.max_count is {count}",
+        raise TooManyDeadLetters(
+            f"{totals.dead_lettered:,} dead letters since the pipeline first ran; errors.max_count is {count:,}",
             code="FLOE-R323",
             place=plan.pipeline,
-            remedy="`floe run` announced nothing of the batch; look at the producer, or raise errors.max_count",
+            remedy=f"{look}, or raise errors.max_count",
         )
 
 

@@ -182,10 +182,30 @@ def request_commit(
 
     Raises:
         TableBlocked: some table could not be committed; its announcements wait.
+        DeadlinePassed, FloeError: as `ask_commit`.
+    """
+    event = ask_commit(kafka, control_topic, deadline_s, local)
+    if event.blocked:
+        table, reason = next(iter(sorted(event.blocked.items())))
+        raise TableBlocked(
+            f"{len(event.blocked)} tables are blocked; the first is {table}: {reason}",
+            place=table,
+            remedy="`floe status` shows all of them; what was announced for them waits and is not lost",
+        )
+    return event
+
+
+def ask_commit(
+    kafka: dict[str, str], control_topic: str, deadline_s: float, local: Coordinator | None, pipeline: str = ""
+) -> CommitComplete:
+    """Ask for a commit of what a pipeline (or, without a name, anyone) announced by now, and wait for the answer, which
+    names the tables that are blocked.
+
+    Raises:
         DeadlinePassed: no coordinator answered in time.
         FloeError: our own coordinator stopped with an error.
     """
-    request = CommitRequested(uuid.uuid4().hex, "", int((time.time() + deadline_s) * 1000))
+    request = CommitRequested(uuid.uuid4().hex, pipeline, int((time.time() + deadline_s) * 1000))
     reader = ControlReader(kafka, control_topic)
     publisher = ControlPublisher(kafka, control_topic)
     try:
@@ -197,13 +217,6 @@ def request_commit(
                 raise local.error
             for _, event in reader.poll(0.2):
                 if isinstance(event, CommitComplete) and event.request_id == request.request_id:
-                    if event.blocked:
-                        table, reason = next(iter(sorted(event.blocked.items())))
-                        raise TableBlocked(
-                            f"{len(event.blocked)} tables are blocked; the first is {table}: {reason}",
-                            place=table,
-                            remedy="`floe status` shows all of them; what was announced for them waits and is not lost",
-                        )
                     return event
     finally:
         reader.close()

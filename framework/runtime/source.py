@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from framework.adapters.kafka_admin import KafkaAdmin
 from framework.adapters.kafka_control import ControlReader
 from framework.adapters.kafka_control_topic import ControlTopicFacts
+from framework.commit.chain import settled_link
 from framework.commit.events import Accounting, CommitComplete, DataComplete, Heartbeat, OffsetsSet, SourceRange
 from framework.commit.offsets import PartitionFacts, PartitionKey, SafeOffset, decode_metadata
 from framework.errors import SetupError
@@ -51,6 +52,18 @@ class PipelineSource:
         self.ids.update({name: topic.topic_id for name, topic in topics.items() if name not in self.ids})
         return {key: PartitionFacts(topics[key[0]].topic_id, starts[key], ends[key]) for key in keys}
 
+    def check_dead_letter_topic(self) -> None:
+        """Raises SetupError when the pipeline names a dead-letter topic and it does not exist: a typing error would
+        otherwise become a topic on brokers that make topics by themselves."""
+        topic = self._plan.write.dead_letter_topic
+        if topic and topic not in self._admin.topics((topic,)):
+            raise SetupError(
+                f"no topic {topic}",
+                code="FLOE-E310",
+                place=self._plan.source_file,
+                remedy="create the topic, or correct errors.dead_letter_topic",
+            )
+
     def group_offsets(self, keys: Iterable[PartitionKey] | None = None) -> dict[PartitionKey, SafeOffset]:
         """The safe offsets, with what was committed beside them. Name `keys` unless transactions were just settled:
         only a named partition is waited for whose first offset ever is in a transaction of a moment ago."""
@@ -65,21 +78,26 @@ class PipelineSource:
         return self._admin.ensure_control_topic(self._plan.announce.control_topic)
 
     def newest_announcement(self) -> Announcement:
-        """The pipeline's newest announcement in the control log: first in its tail, then, if need be, in all of it."""
-        facts = self.ensure_control_topic()
-        tail = max(facts.log_start, facts.log_end - CHAIN_TAIL)
-        for begin in dict.fromkeys((tail, facts.log_start)):
-            reader = ControlReader(self._kafka, self._plan.announce.control_topic)
-            try:
-                found = find_chain(reader, self._plan.pipeline, begin)
-            finally:
-                reader.close()
-            if found is not None:
-                return found
-        return None, None
+        """The pipeline's newest announcement in the control log."""
+        found = newest_link(self._kafka, self._plan.announce.control_topic, self._plan.pipeline)
+        return (None, None) if found is None else (found.ranges, found.totals)
 
 
-def find_chain(reader: ControlReader, pipeline: str, begin: int) -> Announcement | None:
+def newest_link(kafka: dict[str, str], control_topic: str, pipeline: str) -> DataComplete | Heartbeat | None:
+    """A pipeline's newest DataComplete or Heartbeat in the control log, also as others repeat it: looked for in the log's
+    tail first, then, if need be, in all of it."""
+    reader = ControlReader(kafka, control_topic)
+    try:
+        start, end = reader.start_offset(), reader.end_offset()
+        for begin in dict.fromkeys((max(start, end - CHAIN_TAIL), start)):
+            if (found := find_link(reader, pipeline, begin)) is not None:
+                return settled_link(found) if isinstance(found, OffsetsSet) else found
+    finally:
+        reader.close()
+    return None
+
+
+def find_link(reader: ControlReader, pipeline: str, begin: int) -> DataComplete | Heartbeat | OffsetsSet | None:
     """Read the log from `begin` to its end; the pipeline's newest batch, heartbeat or settled offsets, also as others
     repeat them."""
     end = reader.end_offset()
@@ -91,4 +109,4 @@ def find_chain(reader: ControlReader, pipeline: str, begin: int) -> Announcement
             continue
         if newest is None or link.batch >= newest.batch:
             newest = link
-    return None if newest is None else (newest.ranges, newest.totals)
+    return newest

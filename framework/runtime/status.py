@@ -12,9 +12,10 @@ from dataclasses import asdict, dataclass
 from framework.adapters.iceberg import IcebergTables
 from framework.adapters.kafka_admin import KafkaAdmin
 from framework.commit.cycle import low_water, waiting_reason
-from framework.commit.events import Accounting, CommitToTable
+from framework.commit.events import Accounting, CommitToTable, DataComplete, Heartbeat
 from framework.commit.model import TableState
-from framework.commit.offsets import Gaps, decode_metadata
+from framework.commit.offsets import Gaps, SafeOffset, decode_metadata
+from framework.commit.replay import is_replay, is_replay_topic
 from framework.errors import FloeError
 from framework.plan.compile import coordinator_group, group_id
 from framework.runtime.control_log import ControlLog, read_control_log
@@ -136,7 +137,8 @@ def _pipeline(admin: KafkaAdmin, prefix: str, name: str, log: ControlLog) -> Pip
         for key, value in admin.group_offsets(group_id(prefix, name)).items()
     }
     topics = sorted({r.topic for r in link.ranges} if link else {topic for topic, _ in group})
-    found = admin.topics(topics)
+    topics = [topic for topic in topics if not is_replay_topic(topic)]
+    found = admin.topics(topics) if topics else {}
     keys = [(topic, partition) for topic, facts in found.items() for partition in facts.partitions]
     ends = admin.end_offsets(keys) if keys else {}
     partitions = tuple(
@@ -150,7 +152,11 @@ def _pipeline(admin: KafkaAdmin, prefix: str, name: str, log: ControlLog) -> Pip
         )
         for (topic, partition), end in sorted(ends.items())
     )
-    newest = max(group.values(), key=lambda safe: safe.batch, default=None)
+    newest: SafeOffset | DataComplete | Heartbeat | None = max(
+        group.values(), key=lambda safe: safe.batch, default=None
+    )
+    if is_replay(name):  # its source is a table: no group keeps its place
+        newest = link
     broken = (folded.broken if folded else None) or ""
     missing = [topic for topic in topics if topic not in found]
     reason = broken or (f"topic {', '.join(missing)} does not exist" if missing else "")

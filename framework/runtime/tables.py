@@ -63,6 +63,10 @@ class TableRegistry:
         names = reachable_tables(self._plan, self._catalog)
         self._load(names)
 
+    def load(self, name: str) -> None:
+        """Load a table that no rule names."""
+        self._load([name])
+
     def _load(self, names: Iterable[str]) -> None:
         names = list(names)
         with ThreadPoolExecutor(LOADERS) as pool:

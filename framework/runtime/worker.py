@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,8 +18,13 @@ from typing import TYPE_CHECKING, Any
 from framework.adapters.faults import reach
 from framework.adapters.iceberg import IcebergTables
 from framework.adapters.kafka_presence import Presence
-from framework.adapters.kafka_worker import PipelineProducer
-from framework.commit.events import Accounting, Heartbeat, SourceRange
+from framework.adapters.kafka_worker import (
+    LETTERS_TRANSACTION_TIMEOUT_MS,
+    TRANSACTION_TIMEOUT_MS,
+    PipelineProducer,
+)
+from framework.adapters.parquet_read import read_files
+from framework.commit.events import Accounting, DataWritten, Heartbeat, SourceRange
 from framework.commit.offsets import (
     AnnounceState,
     Gaps,
@@ -40,6 +45,7 @@ from framework.commit.progress import PROGRESS_PROPERTY, check_recorded_here
 from framework.commit.rebase import held_ends, next_cut
 from framework.errors import FloeError, OutcomeUnknown, RetriableError
 from framework.plan.model import Plan
+from framework.record.dead_letter import LetterMessage, letter_messages
 from framework.runtime.batch import BatchResult, BatchScope, summarise, summarise_gaps
 from framework.runtime.failures import LOG_REMEDY, of_task, said
 from framework.runtime.patience import Trouble, gives_up, pause_s
@@ -91,7 +97,13 @@ class PipelineWorker:
         self._source = PipelineSource(plan, kafka)
         self._tables = TableRegistry(plan, catalog, say)
         self._producer = PipelineProducer(
-            kafka, plan.announce.transactional_id, plan.read.group_id, plan.announce.control_topic
+            kafka,
+            plan.announce.transactional_id,
+            plan.read.group_id,
+            plan.announce.control_topic,
+            transaction_timeout_ms=LETTERS_TRANSACTION_TIMEOUT_MS
+            if plan.write.dead_letter_topic
+            else TRANSACTION_TIMEOUT_MS,
         )
         self._presence: Presence | None = None
         self._positions: dict[PartitionKey, int] = {}
@@ -118,6 +130,7 @@ class PipelineWorker:
             SetupError, FencedError, StateDisagreement: as their classes say; nothing was written to a table.
         """
         self._source.facts()  # a missing topic is said before anything is fenced
+        self._source.check_dead_letter_topic()
         control = self._source.ensure_control_topic()
         # Invariant 2: init_transactions comes before the offsets are read, so that no older run can move them any more.
         self._producer.start()
@@ -403,7 +416,7 @@ class PipelineWorker:
             (r.topic, r.partition): (r.end, self._metadata(r, scope.batch, result.totals)) for r in result.ranges
         }
         try:
-            self.report.control_offset = self._producer.announce(result.events, offsets)
+            self._send(result, offsets)
         except OutcomeUnknown as error:
             # Invariant 7: read back before anything else.
             self._say(f"outcome of batch {scope.batch} unknown ({error.message}); reading back")
@@ -412,7 +425,7 @@ class PipelineWorker:
             check_owner(self.plan.pipeline, self._runs, group)
             state = read_back(self.plan.pipeline, self.run_id, scope.batch, result.ranges, group)
             if state is AnnounceState.NOT_ANNOUNCED:
-                self.report.control_offset = self._producer.announce(result.events, offsets)
+                self._send(result, offsets)
         reach("announced")
         self._last_announce_ms = _now_ms()
 
@@ -439,6 +452,23 @@ class PipelineWorker:
                 f"batch {scope.batch}: records {gap.start:,} to {gap.end - 1:,} of {gap.topic}-{gap.partition} were "
                 "removed by retention before they were read; recorded as lost (on_data_loss: skip_and_record)"
             )
+
+    def _send(self, result: BatchResult, offsets: dict[PartitionKey, tuple[int, str]]) -> None:
+        """One transaction; the dead letters for a topic are read from the files that it announces for their table."""
+        write = self.plan.write
+        letters: Iterable[LetterMessage] = ()
+        if write.dead_letter_topic:
+            paths = [
+                file.path
+                for event in result.events
+                if isinstance(event, DataWritten) and event.table == write.dead_letter_table
+                for file in event.files
+            ]
+            batches = read_files(self._catalog.io_properties(), paths)
+            letters = (letter for batch in batches for letter in letter_messages(batch))
+        self.report.control_offset = self._producer.announce(
+            result.events, offsets, letters, write.dead_letter_topic or ""
+        )
 
     def _advance(self, scope: BatchScope, result: BatchResult) -> None:
         self._positions = dict(scope.ends)

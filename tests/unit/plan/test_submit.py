@@ -219,7 +219,7 @@ def test_a_changed_submission_is_refused(change: object) -> None:
 
 def test_only_what_may_pass_is_started_again() -> None:
     """Fenced, wrong, disagreeing, blocked and asked-for ends are final; the rest waits longer each time, and not for ever."""
-    assert [restart_after(code, 0, 3) for code in (0, 2, 4, 5, 6, 130, 143)] == [None] * 7
+    assert [restart_after(code, 0, 3) for code in (0, 2, 4, 5, 6, 8, 130, 143)] == [None] * 8
     assert [restart_after(code, 0, 3) for code in (1, 3, 7, 137)] == [5.0] * 4
     assert [restart_after(1, n, 9) for n in (0, 1, 2, 8)] == [5.0, 10.0, 20.0, 300.0]
     assert restart_after(1, 3, 3) is None

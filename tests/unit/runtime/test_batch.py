@@ -17,7 +17,7 @@ from framework.config.spec import (
     SourceSpec,
     TargetSpec,
 )
-from framework.errors import AccountingError, RecordError
+from framework.errors import AccountingError, RecordError, TooManyDeadLetters
 from framework.plan.compile import compile_plan
 from framework.plan.model import Plan
 from framework.record.model import DeadLetter, Slice, SliceReport, TaskReport
@@ -92,12 +92,13 @@ def test_a_sum_that_is_off_stops_the_batch() -> None:
 
 
 def test_dead_letters_past_the_limit_stop_the_batch() -> None:
-    """`errors.max_ratio` and `max_count` stop a pipeline before the batch is announced."""
+    """`errors.max_ratio` and `max_count` stop a pipeline before the batch is announced, with an exit code of their own."""
     bad = report(10, 2010, written=1900, dead_lettered=100)
 
-    with pytest.raises(RecordError, match="max_ratio"):
+    with pytest.raises(TooManyDeadLetters, match=r"100 of 2,000 records.*max_ratio") as caught:
         summarise(plan(max_error_ratio=0.01), scope(2010), [bad], Accounting())
-    with pytest.raises(RecordError, match="max_count"):
+    assert caught.value.exit_code == 8
+    with pytest.raises(TooManyDeadLetters, match="max_count"):
         summarise(plan(max_error_count=99), scope(2010), [bad], Accounting())
     assert summarise(plan(max_error_ratio=0.06, max_error_count=100), scope(2010), [bad], Accounting()).rows
 

@@ -1,0 +1,162 @@
+"""Dead letters on a real broker and catalog: looked at, replayed exactly once, and sent to a topic in a transaction."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from jsonschema import Draft202012Validator
+
+from framework.adapters.iceberg import IcebergTables
+from framework.adapters.kafka_worker import PipelineProducer
+from framework.errors import FencedError
+from framework.record.dead_letter import LetterMessage, plan_dead_letter_table
+from tests.conftest import Broker
+from tests.kafka.conftest import heartbeat, unique
+from tests.project import Project
+
+pytestmark = [pytest.mark.kafka, pytest.mark.iceberg]
+
+SCHEMA = Path(__file__).parents[2] / "schemas" / "dlq.v1.schema.json"
+TABLE = "shop.dead_letters"
+PIPELINE = """
+    source:
+      kafka: {{connection: main, topics: [{topic}]}}
+      metadata_columns: [topic, partition, offset]
+      schema: {{at: {{type: timestamptz{zone}}}}}
+    routes: {{rules: [{{table: shop.orders}}]}}
+    tables: {{defaults: {{commit: {{interval: 1s}}}}}}
+    errors: {{dead_letter_table: shop.dead_letters}}
+"""
+ZONE = ", zone: UTC"
+KILLED = ("files-written", "in-transaction", "announced", "manifests-written", "committed@2")
+
+
+@pytest.fixture
+def project(tmp_path: Path, broker: Broker) -> Project:
+    return Project(tmp_path, broker.bootstrap_servers)
+
+
+def put_letters(project: Project, values: list[bytes], first: int = 0, pipeline: str = "shop") -> None:
+    """Dead letters as a run leaves them, written with PyIceberg."""
+    IcebergTables(project.catalog_settings).create_table(plan_dead_letter_table(TABLE))
+    table = project.catalog().load_table(TABLE)
+    rows = [
+        {
+            "topic": "orders",
+            "partition": i % 2,
+            "offset": first + i,
+            "timestamp": 1_704_369_600_000_000 + i,
+            "key": b"k",
+            "value": value,
+            "headers": [{"key": "trace", "value": b"\xff"}],
+            "stage": "convert",
+            "code": "FLOE-D308",
+            "message": "no zone",
+            "field_path": "at",
+            "expected": "timestamptz",
+            "actual": "text",
+            "pipeline": pipeline,
+            "run": "r",
+        }
+        for i, value in enumerate(values)
+    ]
+    table.append(pa.Table.from_pylist(rows, schema=table.schema().as_arrow()))
+
+
+def record(number: int) -> bytes:
+    return json.dumps({"id": number, "at": "2024-01-04 12:00:00"}).encode()
+
+
+def dlq(project: Project, *args: str | Path) -> dict[str, Any]:
+    document = project.run_json("dlq", *args)
+    Draft202012Validator(json.loads(SCHEMA.read_text(encoding="utf-8"))).validate(document)
+    return document
+
+
+def landed(project: Project) -> list[int]:
+    return sorted(project.table("shop.orders").column("id").to_pylist())
+
+
+def test_replay_mends_what_can_be_mended_and_twice_is_once(project: Project) -> None:
+    """Letters that can be written now land once each, with the place they had; the others stay; nothing changes twice."""
+    put_letters(project, [*(record(i) for i in range(20)), b"{", b'{"id": "x"}'])
+    put_letters(project, [record(99)], pipeline="another")
+    file = project.pipeline("shop", PIPELINE.format(topic="orders", zone=""))
+    assert dlq(project, "list", file)["total"] == 22
+    assert dlq(project, "replay", file)["replayed"] == 1, (
+        "the file has no zone yet: only the record without a time passes"
+    )
+
+    file = project.pipeline("shop", PIPELINE.format(topic="orders", zone=ZONE))
+    one = dlq(project, "replay", file, "--topic", "orders", "--since", "2024-01-04T12:00:00Z")
+    assert (one["found"], one["replayed"], one["written"], one["failing"]) == (21, 20, 20, 1)
+    assert one["rows"] == {"shop.orders": 20}
+    assert one["failing_by_code"] == {"FLOE-D101": 1}
+    rows = project.table("shop.orders")
+    assert set(project.positions(["shop.orders"])) == {("orders", i % 2, i) for i in range(20)} | {("orders", 1, 21)}
+    assert len(rows) == 21
+    before = {name: project.catalog().load_table(name).current_snapshot() for name in project.tables("shop")}
+
+    two = dlq(project, "replay", file)
+
+    assert (two["found"], two["replayed"]) == (1, 0)
+    after = {name: project.catalog().load_table(name).current_snapshot() for name in project.tables("shop")}
+    assert after == before
+    stats = dlq(project, "stats", file)
+    assert (stats["waiting"], stats["replayed"]) == (1, 21)
+    assert [(g["code"], g["waiting"], g["replayed"]) for g in stats["groups"]] == [("FLOE-D308", 1, 21)]
+    letter = dlq(project, "show", file, "orders-0@20")["letter"]
+    assert (letter["value"], letter["headers"][0]["value"]) == ({"text": "{"}, {"base64": "/w=="})
+    assert dlq(project, "list", file, "--all", "--limit", "5")["total"] == 22
+    assert dlq(project, "list", file, "--code", "floe-d101")["total"] == 0
+    said = project.run("dlq", "show", file, "orders-0@20")
+    assert "^ byte 1" in said
+    pipelines = {p["pipeline"]: p for p in project.status()["pipelines"]}
+    assert (pipelines["shop.replay"]["state"], pipelines["shop.replay"]["totals"]["written"]) == ("ok", 21)
+
+
+@pytest.mark.failure("F33")
+def test_a_replay_killed_anywhere_repeats_nothing(project: Project) -> None:
+    """A replay that is killed at any point, again and again, and then run to its end lands each letter exactly once."""
+    file = project.pipeline("shop", PIPELINE.format(topic="orders", zone=ZONE))
+    for turn, point in enumerate(KILLED):
+        put_letters(project, [record(i) for i in range(turn * 4, turn * 4 + 4)], first=turn * 4)
+        project.run("dlq", "replay", file, code=-9, env={"FLOE_FAULT": f"{point}=kill"})
+    project.run("dlq", "replay", file)
+    assert dlq(project, "replay", file)["found"] == 0
+    assert landed(project) == list(range(4 * len(KILLED)))
+    marks = project.table("shop.dead_letters_replayed")
+    assert sorted(marks.column("offset").to_pylist()) == list(range(4 * len(KILLED)))
+
+
+def test_marks_that_are_gone_stop_a_replay(project: Project) -> None:
+    """When the table of marks was dropped nobody can tell what was replayed, so nothing is replayed again."""
+    put_letters(project, [record(1)])
+    file = project.pipeline("shop", PIPELINE.format(topic="orders", zone=ZONE))
+    project.run("dlq", "replay", file)
+    project.catalog().drop_table("shop.dead_letters_replayed")
+    assert "FLOE-R326" in project.run("dlq", "replay", file, code=5)
+    assert landed(project) == [1]
+
+
+def test_letters_for_a_topic_are_in_the_transaction(broker: Broker, new_producer: Any) -> None:
+    """A dead-letter topic shows a batch's letters when the batch is announced, and never those of one that was not."""
+    source, topic, pipeline = broker.new_topic(), broker.new_topic("dead"), unique("p")
+    letter = LetterMessage(b"k", b"\xff{", (("trace", b"1"), ("floe.code", b"FLOE-D101")), 1_704_369_600_000)
+    older: PipelineProducer = new_producer(pipeline)
+    newer: PipelineProducer = new_producer(pipeline)
+    with pytest.raises(FencedError):
+        older.announce([heartbeat(pipeline, 1)], {(source, 0): (1, "")}, [letter], topic)
+    newer.announce([heartbeat(pipeline, 1)], {(source, 0): (1, "")}, iter([letter, letter]), topic)
+
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": unique("g")})
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    got = consumer.consume(3, 5.0)
+    consumer.close()
+    assert [(m.key(), m.value(), m.timestamp()[1]) for m in got] == [(b"k", b"\xff{", 1_704_369_600_000)] * 2
+    assert got[0].headers() == [("trace", b"1"), ("floe.code", b"FLOE-D101")]
