@@ -22,8 +22,9 @@ test-all: setup  ## everything: also the slow, chaos and packaging tests
 chaos: setup  ## only the tests that kill processes
 	@.venv/bin/python -m pytest -m chaos
 
-bench: setup  ## every benchmark, each with its table of figures
-	@for file in benchmarks/*.py; do echo "== $$file"; .venv/bin/python "$$file" || exit 1; done
+bench: setup  ## floe beside the Iceberg Kafka Connect sink, several hours; QUICK=1: under ten minutes
+	@.venv/bin/python -m benchmarks.compare $(if $(QUICK),--quick)
+	@$(if $(QUICK),,.venv/bin/python -m benchmarks.hot_path && .venv/bin/python -m benchmarks.commit_time)
 
 lint: setup  ## ruff, mypy and the import contracts
 	@.venv/bin/ruff check .

@@ -8,6 +8,7 @@ is an error. A record is atomic: it lands in all its tables or is one dead lette
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import cast
 
@@ -168,8 +169,11 @@ def _convert(batch: Batch, part: Part, schema: pa.Schema, routed: Routed) -> Non
         for name in extra
         if name in known and _respelled(part.table.field(name).type, schema.field(name).type, batch.any_insensitive)
     }
-    positions, labels = part.positions, routed.labels
-    in_order = len(routed.rows) == len(part) and (len(routed.names) == 1 or not labels.any())
+    groups = _alike(batch, routed.names)
+    names = [name for group in groups for name in group]
+    place = {name: i for i, name in enumerate(names)}
+    positions, labels = part.positions, np.array([place[name] for name in routed.names], np.int64)[routed.labels]
+    in_order = len(routed.rows) == len(part) and (len(names) == 1 or not labels.any())
     if not in_order:
         order = np.argsort(labels, kind="stable")
         taken = routed.rows[order]
@@ -178,18 +182,46 @@ def _convert(batch: Batch, part: Part, schema: pa.Schema, routed: Routed) -> Non
         known = {name: column.take(indices) for name, column in known.items()}
         extra = {name: column.take(indices) for name, column in extra.items()}
         positions = positions[taken]
-    bounds = np.searchsorted(labels, np.arange(len(routed.names) + 1))
-    for label, name in enumerate(routed.names):
-        first, end = int(bounds[label]), int(bounds[label + 1])
-        if first < end:
-            _convert_table(
-                batch,
-                name,
-                positions[first:end],
-                {n: c.slice(first, end - first) for n, c in known.items()},
-                {n: c.slice(first, end - first) for n, c in extra.items()},
-                respelled,
-            )
+    bounds = np.searchsorted(labels, np.arange(len(names) + 1))
+
+    def convert(group: list[str]) -> None:
+        first, end = int(bounds[place[group[0]]]), int(bounds[place[group[-1]] + 1])
+        rows = _Rows(
+            positions[first:end],
+            labels[first:end] - place[group[0]],
+            {n: c.slice(first, end - first) for n, c in known.items()},
+            {n: c.slice(first, end - first) for n, c in extra.items()},
+            respelled,
+        )
+        if len(group) > 1 and (_candidates(batch, group[0], rows) or any(map(batch.lacking_metadata, group))):
+            # What a table needs depends on its own policy, and is told for each of them.
+            for name in group:
+                convert([name])
+        elif first < end:
+            _convert_tables(batch, group, rows)
+
+    for group in groups:
+        convert(group)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Parsed rows of some tables, those of one table together: `labels` numbers the tables in order. `extra` says where
+    there is more than was asked for; `respelled` are fields of `extra` that are other spellings of known ones."""
+
+    positions: Ints
+    labels: Ints
+    known: dict[str, pa.Array]
+    extra: dict[str, pa.Array]
+    respelled: set[str]
+
+
+def _alike(batch: Batch, names: list[str]) -> list[list[str]]:
+    """Tables that one conversion serves: all of one shape. A thousand tables are one group, as a rule."""
+    groups: dict[object, list[str]] = {}
+    for name in names:
+        groups.setdefault(id(batch.shapes[name]) if name in batch.tables else name, []).append(name)
+    return list(groups.values())
 
 
 def _known(column: pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
@@ -230,14 +262,9 @@ def _respelled(parsed: pa.DataType, known: pa.DataType, insensitive: bool) -> bo
     return False
 
 
-def _convert_table(
-    batch: Batch,
-    name: str,
-    positions: Ints,
-    known: dict[str, pa.Array],
-    extra: dict[str, pa.Array],
-    respelled: set[str],
-) -> None:
+def _convert_tables(batch: Batch, names: list[str], rows: _Rows) -> None:
+    """Give tables that are alike their rows; a single one may also be missing, or need a change."""
+    name, positions = names[0], rows.positions
     if name not in batch.tables:
         _missing_table(batch, name, positions)
         return
@@ -247,16 +274,19 @@ def _convert_table(
     if not shape.vectorised:
         batch.judge_alone(positions.tolist())
         return
-    alone = _unknown_fields(batch, name, positions, known, extra, respelled)
-    rows, bad = convert_columns(known, len(positions), shape, batch.metadata(positions))
+    alone = _unknown_fields(batch, name, rows)
+    table, bad = convert_columns(rows.known, len(positions), shape, batch.metadata(positions))
+    labels = rows.labels
     if bad is not None:
         batch.judge_alone(positions[bad].tolist())
-        positions = positions[~bad]
+        positions, labels = positions[~bad], labels[~bad]
         alone = None if alone is None else alone[~bad]
     if alone is not None and alone.any():
         batch.judge_alone(positions[alone].tolist())
-        positions, rows = positions[~alone], rows.filter(pa.array(~alone))
-    batch.add_rows(name, positions, rows)
+        positions, labels, table = positions[~alone], labels[~alone], table.filter(pa.array(~alone))
+    bounds = np.searchsorted(labels, np.arange(len(names) + 1)).tolist()
+    for name, first, end in zip(names, bounds, bounds[1:], strict=False):
+        batch.add_rows(name, positions[first:end], table if len(names) == 1 else table.slice(first, end - first))
 
 
 def _missing_table(batch: Batch, name: str, positions: Ints) -> None:
@@ -274,18 +304,17 @@ def _missing_table(batch: Batch, name: str, positions: Ints) -> None:
         batch.judge_alone(positions.tolist())
 
 
-def _unknown_fields(
-    batch: Batch,
-    name: str,
-    positions: Ints,
-    known: dict[str, pa.Array],
-    extra: dict[str, pa.Array],
-    respelled: set[str],
-) -> Mask | None:
-    """Report fields the table has no column for, as its policy says; the mask is of rows to judge alone."""
+def _candidates(batch: Batch, name: str, rows: _Rows) -> dict[str, pa.Array]:
+    """Fields for which a table may have no column, and where they have a value."""
     shape, metadata = batch.shapes[name], batch.metadata_columns
-    beside = {n: c.is_valid() for n, c in known.items() if not shape.has_column(n) and c.null_count < len(c)}
-    candidates = {n: c for n, c in (beside | extra).items() if n.lower() not in metadata and c.true_count}
+    beside = {n: c.is_valid() for n, c in rows.known.items() if not shape.has_column(n) and c.null_count < len(c)}
+    return {n: c for n, c in (beside | rows.extra).items() if n.lower() not in metadata and c.true_count}
+
+
+def _unknown_fields(batch: Batch, name: str, rows: _Rows) -> Mask | None:
+    """Report fields the table has no column for, as its policy says; the mask is of rows to judge alone."""
+    shape, metadata, positions = batch.shapes[name], batch.metadata_columns, rows.positions
+    candidates = _candidates(batch, name, rows)
     if not candidates:
         return None
     policy = batch.policy(name)
@@ -294,7 +323,7 @@ def _unknown_fields(
     # A field spelled otherwise than its column was not parsed for it; two spellings of one unknown field may be in one record.
     for column, present in candidates.items():
         twice = spelled[fold(column, shape.insensitive)] > 1
-        if twice or column in respelled or (shape.has_column(column) and column not in known):
+        if twice or column in rows.respelled or (shape.has_column(column) and column not in rows.known):
             alone |= present.to_numpy(zero_copy_only=False)
     if policy.evolve.columns is EvolveMode.DISCARD_VALUE:
         return alone

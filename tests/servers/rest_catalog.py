@@ -7,63 +7,34 @@ ships too, so that no Java compiler is needed; it ends with the test process.
 
 from __future__ import annotations
 
-import os
-import shutil
 import signal
 import subprocess
-import tempfile
 from pathlib import Path
 
-import pyspark
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
 from framework.local.broker import free_port
-from framework.local.jars import SETTINGS_VARIABLE, cache_dir
 from framework.local.java import find_java
-from framework.local.process import exclusive
+from tests.servers.maven import JARS_OF_PYSPARK, dependency, jars
 
 ICEBERG_VERSION = "1.11.0"
-JARS_OF_PYSPARK = Path(pyspark.__file__).parent / "jars"
-_MODULE = f"""<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">
-  <info organisation="floe" module="rest-catalog"/>
-  <configurations><conf name="default"/></configurations>
-  <dependencies>
-    <dependency org="org.apache.iceberg" name="iceberg-core" rev="{ICEBERG_VERSION}" conf="default->default">
-      <artifact name="iceberg-core" type="jar" ext="jar"/>
-      <artifact name="iceberg-core" type="jar" ext="jar" m:classifier="tests"/>
-    </dependency>
-    <dependency org="org.apache.hadoop" name="hadoop-client-api" rev="3.4.3" conf="default->default"/>
-    <dependency org="org.apache.hadoop" name="hadoop-client-runtime" rev="3.4.3" conf="default->default"/>
-    <dependency org="org.eclipse.jetty.ee10" name="jetty-ee10-servlet" rev="12.1.12" conf="default->default"/>
-    <dependency org="org.xerial" name="sqlite-jdbc" rev="3.53.2.1" conf="default->default"/>
-    <dependency org="org.slf4j" name="slf4j-simple" rev="2.0.17" conf="default->default"/>
-  </dependencies>
-</ivy-module>
-"""
 
 
 def rest_catalog_jars() -> Path:
-    """The directory with the server's jars, fetched if it is not there (83 MB, once for a machine)."""
-    home = cache_dir() / f"iceberg-rest-{ICEBERG_VERSION}"
-    with exclusive(home.with_name(f"{home.name}.lock")):
-        if not home.exists():
-            _fetch(home)
-    return home
-
-
-def _fetch(home: Path) -> None:
-    with tempfile.TemporaryDirectory(dir=home.parent, prefix="fetch-") as scratch:
-        module, jars = Path(scratch) / "module.ivy", Path(scratch) / "jars"
-        module.write_text(_MODULE)
-        settings = os.environ.get(SETTINGS_VARIABLE)
-        command = [find_java(), "-jar", str(next(JARS_OF_PYSPARK.glob("ivy-*.jar")))]
-        command += ["-cache", f"{scratch}/ivy", "-ivy", str(module), *(["-settings", settings] if settings else [])]
-        command += ["-types", "jar", "bundle", "-confs", "default"]
-        command += ["-retrieve", f"{jars}/[artifact](-[classifier])-[revision].[ext]"]
-        answer = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert answer.returncode == 0, answer.stdout[-3000:]
-        assert any(jars.glob(f"iceberg-core-tests-{ICEBERG_VERSION}.jar")), answer.stdout[-3000:]
-        shutil.move(jars, home)
+    """The directory with the server's jars (83 MB)."""
+    core = '<artifact name="iceberg-core" type="jar" ext="jar"/>'
+    tests = '<artifact name="iceberg-core" type="jar" ext="jar" m:classifier="tests"/>'
+    return jars(
+        f"iceberg-rest-{ICEBERG_VERSION}",
+        [
+            dependency("org.apache.iceberg", "iceberg-core", ICEBERG_VERSION, core + tests),
+            dependency("org.apache.hadoop", "hadoop-client-api", "3.4.3"),
+            dependency("org.apache.hadoop", "hadoop-client-runtime", "3.4.3"),
+            dependency("org.eclipse.jetty.ee10", "jetty-ee10-servlet", "12.1.12"),
+            dependency("org.xerial", "sqlite-jdbc", "3.53.2.1"),
+            dependency("org.slf4j", "slf4j-simple", "2.0.17"),
+        ],
+    )
 
 
 class RestCatalog:

@@ -358,3 +358,29 @@ def test_arrow_types_of_rows() -> None:
     result = run(columns, [{"t": "2024-01-04T00:00:00Z", "u": "2b3c0d5e-0000-4000-8000-0123456789ab", "d": 1, "i": 1}])
     kinds = [pa.timestamp("us", "UTC"), pa.uuid(), pa.decimal128(9, 2), pa.int32()]
     assert result.rows["ns.t"].schema.types == kinds
+
+
+def test_tables_of_one_schema_are_converted_together_and_apart() -> None:
+    """Rows of many tables that share a schema, of tables with another one, and records that fail among them, land as if
+    each had been judged alone."""
+    rules = [RouteRule("ns.t_{kind}")]
+    values: list[object] = []
+    for i in range(400):
+        record: dict[str, object] = {"kind": i * 7 % 23, "a": i, "b": f"text {i}"}
+        if i % 31 == 0:
+            record["a"] = "no number"
+        if i % 37 == 0:
+            record["unknown"] = i
+        values.append(record)
+    columns: dict[str, str | object] = {"kind": "long", "a": "long", "b": "string"}
+    for unknown in (EvolveMode.EVOLVE, EvolveMode.DISCARD_VALUE):
+        tables = {
+            f"ns.t_{n}": target(
+                f"ns.t_{n}", columns | ({"c": "double"} if n % 5 == 0 else {}), table_policy=policy(columns=unknown)
+            )
+            for n in range(20)
+        }
+        records = block(values)
+        together = process_block(records, plan(rules), tables)
+        same(together, alone(records, plan(rules), tables))
+        assert len(together.rows) >= (1 if unknown is EvolveMode.EVOLVE else 20)

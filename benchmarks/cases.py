@@ -1,0 +1,282 @@
+"""The cases: what is loaded, what is measured. Each runs one contender once and gives plain figures.
+
+In: the servers, a contender and the size of the run. Out: a dict of figures. Times are those of the tables' own snapshots,
+so both contenders are read from the same clock:
+
+- `end_to_end_s`: from the start of the contender's process to the snapshot that makes the last row visible.
+- `steady_rows_s`: rows of the commits between 15 % and 85 % of all rows, over the time between these commits: neither
+  start-up nor the tail is in it. Absent when there are fewer than three commits between.
+- `steady_cpu_s_per_million`: user and system CPU of all processes of the contender over the same window.
+- `cpu_s_per_million`: all CPU from the start to the last row, start-up included.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+from confluent_kafka import Producer
+
+from benchmarks import records
+from benchmarks.contenders import Contender, Job
+from benchmarks.processes import Costs
+from benchmarks.servers import PARTITIONS, Servers
+
+PATIENCE_S = 900.0
+SETTLE_S = 40.0
+Figures = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Case:
+    """`run(servers, contender, quick)`; `contenders` are those that can do it at all."""
+
+    title: str
+    run: Callable[[Servers, Contender, bool], Figures]
+    contenders: tuple[str, ...] = ("connect", "floe")
+    note: str = ""
+
+
+def drained(
+    servers: Servers,
+    contender: Contender,
+    job: Job,
+    rows: int,
+    offsets: int | None = None,
+    partitions: int = PARTITIONS,
+) -> Figures:
+    """Start on a full topic; end when every row is visible."""
+    servers.make_namespace(job.namespace)
+    contender.start(job)
+    costs = Costs(contender.pid).start()
+    try:
+        deadline = time.monotonic() + PATIENCE_S
+        while servers.committed(contender.group, job.topic, partitions) < (offsets or rows):
+            _look(contender, deadline)
+            time.sleep(0.5)
+        while (found := servers.snapshots(job.namespace)).rows < rows:
+            _look(contender, deadline)
+            time.sleep(0.5)
+        costs.stop()
+    finally:
+        contender.stop()
+    end = found.added[-1][0] / 1000
+    figures: Figures = {
+        "rows": found.rows,
+        "tables": found.tables,
+        "end_to_end_s": round(end - contender.started_at, 1),
+        "rows_s": round(found.rows / (end - contender.started_at)),
+        "cpu_s_per_million": round(costs.cpu_at(end) / found.rows * 1e6, 2),
+        "peak_memory_mb": round(costs.peak_bytes / 1e6),
+        "first_visible_s": round(found.added[0][0] / 1000 - contender.started_at, 1),
+        "files": found.files,
+        "mean_file_kb": round(found.nbytes / max(found.files, 1) / 1000),
+    }
+    return figures | _steady(found.added, costs)
+
+
+def _look(contender: Contender, deadline: float) -> None:
+    contender.check()
+    if time.monotonic() > deadline:
+        raise RuntimeError(f"{contender.name} was not done within {PATIENCE_S:.0f} s")
+
+
+def _steady(added: tuple[tuple[int, int, int], ...], costs: Costs) -> Figures:
+    times = np.array([at for at, _, _ in added]) / 1000
+    total = np.cumsum([rows for _, rows, _ in added])
+    first, last = (int(np.searchsorted(total, total[-1] * share)) for share in (0.15, 0.85))
+    if last - first < 3 or times[last] - times[first] < 1:
+        return {}
+    rows, seconds = total[last] - total[first], times[last] - times[first]
+    spent = costs.cpu_at(float(times[last])) - costs.cpu_at(float(times[first]))
+    return {
+        "steady_rows_s": round(float(rows / seconds)),
+        "steady_cpu_s_per_million": round(float(spent / rows * 1e6), 2),
+    }
+
+
+def _space() -> str:
+    return f"b_{uuid.uuid4().hex[:6]}"
+
+
+def _topic(servers: Servers, name: str, encode: records.Encode, count: int, partitions: int = PARTITIONS) -> str:
+    """A topic with these records, loaded once for all contenders and rounds."""
+    topic = f"{name}-{count}"
+    if topic not in _loaded:
+        _loaded[topic] = servers.load(topic, records.numbered(encode, count), partitions)[1] // count
+    return topic
+
+
+_loaded: dict[str, int] = {}
+
+
+def one_table(servers: Servers, contender: Contender, quick: bool) -> Figures:
+    count = 4_000_000 if quick else 24_000_000
+    topic = _topic(servers, "one", records.one_table, count)
+    return drained(servers, contender, Job(topic, _space(), "orders", 3_000 if quick else 10_000), count)
+
+
+def _many(tables: int, quick_count: int, count: int) -> Callable[[Servers, Contender, bool], Figures]:
+    def run(servers: Servers, contender: Contender, quick: bool) -> Figures:
+        size = quick_count if quick else count
+        # The record names its table with the namespace, so a topic serves one namespace: it is emptied before each run.
+        space = f"many_{tables}"
+        topic = _topic(servers, f"many{tables}", records.many_tables(space, tables), size)
+        _drop(servers, space)
+        return drained(servers, contender, Job(topic, space, "{kind}", 5_000 if quick else 10_000), size)
+
+    return run
+
+
+def _drop(servers: Servers, namespace: str) -> None:
+    catalog = servers.catalog()
+    if (namespace,) not in catalog.list_namespaces():
+        return
+    for name in catalog.list_tables(namespace):
+        catalog.drop_table(name)
+    catalog.drop_namespace(namespace)
+
+
+def wide(servers: Servers, contender: Contender, quick: bool) -> Figures:
+    count = 200_000 if quick else 1_500_000
+    topic = _topic(servers, "wide", records.wide, count)
+    return drained(servers, contender, Job(topic, _space(), "wide", 5_000), count)
+
+
+def drift(servers: Servers, contender: Contender, quick: bool) -> Figures:
+    count = 500_000 if quick else 2_000_000
+    topic = _topic(servers, "drift", records.drift, count)
+    return drained(servers, contender, Job(topic, _space(), "orders", 5_000), count)
+
+
+def bad(servers: Servers, contender: Contender, quick: bool) -> Figures:
+    count = 500_000 if quick else 4_000_000
+    topic = _topic(servers, "bad", records.one_percent_bad, count)
+    return drained(servers, contender, Job(topic, _space(), "orders", 5_000), count)
+
+
+def days(servers: Servers, contender: Contender, quick: bool) -> Figures:
+    count = 500_000 if quick else 4_000_000
+    topic = _topic(servers, "days", records.all_days, count)
+    return drained(servers, contender, Job(topic, _space(), "orders", 10_000, "truncate(date_ordered, 10)"), count)
+
+
+def one_partition(servers: Servers, contender: Contender, quick: bool) -> Figures:
+    count = 2_000_000 if quick else 12_000_000
+    topic = _topic(servers, "hot", records.one_table, count, 1)
+    return drained(servers, contender, Job(topic, _space(), "orders", 3_000 if quick else 10_000), count, partitions=1)
+
+
+def cold_start(servers: Servers, contender: Contender, quick: bool) -> Figures:
+    topic = _topic(servers, "cold", records.one_table, 1000)
+    job = Job(topic, _space(), "orders", 1_000)
+    servers.make_namespace(job.namespace)
+    contender.start(job)
+    costs = Costs(contender.pid).start()
+    try:
+        deadline = time.monotonic() + 180
+        while (found := servers.snapshots(job.namespace)).rows == 0:
+            _look(contender, deadline)
+            time.sleep(0.1)
+        costs.stop()
+    finally:
+        contender.stop()
+    first = found.added[0][0] / 1000
+    return {"first_visible_s": round(first - contender.started_at, 1), "cpu_s": round(costs.cpu_at(first), 1)}
+
+
+def _freshness(interval_ms: int) -> Callable[[Servers, Contender, bool], Figures]:
+    def run(servers: Servers, contender: Contender, quick: bool) -> Figures:
+        seconds, rate = (30 if quick else 120), 5_000
+        topic, space = f"fresh-{uuid.uuid4().hex[:6]}", _space()
+        servers.make_topic(topic)
+        job = Job(topic, space, "orders", interval_ms)
+        servers.make_namespace(space)
+        contender.start(job)
+        try:
+            _settle(contender)
+            sent = _produce(servers, topic, rate, seconds)
+            deadline = time.monotonic() + 180
+            while (found := servers.snapshots(space)).rows < sent:
+                _look(contender, deadline)
+                time.sleep(0.5)
+        finally:
+            contender.stop()
+        delays = _delays(servers, space)
+        return {
+            "rows": found.rows,
+            "p50_s": round(float(np.percentile(delays, 50)), 2),
+            "p95_s": round(float(np.percentile(delays, 95)), 2),
+            "max_s": round(float(delays.max()), 2),
+            "files": found.files,
+            "commits": len(found.added),
+        }
+
+    return run
+
+
+def _settle(contender: Contender) -> None:
+    """Time to start: what is measured is the freshness of a running job, from the first record on."""
+    until = time.monotonic() + SETTLE_S
+    while time.monotonic() < until:
+        contender.check()
+        time.sleep(0.5)
+
+
+def _produce(servers: Servers, topic: str, rate: int, seconds: int) -> int:
+    producer = Producer({"bootstrap.servers": servers.broker.address, "linger.ms": 5, "acks": "1"})
+    begin, sent = time.time(), 0
+    while (elapsed := time.time() - begin) < seconds:
+        now = datetime.now(timezone.utc).replace(tzinfo=None)
+        while sent < int(elapsed * rate):
+            producer.produce(topic, records.dumps(records.order(sent, now)), partition=sent % PARTITIONS)
+            sent += 1
+        producer.poll(0)
+        time.sleep(0.01)
+    producer.flush(30)
+    return sent
+
+
+def _delays(servers: Servers, namespace: str) -> Any:
+    """Seconds from each record's own time to the snapshot that made it visible."""
+    delays = []
+    for table in servers.tables(namespace):
+        committed = {one.snapshot_id: one.timestamp_ms for one in table.snapshots()}
+        newest = table.current_snapshot()
+        for manifest in newest.manifests(table.io) if newest else ():
+            for entry in manifest.fetch_manifest_entry(table.io):
+                column = pq.read_table(entry.data_file.file_path.removeprefix("file://"), columns=["date_ordered"])
+                made = column["date_ordered"].to_numpy(zero_copy_only=False).astype("datetime64[ms]").astype("int64")
+                delays.append((committed[entry.snapshot_id] - made) / 1000)
+    return np.concatenate(delays)
+
+
+CASES: dict[str, Case] = {
+    "one-table": Case("one table", one_table),
+    "100-tables": Case("100 tables, by a field", _many(100, 1_000_000, 5_000_000)),
+    "1000-tables": Case("1,000 tables, by a field", _many(1000, 500_000, 3_000_000)),
+    "cold-start": Case("cold start to the first visible row, commits every 1 s", cold_start),
+    "fresh-1s": Case("freshness at 5,000 records/s, commits every 1 s", _freshness(1_000)),
+    "fresh-10s": Case("freshness at 5,000 records/s, commits every 10 s", _freshness(10_000)),
+    "one-partition": Case("one partition, two cores", one_partition),
+    "wide": Case("wide records: 100 columns, nested", wide),
+    "drift": Case("a new column every 100,000 records", drift),
+    "days": Case("partitioned by 365 days", days),
+    "bad": Case("1 % of the records are no JSON", bad, ("floe",), "the sink's task fails at the first such record"),
+}
+QUICK = ("one-table", "100-tables", "cold-start", "fresh-1s")
+
+
+def cores() -> int:
+    return os.cpu_count() or 1
+
+
+def memory_gb() -> int:
+    return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9)

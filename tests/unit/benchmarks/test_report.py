@@ -1,0 +1,57 @@
+"""The report of a comparison: medians, spreads and ratios of what was measured, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import time
+import xml.etree.ElementTree as ElementTree
+
+from benchmarks.cases import _steady
+from benchmarks.processes import Costs
+from benchmarks.report import markdown, svg
+
+RESULTS = [
+    {"case": "one-table", "contender": "floe", "round": 1, "steady_rows_s": 500},
+    {"case": "one-table", "contender": "floe", "round": 2, "steady_rows_s": 700},
+    {"case": "one-table", "contender": "floe", "round": 3, "steady_rows_s": 600},
+    {"case": "one-table", "contender": "connect", "round": 1, "steady_rows_s": 400},
+    {"case": "cold-start", "contender": "floe", "round": 1, "first_visible_s": 10.0},
+    {"case": "cold-start", "contender": "connect", "round": 1, "failed": "it broke\nhere"},
+]
+
+
+def test_ratios_are_of_medians() -> None:
+    """A figure is shown with its median, its least and its most, beside the peer's, and as their ratio."""
+    text = markdown({"machine": "two cores"}, RESULTS)
+    assert "| steady_rows_s | 600 (500 to 700) | 400 | 1.50 |" in text
+    assert "| first_visible_s | 10 |  |  |" in text
+    assert "- cold-start, round 1, connect: it broke" in text
+
+
+def test_the_plot_is_a_picture_of_the_ratios() -> None:
+    """The plot is well-formed and has a bar for each case that both have run."""
+    picture = ElementTree.fromstring(svg(RESULTS))
+    texts = [node.text for node in picture.iter("{http://www.w3.org/2000/svg}text")]
+    assert texts[1:] == ["one table: steady_rows_s", "1.5"]
+
+
+def test_steady_leaves_start_and_tail_out() -> None:
+    """The steady rate is that of the commits in the middle, and its CPU is what was spent between the same moments."""
+    costs = Costs()
+    costs.samples = [(0.0, 0.0), (100.0, 200.0)]
+    added = tuple((at * 1000, 1_000_000, 1) for at in (20, 30, 40, 50, 60, 90))
+    steady = _steady(added, costs)
+    assert steady == {"steady_rows_s": round(5e6 / 70), "steady_cpu_s_per_million": 28.0}
+
+
+def test_costs_count_the_whole_tree() -> None:
+    """CPU of a process and of what it starts is counted, in order of time."""
+    costs = Costs(os.getpid()).start()
+    until = time.process_time() + 0.3
+    while time.process_time() < until:
+        pass
+    costs.stop()
+    spent = [cpu for _, cpu in costs.samples]
+    assert spent == sorted(spent)
+    assert costs.cpu_s > 0.25
+    assert costs.peak_bytes > 10_000_000
