@@ -426,6 +426,26 @@ def test_files_are_sorted_as_the_table_says(catalog: Catalog, fields: list[SortF
     assert append(table, [file]).inspect.files()["sort_order_id"].to_pylist() == [1]
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("direction", [ASC, DESC])
+def test_every_type_is_sorted_by_value(catalog: Catalog, kind: str, direction: SortDirection) -> None:
+    """Rows of every type are sorted by value, not by how a value is kept; nulls are where the order says."""
+    type_text, values = KINDS[kind]
+    schema = Schema(NestedField(1, "v", primitive_type(type_text), required=False))
+    table = catalog.create_table(
+        "ns.t", schema, sort_order=SortOrder(SortField(1, IdentityTransform(), direction, LAST))
+    )
+    (file,) = written(table, [{"v": value} for value in values])
+    found = append(table, [file]).scan().to_arrow()["v"].to_pylist()
+    given = rows_for(table, [{"v": value} for value in values])["v"].to_pylist()
+
+    def rank(value: Any) -> tuple[bool, Any]:
+        return (True, 0.0) if isinstance(value, float) and value != value else (False, value)
+
+    expected = sorted((value for value in given if value is not None), key=rank, reverse=direction is DESC)
+    assert str(found) == str([*expected, None])
+
+
 def test_an_order_that_cannot_be_kept_is_not_claimed(catalog: Catalog) -> None:
     """Files for a transform that nobody here knows are written as they come and carry no order."""
     table = catalog.create_table("ns.t", SORTED_SCHEMA)
