@@ -20,8 +20,11 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from jsonschema import Draft202012Validator
 from pyiceberg.catalog import Catalog, load_catalog
 
+CONTROL_VERBS = ("status", "log", "coordinator", "offsets", "pause", "resume", "stop", "clean")
+STATUS_SCHEMA = json.loads((Path(__file__).parents[1] / "schemas" / "status.v1.schema.json").read_text())
 FLOE = [sys.executable, "-m", "framework.cli.main"]
 
 
@@ -71,9 +74,7 @@ spark:
         return path
 
     def command(self, *args: str | Path) -> list[str]:
-        control = (
-            ["--control-topic", self.control_topic] if args[0] in ("status", "log", "coordinator", "offsets") else []
-        )
+        control = ["--control-topic", self.control_topic] if args[0] in CONTROL_VERBS else []
         return [*FLOE, *map(str, args), "--target", "it", *control]
 
     def start(self, *args: str | Path, env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
@@ -104,7 +105,11 @@ spark:
     def run_json(self, *args: str | Path) -> dict[str, Any]:
         """Run with --json; the last line that begins with a brace is the document."""
         output = self.run(*args, "--json")
-        return json.loads(next(line for line in reversed(output.splitlines()) if line.startswith("{")))  # type: ignore[no-any-return]
+        document = json.loads(next(line for line in reversed(output.splitlines()) if line.startswith("{")))
+        if args[0] == "status":  # whatever a test asks it for, the document is the published one
+            Draft202012Validator(STATUS_SCHEMA).validate(document)
+            assert set(document) == set(STATUS_SCHEMA["properties"])
+        return document  # type: ignore[no-any-return]
 
     def status(self) -> dict[str, Any]:
         """What `floe status --json` prints for this project's control topic."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 from pyiceberg.catalog import Catalog, load_catalog
@@ -20,6 +20,14 @@ from pyiceberg.table import Table
 
 from framework.adapters import iceberg_define
 from framework.adapters.iceberg_commit import SUPPORTED_FORMAT_VERSIONS, Outcome, TableCommits
+from framework.adapters.iceberg_files import (
+    StoredFile,
+    TablePlace,
+    TableReferences,
+    list_files,
+    place_of,
+    references_of,
+)
 from framework.adapters.iceberg_rest import BoundedRestCatalog
 from framework.adapters.iceberg_views import SnapshotInfo, ancestry, head_of, info_of, target_of, view_of
 from framework.commit.effects import CommitTable, RecordedTable, TableView
@@ -29,7 +37,7 @@ from framework.errors import FloeError, SetupError, TableBlocked
 from framework.record.model import TableTarget
 from framework.table.changes import AlterTable, CreateTable
 
-__all__ = ["IcebergTables", "SnapshotInfo"]
+__all__ = ["IcebergTables", "SnapshotInfo", "StoredFile", "TablePlace", "TableReferences"]
 
 log = logging.getLogger(__name__)
 
@@ -180,6 +188,73 @@ class IcebergTables:
                 place=table,
                 remedy="check that the store answers and that the table has the columns that floe made it with",
             ) from error
+
+    def place(self, table: str) -> TablePlace | None:
+        """Where the table's files lie and through which control topics they came; None when there is no such table.
+
+        Raises:
+            FloeError: the catalog cannot be asked now.
+        """
+        loaded = self._load(table)
+        return place_of(loaded) if loaded is not None else None
+
+    def references(self, table: str) -> TableReferences | None:
+        """Everything that the table's metadata refers to, in any snapshot; None when there is no such table.
+
+        Raises:
+            FloeError: the catalog or a manifest cannot be read now.
+        """
+        loaded = self._load(table)
+        if loaded is None:
+            return None
+        try:
+            return references_of(loaded)
+        except Exception as error:  # whatever cannot be read might name a file that is in use
+            raise FloeError(
+                f"the manifests of table {table} cannot all be read: {_first_line(error)}",
+                code="FLOE-R371",
+                place=table,
+                remedy="nothing of the table was removed; see whether its store answers, and run the command again",
+            ) from error
+
+    def stored_files(self, table: str, locations: Sequence[str]) -> list[StoredFile]:
+        """Every file below some locations, listed with the table's own credentials.
+
+        Raises:
+            FloeError: the store does not answer, or cannot be listed.
+        """
+        loaded = self._load(table)
+        try:
+            return [file for location in locations if loaded for file in list_files(loaded.io, location)]
+        except Exception as error:  # each store has exceptions of its own
+            raise FloeError(
+                f"the files of table {table} cannot be listed: {_first_line(error)}",
+                code="FLOE-R372",
+                place=", ".join(locations),
+                remedy="see whether the store answers and whether these credentials may list it",
+            ) from error
+
+    def remove_files(self, table: str, locations: Iterable[str]) -> Iterator[str]:
+        """Remove files with the table's own credentials; gives the name of each that was there, when it is gone.
+
+        Raises:
+            FloeError: the store refuses; those before it are gone.
+        """
+        loaded = self._load(table)
+        for location in locations if loaded is not None else ():
+            assert loaded is not None
+            try:
+                loaded.io.delete(location)
+            except FileNotFoundError:
+                continue  # somebody else was faster
+            except Exception as error:  # each store has exceptions of its own
+                raise FloeError(
+                    f"{location} cannot be removed: {_first_line(error)}",
+                    code="FLOE-R373",
+                    place=location,
+                    remedy="see whether these credentials may delete; the files before it are removed",
+                ) from error
+            yield location
 
     def commit(self, effect: CommitTable) -> Outcome:
         """Append files and record progress in one conditional commit; the outcome is read back where it is not known.

@@ -20,8 +20,12 @@ from framework.commit.events import (
     Discarded,
     Heartbeat,
     OffsetsSet,
+    PauseChanged,
     SourceRange,
+    StateChanged,
+    StopRequested,
 )
+from framework.commit.pauses import describe as describe_pause
 
 DEFAULT_LAST = 50
 
@@ -98,6 +102,17 @@ def describe(event: ControlEvent) -> str:
             f"{event.table}: snapshot {event.snapshot_id}, {event.rows:,} rows in {event.files} files, "
             f"all below {event.control_offset}{through}"
         )
+    if isinstance(event, StateChanged):
+        failures = f" after {event.failures} failures" if event.failures else ""
+        return f"{event.subject.value} {event.name} is {event.state.value}{failures}{': ' if event.reason else ''}{event.reason}"
+    if isinstance(event, PauseChanged):
+        return (
+            describe_pause(event)
+            if event.paused
+            else f"{event.holds.value} of `{event.pattern}` goes on, by {event.by}"
+        )
+    if isinstance(event, StopRequested):
+        return f"{event.pipeline} by {event.by}, until {_time(event.deadline_ms)}"
     return _complete(event)
 
 

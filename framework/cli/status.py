@@ -23,13 +23,23 @@ WIDTH = 132
 @target_options
 @json_option
 def status(target: str | None, connection: str | None, control_topic: str, as_json: bool) -> None:
-    """Show pipelines (safe offsets, lag, where every record went) and tables (last commit, what waits)."""
+    """Show pipelines (state, lag, where every record went) and tables (state, last commit, what waits).
+
+    States: RUNNING, IDLE, DEGRADED, BLOCKED, FAILED, PAUSED, STOPPED; what is not well says why, since when, what to do.
+
+    \b
+    floe status --target prod
+    """
     from framework.runtime.job import open_catalog
     from framework.runtime.status import read_status
 
     control = open_control(target, connection, control_topic)
     found = read_status(
-        control.target.name, control.target.prefix, control.kafka, control.topic, open_catalog(control.target.catalogs)
+        control.target.name,
+        control.target.prefix,
+        control.kafka,
+        control.topic,
+        open_catalog(control.target.catalogs, False),
     )
     if as_json:
         click.echo(json.dumps(found.to_json()))
@@ -46,14 +56,18 @@ def _print(found: Status, now_ms: float) -> None:
         f"target {found.target}, control topic {c.topic}: everything below {c.low_water} of {c.log_end} is in every table; "
         f"{'coordinated by ' + found.coordinator if found.coordinator else 'nobody coordinates now'}"
     )
+    for pause in found.pauses:
+        console.print(
+            f"{pause.holds.value} of `{pause.pattern}` is paused by {pause.by} for {age(now_ms - pause.timestamp_ms)}"
+            + (f": {pause.reason}" if pause.reason else "")
+        )
     if not found.pipelines:
         console.print("no pipeline has announced anything yet: `floe run FILE` starts one")
         return
     console.print()
     console.print(pipelines_table(found.pipelines))
+    _explain(console, [(p.pipeline, p) for p in found.pipelines], now_ms)
     for line in found.pipelines:
-        if line.reason:
-            console.print(f"  {line.pipeline}: {line.reason}")
         for partition in line.partitions:
             for start, end in partition.gaps:
                 console.print(
@@ -62,9 +76,17 @@ def _print(found: Status, now_ms: float) -> None:
                 )
     console.print()
     console.print(tables_table(found.tables, now_ms))
-    for table in found.tables:
-        if table.reason:
-            console.print(f"  {table.table}: {table.reason}")
+    _explain(console, [(t.table, t) for t in found.tables], now_ms)
+
+
+def _explain(console: Console, lines: list[tuple[str, PipelineStatus | TableStatus]], now_ms: float) -> None:
+    """Why something is not as it should be, since when, and what to do; once for all that share it."""
+    for name, line in lines:
+        if line.reason:
+            since = f" for {age(now_ms - line.since_ms)}" if line.since_ms is not None else ""
+            console.print(f"  {name}: {line.state.value}{since}: {line.reason}")
+            if line.remedy:
+                console.print(f"    remedy: {line.remedy}")
 
 
 def pipelines_table(pipelines: tuple[PipelineStatus, ...]) -> Table:
@@ -87,7 +109,7 @@ def pipelines_table(pipelines: tuple[PipelineStatus, ...]) -> Table:
     for p in pipelines:
         t = p.totals
         counts = (t.offsets, t.written, t.filtered, t.dead_lettered, t.dropped, t.holes, t.lost)
-        table.add_row(p.pipeline, p.state, str(p.batch), f"{p.lag:,}", *(f"{count:,}" for count in counts))
+        table.add_row(p.pipeline, p.state.value, str(p.batch), f"{p.lag:,}", *(f"{count:,}" for count in counts))
     return table
 
 
@@ -118,7 +140,7 @@ def tables_table(tables: tuple[TableStatus, ...], now_ms: float) -> Table:
             if last
             else ("never", "", "", "", "")
         )
-        table.add_row(t.table, t.state, *done, f"{t.pending.rows:,}", str(t.pending.files))
+        table.add_row(t.table, t.state.value, *done, f"{t.pending.rows:,}", str(t.pending.files))
     return table
 
 

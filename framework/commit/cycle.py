@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import takewhile
 
-from framework.commit.effects import Publish, StoreLowWater
-from framework.commit.events import CommitComplete, Heartbeat
+from framework.commit.effects import Publish, ReadAgain, StoreLowWater
+from framework.commit.events import CommitComplete, Heartbeat, Holds
 from framework.commit.model import CoordinatorState, Phase, Request, TableState
+from framework.commit.pauses import active, describe, holding
 from framework.commit.schedule import covers
 from framework.commit.turn import Turn
 
@@ -54,7 +55,8 @@ def chain_from(state: CoordinatorState) -> int:
             before = pipeline.link_offset
         if before is not None:
             begin = min(begin, before)
-    return begin
+    # A pause holds for whoever coordinates next.
+    return min([begin, *(seen.begin(low) for seen in active(state.pauses))])
 
 
 def waiting_reason(state: CoordinatorState, table: TableState) -> str | None:
@@ -62,6 +64,9 @@ def waiting_reason(state: CoordinatorState, table: TableState) -> str | None:
     first = table.pending.first
     if first is None:
         return None
+    pause = holding(state.pauses, Holds.COMMITS, table.table)
+    if pause is not None:
+        return describe(pause)
     if table.blocked is not None:
         return table.blocked
     pipeline = state.pipelines.get(first.event.pipeline)
@@ -90,13 +95,29 @@ def finish(turn: Turn) -> None:
             _say_complete(turn, request.request_id, blocked)
             said = True
     state = turn.state
+    if not said and _repeat_pauses_ms(state) <= turn.now_ms:
+        _say_complete(turn, "", {})
+        said = True
+    state = turn.state
     if state.cycle_open and not said:
         last = state.last_complete_ms
         overdue = last is not None and turn.now_ms - last >= state.limits.complete_most_ms
         if overdue or not any(t.phase is Phase.COMMITTING for t in state.tables.values()):
             _say_complete(turn, "", {})
             said = True
-    _store(turn, said)
+    _store(turn, said or bool(turn.state.wants_again))
+    again = turn.state.tables.get(turn.state.wants_again)
+    if again is not None and again.unread is not None and not turn.state.reading_again:
+        # The mark is stored first: what is known to be in the tables by now is not read again.
+        turn.set(reading_again=True)
+        turn.emit(ReadAgain(again.table, again.unread.offset))
+
+
+def _repeat_pauses_ms(state: CoordinatorState) -> float:
+    """When the pauses that hold are to be repeated, so that readers need not begin at the events themselves for ever."""
+    if not active(state.pauses):
+        return float("inf")
+    return 0 if state.last_carry_ms is None else state.last_carry_ms + state.limits.carry_ms
 
 
 def _standing(state: CoordinatorState, request: Request, now_ms: int) -> tuple[bool, dict[str, str]]:
@@ -142,6 +163,7 @@ def _say_complete(turn: Turn, request_id: str, blocked: dict[str, str]) -> None:
                     if p.visible_through_ms is not None
                 },
                 position=state.position,
+                paused=tuple(seen.event for seen in active(state.pauses)),
                 blocked_pipelines={name: p.broken for name, p in state.pipelines.items() if p.broken is not None},
             )
         )
@@ -188,6 +210,8 @@ def next_cycle_ms(state: CoordinatorState) -> int | None:
         r.deadline_ms if r.answered_ms is None else r.answered_ms + state.limits.answered_ms
         for r in state.requests.values()
     ]
+    if active(state.pauses):
+        times.append(int(_repeat_pauses_ms(state)))
     if state.cycle_open and state.last_complete_ms is not None:
         times.append(state.last_complete_ms + state.limits.complete_most_ms)
     if low_water(state) > (state.stored_low_water or 0):

@@ -122,6 +122,15 @@ class StoreLowWater:
 
 
 @dataclass(frozen=True)
+class ReadAgain:
+    """Forget everything and begin anew at the stored low-water mark, as a successor would: `table` can be committed again,
+    and its announcements from `offset` on were not kept in memory."""
+
+    table: str
+    offset: int
+
+
+@dataclass(frozen=True)
 class Stop:
     """The coordinator must not go on (invariants 6, 11); `message` and `remedy` are for people."""
 
@@ -130,7 +139,7 @@ class Stop:
     remedy: str
 
 
-Effect = LoadTable | CommitTable | Publish | StoreLowWater | Stop
+Effect = LoadTable | CommitTable | Publish | StoreLowWater | Stop | ReadAgain
 
 
 # ---- inputs: what `step` is told -----------------------------------------------------------------------------------

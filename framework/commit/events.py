@@ -8,6 +8,7 @@ protocol: `split_data_written` cuts an announcement so that no event is above it
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import Enum
 
 
 @dataclass(frozen=True)
@@ -187,6 +188,75 @@ class OffsetsSet:
     timestamp_ms: int
 
 
+class Health(str, Enum):
+    """The state of a pipeline or of a table."""
+
+    RUNNING = "RUNNING"  # work is done, or waits for its interval
+    IDLE = "IDLE"  # there is nothing to do
+    DEGRADED = "DEGRADED"  # something fails and is tried again
+    BLOCKED = "BLOCKED"  # cannot go on until somebody mends it
+    FAILED = "FAILED"  # has given up, or failed many times in a row
+    PAUSED = "PAUSED"  # a person holds it
+    STOPPED = "STOPPED"  # ended, as was asked
+
+
+class Subject(str, Enum):
+    PIPELINE = "pipeline"
+    TABLE = "table"
+
+
+@dataclass(frozen=True)
+class StateChanged:
+    """Information, at least once: a pipeline's state as its run knows it, or a table's as the coordinator knows it.
+
+    `by` is the run or the coordinator; `since_ms` when the state began; `failures` how many there were in a row.
+    """
+
+    subject: Subject
+    name: str
+    state: Health
+    reason: str
+    remedy: str
+    code: str
+    failures: int
+    since_ms: int
+    timestamp_ms: int
+    by: str
+
+
+class Holds(str, Enum):
+    """What a pause holds."""
+
+    READING = "reading"  # of pipelines
+    COMMITS = "commits"  # of tables
+
+
+@dataclass(frozen=True)
+class PauseChanged:
+    """A person holds, or lets go on, the reading of pipelines or the commits of tables whose names match `pattern` (a
+    glob). It holds until it is taken back under the same pattern, whoever coordinates or runs meanwhile."""
+
+    holds: Holds
+    pattern: str
+    paused: bool
+    reason: str
+    by: str
+    timestamp_ms: int
+
+
+@dataclass(frozen=True)
+class StopRequested:
+    """Asks the live run of a pipeline to drain: finish the batch in hand, announce it, commit what is announced, and end.
+
+    Who sees it after the deadline does not heed it. Answered by the run's StateChanged to STOPPED or FAILED.
+    """
+
+    request_id: str
+    pipeline: str
+    deadline_ms: int
+    by: str
+
+
 @dataclass(frozen=True)
 class Discarded:
     """A person gave up what waits for a table: its announcements in [first, below) of this log count no more.
@@ -240,7 +310,7 @@ class CommitComplete:
     repeats each pipeline's newest batch number and range ends, so that a start-up check need not read the whole log: of
     the pipelines that moved since the coordinator's previous CommitComplete, and of all at longer intervals. `position`
     is how far the log was folded when this was said (exclusive; -1 not known). `blocked_pipelines` maps pipelines whose
-    chain is broken to the reason. `valid_through_ms` is by pipeline.
+    chain is broken to the reason. `valid_through_ms` is by pipeline. `paused` repeats the pauses that hold at `position`.
     """
 
     coordinator: str
@@ -252,8 +322,19 @@ class CommitComplete:
     valid_through_ms: dict[str, int] = field(default_factory=dict)
     position: int = -1
     blocked_pipelines: dict[str, str] = field(default_factory=dict)
+    paused: tuple[PauseChanged, ...] = ()
 
 
 ControlEvent = (
-    DataWritten | DataComplete | Heartbeat | OffsetsSet | Discarded | CommitRequested | CommitToTable | CommitComplete
+    DataWritten
+    | DataComplete
+    | Heartbeat
+    | OffsetsSet
+    | Discarded
+    | CommitRequested
+    | CommitToTable
+    | CommitComplete
+    | StateChanged
+    | PauseChanged
+    | StopRequested
 )

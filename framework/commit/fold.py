@@ -21,10 +21,24 @@ from framework.commit.events import (
     DataWritten,
     Discarded,
     Heartbeat,
+    Holds,
     OffsetsSet,
+    PauseChanged,
+    StateChanged,
+    Subject,
 )
 from framework.commit.fifo import Fifo
-from framework.commit.model import Announcement, OpenBatch, PipelineState, Request, TableState
+from framework.commit.model import (
+    Announcement,
+    CoordinatorState,
+    OpenBatch,
+    Phase,
+    PipelineState,
+    Request,
+    TableState,
+    Unread,
+)
+from framework.commit.pauses import holding, with_pause, with_repeated
 from framework.commit.turn import Turn
 
 
@@ -46,7 +60,11 @@ def fold(turn: Turn, offset: int, event: ControlEvent | None) -> None:
     elif isinstance(event, CommitToTable):
         _commit_to_table(turn, event)
     elif isinstance(event, CommitComplete):
-        _commit_complete(turn, event)
+        _commit_complete(turn, offset, event)
+    elif isinstance(event, PauseChanged):
+        turn.set(pauses=with_pause(turn.state.pauses, offset, event))
+    elif isinstance(event, StateChanged) and event.subject is Subject.TABLE:
+        turn.set(reports={**turn.state.reports, event.name: event})
 
 
 def queue_announcement(table: TableState, announcement: Announcement, now_ms: int) -> TableState:
@@ -113,7 +131,38 @@ def _queue(turn: Turn, offset: int, event: DataWritten) -> None:
         turn.emit(LoadTable(table.table, table.branch))
     elif offset < table.recorded:  # Invariant 5: the table says that it is in
         return
+    if _must_not_be_kept(turn.state, table):
+        turn.put_table(_without_keeping(table, offset, event))
+        return
     turn.put_table(queue_announcement(table, Announcement(offset, event), turn.now_ms))
+
+
+def _must_not_be_kept(state: CoordinatorState, table: TableState) -> bool:
+    """Back-pressure: a table that is blocked, failing or paused keeps a bounded queue, and at least one announcement, so that
+    a commit of it shows that it can be drained before the rest is read again. The order has no gap: once one announcement
+    was not kept, none after it is."""
+    if table.unread is not None:
+        return True
+    if not table.pending:
+        return False
+    cannot_be_drained = table.phase is Phase.PAUSED or holding(state.pauses, Holds.COMMITS, table.table) is not None
+    full = table.pending_files >= state.limits.undrained_files or state.pending_files >= state.limits.pending_files
+    return cannot_be_drained and full
+
+
+def _without_keeping(table: TableState, offset: int, event: DataWritten) -> TableState:
+    unread = table.unread or Unread(offset)
+    return replace(
+        table,
+        unread=Unread(
+            unread.offset,
+            unread.announcements + 1,
+            unread.rows + event.rows,
+            unread.bytes + event.bytes,
+            unread.files + len(event.files),
+        ),
+        newest={**table.newest, event.pipeline: offset},
+    )
 
 
 def _link(turn: Turn, offset: int, event: DataComplete | Heartbeat) -> None:
@@ -190,7 +239,12 @@ def _discarded(turn: Turn, event: Discarded) -> None:
     if table is None:
         return
     kept = [a for a in table.pending if not event.first <= a.offset < event.below]
-    if len(kept) < len(table.pending):
+    unread = table.unread
+    if unread is not None and event.first <= unread.offset < event.below:
+        behind = any(newest >= event.below for newest in table.newest.values())
+        unread = replace(unread, offset=event.below) if behind else None
+    if len(kept) < len(table.pending) or unread != table.unread:
+        table = replace(table, unread=unread)
         retry_at_ms = turn.now_ms if table.retry_at_ms is not None else None
         turn.put_table(replace(_with_pending(table, kept), blocked=None, examinations=0, retry_at_ms=retry_at_ms))
 
@@ -309,7 +363,7 @@ def _commit_to_table(turn: Turn, event: CommitToTable) -> None:
         turn.put_table(replace(table, last_commit_ms=min(event.timestamp_ms, turn.now_ms)))
 
 
-def _commit_complete(turn: Turn, event: CommitComplete) -> None:
+def _commit_complete(turn: Turn, offset: int, event: CommitComplete) -> None:
     if event.request_id:
         turn.drop_request(event.request_id)
     proof = turn.state.needs_proof
@@ -327,6 +381,8 @@ def _commit_complete(turn: Turn, event: CommitComplete) -> None:
             )
         )
     if event.position >= turn.state.begin:
+        if event.paused:
+            turn.set(pauses=with_repeated(turn.state.pauses, offset, event, turn.state.stored_low_water or 0))
         for link in event.chain.values():
             _carry(turn, event.position, link)
 

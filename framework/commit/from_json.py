@@ -6,7 +6,8 @@ No field is guessed: what is missing or of another type is refused. Fields that 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from enum import Enum
+from typing import Any, TypeVar
 
 from framework.commit.events import (
     Accounting,
@@ -18,11 +19,19 @@ from framework.commit.events import (
     DataFile,
     DataWritten,
     Discarded,
+    Health,
     Heartbeat,
+    Holds,
     OffsetsSet,
+    PauseChanged,
     SourceRange,
+    StateChanged,
+    StopRequested,
+    Subject,
     TableCommitPolicy,
 )
+
+E = TypeVar("E", bound=Enum)
 
 
 class Malformed(Exception):
@@ -82,6 +91,15 @@ def _texts(value: Mapping[str, Any], key: str) -> tuple[str, ...]:
     if not all(type(v) is str for v in found):
         raise Malformed(f"`{key}` must hold only text")
     return tuple(found)
+
+
+def _one_of(value: Mapping[str, Any], key: str, kind: type[E]) -> E:
+    try:
+        return kind(_text(value, key))
+    except ValueError as error:
+        raise Malformed(
+            f"`{key}` must be one of {', '.join(str(each.value) for each in kind)}, not {value[key]!r}"
+        ) from error
 
 
 def _ranges(value: Mapping[str, Any], key: str = "ranges") -> tuple[SourceRange, ...]:
@@ -247,6 +265,45 @@ def _commit_complete(value: dict[str, Any]) -> CommitComplete:
         valid_through_ms=_map_of(value, "valid_through_ms", int),
         position=_int(value, "position"),
         blocked_pipelines=_map_of(value, "blocked_pipelines", str),
+        paused=tuple(map(_pause_changed, _objects(value, "paused"))) if "paused" in value else (),
+    )
+
+
+def _state_changed(value: dict[str, Any]) -> StateChanged:
+    return StateChanged(
+        subject=_one_of(value, "subject", Subject),
+        name=_text(value, "name"),
+        state=_one_of(value, "state", Health),
+        reason=_text(value, "reason"),
+        remedy=_text(value, "remedy"),
+        code=_text(value, "code"),
+        failures=_int(value, "failures"),
+        since_ms=_int(value, "since_ms"),
+        timestamp_ms=_int(value, "timestamp_ms"),
+        by=_text(value, "by"),
+    )
+
+
+def _pause_changed(value: dict[str, Any]) -> PauseChanged:
+    paused = value.get("paused")
+    if type(paused) is not bool:
+        raise Malformed(f"`paused` must be true or false, not {paused!r}")
+    return PauseChanged(
+        holds=_one_of(value, "holds", Holds),
+        pattern=_text(value, "pattern"),
+        paused=paused,
+        reason=_text(value, "reason"),
+        by=_text(value, "by"),
+        timestamp_ms=_int(value, "timestamp_ms"),
+    )
+
+
+def _stop_requested(value: dict[str, Any]) -> StopRequested:
+    return StopRequested(
+        request_id=_text(value, "request_id"),
+        pipeline=_text(value, "pipeline"),
+        deadline_ms=_int(value, "deadline_ms"),
+        by=_text(value, "by"),
     )
 
 
@@ -259,4 +316,7 @@ DECODERS: dict[str, Callable[[dict[str, Any]], ControlEvent]] = {
     "CommitRequested": _commit_requested,
     "CommitToTable": _commit_to_table,
     "CommitComplete": _commit_complete,
+    "StateChanged": _state_changed,
+    "PauseChanged": _pause_changed,
+    "StopRequested": _stop_requested,
 }

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from framework.commit.effects import Stop, TableView
-from framework.commit.events import CommitToTable, DataWritten, Heartbeat, TableCommitPolicy
+from framework.commit.events import CommitToTable, DataWritten, Heartbeat, StateChanged, TableCommitPolicy
 from framework.commit.fifo import Fifo
+from framework.commit.pauses import Pauses
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,9 @@ class Limits:
     store_ms: int = 10_000  # the low-water mark of a log without commits is stored at most this often
     carry_ms: int = 600_000  # all chain links are repeated in a CommitComplete at least this often
     pending_files: int = 20_000  # with more in memory, tables are due at once and the log is not read on meanwhile
+    tell_ms: int = 10_000  # a new state of one table is told at most this often
+    retell_ms: int = 300_000  # another reason for the same state
+    undrained_files: int = 5_000  # of a table that cannot be committed now; what comes after is read again later
     answered_ms: int = 60_000  # an answer that is not read back is waited for so long
 
 
@@ -65,6 +69,17 @@ class Attempt:
 
 
 @dataclass(frozen=True)
+class Unread:
+    """Announcements for a table that cannot be committed now, which are not kept in memory: all from `offset` on."""
+
+    offset: int
+    announcements: int = 0
+    rows: int = 0
+    bytes: int = 0
+    files: int = 0
+
+
+@dataclass(frozen=True)
 class TableState:
     """One table: its announcements above its recorded progress, in log order, and how far deciding about it has come."""
 
@@ -92,12 +107,16 @@ class TableState:
     last_commit_ms: int | None = None  # when the last commit was begun: intervals count from here
     valid_through_ms: int | None = None
     repeats: int = 0  # announcements found to be repeats and skipped
+    unread: Unread | None = None  # what stands behind `pending` and is to be read again
+    told: StateChanged | None = None  # what was last said of its state; information
 
     @property
     def first_offset(self) -> int | None:
         """Offset of the oldest announcement that is not known to be in the table."""
         first = self.pending.first
-        return first.offset if first is not None else None
+        if first is not None:
+            return first.offset
+        return self.unread.offset if self.unread is not None else None
 
 
 @dataclass(frozen=True)
@@ -162,10 +181,14 @@ class CoordinatorState:
     needs_proof: int | None = None  # invariant 6: a CommitComplete must show a low-water mark of at least this
     caught_up: bool = False  # the log's end was reached once since the assignment
     stopped: Stop | None = None
+    wants_again: str = ""  # a table whose unread announcements are to be read: the state is to be forgotten
+    reading_again: bool = False  # and that was asked for
     tables: dict[str, TableState] = field(default_factory=dict)
     pipelines: dict[str, PipelineState] = field(default_factory=dict)
     requests: dict[str, Request] = field(default_factory=dict)
     last_commits: dict[str, CommitToTable] = field(default_factory=dict)  # as read from the log: information
+    reports: dict[str, StateChanged] = field(default_factory=dict)  # of tables, as read from the log: information
+    pauses: Pauses = field(default_factory=dict)
     pending_files: int = 0  # over all tables
     commits: int = 0  # commits asked for since the assignment
     cycle_open: bool = False  # something was committed since the last CommitComplete

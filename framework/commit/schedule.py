@@ -13,9 +13,10 @@ from zlib import crc32
 
 from framework.commit.chain import Fit, check_recorded
 from framework.commit.effects import CommitTable, LoadTable, Publish, TableView
-from framework.commit.events import CommitToTable
+from framework.commit.events import CommitToTable, Holds
 from framework.commit.fold import drop_announcements
 from framework.commit.model import Attempt, CoordinatorState, Phase, Request, TableState
+from framework.commit.pauses import holding
 from framework.commit.prefix import Prefix, obstacle, take_prefix
 from framework.commit.replay import is_replay
 from framework.commit.turn import Turn
@@ -26,7 +27,7 @@ def due_at_ms(state: CoordinatorState, table: TableState) -> int | None:
     first = table.pending.first
     if table.phase is not Phase.READY or first is None or state.needs_proof is not None:
         return None
-    if table.stalled_at == state.position:
+    if table.stalled_at == state.position or holding(state.pauses, Holds.COMMITS, table.table) is not None:
         return None
     pipeline = state.pipelines.get(first.event.pipeline)
     if pipeline is None or first.offset >= pipeline.confirmed_below:
@@ -63,11 +64,20 @@ def consider(turn: Turn, name: str) -> None:
         _load(turn, table)
         return
     state = turn.state
+    if _can_read_again(state, table):
+        turn.set(wants_again=table.table)
+        return
     due = due_at_ms(state, table)
     if due is None or due > turn.now_ms or table.view is None:
         return
     prefix = take_prefix(
-        table, table.view, state.pipelines, state.control_topic_id, state.position, state.limits.commit_files
+        table,
+        table.view,
+        state.pipelines,
+        state.control_topic_id,
+        # Invariant 3: what was not kept stands behind the queue, and progress must not pass it.
+        state.position if table.unread is None else table.unread.offset,
+        state.limits.commit_files,
     )
     if prefix.files:
         _commit(turn, table, table.view, prefix)
@@ -80,9 +90,17 @@ def consider(turn: Turn, name: str) -> None:
         _block(turn, table, prefix.blocked)
     elif table.pending[0].event.commit.branch != table.branch:
         _load(turn, replace(table, branch=table.pending[0].event.commit.branch))
+    elif table.unread is not None:
+        turn.set(wants_again=table.table)  # the other parts of its first batch were not kept
     else:
         # Parts of its first batch have the announcement of an open batch between them: not before something is folded.
         turn.put_table(replace(table, stalled_at=state.position))
+
+
+def _can_read_again(state: CoordinatorState, table: TableState) -> bool:
+    """Whether everything that was kept is in the table, so that the rest of its announcements is wanted."""
+    held = holding(state.pauses, Holds.COMMITS, table.table) is not None
+    return table.unread is not None and not table.pending and table.phase is Phase.READY and not held
 
 
 def _load(turn: Turn, table: TableState) -> None:
@@ -182,7 +200,12 @@ def _forget_recorded(table: TableState, control_offset: int, now_ms: int) -> Tab
         if announcement.offset >= control_offset:
             break
         count += 1
-    return drop_announcements(replace(table, recorded=max(table.recorded, control_offset)), count, now_ms)
+    unread = table.unread
+    if unread is not None and unread.offset < control_offset:
+        behind = any(newest >= control_offset for newest in table.newest.values())
+        unread = replace(unread, offset=control_offset) if behind else None
+    table = replace(table, recorded=max(table.recorded, control_offset), unread=unread)
+    return drop_announcements(table, count, now_ms)
 
 
 def missing(turn: Turn, name: str, reason: str) -> None:

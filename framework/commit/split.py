@@ -54,7 +54,7 @@ def split_data_written(event: DataWritten, max_bytes: int = MAX_EVENT_BYTES) -> 
 def _split_commit_complete(event: CommitComplete, max_bytes: int) -> tuple[CommitComplete, ...]:
     """The first event keeps everything but the chain; those after it carry one half of the chain each, or less."""
     links = sorted(event.chain.items())
-    bare = replace(event, chain={}, valid_through_ms={}, blocked={}, blocked_pipelines={}, request_id="")
+    bare = replace(event, chain={}, valid_through_ms={}, blocked={}, blocked_pipelines={}, paused=(), request_id="")
     head = replace(event, chain={})
     size = len(encode(head))
     if size > max_bytes:

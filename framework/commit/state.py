@@ -8,7 +8,7 @@ Keeps invariants 6 and 11 at the door: where reading may begin, and when it may 
 
 from __future__ import annotations
 
-from framework.commit import cycle, schedule
+from framework.commit import cycle, health, schedule
 from framework.commit.effects import (
     Assigned,
     CommitConflict,
@@ -24,7 +24,7 @@ from framework.commit.effects import (
     TableMissing,
     Tick,
 )
-from framework.commit.events import CommitRequested, DataComplete, Discarded, OffsetsSet
+from framework.commit.events import CommitRequested, DataComplete, Discarded, OffsetsSet, PauseChanged
 from framework.commit.fold import fold
 from framework.commit.model import CoordinatorState, Limits, Phase
 from framework.commit.report import snapshot
@@ -67,7 +67,7 @@ def next_due_ms(state: CoordinatorState) -> int | None:
     for ever: the Tick at that time does what was due."""
     if not state.assigned or state.stopped is not None:
         return None
-    times = [cycle.next_cycle_ms(state)]
+    times = [cycle.next_cycle_ms(state), health.next_tell_ms(state)]
     for table in state.tables.values():
         times.append(table.retry_at_ms if table.phase is Phase.PAUSED else schedule.due_at_ms(state, table))
     return min((time for time in times if time is not None), default=None)
@@ -140,7 +140,10 @@ def _read(turn: Turn, message: Read) -> None:
         # An arrival wakes its tables; a timer does not run by itself.
         for table in sorted({table for table, _, _ in batch.parts}):
             schedule.consider(turn, table)
-    elif isinstance(message.event, CommitRequested | Discarded | OffsetsSet) or proof != turn.state.needs_proof:
+    elif (
+        isinstance(message.event, CommitRequested | Discarded | OffsetsSet | PauseChanged)
+        or proof != turn.state.needs_proof
+    ):
         _consider_all(turn)
         cycle.finish(turn)
 
@@ -169,6 +172,7 @@ def _tick(turn: Turn, message: Tick) -> None:
         return
     _consider_all(turn)
     cycle.finish(turn)
+    health.tell(turn)
     turn.set(clock_ms=turn.now_ms, settled=True, settled_until_ms=next_due_ms(turn.state))
 
 

@@ -20,7 +20,10 @@ from framework.commit.events import (
     Discarded,
     Heartbeat,
     OffsetsSet,
+    PauseChanged,
     SourceRange,
+    StateChanged,
+    StopRequested,
 )
 
 VERSION = 1
@@ -192,6 +195,45 @@ def _commit_complete_to_json(e: CommitComplete) -> dict[str, object]:
         "blocked_pipelines": e.blocked_pipelines,
         "chain": {name: _heartbeat_to_json(link) for name, link in e.chain.items()},
         "valid_through_ms": e.valid_through_ms,
+        "paused": [_pause_changed_to_json(pause) for pause in e.paused],
+    }
+
+
+def _state_changed_to_json(e: StateChanged) -> dict[str, object]:
+    return {
+        **_head("StateChanged"),
+        "subject": e.subject.value,
+        "name": e.name,
+        "state": e.state.value,
+        "reason": e.reason,
+        "remedy": e.remedy,
+        "code": e.code,
+        "failures": e.failures,
+        "since_ms": e.since_ms,
+        "timestamp_ms": e.timestamp_ms,
+        "by": e.by,
+    }
+
+
+def _pause_changed_to_json(e: PauseChanged) -> dict[str, object]:
+    return {
+        **_head("PauseChanged"),
+        "holds": e.holds.value,
+        "pattern": e.pattern,
+        "paused": e.paused,
+        "reason": e.reason,
+        "by": e.by,
+        "timestamp_ms": e.timestamp_ms,
+    }
+
+
+def _stop_requested_to_json(e: StopRequested) -> dict[str, object]:
+    return {
+        **_head("StopRequested"),
+        "request_id": e.request_id,
+        "pipeline": e.pipeline,
+        "deadline_ms": e.deadline_ms,
+        "by": e.by,
     }
 
 
@@ -204,4 +246,7 @@ ENCODERS: dict[type, Callable[[Any], dict[str, object]]] = {
     CommitRequested: _commit_requested_to_json,
     CommitToTable: _commit_to_table_to_json,
     CommitComplete: _commit_complete_to_json,
+    StateChanged: _state_changed_to_json,
+    PauseChanged: _pause_changed_to_json,
+    StopRequested: _stop_requested_to_json,
 }

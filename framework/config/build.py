@@ -42,6 +42,7 @@ def build_pipeline(document: Values) -> PipelineSpec:
     """The spec of a document that has passed the schema and the rules."""
     metadata = document["metadata"]
     every = document.get("trigger", {}).get("every", "auto")
+    commit = document.get("commit", {})
     return PipelineSpec(
         name=metadata["name"],
         owner=metadata.get("owner"),
@@ -51,7 +52,9 @@ def build_pipeline(document: Values) -> PipelineSpec:
         routes=_routes(document["routes"]),
         tables=_tables(document.get("tables", {})),
         errors=_errors(document.get("errors", {})),
-        control_topic=document.get("commit", {}).get("control_topic", PipelineSpec.control_topic),
+        control_topic=commit.get("control_topic", PipelineSpec.control_topic),
+        max_waiting_batches=int(commit.get("max_waiting_batches", PipelineSpec.max_waiting_batches)),
+        max_waiting_bytes=size_bytes(commit.get("max_waiting_bytes", "")) or PipelineSpec.max_waiting_bytes,
         trigger_every_ms=None if every == "auto" else _duration(every),
         tests=tuple(TestSpec(test["name"], tuple(test["input"]), test["expect"]) for test in document.get("tests", [])),
     )

@@ -278,6 +278,8 @@ class PipelineSpec:
     tables: TablesSpec = field(default_factory=TablesSpec)
     errors: ErrorsSpec = field(default_factory=ErrorsSpec)
     control_topic: str = "control-iceberg"
+    max_waiting_batches: int = 2_000
+    max_waiting_bytes: int = 256 * 1024**3
     trigger_every_ms: int | None = None  # None: auto
     tests: tuple[TestSpec, ...] = ()
 

@@ -107,6 +107,26 @@ ENTRIES = (
         "Records name schemas that only it knows. The batch waits and is tried again; nothing is announced meanwhile, and no record is judged.",
     ),
     Code(
+        "FLOE-R136",
+        "Commits of a table fail",
+        "The catalog or the store does not take them. A table is DEGRADED from the first failure and FAILED from the tenth in a row; it is tried on for ever, and what is announced waits.",
+    ),
+    Code(
+        "FLOE-R137",
+        "The pipeline is paused",
+        "`floe run --until-caught-up` cannot end while somebody holds the pipeline's reading. The message says who and why.",
+    ),
+    Code(
+        "FLOE-R138",
+        "A run ended without a word",
+        "The pipeline's newest run told that it was running, and is no member of its group any more: it was killed, or its machine is gone. Nothing is lost; the next run goes on from the safe offsets.",
+    ),
+    Code(
+        "FLOE-R139",
+        "Too much waits for the tables",
+        "Back-pressure: so much is announced and not yet in its tables that the pipeline reads nothing more for now. The limits are `commit.max_waiting_batches` and `commit.max_waiting_bytes`. Records wait in their topic, nothing is lost, and reading goes on by itself.",
+    ),
+    Code(
         "FLOE-R190",
         "The demonstration does not add up",
         "The tables do not hold every record exactly once; this is an error of floe.",
@@ -240,5 +260,21 @@ ENTRIES = (
         "FLOE-R355",
         "What waits for the table can still come into it",
         "`floe discard` gives up announcements of a table that does not exist, was replaced or lost a column. Anything else that holds a table is settled in another way, and nothing has to be given up.",
+    ),
+    Code(
+        "FLOE-R371",
+        "A table's manifests cannot all be read",
+        "What cannot be read might name a file that is in use, so nothing of the table is removed (invariant 12).",
+    ),
+    Code(
+        "FLOE-R372",
+        "A table's files cannot be listed",
+        "The store does not answer, or the credentials may not list it.",
+    ),
+    Code("FLOE-R373", "A file cannot be removed", "The store refuses. What was removed before it stays removed."),
+    Code(
+        "FLOE-R374",
+        "The age is below the safety age",
+        "Files that are younger than a day may belong to a batch that is under way. `floe clean` never looks at them.",
     ),
 )

@@ -95,6 +95,8 @@ class Announce:
     transactional_id: str
     trigger_every_ms: int
     heartbeat_ms: int
+    max_waiting_batches: int = 2_000  # announced and not yet in their tables: with more, nothing is read
+    max_waiting_bytes: int = 256 * 1024**3
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,34 @@ from framework.adapters.kafka_control import ControlReader
 from framework.adapters.kafka_control_topic import ControlTopicFacts
 from framework.adapters.kafka_seat import mark_metadata
 from framework.commit.chain import settled_link
-from framework.commit.effects import Assigned, Effect, LoadTable, Read, TableLoaded, TableMissing, Tick
-from framework.commit.events import CommitComplete, CommitToTable, ControlEvent, DataComplete, Heartbeat, OffsetsSet
-from framework.commit.state import CoordinatorState, start_offset, step
+from framework.commit.effects import (
+    Assigned,
+    Effect,
+    Input,
+    LoadFailed,
+    LoadTable,
+    Read,
+    TableLoaded,
+    TableMissing,
+    Tick,
+)
+from framework.commit.events import (
+    CommitComplete,
+    CommitToTable,
+    ControlEvent,
+    DataComplete,
+    Heartbeat,
+    OffsetsSet,
+    StateChanged,
+    Subject,
+)
+from framework.commit.state import CoordinatorState, Limits, start_offset, step
+from framework.errors import FloeError
 
 TAIL = 20_000
 ALL_DUE_MS = 2**53  # later than any interval ends
+# Who only looks keeps all that waits: the bounds of a coordinator's memory are for those that go on for weeks.
+READER = Limits(pending_files=2**53, undrained_files=2**53)
 
 
 @dataclass
@@ -33,6 +55,8 @@ class ControlLog:
     state: CoordinatorState
     links: dict[str, DataComplete | Heartbeat] = field(default_factory=dict)
     commits: dict[str, CommitToTable] = field(default_factory=dict)
+    reports: dict[str, dict[str, StateChanged]] = field(default_factory=dict)
+    """Of pipelines: by name, and by the run that told; the newest run last."""
 
     def read(self, offset: int, event: ControlEvent | None, catalog: IcebergTables | None) -> None:
         if isinstance(event, CommitToTable):
@@ -43,6 +67,10 @@ class ControlLog:
             self.links[event.pipeline] = event
         elif isinstance(event, OffsetsSet):
             self.links[event.pipeline] = settled_link(event)
+        elif isinstance(event, StateChanged) and event.subject is Subject.PIPELINE:
+            by_run = self.reports.setdefault(event.name, {})
+            by_run.pop(event.by, None)
+            by_run[event.by] = event
         self.state, effects = step(self.state, Read(offset, event), 0)
         self._answer(effects, catalog)
 
@@ -55,8 +83,12 @@ class ControlLog:
     def _answer(self, effects: tuple[Effect, ...], catalog: IcebergTables | None) -> None:
         for effect in effects:
             if isinstance(effect, LoadTable) and catalog is not None:
-                view = catalog.load_view(effect.table, effect.branch, self.state.control_topic_id)
-                answer = TableLoaded(view) if view else TableMissing(effect.table, "the table does not exist")
+                answer: Input
+                try:
+                    view = catalog.load_view(effect.table, effect.branch, self.state.control_topic_id)
+                    answer = TableLoaded(view) if view else TableMissing(effect.table, "the table does not exist")
+                except FloeError as error:
+                    answer = LoadFailed(effect.table, error.message)  # shown as the state of that table
                 self.state, more = step(self.state, answer, 0)
                 self._answer(more, catalog)
 
@@ -78,7 +110,7 @@ def read_control_log(
     reader = ControlReader(kafka, control_topic)
     try:
         end = reader.end_offset()
-        state, _ = step(CoordinatorState(), assigned, 0)
+        state, _ = step(CoordinatorState(limits=READER), assigned, 0)
         log = ControlLog(facts, end, state)
         reader.seek(min(start_offset(assigned), max(facts.log_start, end - TAIL)))
         for offset, event in reader.read_until(end):

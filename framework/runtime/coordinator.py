@@ -29,6 +29,7 @@ from framework.commit.effects import (
     LoadTable,
     Publish,
     Read,
+    ReadAgain,
     Revoked,
     Stop,
     StoreLowWater,
@@ -77,6 +78,7 @@ class Coordinator:
         self._caught_up = False
         self._position: int | None = None
         self._paused = False
+        self._read_again = False
         self._thread = threading.Thread(target=self._run, name="coordinator", daemon=True)
 
     def start(self) -> None:
@@ -113,13 +115,14 @@ class Coordinator:
         self._seat = CoordinatorSeat(self._kafka, self._group, self._control_topic, self.name)
         self._publisher = ControlPublisher(self._kafka, self._control_topic)
         try:
-            while not self._stopping.is_set() or self._in_flight:
+            while (not self._stopping.is_set() or self._in_flight) and not self._read_again:
                 self._turn()
         finally:
             # Answers to what was asked until now belong to an ownership that has ended.
             self._term += 1
             self._in_flight = 0
             self._paused = False
+            self._read_again = False
             self.owner = False
             self.state = CoordinatorState()
             self._seat.close()
@@ -194,6 +197,10 @@ class Coordinator:
         elif isinstance(effect, StoreLowWater):
             self._seat.store_low_water(effect.offset, effect.chain_from)
             reach("low-water-stored")
+        elif isinstance(effect, ReadAgain):
+            # The seat is given up and taken again: whoever gets it begins at the stored low-water mark.
+            self._say(f"{effect.table} is well again: reading its announcements from {effect.offset} on")
+            self._read_again = True
         elif isinstance(effect, Stop):
             raise StateDisagreement(effect.message, code=effect.code, remedy=effect.remedy)
 

@@ -10,7 +10,6 @@ import shutil
 import signal
 import sys
 import tempfile
-import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -18,19 +17,25 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from framework.adapters.faults import reach
 from framework.adapters.iceberg import IcebergTables
 from framework.adapters.kafka_control import ControlPublisher, ControlReader
 from framework.adapters.kafka_reader import fetch_described
 from framework.adapters.secrets import resolve
-from framework.commit.events import CommitComplete, CommitRequested
+from framework.commit.events import CommitComplete, CommitRequested, Health, StopRequested
 from framework.config.spec import LoadedPipeline, SettingValue
 from framework.errors import DeadlinePassed, FloeError, SetupError, TableBlocked
 from framework.plan.compile import compile_plan
 from framework.plan.model import Plan
+from framework.runtime.control_watch import ControlWatch
 from framework.runtime.coordinator import Coordinator
+from framework.runtime.telling import StateTeller
 from framework.runtime.worker import PipelineWorker, WorkerReport
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 COMMIT_DEADLINE_S = 120.0
 Say = Callable[[str], None]
@@ -64,7 +69,10 @@ class Job:
         self._scratch = Path(tempfile.mkdtemp(prefix="floe-run-"))
         self._workers: list[PipelineWorker] = []
         self._coordinators: dict[tuple[str, str], Coordinator] = {}
-        self._stop = threading.Event()
+        self._watches: dict[tuple[str, str], ControlWatch] = {}
+        self._tellers: dict[tuple[str, str], StateTeller] = {}
+        self._stop_requests: dict[str, StopRequested] = {}
+        self._ended: set[str] = set()  # pipelines that were stopped while others go on
 
     def run(self) -> JobResult:
         started = time.monotonic()
@@ -73,14 +81,25 @@ class Job:
             catalog = open_catalog(self._target.catalogs)
             for plan in plans:
                 self._prepare(plan, catalog)
+            self._follow_control_topics()
             self._start_coordinators(plans, catalog)
             backlog = sum([worker.freeze_ends() for worker in self._workers]) if self._until_caught_up else 1
             if backlog:
                 self._run_workers()
             self._commit_announced(plans)
+            for worker in self._workers:
+                if worker.plan.pipeline not in self._ended:
+                    worker.tell(Health.STOPPED, self._why_ended(worker))
+        except FloeError as error:
+            self._tell_failure(error)
+            raise
         finally:
             for coordinator in self._coordinators.values():
                 coordinator.stop()
+            for watch in self._watches.values():
+                watch.close()
+            for teller in self._tellers.values():
+                teller.close()  # before the run leaves its group: who waits for its end waits for its last word
             for worker in self._workers:
                 worker.close()
             shutil.rmtree(self._scratch, ignore_errors=True)
@@ -98,6 +117,66 @@ class Job:
         worker = PipelineWorker(plan, kafka, catalog, self._scratch / plan.pipeline, say, registry)
         self._workers.append(worker)
         worker.prepare()
+
+    def _follow_control_topics(self) -> None:
+        for worker in self._workers:
+            plan = worker.plan
+            key = (plan.read.connection, plan.announce.control_topic)
+            if key not in self._watches:
+                kafka = self._kafka(key[0])
+                self._tellers[key] = StateTeller(kafka, key[1], self._say)
+                self._watches[key] = ControlWatch(kafka, key[1], plan.commit.coordinator_group, self._say)
+                self._watches[key].start()
+            worker.attach(self._watches[key], self._tellers[key])
+            worker.tell(Health.RUNNING)
+
+    def _why_ended(self, worker: PipelineWorker) -> str:
+        if self._signal:
+            return f"drained on {signal.Signals(self._signal).name}"
+        request = self._stop_requests.get(worker.plan.pipeline)
+        return f"drained: `floe stop` by {request.by}" if request is not None else worker.report.state
+
+    def _tell_failure(self, error: FloeError) -> None:
+        """The state in which each pipeline ends: the one that failed says why, the others were drained because of it."""
+        for worker in self._workers:
+            if worker.plan.pipeline in self._ended:
+                continue
+            if isinstance(error, TableBlocked | DeadlinePassed):
+                self._tell_uncommitted(worker, error)
+            elif worker.report.state == "failed" or len(self._workers) == 1:
+                reason = worker.report.reason if worker.report.state == "failed" else error.message
+                worker.tell(Health.FAILED, reason, error.remedy, error.code)
+            else:
+                worker.tell(Health.STOPPED, f"drained, since another pipeline of this driver failed: {error.message}")
+
+    def _tell_uncommitted(self, worker: PipelineWorker, error: FloeError) -> None:
+        worker.tell(Health.STOPPED, f"drained, but not all is committed: {error.message}", error.remedy, error.code)
+
+    def _heed_stop_requests(self) -> None:
+        """`floe stop` was asked for: those pipelines drain, the others of this driver go on."""
+        for worker in self._workers:
+            name = worker.plan.pipeline
+            watch = self._watches[worker.plan.read.connection, worker.plan.announce.control_topic]
+            request = watch.stop_request(name)
+            if request is not None and name not in self._stop_requests:
+                self._stop_requests[name] = request
+                self._say(f"{name}: asked to stop by {request.by}: finishing the batch in hand")
+                worker.drain()
+
+    def _run_worker(self, worker: PipelineWorker, spark: SparkSession) -> None:
+        """One pipeline to its end. One that was asked to stop is committed and leaves its group while others go on."""
+        worker.run(spark)
+        if worker.plan.pipeline in self._stop_requests and len(self._workers) > 1:
+            key = (worker.plan.read.connection, worker.plan.announce.control_topic)
+            name = worker.plan.pipeline
+            try:
+                request_commit(self._kafka(key[0]), key[1], COMMIT_DEADLINE_S, self._coordinators[key], name)
+                worker.tell(Health.STOPPED, self._why_ended(worker))
+            except (TableBlocked, DeadlinePassed) as error:
+                # Told to who asked; the other pipelines go on, and the end of the job asks again.
+                self._tell_uncommitted(worker, error)
+            self._ended.add(name)
+            worker.close()
 
     def _start_coordinators(self, plans: Sequence[Plan], catalog: IcebergTables) -> None:
         for plan in plans:
@@ -124,9 +203,10 @@ class Job:
         restore = [(number, signal.signal(number, self._on_signal)) for number in (signal.SIGTERM, signal.SIGINT)]
         try:
             with ThreadPoolExecutor(len(self._workers)) as pool:
-                runs = [pool.submit(worker.run, spark) for worker in self._workers]
+                runs = [pool.submit(self._run_worker, worker, spark) for worker in self._workers]
                 while not all(run.done() for run in runs):
                     time.sleep(0.05)
+                    self._heed_stop_requests()
                     failed = any(run.done() and run.exception() for run in runs)
                     if failed or self._signal or self._coordinator_error():
                         for worker in self._workers:
@@ -159,8 +239,8 @@ class Job:
                 request_commit(self._kafka(key[0]), key[1], COMMIT_DEADLINE_S, self._coordinators[key])
 
 
-def open_catalog(catalogs: Mapping[str, Mapping[str, SettingValue]]) -> IcebergTables:
-    """The target's default catalog, checked.
+def open_catalog(catalogs: Mapping[str, Mapping[str, SettingValue]], check: bool = True) -> IcebergTables:
+    """The target's default catalog, checked unless an outage of it is to be shown rather than to stop us.
 
     Raises:
         SetupError: it cannot be reached, or the target names none.
@@ -171,14 +251,15 @@ def open_catalog(catalogs: Mapping[str, Mapping[str, SettingValue]]) -> IcebergT
         )
     settings = catalogs["default"]
     catalog = IcebergTables(resolve(settings), "default", lambda: resolve(settings))
-    catalog.check()
+    if check:
+        catalog.check()
     return catalog
 
 
 def request_commit(
-    kafka: dict[str, str], control_topic: str, deadline_s: float, local: Coordinator | None
+    kafka: dict[str, str], control_topic: str, deadline_s: float, local: Coordinator | None, pipeline: str = ""
 ) -> CommitComplete:
-    """Ask whichever coordinator is alive to commit everything announced by now, and wait for its answer.
+    """Ask whichever coordinator is alive to commit everything that a pipeline (or all, "") announced by now, and wait.
 
     Raises:
         TableBlocked: some table could not be committed; its announcements wait.

@@ -67,7 +67,7 @@ def refuse_live(admin: KafkaAdmin, prefix: str, pipeline: str, doing: str) -> No
             f"pipeline {pipeline} is live, and `{doing}` changes what it goes by: {', '.join(map(str, members))}",
             code="FLOE-E111",
             place=admin.address,
-            remedy="end the run first (SIGTERM drains it); one that was killed is gone after 6 s",
+            remedy=f"end the run first (`floe stop {pipeline}` drains it); one that was killed is gone after 6 s",
         )
 
 

@@ -11,14 +11,18 @@ from dataclasses import asdict, dataclass
 
 from framework.adapters.iceberg import IcebergTables
 from framework.adapters.kafka_admin import KafkaAdmin
-from framework.commit.cycle import low_water, waiting_reason
-from framework.commit.events import Accounting, CommitToTable, DataComplete, Heartbeat
-from framework.commit.model import TableState
-from framework.commit.offsets import Gaps, SafeOffset, decode_metadata
+from framework.commit.condition import PipelineFacts, TableFacts, pipeline_condition, table_condition
+from framework.commit.cycle import low_water
+from framework.commit.events import Accounting, CommitToTable, DataComplete, Health, Heartbeat, Holds
+from framework.commit.health import table_health
+from framework.commit.model import TableState, Unread
+from framework.commit.offsets import Gaps, PartitionKey, SafeOffset, decode_metadata
+from framework.commit.pauses import active, holding
 from framework.commit.replay import is_replay, is_replay_topic
-from framework.errors import FloeError
+from framework.errors import FloeError, StateDisagreement
 from framework.plan.compile import coordinator_group, group_id
 from framework.runtime.control_log import ControlLog, read_control_log
+from framework.runtime.liveness import live_members
 
 
 @dataclass(frozen=True)
@@ -36,11 +40,15 @@ class PartitionStatus:
 
 @dataclass(frozen=True)
 class PipelineStatus:
-    """`totals` is the sum of invariant 8 since the pipeline first ran."""
+    """`totals` is the sum of invariant 8 since the pipeline first ran. `since_ms` is None where nobody told."""
 
     pipeline: str
-    state: str
+    state: Health
     reason: str
+    remedy: str
+    code: str
+    since_ms: int | None
+    runs: tuple[str, ...]
     batch: int
     lag: int
     totals: Accounting
@@ -72,13 +80,28 @@ class PendingStatus:
 
 @dataclass(frozen=True)
 class TableStatus:
-    """`state` is ok, waiting, degraded or blocked; `reason` says why when it is not ok."""
+    """`reason` and `remedy` are "" while all is well; `failures` is how many commits failed in a row."""
 
     table: str
-    state: str
+    state: Health
     reason: str
+    remedy: str
+    code: str
+    since_ms: int | None
+    failures: int
     pending: PendingStatus
     last_commit: CommitStatus | None
+
+
+@dataclass(frozen=True)
+class PauseStatus:
+    """What a person holds, under the pattern by which it is let go on."""
+
+    holds: Holds
+    pattern: str
+    reason: str
+    by: str
+    timestamp_ms: int
 
 
 @dataclass(frozen=True)
@@ -99,6 +122,7 @@ class Status:
     coordinator: str | None
     pipelines: tuple[PipelineStatus, ...]
     tables: tuple[TableStatus, ...]
+    pauses: tuple[PauseStatus, ...]
 
     def to_json(self) -> dict[str, object]:
         """The document that `floe status --json` prints."""
@@ -119,23 +143,32 @@ def read_status(
     facts = log.facts
     members = admin.group_members(group)
     owner = next((m.client_id for m in members if (control_topic, 0) in m.partitions), None)
-    names = sorted(set(log.links) | set(log.state.pipelines))
+    names = sorted({*log.links, *log.state.pipelines, *log.reports})
     return Status(
         target_name,
         ControlStatus(control_topic, facts.topic_id, facts.log_start, log.end, low_water(log.state)),
         owner,
         tuple(_pipeline(admin, prefix, name, log) for name in names),
-        tuple(_table(name, log, catalog) for name in sorted(set(log.commits) | set(log.state.tables))),
+        tuple(
+            _table(name, log, catalog, owner is not None) for name in sorted(set(log.commits) | set(log.state.tables))
+        ),
+        tuple(
+            PauseStatus(seen.event.holds, seen.event.pattern, seen.event.reason, seen.event.by, seen.event.timestamp_ms)
+            for seen in active(log.state.pauses)
+        ),
     )
 
 
 def _pipeline(admin: KafkaAdmin, prefix: str, name: str, log: ControlLog) -> PipelineStatus:
     folded = log.state.pipelines.get(name)
     link = log.links.get(name) or (folded.link if folded else None)
-    group = {
-        key: decode_metadata(value.offset, value.metadata, f"{key[0]}-{key[1]}")
-        for key, value in admin.group_offsets(group_id(prefix, name)).items()
-    }
+    group: dict[PartitionKey, SafeOffset] = {}
+    foreign = ""
+    for key, value in admin.group_offsets(group_id(prefix, name)).items():
+        try:
+            group[key] = decode_metadata(value.offset, value.metadata, f"{key[0]}-{key[1]}")
+        except StateDisagreement as error:
+            foreign = f"{error.place}: {error.message}"
     topics = sorted({r.topic for r in link.ranges} if link else {topic for topic, _ in group})
     topics = [topic for topic in topics if not is_replay_topic(topic)]
     found = admin.topics(topics) if topics else {}
@@ -157,37 +190,79 @@ def _pipeline(admin: KafkaAdmin, prefix: str, name: str, log: ControlLog) -> Pip
     )
     if is_replay(name):  # its source is a table: no group keeps its place
         newest = link
-    broken = (folded.broken if folded else None) or ""
     missing = [topic for topic in topics if topic not in found]
-    reason = broken or (f"topic {', '.join(missing)} does not exist" if missing else "")
+    lag = sum(p.lag for p in partitions)
+    live = tuple(member.run for member in live_members(admin, prefix, name) if member.run)
+    condition = pipeline_condition(
+        PipelineFacts(
+            name=name,
+            live=live,
+            reports=tuple(log.reports.get(name, {}).values()),
+            lag=lag,
+            broken=(folded.broken if folded else None) or "",
+            missing_topics=tuple(missing),
+            foreign_offsets=foreign,
+            pause=holding(log.state.pauses, Holds.READING, name),
+            replay=is_replay(name),
+        )
+    )
     return PipelineStatus(
         name,
-        "blocked" if reason else "ok",
-        reason,
+        condition.state,
+        condition.reason,
+        condition.remedy,
+        condition.code,
+        condition.since_ms,
+        live,
         newest.batch if newest else 0,
-        sum(p.lag for p in partitions),
+        lag,
         newest.totals if newest else Accounting(),
         partitions,
     )
 
 
-def _table(name: str, log: ControlLog, catalog: IcebergTables) -> TableStatus:
+def _table(name: str, log: ControlLog, catalog: IcebergTables, coordinated: bool) -> TableStatus:
     state: TableState | None = log.state.tables.get(name)
     pending = PendingStatus(0, 0, 0, 0)
-    reason = ""
     if state is not None and state.pending:
-        pending = PendingStatus(len(state.pending), state.pending_files, state.pending_rows, state.pending_bytes)
-        reason = waiting_reason(log.state, state) or state.failure
+        unread = state.unread or Unread(0)
+        pending = PendingStatus(
+            len(state.pending) + unread.announcements,
+            state.pending_files + unread.files,
+            state.pending_rows + unread.rows,
+            state.pending_bytes + unread.bytes,
+        )
     commit = log.commits.get(name)
     total: int | None = None
+    unreadable = ""
     if commit is not None:
         try:
             newest = catalog.snapshots(name, limit=1)
             total = newest[-1].total_rows if newest else None
         except FloeError as error:
-            reason = reason or error.message
-    kind = "blocked" if reason else ("waiting" if pending.announcements else "ok")
-    return TableStatus(name, kind, reason, pending, _commit(commit, total) if commit else None)
+            unreadable = error.message
+    condition = table_condition(
+        TableFacts(
+            pending=pending.announcements,
+            examined=table_health(log.state, state)[:2] if state is not None else (Health.IDLE, ""),
+            report=log.state.reports.get(name),
+            last_commit_ms=commit.timestamp_ms if commit is not None else None,
+            pause=holding(log.state.pauses, Holds.COMMITS, name),
+            coordinated=coordinated,
+            unreadable=unreadable,
+        )
+    )
+    return TableStatus(
+        name,
+        condition.state,
+        condition.reason,
+        condition.remedy,
+        condition.code,
+        condition.since_ms,
+        condition.failures,
+        pending,
+        _commit(commit, total) if commit else None,
+    )
 
 
 def _commit(event: CommitToTable, total: int | None) -> CommitStatus:

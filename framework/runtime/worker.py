@@ -24,7 +24,8 @@ from framework.adapters.kafka_worker import (
     PipelineProducer,
 )
 from framework.adapters.parquet_read import read_files
-from framework.commit.events import Accounting, DataWritten, Heartbeat, SourceRange
+from framework.commit.condition import Condition, reading_hold
+from framework.commit.events import Accounting, DataWritten, Health, Heartbeat, SourceRange
 from framework.commit.offsets import (
     AnnounceState,
     Gaps,
@@ -47,10 +48,12 @@ from framework.errors import FloeError, OutcomeUnknown, RetriableError
 from framework.plan.model import Plan
 from framework.record.dead_letter import LetterMessage, letter_messages
 from framework.runtime.batch import BatchResult, BatchScope, summarise, summarise_gaps
+from framework.runtime.control_watch import ControlWatch
 from framework.runtime.failures import LOG_REMEDY, of_task, said
 from framework.runtime.patience import Trouble, gives_up, pause_s
 from framework.runtime.source import PipelineSource
 from framework.runtime.tables import TableRegistry
+from framework.runtime.telling import StateTeller
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -116,10 +119,12 @@ class PipelineWorker:
         self._bytes_per_record = 0.0
         self._last_announce_ms = 0
         self._draining = threading.Event()
-        self._paused = threading.Event()
         self._batch_done = threading.Event()
         self._failure: BaseException | None = None
         self._scope: BatchScope | None = None
+        self._watch: ControlWatch | None = None
+        self._teller: StateTeller | None = None
+        self._troubled = False  # a batch has failed, and none was announced since
 
     # ---- before Spark ---------------------------------------------------------------------------------------------
 
@@ -154,6 +159,10 @@ class PipelineWorker:
         self._held = tuple(ends for ends in held if ends)
         self._last_announce_ms = _now_ms()
         self._say("first run" if start.first_run else f"goes on after batch {start.batch}")
+
+    def attach(self, watch: ControlWatch, teller: StateTeller) -> None:
+        """What is asked of the pipeline through the control topic, and where its state is told."""
+        self._watch, self._teller = watch, teller
 
     # ---- with Spark -----------------------------------------------------------------------------------------------
 
@@ -193,6 +202,8 @@ class PipelineWorker:
                     raise
                 self._say(f"batch failed ({error.message}); attempt {trouble.failures + 1} follows")
                 self.report.state, self.report.reason = "degraded", error.message
+                self._troubled = True
+                self.tell(Health.DEGRADED, error.message, error.remedy, error.code, trouble.failures)
                 if self._draining.wait(pause_s(trouble.failures, self.plan.announce.trigger_every_ms / 1000)):
                     # Asked to drain while a failed batch waits: what was begun was not finished, and that is said.
                     self.report.state = "failed"
@@ -217,9 +228,41 @@ class PipelineWorker:
         """Finish the batch in hand, announce it, and start no other."""
         self._draining.set()
 
-    def pause(self, paused: bool) -> None:
-        """Hold or resume reading; heartbeats go on."""
-        (self._paused.set if paused else self._paused.clear)()
+    def tell(self, state: Health, reason: str = "", remedy: str = "", code: str = "", failures: int = 0) -> None:
+        """Tell the control topic; a word that was said already is not said again."""
+        if self._teller is not None:
+            self._teller.tell(self.plan.pipeline, self.run_id, state, reason, remedy, code, failures)
+
+    def _hold(self) -> Condition | None:
+        """Why nothing is read for now, as the control topic says. Heartbeats go on meanwhile.
+
+        Raises:
+            FloeError: FLOE-R137, the run is to catch up and then to end, which it cannot while a person holds it.
+        """
+        if self._watch is None:
+            return None
+        name, announce, watch = self.plan.pipeline, self.plan.announce, self._watch
+        hold = reading_hold(
+            watch.reading_pause(name), watch.waiting(name), announce.max_waiting_batches, announce.max_waiting_bytes
+        )
+        if hold is not None and hold.state is Health.BLOCKED:
+            self._watch.ask_for_low_water()
+        elif hold is not None and self._wanted is not None:
+            said = f"pipeline {name} cannot catch up: {hold.reason}"
+            raise FloeError(said, code="FLOE-R137", place=name, remedy=hold.remedy)
+        return hold
+
+    def _note(self, hold: Condition | None) -> None:
+        """Say when reading begins and ends to be held; figures alone are no news."""
+        if (hold is not None) != (self.report.state == "held"):
+            self._say(f"reads nothing: {hold.reason}" if hold is not None else "reads on")
+        if self._troubled:
+            return
+        self.report.state, self.report.reason = ("held", hold.reason) if hold is not None else ("running", "")
+        if hold is not None and hold.state is Health.BLOCKED:
+            self.tell(hold.state, hold.reason, hold.remedy, hold.code)
+        else:  # a pause stands in the log already; while it lasts the run is well
+            self.tell(Health.RUNNING)
 
     def close(self) -> None:
         self._producer.close()
@@ -281,7 +324,6 @@ class PipelineWorker:
             min(p.commit.max_rows for p in policies),
         )
         poll_s = min(0.5, max(0.05, announce.trigger_every_ms / 10_000))
-        self.report.state = "running"
         while True:
             batch_before = self._batch
             facts = self._look()
@@ -292,6 +334,8 @@ class PipelineWorker:
             if cut is not None:
                 ends = {key: min(end, cut.get(key, end)) for key, end in ends.items()}
             backlog = sum(max(0, ends.get(key, at) - at) for key, at in self._positions.items())
+            hold = self._hold()
+            self._note(hold)
             pace = decide_pace(
                 rules,
                 PaceFacts(
@@ -302,7 +346,7 @@ class PipelineWorker:
                     self._last_announce_ms,
                     self._wanted is not None,
                     self._draining.is_set(),
-                    self._paused.is_set(),
+                    hold is not None,
                 ),
             )
             if pace is Pace.DONE:
@@ -472,6 +516,7 @@ class PipelineWorker:
 
     def _advance(self, scope: BatchScope, result: BatchResult) -> None:
         self._positions = dict(scope.ends)
+        self._troubled = False
         report = self.report
         report.batches += 1
         report.totals = result.totals

@@ -57,7 +57,7 @@ def test_dropped_replaced_and_rolled_back_tables_wait_alone(project: Project, br
         wait_for(lambda: count(project, healthy) == 60, "the healthy table's third batch")
 
         def blocked() -> dict[str, str]:
-            return {t["table"]: t["reason"] for t in project.status()["tables"] if t["state"] == "blocked"}
+            return {t["table"]: t["reason"] for t in project.status()["tables"] if t["state"] == "BLOCKED"}
 
         reasons = wait_for(lambda: r if len(r := blocked()) == 3 else None, "three blocked tables")
         assert set(reasons) == {dropped, replaced, rolled_back}

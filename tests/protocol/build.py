@@ -9,7 +9,9 @@ from framework.commit.events import (
     DataFile,
     DataWritten,
     Heartbeat,
+    Holds,
     OffsetsSet,
+    PauseChanged,
     SourceRange,
     TableCommitPolicy,
 )
@@ -89,6 +91,10 @@ def heartbeat(pipeline: str, batch: int, at: int, run: str = "r") -> Heartbeat:
 def offsets_set(pipeline: str, batch: int, at: int, base_batch: int = 0, topic_id: str = "src-id") -> OffsetsSet:
     source = (SourceRange("src", topic_id, 0, at, at),)
     return OffsetsSet(pipeline, "by hand", batch, source, Accounting(), base_batch, 0, 0, "--from-log", 0)
+
+
+def pause(pattern: str, paused: bool = True) -> PauseChanged:
+    return PauseChanged(Holds.COMMITS, pattern, paused, "", "me", 0)
 
 
 def view(table: str = "db.t", snapshot_id: int | None = None, **changes: object) -> TableView:

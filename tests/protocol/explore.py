@@ -35,6 +35,7 @@ class Scope:
     unknown_outcomes: int = 1  # commits whose answer is lost, or that are applied late
     foreign_commits: int = 0
     commit_files: int = 10_000
+    undrained_files: int = 5_000
     every_record: bool = False  # stop reading after every record; else only where a batch ends, and at the log's end
 
 
@@ -101,7 +102,7 @@ def logs(scope: Scope) -> list[World]:
 def successors(node: Node, scope: Scope, step: Step = real_step) -> Iterator[tuple[str, Node]]:
     """Everything that can happen next."""
     world, budget = node
-    limits = replace(w.PROMPT, commit_files=scope.commit_files)
+    limits = replace(w.PROMPT, commit_files=scope.commit_files, undrained_files=scope.undrained_files)
     for worker in world.workers:
         if worker.script:
             yield f"{worker.pipeline} announces", _written(world, w.worker_append(world, worker), budget)
@@ -228,6 +229,7 @@ def _state_key(state: CoordinatorState) -> tuple[object, ...]:
         state.stopped is None,
         state.cycle_open,
         state.settled,
+        state.wants_again,
         tuple(sorted(_table_key(t) for t in state.tables.values())),
         tuple(
             sorted(
@@ -258,6 +260,7 @@ def _table_key(table: TableState) -> tuple[object, ...]:
         table.recorded,
         table.attempt.through if table.attempt else -1,
         table.blocked or "",
+        table.unread.offset if table.unread else -1,
     )
 
 

@@ -16,9 +16,15 @@ from framework.commit.events import (
     DataFile,
     DataWritten,
     Discarded,
+    Health,
     Heartbeat,
+    Holds,
     OffsetsSet,
+    PauseChanged,
     SourceRange,
+    StateChanged,
+    StopRequested,
+    Subject,
     TableCommitPolicy,
 )
 
@@ -79,6 +85,7 @@ data_written = st.builds(
 )
 heartbeats = st.builds(Heartbeat, names, text, numbers, range_tuples, accountings)
 reasons = st.dictionaries(names, text, max_size=3)
+pauses = st.builds(PauseChanged, st.sampled_from(Holds), names, st.booleans(), text, text, times)
 commit_completes = st.builds(
     CommitComplete,
     coordinator=text,
@@ -90,6 +97,7 @@ commit_completes = st.builds(
     valid_through_ms=st.dictionaries(names, times, max_size=3),
     position=st.integers(-1, 2**62),
     blocked_pipelines=reasons,
+    paused=st.lists(pauses, max_size=2).map(tuple),
 )
 events: st.SearchStrategy[ControlEvent] = st.one_of(
     data_written,
@@ -112,4 +120,19 @@ events: st.SearchStrategy[ControlEvent] = st.one_of(
     st.builds(CommitRequested, names, text, times),
     st.builds(CommitToTable, names, text, numbers, text, numbers, numbers, numbers, times, st.none() | times),
     commit_completes,
+    st.builds(
+        StateChanged,
+        st.sampled_from(Subject),
+        names,
+        st.sampled_from(Health),
+        text,
+        text,
+        text,
+        numbers,
+        times,
+        times,
+        text,
+    ),
+    pauses,
+    st.builds(StopRequested, names, text.filter(bool), times, text),
 )

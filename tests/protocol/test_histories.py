@@ -18,7 +18,7 @@ from framework.commit.effects import LoadTable, Read
 from framework.commit.events import CommitRequested
 from framework.commit.state import next_due_ms, snapshot
 from tests.protocol import world as w
-from tests.protocol.build import STEP
+from tests.protocol.build import STEP, pause
 
 HISTORIES = int(os.environ.get("FLOE_HISTORIES", "250"))
 
@@ -40,6 +40,7 @@ class Protocol(RuleBasedStateMachine):
         self.limits = replace(
             w.PROMPT,
             commit_files=3,
+            undrained_files=1,
             retry_first_ms=1,
             retry_most_ms=1,
             conflict_first_ms=1,
@@ -109,6 +110,11 @@ class Protocol(RuleBasedStateMachine):
             batch, start = worker.batch + number, worker.at + shift
             self.world = w.announce_wrongly(self.world, worker.pipeline, batch, table, start, start + STEP, "wrong")
 
+    @rule(table=tables, paused=st.booleans())
+    def commits_are_paused(self, table: str, paused: bool) -> None:
+        """A person holds the commits of a table, or lets them go on."""
+        self.world = w.append_plainly(self.world, pause(table, paused))
+
     # ---- coordinators
 
     @rule(seat=seats, count=st.integers(1, 12))
@@ -144,12 +150,12 @@ class Protocol(RuleBasedStateMachine):
     @rule(seat=seats, all_done=st.booleans())
     def works_for_a_while(self, seat: int, all_done: bool) -> None:
         """Reads, ticks and performs as a healthy coordinator does; perhaps it stops with commits under way."""
-        if self.world.seats[seat] is None:
-            return
         for _ in range(3):
             while w.next_visible(self.world, seat) is not None:
                 self.world = w.read(self.world, seat, self.step)
                 self._load(seat)
+            if self.world.seats[seat] is None:  # it was not there, or a stale one was to read again and has no seat
+                return
             self.world = w.tick(self.world, seat, self.step)
             self._load(seat)
             if not all_done:

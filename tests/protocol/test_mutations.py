@@ -19,7 +19,7 @@ from framework.commit.model import Announcement, CoordinatorState, Phase, Pipeli
 from framework.commit.state import step
 from framework.commit.turn import Turn
 from tests.protocol import world as w
-from tests.protocol.build import STEP, TOPIC_ID
+from tests.protocol.build import STEP, TOPIC_ID, pause
 from tests.protocol.explore import Outcome, Scope, explore, start
 
 T, U = "db.t", "db.u"
@@ -64,6 +64,18 @@ def gap_that_was_settled() -> w.World:
     (worker,) = world.workers
     world = w.settle_offsets(world, replace(worker, script=((T,),)))
     return announce(world, "a", "a")
+
+
+def paused_and_read_on() -> w.World:
+    """A table for which nothing comes is paused; what stands behind it in the log is committed."""
+    world = w.append_plainly(start(Scope((((T,),),)))[0], pause(U))
+    return announce(world, "a", "a")
+
+
+def paused_for_a_while() -> w.World:
+    """Two batches for a table whose commits are paused and then go on; only one fits into memory."""
+    world = w.append_plainly(start(Scope((((T,), (T,)),)))[0], pause(T))
+    return w.append_plainly(announce(world, *"aaaa"), pause(T, False))
 
 
 def recreated_source() -> w.World:
@@ -358,6 +370,37 @@ def settled_offsets_are_not_heeded(patch: pytest.MonkeyPatch) -> w.Step:
     return step
 
 
+def a_pause_ends_with_its_coordinator(patch: pytest.MonkeyPatch) -> w.Step:
+    """The stored `chain_from` does not lead a successor to the pauses that hold."""
+    patch.setattr(cycle, "active", lambda pauses: ())
+    return step
+
+
+def progress_passes_what_was_not_kept(patch: pytest.MonkeyPatch) -> w.Step:
+    """Invariant 3: announcements that were not kept in memory are taken for none."""
+    real = prefix.take_prefix
+
+    def greedy(
+        table: TableState,
+        view: TableView,
+        pipelines: dict[str, PipelineState],
+        control_topic_id: str,
+        position: int,
+        max_files: int,
+    ) -> prefix.Prefix:
+        end = max([position, *(offset + 1 for offset in table.newest.values())])
+        return real(table, view, pipelines, control_topic_id, end, max_files)
+
+    patch.setattr(schedule, "take_prefix", greedy)
+    return step
+
+
+def what_was_not_kept_is_forgotten(patch: pytest.MonkeyPatch) -> w.Step:
+    """Invariants 6 and 10: a blocked table's announcements beyond the limit of memory hold no low-water mark."""
+    patch.setattr(fold, "_without_keeping", lambda table, offset, event: table)
+    return step
+
+
 @dataclass(frozen=True)
 class Case:
     mutate: Patch
@@ -373,6 +416,9 @@ CASES = [
     Case(a_successor_reads_from_the_low_water_mark, gap_above_the_low_water_mark, QUIET),
     Case(what_waits_of_a_broken_chain_is_kept, gap_that_was_settled, TWO),
     Case(settled_offsets_are_not_heeded, gap_that_was_settled, QUIET),
+    Case(a_pause_ends_with_its_coordinator, paused_and_read_on, TWO),
+    Case(progress_passes_what_was_not_kept, paused_for_a_while, replace(QUIET, undrained_files=1)),
+    Case(what_was_not_kept_is_forgotten, paused_for_a_while, replace(QUIET, undrained_files=1)),
     Case(topic_ids_are_not_compared, recreated_source, QUIET),
     Case(progress_reaches_the_position, two_interleaved, replace(QUIET, commit_files=1)),
     Case(complete_batches_overtake, two_interleaved, replace(QUIET, every_record=True)),

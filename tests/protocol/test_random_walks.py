@@ -43,6 +43,7 @@ RULES: list[tuple[int, str, dict[str, list[object]]]] = [
         "trouble_with_coordinators",
         {"seat": [0, 1, 2], "kind": ["takes over", "takes over", "dies", "reads again"], "back": [1, 2, 3, 4]},
     ),
+    (2, "commits_are_paused", {"table": TABLES, "paused": [True, False]}),
     (4, "clock_moves", {"change": [1, 1_000, 60_000, 700_000, -50_000]}),
     (
         5,

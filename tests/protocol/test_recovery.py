@@ -8,7 +8,21 @@ from dataclasses import replace
 import pytest
 
 from framework.commit.codec import decode, encode
-from framework.commit.effects import Assigned, CommitTable, Committed, Effect, LoadTable, Read, TableLoaded, Tick
+from framework.commit.effects import (
+    Assigned,
+    CommitTable,
+    Committed,
+    Effect,
+    Input,
+    LoadTable,
+    Read,
+    ReadAgain,
+    TableLoaded,
+    TableMissing,
+    TableProgress,
+    Tick,
+)
+from framework.commit.events import ControlEvent
 from framework.commit.state import CoordinatorState, Limits, snapshot, step, wants_more
 from tests.protocol.build import TOPIC_ID, complete, view, written
 
@@ -19,18 +33,26 @@ class Catalog:
     def __init__(self, limits: Limits) -> None:
         self.state = CoordinatorState(limits=limits)
         self.files: Counter[str] = Counter()
+        self.missing: set[str] = set()
+        self.again = False
+        self._progress: dict[str, TableProgress] = {}
         self.feed(Assigned("c", TOPIC_ID, 0, None), 0)
 
-    def feed(self, message: Assigned | Read | Tick | TableLoaded | Committed, now_ms: int) -> None:
+    def feed(self, message: Input, now_ms: int) -> None:
         self.state, effects = step(self.state, message, now_ms)
         self.answer(effects, now_ms)
 
     def answer(self, effects: tuple[Effect, ...], now_ms: int) -> None:
         for effect in effects:
-            if isinstance(effect, LoadTable):
-                self.feed(TableLoaded(view(effect.table)), now_ms)
+            if isinstance(effect, LoadTable) and effect.table in self.missing:
+                self.feed(TableMissing(effect.table, "dropped"), now_ms)
+            elif isinstance(effect, LoadTable):
+                self.feed(TableLoaded(view(effect.table, progress=self._progress.get(effect.table))), now_ms)
+            elif isinstance(effect, ReadAgain):
+                self.again = True
             elif isinstance(effect, CommitTable):
                 self.files.update(file.path for file in effect.files)
+                self._progress[effect.table] = effect.progress
                 after = replace(effect.view, progress=effect.progress, snapshot_id=1)
                 self.feed(Committed(effect.table, effect.commit_id, after, 1, now_ms), now_ms)
 
@@ -55,3 +77,44 @@ def test_a_long_log_is_folded_in_bounded_memory(announcements: int) -> None:
     assert len(catalog.files) == announcements
     assert set(catalog.files.values()) == {1}
     assert snapshot(catalog.state).low_water == offset
+
+
+@pytest.mark.parametrize("announcements", [5_000, pytest.param(100_000, marks=pytest.mark.slow)])
+def test_announcements_of_a_blocked_table_do_not_pile_up_in_memory(announcements: int) -> None:
+    """While a table is missing its queue stays within the limit and others are committed; once it is there again, the log is
+    read again and each of its files comes into it once."""
+    limits = Limits(undrained_files=500, pending_files=10_000)
+    catalog = Catalog(limits)
+    catalog.missing = {"db.gone"}
+    log: list[ControlEvent] = []
+    for batch in range(1, announcements // 10 + 1):
+        tables = ("db.gone", "db.well")
+        log += [
+            *(written("a", batch, table, interval_ms=0, files=5) for table in tables),
+            complete("a", batch, tables),
+        ]
+    most = 0
+    for offset, event in enumerate(log):
+        catalog.feed(Read(offset, event), offset)
+        most = max(most, catalog.state.pending_files)
+    catalog.feed(Tick(True), len(log))
+    assert most <= limits.undrained_files + 20
+    assert sum(1 for path in catalog.files if path.startswith("db.well")) == announcements // 2
+    assert snapshot(catalog.state).low_water == 0
+    waiting = catalog.state.tables["db.gone"].unread
+    assert waiting is not None
+    assert waiting.files == announcements // 2 - limits.undrained_files
+
+    catalog.missing = set()
+    now = 1 << 41
+    catalog.feed(Tick(True), now)  # examined, well, and what was kept is committed
+    assert catalog.again
+    catalog.feed(Assigned("c", TOPIC_ID, 0, None), now)
+    for offset, event in enumerate(log):
+        while not wants_more(catalog.state):
+            catalog.feed(Tick(False), now)
+        catalog.feed(Read(offset, event), now)
+    catalog.feed(Tick(True), now)
+    assert len(catalog.files) == announcements
+    assert set(catalog.files.values()) == {1}
+    assert snapshot(catalog.state).low_water == len(log)

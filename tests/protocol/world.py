@@ -26,6 +26,7 @@ from framework.commit.effects import (
     LoadTable,
     Publish,
     Read,
+    ReadAgain,
     Stop,
     StoreLowWater,
     TableLoaded,
@@ -34,9 +35,17 @@ from framework.commit.effects import (
     TableView,
     Tick,
 )
-from framework.commit.events import ControlEvent, DataComplete, DataWritten, Discarded, Heartbeat, OffsetsSet
+from framework.commit.events import (
+    ControlEvent,
+    DataComplete,
+    DataWritten,
+    Discarded,
+    Heartbeat,
+    OffsetsSet,
+    PauseChanged,
+)
 from framework.commit.state import CoordinatorState, Limits, step
-from tests.protocol.build import STEP, TOPIC_ID, complete, heartbeat, offsets_set, ranges, written
+from tests.protocol.build import STEP, TOPIC_ID, complete, heartbeat, offsets_set, pause, ranges, written
 
 Step = Callable[[CoordinatorState, Input, int], tuple[CoordinatorState, tuple[Effect, ...]]]
 Fault = str
@@ -497,6 +506,7 @@ def feed(world: World, index: int, message: Input, step: Step = step) -> World:
     tasks = list(seat.tasks)
     log = list(world.log)
     low_water, chain_from = world.low_water, world.chain_from
+    again = False
     for effect in effects:
         if isinstance(effect, LoadTable | CommitTable):
             tasks.append(effect)
@@ -506,12 +516,20 @@ def feed(world: World, index: int, message: Input, step: Step = step) -> World:
         elif isinstance(effect, StoreLowWater):
             if world.owner == index and world.term == seat.term:  # a stale member's offset commit is refused
                 low_water, chain_from = effect.offset, effect.chain_from
+        elif isinstance(effect, ReadAgain):
+            again = True
         else:
             assert isinstance(effect, Stop)
     if low_water != world.low_water:
         world = replace(world, low_water_topic_id=TOPIC_ID)
     world = replace(world, log=tuple(log), low_water=low_water, chain_from=chain_from)
-    return world.with_seat(index, Seat(state, tuple(tasks), seat.term))
+    world = world.with_seat(index, Seat(state, tuple(tasks), seat.term))
+    if again:  # the seat is given up, and taken again if nobody else has it
+        owned = world.owner == index and world.term == seat.term
+        world = crash(world, index)
+        if owned:
+            world = assign(world, index, step, state.limits)
+    return world
 
 
 def next_visible(world: World, index: int) -> int | None:
@@ -599,6 +617,7 @@ def announced(log: tuple[Entry, ...]) -> Announced:
     sound: list[tuple[int, DataWritten]] = []
     held: list[tuple[int, DataWritten]] = []
     unsound: set[str] = set()
+    paths: set[str] = set()  # of what was sound when it was announced: it may be in its table, whatever came later
     broken: set[str] = set()
     for offset, entry in enumerate(log):
         event = entry.event
@@ -628,18 +647,42 @@ def announced(log: tuple[Entry, ...]) -> Announced:
         if event.pipeline not in broken and same and event.batch == batch + 1 and span.start == end:
             ends[event.pipeline] = (event.batch, span.end, topic_id)
             sound += mine
+            paths |= {file.path for _, w in mine for file in w.files}
             continue
         if event.pipeline in broken or not (same and event.batch <= batch and span.end <= end):
             broken.add(event.pipeline)
             held += mine
         unsound |= {file.path for _, w in mine for file in w.files}
-    paths = {file.path for _, w in sound for file in w.files}
     return Announced(tuple(sound), tuple(held), frozenset(unsound - paths), ends)
+
+
+@lru_cache(maxsize=4_000)
+def pauses_said(log: tuple[Entry, ...]) -> tuple[tuple[int, PauseChanged], ...]:
+    """Every pause that was ever said or taken back, and where."""
+    return tuple((n, e.event) for n, e in enumerate(log) if isinstance(e.event, PauseChanged))
+
+
+def _pauses_not_held(world: World) -> Iterator[Fault]:
+    """A coordinator that has read past a pause holds it until it has read that it was taken back. (One whose beginning the
+    log has lost may not know of it.)"""
+    said = pauses_said(world.log)
+    last = {event.pattern: offset for offset, event in said}
+    for index, seat in enumerate(world.seats if said else ()):
+        if seat is None or not seat.state.assigned or seat.state.stopped is not None:
+            continue
+        if seat.state.position < seat.state.floor:
+            continue  # what it reads now is read for the chains' sake, and nothing of it will be committed
+        held = {seen.event.pattern: seen.event.paused for seen in seat.state.pauses.values()}
+        for offset, event in said:
+            # A pause that was taken back further on need not be known to who begins to read in between.
+            known = last[event.pattern] == offset < seat.state.position and offset >= world.log_start
+            if known and event.paused != held.get(event.pattern, False):
+                yield f"c{index}: the pause of {event.pattern} said at {offset} is {'not' if event.paused else 'still'} held"
 
 
 def faults(world: World) -> list[Fault]:
     """What must never be seen, in any world that was reached."""
-    found = list(world.moved_back)
+    found = [*world.moved_back, *_pauses_not_held(world)]
     facts = announced(world.log)
     low_water = (world.low_water or 0) if world.low_water_topic_id == TOPIC_ID else 0
     for table in world.tables:
@@ -682,6 +725,8 @@ def drain(world: World, step: Step = step, rounds: int = 60) -> tuple[World, lis
     for worker in world.workers:
         if worker.appended:
             world = worker_crash(world, worker)
+    for pattern in {event.pattern for _, event in pauses_said(world.log)}:
+        world = append_plainly(world, pause(pattern, False))
     for index in range(len(world.seats)):
         world = crash(world, index)
         world = replace(world, orphans=())

@@ -29,7 +29,17 @@ from framework.commit.effects import (
     TableView,
     Tick,
 )
-from framework.commit.events import Accounting, CommitComplete, CommitRequested, CommitToTable, ControlEvent
+from framework.commit.events import (
+    Accounting,
+    CommitComplete,
+    CommitRequested,
+    CommitToTable,
+    ControlEvent,
+    Health,
+    Holds,
+    PauseChanged,
+    StateChanged,
+)
 from framework.commit.state import CoordinatorState, Limits, next_due_ms, snapshot, start_offset, step, wants_more
 from tests.protocol.build import STEP, TOPIC_ID, complete, heartbeat, offsets_set, ranges, view, written
 
@@ -200,7 +210,7 @@ def test_a_conflict_loads_the_table_and_decides_again() -> None:
 
 def test_a_failed_commit_is_decided_again_after_a_growing_pause() -> None:
     """Failures pause one table with back-off; the outcome is read from the table before anything else (invariant 7)."""
-    seat = Seat(Limits(retry_first_ms=1_000, retry_most_ms=4_000, failed_after=3))
+    seat = Seat(Limits(retry_first_ms=1_000, retry_most_ms=4_000, failed_after=3, tell_ms=1 << 40))
     seat.read(written("a", 1, interval_ms=180_000), complete("a", 1))
     effects = seat.load() + seat.tick()
     pauses = []
@@ -210,8 +220,9 @@ def test_a_failed_commit_is_decided_again_after_a_growing_pause() -> None:
         due = next_due_ms(seat.state)
         assert due is not None
         pauses.append(due - seat.now)
-        assert seat.tick(due - seat.now - 1) == ()
-        assert seat.tick(1) == (LoadTable("db.t", "main"),)
+        early, loads = seat.tick(due - seat.now - 1), seat.tick(1)
+        assert [e for e in early if not isinstance(e, Publish)] == []
+        assert [e for e in loads if not isinstance(e, Publish)] == [LoadTable("db.t", "main")]
         effects = seat.load()
     assert pauses[0] <= 1_000
     assert sorted(pauses[:3]) == pauses[:3]
@@ -223,7 +234,7 @@ def test_a_failed_commit_is_decided_again_after_a_growing_pause() -> None:
 def test_a_failing_table_is_tried_about_once_an_interval(interval_ms: int, longest_ms: int) -> None:
     """However long an outage lasts, a table waits no longer than its interval for the next attempt, and a minute at most:
     so it is committed again within two intervals after the end of the outage."""
-    seat = Seat()
+    seat = Seat(Limits(tell_ms=1 << 40))  # no timer of its own for what is told
     seat.read(written("a", 1, interval_ms=interval_ms), complete("a", 1))
     effects = seat.load() + seat.tick()
     (commit,) = commits(effects)
@@ -233,7 +244,8 @@ def test_a_failing_table_is_tried_about_once_an_interval(interval_ms: int, longe
         due = next_due_ms(seat.state)
         assert due is not None
         pauses.append(due - seat.now)
-        assert seat.tick(due - seat.now) == (LoadTable("db.t", "main"),)
+        effects = seat.tick(due - seat.now)
+        assert [e for e in effects if not isinstance(e, Publish)] == [LoadTable("db.t", "main")]
         seat.feed(LoadFailed("db.t", "503"))
     assert longest_ms * 3 // 4 <= max(pauses) <= longest_ms
 
@@ -723,3 +735,128 @@ def test_a_repeat_is_still_a_repeat_for_the_next_coordinator() -> None:
     store = [e for e in effects if isinstance(e, StoreLowWater)][-1:]
     assert [(e.offset, e.chain_from) for e in store] in ([], [(2, 1)])
     assert cycle.chain_from(seat.state) == 1
+
+
+def told(effects: tuple[Effect, ...]) -> list[tuple[Health, int, str]]:
+    """(state, failures, reason) of what is told of tables."""
+    events = [e.event for e in effects if isinstance(e, Publish) and isinstance(e.event, StateChanged)]
+    return [(event.state, event.failures, event.reason) for event in events]
+
+
+def test_a_tables_trouble_is_told_when_it_begins_changes_and_ends() -> None:
+    """DEGRADED from the first failure, FAILED from the tenth in a row, RUNNING when it is over; each told once."""
+    seat = Seat(Limits(retry_first_ms=100_000, retry_most_ms=100_000))
+    seat.read(written("a", 1), complete("a", 1))
+    effects = seat.load() + seat.tick()
+    said: list[tuple[Health, int, str]] = []
+    for _ in range(12):
+        (commit,) = commits(effects)
+        effects = seat.feed(CommitFailed("db.t", commit.commit_id, "503")) + seat.tick() + seat.tick(100_000)
+        said += told(effects)
+        effects = seat.load()
+    assert said == [(Health.DEGRADED, 1, "503"), (Health.FAILED, 10, "503")]
+    (commit,) = commits(effects)
+    assert told(seat.commit(commit) + seat.tick()) == [(Health.RUNNING, 0, "")]
+    assert told(seat.tick(1_000_000)) == []
+
+
+def test_a_table_that_flaps_is_told_at_a_bounded_rate() -> None:
+    """However often a table fails and recovers within ten seconds, one change of it is told, and the last one is."""
+    seat = Seat(Limits(retry_first_ms=1, retry_most_ms=1))
+    said = 0
+    progress: TableProgress | None = None
+    for batch in range(1, 101):
+        effects = seat.read(written("a", batch, interval_ms=0), complete("a", batch))
+        effects += seat.load() if batch == 1 else ()
+        (commit,) = commits(effects + seat.tick())
+        effects = seat.feed(CommitFailed("db.t", commit.commit_id, "503")) + seat.tick() + seat.tick(200)
+        said += len(told(effects))
+        (commit,) = commits(seat.load(progress=progress) + seat.tick())
+        progress = commit.progress
+        effects = seat.commit(commit) + seat.tick()
+        said += len(told(effects))
+    assert said <= 2 + (100 * 200) // 10_000
+    assert next_due_ms(seat.state) is not None
+    said_last = told(seat.tick(10_000))
+    assert said_last in ([], [(Health.RUNNING, 0, "")])
+
+
+def test_since_when_a_table_is_in_trouble_outlives_the_coordinator() -> None:
+    """A successor reads what was told, goes on from its moment, and tells nothing that stands in the log already."""
+    seat = Seat()
+    seat.read(written("a", 1), complete("a", 1))
+    seat.load(schema_id=1, unusable_schema_ids=frozenset({0}))
+    (event,) = [e.event for e in seat.tick() if isinstance(e, Publish) and isinstance(e.event, StateChanged)]
+    assert event.state is Health.BLOCKED
+    successor = Seat()
+    successor.read(written("a", 1), complete("a", 1), event)
+    successor.load(schema_id=1, unusable_schema_ids=frozenset({0}))
+    assert told(successor.tick()) == []
+    assert told(successor.tick(5_000) + successor.load() + successor.tick(60_000)) == [(Health.RUNNING, 0, "")]
+
+
+def pause(paused: bool = True, pattern: str = "db.*", holds: Holds = Holds.COMMITS) -> PauseChanged:
+    return PauseChanged(holds, pattern, paused, "a migration", "me@here", 1_000)
+
+
+def test_a_paused_table_waits_and_holds_the_low_water_mark() -> None:
+    """Commits of matching tables are held, others go on; a request is answered with the reason; resume commits at once."""
+    seat = Seat()
+    seat.read(pause(pattern="db.t"), written("a", 1), written("a", 1, "db.u"), complete("a", 1, ("db.t", "db.u")))
+    effects = seat.load("db.t") + seat.load("db.u") + seat.tick()
+    (commit,) = commits(effects)
+    assert commit.table == "db.u"
+    seat.commit(commit)
+    (answer,) = published(seat.read(CommitRequested("q", "", seat.now + 10_000)), CommitComplete)
+    assert isinstance(answer, CommitComplete)
+    assert "db.u" not in answer.blocked
+    assert "paused for `db.t` by me@here" in answer.blocked["db.t"]
+    assert snapshot(seat.state).low_water == 1
+    assert commits(seat.tick(1_000_000)) == []
+    (late,) = commits(seat.read(pause(False, "db.t")))
+    assert late.table == "db.t"
+
+
+def test_a_pause_is_seen_by_a_successor_that_reads_from_the_stored_mark() -> None:
+    """A pause holds `chain_from` until it is repeated; then the mark moves on, and a successor knows of it all the same."""
+    seat = Seat()
+    log: list[ControlEvent | None] = []
+
+    def append(*events: ControlEvent) -> tuple[Effect, ...]:
+        """The events, and after them what the coordinator publishes, as it is read back."""
+        effects: tuple[Effect, ...] = ()
+        todo = list(events)
+        while todo:
+            log.append(todo[0])
+            found = seat.read(todo.pop(0))
+            todo += [e.event for e in found if isinstance(e, Publish)]
+            effects += found
+        return effects
+
+    append(pause(pattern="db.other"))
+    marks: list[StoreLowWater] = []
+    for batch in range(1, 40):
+        effects = append(written("a", batch), complete("a", batch))
+        effects += seat.load() if batch == 1 else ()
+        effects += seat.tick(60_000)
+        (commit,) = commits(effects)
+        done = seat.commit(commit) + seat.tick(20_000)
+        append(*[e.event for e in effects + done if isinstance(e, Publish)])
+        marks += [e for e in effects + done if isinstance(e, StoreLowWater)]
+    assert marks[0].chain_from == 0
+    assert (marks[-1].chain_from or 0) > 20
+    for mark in marks:
+        assigned = Assigned("c2", TOPIC_ID, 0, mark.offset, TOPIC_ID, mark.chain_from)
+        successor, _ = step(CoordinatorState(), assigned, 0)
+        for offset in range(start_offset(assigned), mark.offset):
+            successor, _ = step(successor, Read(offset, log[offset]), 0)
+        assert [seen.event.pattern for seen in successor.pauses.values()] == ["db.other"]
+
+
+def test_a_late_repetition_brings_no_pause_back() -> None:
+    """What a stale coordinator repeats of before the resume does not count."""
+    seat = Seat()
+    seat.read(pause(), pause(False))
+    stale = CommitComplete("old", 0, 0, position=1, paused=(pause(),))
+    seat.read(stale)
+    assert not any(seen.event.paused for seen in seat.state.pauses.values())

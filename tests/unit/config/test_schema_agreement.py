@@ -17,7 +17,15 @@ from jsonschema import Draft7Validator, FormatChecker
 from framework.config.build import build_pipeline
 from framework.config.load import load_pipelines
 from framework.config.schema import check, published, resolved
-from framework.config.spec import CommitPolicy, CreatePolicy, ErrorsSpec, EvolvePolicy, KafkaSourceSpec, RoutesSpec
+from framework.config.spec import (
+    CommitPolicy,
+    CreatePolicy,
+    ErrorsSpec,
+    EvolvePolicy,
+    KafkaSourceSpec,
+    PipelineSpec,
+    RoutesSpec,
+)
 from framework.config.text import SourceText
 from framework.config.tree import parse, plain
 from tests.unit.config.in_memory import TARGET, world
@@ -173,6 +181,12 @@ def test_schema_defaults_are_those_of_the_spec() -> None:
         "starting_offsets": kafka.starting_offsets,
         "on_data_loss": kafka.on_data_loss,
     }
+    assert defaults(top["commit"]) == {
+        "control_topic": PipelineSpec.control_topic,
+        "max_waiting_batches": PipelineSpec.max_waiting_batches,
+        "max_waiting_bytes": "256GiB",
+    }
+    assert PipelineSpec.max_waiting_bytes == 256 * 1024**3
     routes = RoutesSpec(())
     assert defaults(top["routes"]) == {
         "mode": routes.mode.value,

@@ -1,0 +1,93 @@
+"""`floe clean`: files below the tables' locations that nothing names; shown, or with --delete removed."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from framework.cli.options import json_option
+from framework.cli.target_options import CONTROL_TOPIC, open_control
+from framework.commit.orphans import DEFAULT_AGE_MS, SAFETY_AGE_MS
+from framework.config.units import duration_ms
+from framework.errors import ConfigError
+
+SHOWN = 20
+
+
+@click.command()
+@click.argument("patterns", nargs=-1, metavar="[TABLE...]")
+@click.option("--target", "-t", default=None, help="The target; `local` where none is named.")
+@click.option("--connection", default=None, help="The target's Kafka connection; its only one if not named.")
+@click.option(
+    "--control-topic", "control_topics", multiple=True, default=(CONTROL_TOPIC,), show_default=True,
+    help="Every control topic through which the tables are filled; may be repeated.",
+)  # fmt: skip
+@click.option(
+    "--older-than", default=f"{DEFAULT_AGE_MS // 86_400_000}d", show_default=True, help="How old a file must be."
+)
+@click.option("--delete", is_flag=True, help="Remove what is found; without it everything stays.")
+@json_option
+def clean(
+    patterns: tuple[str, ...],
+    target: str | None,
+    connection: str | None,
+    control_topics: tuple[str, ...],
+    older_than: str,
+    delete: bool,
+    as_json: bool,
+) -> None:
+    """Find orphan files of the tables that floe fills: written by a batch that was never announced, or by a commit that was
+    refused. A dry run, unless --delete is given. Pipelines may go on meanwhile.
+
+    Spared are files that any snapshot, manifest or the table's metadata names, files that an announcement in the control
+    topic names, and files younger than --older-than, which is a day at least.
+
+    \b
+    floe clean --target prod
+    floe clean 'rpc.*' --older-than 7d --delete --target prod
+    """
+    from framework.runtime.job import open_catalog
+    from framework.runtime.orphans import clean as look
+
+    age_ms = duration_ms(older_than)
+    if age_ms is None:
+        raise click.BadParameter(f"`{older_than}` is not a duration, such as 3d or 36h", param_hint="--older-than")
+    if age_ms < SAFETY_AGE_MS:
+        raise ConfigError(
+            f"--older-than {older_than} is below the safety age of one day: younger files may belong to a batch under way",
+            code="FLOE-R374",
+            place="--older-than",
+            remedy="name one day or more, such as --older-than 1d",
+        )
+    control = open_control(target, connection, control_topics[0])
+    say = (lambda text: None) if as_json else (lambda text: click.echo(text, err=True))
+    reports = look(control.kafka, control_topics, open_catalog(control.target.catalogs), patterns, age_ms, delete, say)
+    if as_json:
+        tables = [
+            {
+                "table": r.table,
+                "skipped": r.skipped,
+                "orphans": [{"location": f.location, "bytes": f.size, "modified_ms": f.modified_ms} for f in r.orphans],
+                "spared": r.spared,
+                "removed": r.removed,
+            }
+            for r in reports
+        ]
+        click.echo(json.dumps({"command": "clean", "ok": True, "dry_run": not delete, "tables": tables}))
+        return
+    for report in reports:
+        if report.skipped:
+            click.echo(f"{report.table}: not looked at: {report.skipped}")
+            continue
+        spared = ", ".join(f"{count:,} {reason}" for reason, count in report.spared.items()) or "none"
+        click.echo(f"{report.table}: {len(report.orphans):,} orphans, {report.bytes:,} bytes; spared: {spared}")
+        for file in report.orphans[:SHOWN]:
+            click.echo(f"  {file.size:>12,}  {file.location}")
+        if len(report.orphans) > SHOWN:
+            click.echo(f"  ... and {len(report.orphans) - SHOWN:,} more; --json lists all")
+    total = sum(len(r.orphans) for r in reports)
+    if delete:
+        click.echo(f"{sum(r.removed for r in reports):,} files removed")
+    else:
+        click.echo(f"dry run: {total:,} files would be removed" + ("; --delete removes them" if total else ""))

@@ -1,0 +1,105 @@
+"""`floe pause` and `floe resume`: hold the reading of pipelines or the commits of tables, whoever runs or coordinates."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import socket
+import time
+
+import click
+
+from framework.cli.options import json_option
+from framework.cli.target_options import Control, open_control, target_options
+from framework.commit.events import Holds, PauseChanged
+
+
+def _what(command: click.Command) -> click.Command:
+    """--reading and --commits."""
+    for option in (
+        click.option("--commits", metavar="PATTERN", help="Tables whose commits are meant: a name or a glob."),
+        click.option("--reading", metavar="PATTERN", help="Pipelines whose reading is meant: a name or a glob."),
+    ):
+        command = option(command)
+    return command
+
+
+@click.command()
+@target_options
+@_what  # type: ignore[arg-type]
+@click.option("--reason", default="", help="Why, for whoever looks at `floe status`.")
+@json_option
+def pause(
+    target: str | None,
+    connection: str | None,
+    control_topic: str,
+    reading: str | None,
+    commits: str | None,
+    reason: str,
+    as_json: bool,
+) -> None:
+    """Hold the reading of pipelines, or the commits of tables, until `floe resume` with the same pattern.
+
+    It outlives runs and coordinators, and is shown by `floe status`. While reading is held, heartbeats go on; while commits
+    are held, announcements wait and nothing is lost.
+
+    \b
+    floe pause --commits 'rpc.*' --reason "compaction" --target prod
+    floe pause --reading orders --target prod
+    """
+    _say(open_control(target, connection, control_topic), reading, commits, True, reason, as_json)
+
+
+@click.command()
+@target_options
+@_what  # type: ignore[arg-type]
+@json_option
+def resume(
+    target: str | None,
+    connection: str | None,
+    control_topic: str,
+    reading: str | None,
+    commits: str | None,
+    as_json: bool,
+) -> None:
+    """Let go on what was paused, by the pattern under which it was paused.
+
+    \b
+    floe resume --commits 'rpc.*' --target prod
+    """
+    _say(open_control(target, connection, control_topic), reading, commits, False, "", as_json)
+
+
+def _say(control: Control, reading: str | None, commits: str | None, paused: bool, reason: str, as_json: bool) -> None:
+    from framework.adapters.kafka_admin import KafkaAdmin
+    from framework.runtime.requests import say_pause
+
+    if (reading is None) == (commits is None):
+        raise click.UsageError("name one of --reading PIPELINE and --commits TABLE")
+    holds, pattern = (Holds.READING, reading) if reading is not None else (Holds.COMMITS, commits or "")
+    KafkaAdmin(control.kafka).check_control_topic(control.topic)
+    event = PauseChanged(holds, pattern, paused, reason, whoami(), int(time.time() * 1000))
+    changed = say_pause(control.kafka, control.target.prefix, control.topic, event)
+    verb = "pause" if paused else "resume"
+    if as_json:
+        document = {"holds": holds.value, "pattern": pattern, "paused": paused, "changed": changed}
+        click.echo(json.dumps({"command": verb, "ok": True, **document}))
+    elif paused:
+        click.echo(
+            f"{holds.value} of `{pattern}` is paused" if changed else f"{holds.value} of `{pattern}` was paused already"
+        )
+    elif changed:
+        click.echo(f"{holds.value} of `{pattern}` goes on")
+    else:
+        click.echo(
+            f"no pause of {holds.value} stands under the pattern `{pattern}`; `floe status` lists those that hold"
+        )
+
+
+def whoami() -> str:
+    """Who asks, for those who look at the log later."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a container's user without a name
+        user = "somebody"
+    return f"{user}@{socket.gethostname()}"

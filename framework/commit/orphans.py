@@ -1,0 +1,87 @@
+"""Which files of a table are nobody's: written, never announced, never committed, and old enough to be sure.
+
+In: the files below a table's location, what the table refers to, what announcements name, and the time. Out: a verdict for
+each file. Keeps invariant 12: a file that an unexpired announcement names, or any snapshot refers to, or that is young, or
+that is of no kind that floe writes, is never an orphan.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from enum import Enum
+
+DAY_MS = 24 * 60 * 60 * 1000
+# A file is young while the batch that wrote it may still be under way, or its announcement on the way to us.
+SAFETY_AGE_MS = DAY_MS
+DEFAULT_AGE_MS = 3 * DAY_MS
+SUFFIXES = (".parquet", ".avro")
+
+
+@dataclass(frozen=True)
+class StoredFile:
+    """`key` is what its names have in common; `modified_ms` None where the store does not tell."""
+
+    location: str
+    key: str
+    size: int
+    modified_ms: int | None
+
+
+class Verdict(str, Enum):
+    ORPHAN = "orphan"
+    REFERENCED = "referenced"  # by a snapshot, a manifest or the table's metadata
+    ANNOUNCED = "announced"  # by an announcement that is still in the control topic
+    YOUNG = "young"  # or of unknown age
+    OTHER = "other"  # of a kind that floe does not write: metadata files, marks of other tools
+
+
+def judge(
+    file: StoredFile, referenced: Collection[str], announced: Collection[str], now_ms: int, older_than_ms: int
+) -> Verdict:
+    """Invariant 12, for one file."""
+    if file.key in referenced:
+        return Verdict.REFERENCED
+    if file.key in announced:
+        return Verdict.ANNOUNCED
+    if not file.key.endswith(SUFFIXES):
+        return Verdict.OTHER
+    if file.modified_ms is None or file.modified_ms > now_ms - older_than_ms:
+        return Verdict.YOUNG
+    return Verdict.ORPHAN
+
+
+@dataclass(frozen=True)
+class Sorted:
+    """The orphans of one table, and how many files of each kind were spared."""
+
+    orphans: tuple[StoredFile, ...]
+    spared: dict[str, int]
+
+    @property
+    def bytes(self) -> int:
+        return sum(file.size for file in self.orphans)
+
+
+def sort_out(
+    files: Iterable[StoredFile],
+    referenced: Collection[str],
+    announced: Collection[str],
+    now_ms: int,
+    older_than_ms: int,
+) -> Sorted:
+    orphans: list[StoredFile] = []
+    spared: Counter[str] = Counter()
+    for file in files:
+        verdict = judge(file, referenced, announced, now_ms, older_than_ms)
+        if verdict is Verdict.ORPHAN:
+            orphans.append(file)
+        else:
+            spared[verdict.value] += 1
+    return Sorted(tuple(sorted(orphans, key=lambda file: file.key)), dict(sorted(spared.items())))
+
+
+def inside(root: str, other: str) -> bool:
+    """Whether a location (as a key) lies in another, or is the same: then the files of two tables cannot be told apart."""
+    return other == root or other.startswith(root + "/")

@@ -1,0 +1,135 @@
+"""What a running pipeline must know of the control log: pauses, requests to stop, and how much of it waits for its tables.
+
+In: the log's events in order, read from where a coordinator would begin. Out: answers to the run's questions. Only reading
+is held by them: nothing is committed or skipped on their word. Memory is bounded by the limits of back-pressure, since a
+run that is held announces nothing more.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from dataclasses import dataclass
+
+from framework.commit.events import (
+    CommitComplete,
+    CommitToTable,
+    ControlEvent,
+    DataWritten,
+    Holds,
+    PauseChanged,
+    StopRequested,
+)
+from framework.commit.pauses import Pauses, holding, with_pause, with_repeated
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """What of one pipeline is announced and not known to be in its tables."""
+
+    batches: int = 0
+    bytes: int = 0
+    files: int = 0
+    tables: int = 0
+    oldest_table: str = ""
+
+
+@dataclass(frozen=True)
+class _Announced:
+    offset: int
+    batch: int
+    bytes: int
+    files: int
+
+
+class _Queue:
+    """One pipeline's announcements by table, oldest first, with running sums."""
+
+    def __init__(self) -> None:
+        self.tables: dict[str, deque[_Announced]] = {}
+        self.batches: Counter[int] = Counter()
+        self.bytes = 0
+        self.files = 0
+
+    def add(self, table: str, entry: _Announced) -> None:
+        self.tables.setdefault(table, deque()).append(entry)
+        self.batches[entry.batch] += 1
+        self.bytes += entry.bytes
+        self.files += entry.files
+
+    def forget(self, table: str, below: int) -> None:
+        entries = self.tables.get(table, deque())
+        while entries and entries[0].offset < below:
+            entry = entries.popleft()
+            self.batches[entry.batch] -= 1
+            if not self.batches[entry.batch]:
+                del self.batches[entry.batch]
+            self.bytes -= entry.bytes
+            self.files -= entry.files
+        if not entries:
+            self.tables.pop(table, None)
+
+    def waiting(self) -> Waiting:
+        oldest = {table: entries[0].offset for table, entries in self.tables.items() if entries}
+        table = min(oldest, key=lambda name: oldest[name], default="")
+        return Waiting(len(self.batches), self.bytes, self.files, len(oldest), table)
+
+
+class Watch:
+    """Changed by `observe` and `everything_is_in` alone; whoever has several threads calls one method at a time."""
+
+    def __init__(self) -> None:
+        self._pauses: Pauses = {}
+        self._stops: dict[str, tuple[int, StopRequested]] = {}
+        self._queues: dict[str, _Queue] = {}
+        self._begin: int | None = None
+
+    def observe(self, offset: int, event: ControlEvent | None) -> None:
+        """One more record of the log."""
+        if self._begin is None:
+            self._begin = offset
+        if isinstance(event, DataWritten):
+            entry = _Announced(offset, event.batch, event.bytes, len(event.files))
+            self._queues.setdefault(event.pipeline, _Queue()).add(event.table, entry)
+        elif isinstance(event, CommitToTable):
+            for queue in self._queues.values():
+                queue.forget(event.table, event.control_offset)
+        elif isinstance(event, CommitComplete):
+            if event.position >= self._begin:
+                self._pauses = with_repeated(self._pauses, offset, event, 0)
+            self.everything_is_in(event.low_water)
+        elif isinstance(event, PauseChanged):
+            self._pauses = with_pause(self._pauses, offset, event)
+        elif isinstance(event, StopRequested):
+            self._stops[event.pipeline] = (offset, event)
+
+    def everything_is_in(self, below: int) -> None:
+        """A low-water mark was seen: what was announced below it is in its tables."""
+        for queue in self._queues.values():
+            for table in list(queue.tables):
+                queue.forget(table, below)
+
+    def reading_pause(self, pipeline: str) -> PauseChanged | None:
+        return holding(self._pauses, Holds.READING, pipeline)
+
+    def commits_pause(self, table: str) -> PauseChanged | None:
+        return holding(self._pauses, Holds.COMMITS, table)
+
+    def stop_request(self, pipeline: str, since_offset: int, now_ms: int) -> StopRequested | None:
+        """The newest request to stop that stands at or behind an offset and whose deadline has not passed."""
+        offset, event = self._stops.get(pipeline, (-1, None))
+        return event if event is not None and offset >= since_offset and now_ms <= event.deadline_ms else None
+
+    def waiting(self, pipeline: str) -> Waiting:
+        queue = self._queues.get(pipeline)
+        return queue.waiting() if queue is not None else Waiting()
+
+
+def hold_reason(waiting: Waiting, max_batches: int, max_bytes: int) -> str | None:
+    """Back-pressure: why a pipeline that has so much waiting reads nothing more for now; None when it may."""
+    if waiting.batches < max_batches and waiting.bytes < max_bytes:
+        return None
+    return (
+        f"{waiting.batches:,} batches with {waiting.bytes / 2**30:,.1f} GiB in {waiting.files:,} files wait for "
+        f"{waiting.tables} tables, the oldest for {waiting.oldest_table}; the limits are {max_batches:,} batches and "
+        f"{max_bytes / 2**30:,.1f} GiB"
+    )

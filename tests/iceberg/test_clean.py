@@ -1,0 +1,182 @@
+"""Orphan files on a real catalog and a real control topic: what is removed was nobody's, and what is anybody's stays."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from framework.adapters.kafka_admin import KafkaAdmin
+from framework.adapters.kafka_control import ControlPublisher
+from framework.commit.effects import Committed
+from framework.commit.events import Accounting, DataComplete, DataFile, DataWritten, SourceRange, TableCommitPolicy
+from framework.commit.orphans import DAY_MS
+from framework.runtime.coordinator import Coordinator
+from framework.runtime.orphans import TableOrphans, clean
+from tests.conftest import Broker
+from tests.iceberg.conftest import Lake
+
+pytestmark = [pytest.mark.iceberg, pytest.mark.kafka]
+
+
+class Place:
+    """A lake, and a control topic through which its tables are filled."""
+
+    def __init__(self, lake: Lake, broker: Broker) -> None:
+        self.lake = lake
+        self.kafka = {"bootstrap.servers": broker.bootstrap_servers}
+        self.topic = f"control-{uuid.uuid4().hex[:8]}"
+        self.topic_id = KafkaAdmin(self.kafka).ensure_control_topic(self.topic).topic_id
+        self.publisher = ControlPublisher(self.kafka, self.topic)
+        self.batch = 0
+
+    def commit(self, name: str, files: tuple[DataFile, ...], offset: int) -> None:
+        answer = self.lake.tables.commit(self.lake.effect(name, files, offset, topic=self.topic_id))
+        assert isinstance(answer, Committed), answer
+
+    def announce(self, name: str, files: tuple[DataFile, ...]) -> None:
+        self.batch += 1
+        ranges = (SourceRange("t", "id", 0, self.batch - 1, self.batch),)
+        sums = Accounting(1, 1, rows=1)
+        view = self.lake.view(name)
+        written = DataWritten(
+            "p",
+            "r",
+            self.batch,
+            name,
+            view.table_uuid,
+            view.schema_id,
+            files,
+            ranges,
+            TableCommitPolicy(0, 1 << 40, 1 << 40),
+        )
+        self.publisher.publish((written, DataComplete("p", "r", self.batch, ranges, sums, sums, (name,))))
+
+    def clean(self, *patterns: str, delete: bool = False, topics: tuple[str, ...] = ()) -> dict[str, TableOrphans]:
+        topics = topics or (self.topic,)
+        reports = clean(self.kafka, topics, self.lake.tables, patterns, DAY_MS, delete, lambda text: None)
+        return {report.table: report for report in reports}
+
+
+@pytest.fixture
+def place(lake: Lake, broker: Broker) -> Iterator[Place]:
+    made = Place(lake, broker)
+    yield made
+    made.publisher.close()
+
+
+def local(location: str) -> Path:
+    return Path(location.removeprefix("file://"))
+
+
+def age(location: str | Path, days: float = 4) -> None:
+    then = time.time() - days * 86_400
+    os.utime(local(location) if isinstance(location, str) else location, (then, then))
+
+
+def age_everything(lake: Lake, name: str) -> None:
+    for path in local(lake.plain(name).location()).rglob("*"):
+        if path.is_file():
+            age(path)
+
+
+def test_only_old_files_that_nobody_names_are_removed(place: Place) -> None:
+    """Invariant 12: files of any snapshot, of an announcement in the log, and young ones stay, dry run or not; all else that
+    floe wrote goes, and the table reads as before."""
+    lake = place.lake
+    name = lake.create("shop.orders")
+    place.commit(name, lake.files(name, [{"id": 1}]), 1)
+    place.commit(name, lake.files(name, [{"id": 2}]), 2)
+    lake.plain(name).delete("id = 1")  # only older snapshots name its file now
+    announced = lake.files(name, [{"id": 3}])
+    place.announce(name, announced)
+    orphans = lake.files(name, [{"id": 4}]) + lake.files(name, [{"id": 5}])
+    young = lake.files(name, [{"id": 6}])
+    folder = local(lake.plain(name).location())
+    stray = folder / "metadata" / "snap-1-0-refused.avro"
+    stray.write_bytes(b"a manifest list of a commit that was refused")
+    (folder / "data" / "_SUCCESS").write_text("of some other tool")
+    age_everything(lake, name)
+    os.utime(local(young[0].path))
+    before = {path for path in folder.rglob("*") if path.is_file()}
+    expected = {local(file.path) for file in orphans} | {stray}
+
+    dry = place.clean()[name]
+    assert {local(file.location) for file in dry.orphans} == expected
+    assert (dry.removed, dry.spared["announced"], dry.spared["young"]) == (0, 1, 1)
+    assert {path for path in folder.rglob("*") if path.is_file()} == before
+
+    assert place.clean("nothing.*", delete=True) == {}
+    done = place.clean("shop.*", delete=True)[name]
+    assert done.removed == 3
+    assert {path for path in folder.rglob("*") if path.is_file()} == before - expected
+    table = lake.plain(name)
+    for snapshot in table.metadata.snapshots:
+        table.scan(snapshot_id=snapshot.snapshot_id).to_arrow()
+    place.commit(name, announced, 3)
+    assert lake.rows(name) == [2, 3]
+    assert place.clean(delete=True)[name].orphans == ()
+
+
+def test_tables_whose_files_cannot_be_told_apart_are_left_alone(place: Place) -> None:
+    """A table inside another's location, and one that another control topic fills as well, are skipped with the reason."""
+    lake = place.lake
+    outer = lake.create("shop.outer")
+    place.commit(outer, lake.files(outer, [{"id": 1}]), 1)
+    location = lake.plain(outer).location()
+    lake.catalog.create_table("shop.inner", lake.plain(outer).schema(), location=f"{location}/inner")
+    other = lake.create("shop.other")
+    place.commit(other, lake.files(other, [{"id": 1}]), 1)
+    lake.tables.commit(lake.effect(other, lake.files(other, [{"id": 2}]), 1, topic="another-topic-id"))
+    for name in (outer, other):
+        age_everything(lake, name)
+    found = place.clean(delete=True)
+    assert "shop.inner lie in its location" in found[outer].skipped
+    assert "another-topic-id" in found[other].skipped
+    assert sum(report.removed for report in found.values()) == 0
+
+
+def test_beside_a_running_pipeline_nothing_that_it_writes_is_lost(place: Place) -> None:
+    """Batches are written, announced and committed while the cleaner removes orphans again and again: every row lands, and
+    every orphan goes. The files look old from the start, so that only announcements and snapshots protect them."""
+    lake = place.lake
+    name = lake.create("shop.busy")
+    place.commit(name, lake.files(name, [{"id": 0}]), 0)
+    coordinator = Coordinator(place.kafka, f"g-{uuid.uuid4().hex[:8]}", place.topic, lake.tables, lambda text: None)
+    coordinator.start()
+    orphans: list[str] = []
+    failures: list[Exception] = []
+
+    def write() -> None:
+        try:
+            for number in range(1, 13):
+                files = lake.files(name, [{"id": number}])
+                place.announce(name, files)  # a file ages by days only after it was announced
+                age(files[0].path)
+                (orphan,) = lake.files(name, [{"id": -number}])
+                age(orphan.path)
+                orphans.append(orphan.path)
+        except Exception as error:  # told to the test's own thread
+            failures.append(error)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        while writer.is_alive():
+            place.clean(delete=True)
+        limit = time.monotonic() + 60
+        while lake.rows(name) != list(range(13)) and time.monotonic() < limit:
+            place.clean(delete=True)
+    finally:
+        writer.join()
+        coordinator.stop()
+    assert failures == []
+    assert coordinator.error is None
+    place.clean(delete=True)
+    assert lake.rows(name) == list(range(13))
+    assert not any(local(path).exists() for path in orphans)

@@ -1,0 +1,74 @@
+"""The seven states: what each needs, what counts more than what, and what is told with it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from framework.commit.condition import PipelineFacts, TableFacts, pipeline_condition, table_condition
+from framework.commit.events import Health, Holds, PauseChanged, StateChanged, Subject
+
+PAUSE = PauseChanged(Holds.READING, "orders", True, "a migration", "me@here", 5_000)
+LIVE = PipelineFacts("orders", ("r2",), (), 0, "", (), "", None)
+QUIET = TableFacts(0, (Health.IDLE, ""), None, 9_000, None, True)
+
+
+def report(state: Health, by: str = "r2", at: int = 7_000, subject: Subject = Subject.PIPELINE) -> StateChanged:
+    return StateChanged(subject, "orders", state, "503", "wait", "FLOE-R324", 3, 6_000, at, by)
+
+
+@pytest.mark.parametrize(
+    ("facts", "state", "said"),
+    [
+        (LIVE, Health.IDLE, ""),
+        (replace(LIVE, lag=5), Health.RUNNING, ""),
+        (replace(LIVE, reports=(report(Health.DEGRADED),)), Health.DEGRADED, "503"),
+        (replace(LIVE, reports=(report(Health.FAILED, "r1"),)), Health.IDLE, ""),
+        (replace(LIVE, reports=(report(Health.DEGRADED),), pause=PAUSE), Health.PAUSED, "a migration"),
+        (replace(LIVE, broken="a gap", pause=PAUSE), Health.BLOCKED, "a gap"),
+        (replace(LIVE, missing_topics=("src",)), Health.BLOCKED, "topic src does not exist"),
+        (replace(LIVE, foreign_offsets="not written by floe"), Health.BLOCKED, "not written by floe"),
+        (replace(LIVE, live=()), Health.STOPPED, "no run is live"),
+        (replace(LIVE, live=(), reports=(report(Health.STOPPED),)), Health.STOPPED, "503"),
+        (replace(LIVE, live=(), reports=(report(Health.FAILED),)), Health.FAILED, "503"),
+        (replace(LIVE, live=(), reports=(report(Health.RUNNING),)), Health.FAILED, "r2 ended without a word"),
+        (replace(LIVE, live=(), reports=(report(Health.DEGRADED),)), Health.FAILED, "r2 ended without a word"),
+    ],
+)
+def test_the_state_of_a_pipeline(facts: PipelineFacts, state: Health, said: str) -> None:
+    """What can be looked at counts more than what was told, and only a live run's word is heeded while one lives."""
+    found = pipeline_condition(facts)
+    assert found.state is state
+    assert said in found.reason
+    assert bool(found.remedy) == (state not in (Health.RUNNING, Health.IDLE))
+
+
+@pytest.mark.parametrize(
+    ("facts", "state", "said"),
+    [
+        (QUIET, Health.IDLE, ""),
+        (replace(QUIET, pending=2, examined=(Health.RUNNING, "")), Health.RUNNING, ""),
+        (replace(QUIET, pending=2, examined=(Health.BLOCKED, "it is missing")), Health.BLOCKED, "it is missing"),
+        (replace(QUIET, pending=2, report=report(Health.FAILED, at=9_500)), Health.FAILED, "503"),
+        (replace(QUIET, pending=2, report=report(Health.DEGRADED, at=8_500)), Health.RUNNING, ""),
+        (replace(QUIET, report=report(Health.FAILED, at=9_500)), Health.IDLE, ""),
+        (replace(QUIET, pending=2, examined=(Health.DEGRADED, "503")), Health.DEGRADED, "503"),
+        (replace(QUIET, unreadable="the catalog is down"), Health.DEGRADED, "the catalog is down"),
+        (replace(QUIET, pending=2, coordinated=False), Health.STOPPED, "nobody coordinates"),
+        (replace(QUIET, pause=replace(PAUSE, holds=Holds.COMMITS)), Health.PAUSED, "commits paused for `orders`"),
+    ],
+)
+def test_the_state_of_a_table(facts: TableFacts, state: Health, said: str) -> None:
+    """A report is over with the next commit; a table for which nothing waits is well whatever was told."""
+    found = table_condition(facts)
+    assert found.state is state
+    assert said in found.reason
+    assert bool(found.remedy) == (state not in (Health.RUNNING, Health.IDLE))
+
+
+def test_since_when_is_said() -> None:
+    """A state that was told says when it began; a pause, when it was said; a calm table, when it was last committed."""
+    assert pipeline_condition(replace(LIVE, reports=(report(Health.DEGRADED),))).since_ms == 6_000
+    assert pipeline_condition(replace(LIVE, pause=PAUSE)).since_ms == 5_000
+    assert table_condition(QUIET).since_ms == 9_000

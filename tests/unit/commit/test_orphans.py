@@ -1,0 +1,55 @@
+"""Invariant 12 as a property: nothing that anybody names, and nothing young, is ever an orphan."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from framework.adapters.iceberg_files import path_key
+from framework.commit.orphans import StoredFile, inside, sort_out
+
+keys = st.sampled_from(
+    [f"/t/data/{n}.parquet" for n in range(6)] + ["/t/metadata/m.avro", "/t/metadata/v1.metadata.json"]
+)
+files = st.builds(StoredFile, st.just("file://x"), keys, st.integers(0, 9), st.none() | st.integers(0, 100))
+
+
+@given(
+    st.lists(files, unique_by=lambda f: f.key),
+    st.frozensets(keys),
+    st.frozensets(keys),
+    st.integers(0, 100),
+    st.integers(0, 50),
+)
+def test_what_is_named_or_young_is_spared(
+    found: list[StoredFile], referenced: frozenset[str], announced: frozenset[str], now_ms: int, age_ms: int
+) -> None:
+    """Every file is either an orphan or counted as spared, and an orphan is old, of our kind, and named by nobody."""
+    result = sort_out(found, referenced, announced, now_ms, age_ms)
+    assert len(result.orphans) + sum(result.spared.values()) == len(found)
+    for file in result.orphans:
+        assert file.key not in referenced | announced
+        assert file.modified_ms is not None
+        assert file.modified_ms <= now_ms - age_ms
+        assert not file.key.endswith(".json")
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("file:///a/b.parquet", "file:/a/b.parquet", "/a/b.parquet", "file:///a//b.parquet"),
+        ("s3://bucket/k/a.parquet", "s3a://bucket/k/a.parquet"),
+        ("s3://bucket/d=1%20x/a.parquet", "s3://bucket/d=1 x/a.parquet"),
+    ],
+)
+def test_two_names_of_one_file_have_one_key(names: tuple[str, ...]) -> None:
+    """Another writer may name a file by another scheme, or with its special characters escaped."""
+    assert len({path_key(name) for name in names}) == 1
+
+
+def test_a_location_inside_another_is_noticed() -> None:
+    """A name that only begins alike lies beside it."""
+    assert inside("/w/t", "/w/t/inner")
+    assert inside("/w/t", "/w/t")
+    assert not inside("/w/t", "/w/t2")
