@@ -9,6 +9,7 @@ import base64
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from io import BytesIO
 from typing import Any
 
@@ -75,9 +76,13 @@ class Landed:
     """The table as it is after a block, its rows in offset order, and what did not get there."""
 
     schema: Schema
-    rows: list[dict[str, Any]]
+    tables: MemoryTables
     letters: list[DeadLetter]
     result: BlockResult
+
+    @cached_property
+    def rows(self) -> list[dict[str, Any]]:
+        return self.result.rows[TABLE].to_pylist() if TABLE in self.result.rows else []
 
     @property
     def types(self) -> dict[str, str]:
@@ -116,5 +121,4 @@ def land(
     assert result.written + len(result.dead_letters) + result.dropped + result.filtered == len(block)
     target = tables.targets.get(TABLE)
     schema = parse_schema(target.schema_json) if target else Schema()
-    rows = result.rows[TABLE].to_pylist() if TABLE in result.rows else []
-    return Landed(schema, rows, result.dead_letters, result)
+    return Landed(schema, tables, result.dead_letters, result)

@@ -67,6 +67,8 @@ class ConnectRecords:
         Raises:
             RecordFailure: it is no JSON, or has a key twice.
         """
+        if b'"payload"' not in data or b'"schema"' not in data:
+            return False
         text = _text(data)
         if self._newest and text.startswith(self._newest):
             payload, rest = _payload(text[len(self._newest) :])

@@ -15,14 +15,17 @@ from framework.config.spec import Envelope, KeySpec
 from framework.plan.model import Decode
 from framework.record.connect_json import ConnectRecords
 from framework.record.convert_text import json_text
-from framework.record.debezium import flatten_json, flatten_rows
+from framework.record.debezium import SOURCE_FIELDS, flatten_json, flatten_rows
 from framework.record.failure import RecordFailure
+from framework.record.json_spans import member_spans, object_spans
 from framework.record.json_strict import JsonValue, parse_record
 from framework.record.model import RecordBlock
 from framework.record.typed import TypedRows
 from framework.record.wire import KEY_HEADER, VALUE_HEADER, Schemas, schema_of, unframe
 
 _SPACE = b" \t\r\n"
+_JSON_SPACE = " \t\r\n"
+_ROW_OPS = frozenset({'"c"', '"u"', '"d"', '"r"'})
 
 
 @dataclass
@@ -65,8 +68,24 @@ def read_json(block: RecordBlock, decode: Decode, schemas: Schemas) -> JsonRead:
     return read
 
 
-def _flat(text: bytes) -> bytes:
-    return json_text(dict(flatten_json(parse_record(text)))).encode()
+def _flat(data: bytes) -> bytes:
+    """The row of an envelope as JSON. Its own text is taken as it stands, so that it is parsed once, by the columns."""
+    found = member_spans(data)
+    if found is not None:
+        text, places = found
+        at = places.get("op", (0, 0))
+        op = text[at[0] : at[1]]
+        start, end = places.get("before" if op == '"d"' else "after", (0, 0))
+        source = object_spans(text, places["source"][0]) if "source" in places else ({}, 0)
+        if op in _ROW_OPS and text[start] == "{" and start and source is not None:
+            inner = text[start + 1 : end - 1]
+            parts = [inner] if inner.strip(_JSON_SPACE) else []
+            parts.append(f'"__op":{op}')
+            if "ts_ms" in places:
+                parts.append(f'"__ts_ms":{text[slice(*places["ts_ms"])]}')
+            parts += [f'"__source_{n}":{text[slice(*at)]}' for n, at in source[0].items() if n in SOURCE_FIELDS]
+            return f"{{{','.join(parts)}}}".encode()
+    return json_text(flatten_json(parse_record(data))).encode()
 
 
 def _with_key(

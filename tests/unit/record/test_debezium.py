@@ -8,7 +8,14 @@ import json
 from decimal import Decimal
 from typing import Any
 
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from framework.config.spec import Envelope, FormatSpec, FormatType
+from framework.record import json_text
+from framework.record.debezium import flatten_json
+from framework.record.json_strict import parse_record
 from tests.format_samples import Landed, avro_bytes, avro_schema, framed, land, record_of, records
 
 JSON = FormatSpec(envelope=Envelope.DEBEZIUM)
@@ -195,3 +202,35 @@ def test_avro_envelopes() -> None:
     ]
     assert landed.schema.find_field("at").doc == "when"
     assert landed.codes == [(2, "FLOE-D122")]
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    st.dictionaries(st.sampled_from("abcdef"), st.one_of(st.none(), st.integers(), st.text(max_size=4)), max_size=4),
+    st.sampled_from(["c", "u", "r"]),
+    st.booleans(),
+)
+def test_flat_text_is_the_flat_record(after: dict[str, Any], op: str, spaced: bool) -> None:
+    """The text of a row, cut out of its envelope's, says what the parsed envelope does, however it is spaced."""
+    envelope = event(op, None, after)
+    text = json.dumps(envelope, indent=1 if spaced else None, ensure_ascii=spaced).encode()
+    expected = flatten_json(parse_record(text))
+    assert parse_record(json_text._flat(text)) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        (b'{"op":"c","op":"c","after":{"id":1}}', "FLOE-D103"),
+        (b'{"op":"c","after":{"id":1,"id":2}}', "FLOE-D103"),
+        (b'{"op":"c","after":{"id":1}} x', "FLOE-D101"),
+        (b'{"op":"c","after":{"id":1},}', "FLOE-D101"),
+        (b'{"op":"c","after":{"id":"\xff"}}', "FLOE-D104"),
+        (b'["op"]', "FLOE-D102"),
+        (b'{"op":"c","after":[1]}', "FLOE-D122"),
+        (b'{"op":"c","after":{"id":1},"source":{"lsn":1,"lsn":2}}', "FLOE-D103"),
+    ],
+)
+def test_envelopes_that_are_no_json(text: bytes, code: str) -> None:
+    """What strict JSON refuses is refused in an envelope too, with the same code."""
+    assert land(records([text]), JSON).codes == [(0, code)]

@@ -1,0 +1,38 @@
+"""Errors of tasks as the driver gets them: text out of Java, from which the registry's are told apart."""
+
+from __future__ import annotations
+
+import pytest
+
+from framework.errors import RetriableError, SetupError
+from framework.runtime.failures import of_task
+from framework.runtime.patience import is_outage
+
+TRACE = """An error occurred while calling o52.collectToPython.
+: org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 3.0 failed 4 times:
+org.apache.spark.api.python.PythonException: Traceback (most recent call last):
+  File "spark_stage.py", line 120, in run_slices
+%s
+  remedy: the batch waits and is tried again
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "kind", "outage"),
+    [
+        ("framework.errors.RetriableError: error[FLOE-R141] the registry is silent: x (http://r)", RetriableError, True),
+        ("framework.errors.SetupError: error[FLOE-E112] the registry refuses: 401 (http://r)", SetupError, False),
+    ],
+)  # fmt: skip
+def test_the_registry_s_errors_keep_their_meaning(line: str, kind: type, outage: bool) -> None:
+    """An outage of the registry is waited out like the broker's; a refusal stops the run, with its own exit code."""
+    error = of_task(RuntimeError(TRACE % line))
+    assert type(error) is kind
+    assert error is not None
+    assert error.place == "http://r"
+    assert is_outage(error) is outage
+
+
+def test_other_errors_of_tasks_stay_as_they_were() -> None:
+    """Any other failure of a task is no matter of the registry."""
+    assert of_task(RuntimeError(TRACE % "pyarrow.lib.ArrowInvalid: no")) is None
