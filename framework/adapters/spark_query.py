@@ -46,10 +46,19 @@ DEFAULT_CONF = {
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.adaptive.enabled": "false",
     "spark.python.worker.reuse": "true",
+    # Workers are kept apart by their environment: with this on, the source's and the stage's have a daemon each.
+    "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
     "spark.driver.memory": "1g",
 }
 # The JVM of a local master does little but start: records never enter it. Half of the CPU of a start was its compiler.
 LOCAL_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
+# Where floe is installed beside Spark, workers are forked with all imports done. Code that came as a zip file is on the
+# path of the driver and of the workers, not of the daemon.
+LOCAL_CONF: dict[str, str] = (
+    {} if not Path(__file__).is_file() else {"spark.python.daemon.module": "framework.adapters.spark_daemon"}
+)
+# Without transform.sql a batch is a handful of rows to Spark: generating and compiling code for them costs seconds of a start.
+INTERPRETED_CONF = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 # A local master talks to nobody else, so it listens to nobody else.
 LOOPBACK_CONF = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
@@ -72,7 +81,7 @@ def start_session(name: str, master: str, conf: Mapping[str, str], log_dir: Path
         os.environ.setdefault("PYSPARK_PYTHON", conf.get("spark.pyspark.python", sys.executable))
     log_dir.mkdir(parents=True, exist_ok=True)
     builder = SparkSession.builder.master(master).appName(name)
-    settings = {**DEFAULT_CONF, **(LOOPBACK_CONF if master.startswith("local") else {}), **conf}
+    settings = {**DEFAULT_CONF, **(LOOPBACK_CONF | LOCAL_CONF if master.startswith("local") else {}), **conf}
     options = settings.pop("spark.driver.extraJavaOptions", "")
     log4j = Path(__file__).with_name("log4j2.properties")
     jvm = LOCAL_JVM if master.startswith("local") else ""
@@ -92,7 +101,22 @@ def start_session(name: str, master: str, conf: Mapping[str, str], log_dir: Path
             remedy="check that Java 17 or 21 is installed (`java -version`) and that the target's spark.master is reachable",
         ) from error
     spark.dataSource.register(FloeDataSource)
+    if master.startswith("local"):
+        threading.Thread(target=_warm_up, args=(spark,), name="warm-up", daemon=True).start()
     return spark
+
+
+def _warm_up(spark: SparkSession) -> None:
+    """Have the first worker forked while the query is being planned: the first batch would wait for it."""
+    try:
+        spark.range(1, numPartitions=1).mapInArrow(_unchanged, "id long").collect()
+    except Exception as error:
+        # Whatever it is, also a session that was ended meanwhile: the first batch asks for the same, and tells.
+        log.info("Spark's workers could not be warmed up: %s", error)
+
+
+def _unchanged(batches: Iterator[Any]) -> Iterator[Any]:
+    return batches
 
 
 def stop_session(spark: SparkSession) -> None:

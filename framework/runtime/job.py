@@ -1,7 +1,7 @@
 """A whole run: several pipelines in one driver, one embedded coordinator per control topic, one Spark session.
 
 In: loaded pipelines of one target. Out: an exit code and a summary. The order matters: transactions are settled and
-older runs fenced before Spark starts (invariant 2); at the end what is announced is committed before the process leaves.
+older runs fenced before a query starts (invariant 2); at the end what is announced is committed before the process leaves.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ import shutil
 import signal
 import sys
 import tempfile
+import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -73,11 +74,15 @@ class Job:
         self._tellers: dict[tuple[str, str], StateTeller] = {}
         self._stop_requests: dict[str, StopRequested] = {}
         self._ended: set[str] = set()  # pipelines that were stopped while others go on
+        self._spark: Future[SparkSession] | None = None
 
     def run(self) -> JobResult:
         started = time.monotonic()
         try:
             plans = [compile_plan(pipeline) for pipeline in self._pipelines]
+            if not self._until_caught_up:
+                # Most of a start is Java's; a run that may have nothing to read does not begin with it.
+                self._start_spark(plans)
             catalog = open_catalog(self._target.catalogs)
             for plan in plans:
                 self._prepare(plan, catalog)
@@ -85,7 +90,7 @@ class Job:
             self._start_coordinators(plans, catalog)
             backlog = sum([worker.freeze_ends() for worker in self._workers]) if self._until_caught_up else 1
             if backlog:
-                self._run_workers()
+                self._run_workers(self._start_spark(plans))
             self._commit_announced(plans)
             for worker in self._workers:
                 if worker.plan.pipeline not in self._ended:
@@ -102,6 +107,7 @@ class Job:
                 teller.close()  # before the run leaves its group: who waits for its end waits for its last word
             for worker in self._workers:
                 worker.close()
+            self._stop_spark()
             shutil.rmtree(self._scratch, ignore_errors=True)
         return JobResult(tuple(w.report for w in self._workers), time.monotonic() - started, self._signal)
 
@@ -192,14 +198,39 @@ class Job:
                 coordinator.start()
                 self._coordinators[key] = coordinator
 
-    def _run_workers(self) -> None:
-        from framework.adapters.spark_query import start_session, stop_session
+    def _start_spark(self, plans: Sequence[Plan]) -> Future[SparkSession]:
+        """The session of this run, being started. Nothing is read before every worker was prepared (invariant 2)."""
+        if self._spark is not None:
+            return self._spark
+        from framework.adapters.spark_query import INTERPRETED_CONF, start_session
 
+        name = "floe " + " ".join(plan.pipeline for plan in plans)
+        log_dir = Path(self._target.state_dir) / "logs"
+        sql = any(plan.transform is not None for plan in plans)
+        conf = {**({} if sql else INTERPRETED_CONF), **self._target.spark_conf}
+        spark: Future[SparkSession] = Future()
+
+        def start() -> None:
+            try:
+                spark.set_result(start_session(name, self._target.spark_master, conf, log_dir))
+            except BaseException as error:  # handed to whoever asks for the session
+                spark.set_exception(error)
+
+        threading.Thread(target=start, name="spark", daemon=True).start()
+        self._spark = spark
+        return spark
+
+    def _stop_spark(self) -> None:
+        """End the session; one that is still being started ends with this process."""
+        if self._spark is not None and self._spark.done() and self._spark.exception() is None:
+            from framework.adapters.spark_query import stop_session
+
+            stop_session(self._spark.result())
+
+    def _run_workers(self, starting: Future[SparkSession]) -> None:
         reach("before-query")
         self._say(f"starting Spark; records are fetched by {fetch_described()}")
-        name = "floe " + " ".join(worker.plan.pipeline for worker in self._workers)
-        log_dir = Path(self._target.state_dir) / "logs"
-        spark = start_session(name, self._target.spark_master, self._target.spark_conf, log_dir)
+        spark = starting.result()
         restore = [(number, signal.signal(number, self._on_signal)) for number in (signal.SIGTERM, signal.SIGINT)]
         try:
             with ThreadPoolExecutor(len(self._workers)) as pool:
@@ -217,7 +248,8 @@ class Job:
         finally:
             for number, handler in restore:
                 signal.signal(number, handler)
-            stop_session(spark)
+            self._stop_spark()
+            self._spark = None
 
     def _coordinator_error(self) -> FloeError | None:
         return next((c.error for c in self._coordinators.values() if c.error), None)
