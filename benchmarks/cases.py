@@ -32,6 +32,8 @@ from benchmarks.servers import PARTITIONS, Servers
 PATIENCE_S = 900.0
 SETTLE_S = 40.0
 Figures = dict[str, Any]
+# All loads are multiplied by it.
+scale = 1.0
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,10 @@ def _steady(added: tuple[tuple[int, int, int], ...], costs: Costs) -> Figures:
     }
 
 
+def _size(quick: bool, small: int, full: int) -> int:
+    return int((small if quick else full) * scale)
+
+
 def _space() -> str:
     return f"b_{uuid.uuid4().hex[:6]}"
 
@@ -118,14 +124,14 @@ _loaded: dict[str, int] = {}
 
 
 def one_table(servers: Servers, contender: Contender, quick: bool) -> Figures:
-    count = 4_000_000 if quick else 24_000_000
+    count = _size(quick, 4_000_000, 24_000_000)
     topic = _topic(servers, "one", records.one_table, count)
     return drained(servers, contender, Job(topic, _space(), "orders", 3_000 if quick else 10_000), count)
 
 
 def _many(tables: int, quick_count: int, count: int) -> Callable[[Servers, Contender, bool], Figures]:
     def run(servers: Servers, contender: Contender, quick: bool) -> Figures:
-        size = quick_count if quick else count
+        size = _size(quick, quick_count, count)
         # The record names its table with the namespace, so a topic serves one namespace: it is emptied before each run.
         space = f"many_{tables}"
         topic = _topic(servers, f"many{tables}", records.many_tables(space, tables), size)
@@ -145,31 +151,31 @@ def _drop(servers: Servers, namespace: str) -> None:
 
 
 def wide(servers: Servers, contender: Contender, quick: bool) -> Figures:
-    count = 200_000 if quick else 1_500_000
+    count = _size(quick, 200_000, 1_500_000)
     topic = _topic(servers, "wide", records.wide, count)
     return drained(servers, contender, Job(topic, _space(), "wide", 5_000), count)
 
 
 def drift(servers: Servers, contender: Contender, quick: bool) -> Figures:
-    count = 500_000 if quick else 2_000_000
+    count = _size(quick, 500_000, 2_000_000)
     topic = _topic(servers, "drift", records.drift, count)
     return drained(servers, contender, Job(topic, _space(), "orders", 5_000), count)
 
 
 def bad(servers: Servers, contender: Contender, quick: bool) -> Figures:
-    count = 500_000 if quick else 4_000_000
+    count = _size(quick, 500_000, 4_000_000)
     topic = _topic(servers, "bad", records.one_percent_bad, count)
     return drained(servers, contender, Job(topic, _space(), "orders", 5_000), count)
 
 
 def days(servers: Servers, contender: Contender, quick: bool) -> Figures:
-    count = 500_000 if quick else 4_000_000
+    count = _size(quick, 500_000, 4_000_000)
     topic = _topic(servers, "days", records.all_days, count)
     return drained(servers, contender, Job(topic, _space(), "orders", 10_000, "truncate(date_ordered, 10)"), count)
 
 
 def one_partition(servers: Servers, contender: Contender, quick: bool) -> Figures:
-    count = 2_000_000 if quick else 12_000_000
+    count = _size(quick, 2_000_000, 12_000_000)
     topic = _topic(servers, "hot", records.one_table, count, 1)
     return drained(servers, contender, Job(topic, _space(), "orders", 3_000 if quick else 10_000), count, partitions=1)
 

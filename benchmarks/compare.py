@@ -12,6 +12,8 @@ from __future__ import annotations
 import argparse
 import json
 import platform
+import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -25,13 +27,14 @@ from framework.adapters.kafka_reader import fetch_described
 
 
 def measure(chosen: list[str], only: list[str], rounds: int, quick: bool, folder: Path) -> list[cases.Figures]:
-    servers = Servers(folder / "servers").start()
+    servers = Servers(folder / "servers")
     contenders: dict[str, Contender] = {
         "connect": Connect(servers, folder / "connect"),
         "floe": Floe(servers, folder / "floe"),
     }
     results: list[cases.Figures] = []
     try:
+        servers.start()
         for name in chosen:
             case = cases.CASES[name]
             for number in range(rounds):
@@ -64,8 +67,13 @@ def main() -> None:
     parser.add_argument("--contender", action="append", choices=["floe", "connect"], help="which (default: both)")
     parser.add_argument("--rounds", type=int, help="runs of each contender (default 3; with --quick 1)")
     parser.add_argument("--quick", action="store_true", help="small loads, few cases: under ten minutes")
+    parser.add_argument("--scale", type=float, default=1.0, help="all loads are multiplied by it")
+    parser.add_argument("--keep", action="store_true", help="keep the topics and tables, not the logs alone")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results"), help="folder of the report")
     options = parser.parse_args()
+    cases.scale = options.scale
+    # Asked to end, it ends what it started.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     chosen = options.case or list(cases.QUICK if options.quick else cases.CASES)
     print("fetching what the peer needs from Maven Central, once for this machine", file=sys.stderr)
     kafka_jars()
@@ -76,7 +84,7 @@ def main() -> None:
         "kafka": KAFKA_VERSION,
         "connect sink": SINK_VERSION,
         "floe fetches by": fetch_described(),
-        "size": "quick" if options.quick else "full",
+        "size": f"{'quick' if options.quick else 'full'}, x {options.scale:g}",
     }
     options.out.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="floe-bench-"))
@@ -87,6 +95,9 @@ def main() -> None:
         options.quick,
         folder,
     )
+    if not options.keep:
+        shutil.rmtree(folder / "servers" / "broker" / "log", ignore_errors=True)
+        shutil.rmtree(folder / "servers" / "catalog" / "warehouse", ignore_errors=True)
     (options.out / "report.json").write_text(json.dumps({"machine": machine, "results": results}, indent=2) + "\n")
     write_report(options.out, machine, results)
     print(f"\n{(options.out / 'report.md').read_text()}\nlogs of the servers and contenders: {folder}")

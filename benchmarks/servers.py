@@ -57,6 +57,7 @@ class Broker:
     def __init__(self, folder: Path) -> None:
         self.port, controller = free_port(), free_port()
         self.address = f"127.0.0.1:{self.port}"
+        self.process: subprocess.Popen[bytes] | None = None
         self._folder = folder
         self._config = folder / "server.properties"
         self._config.write_text(
@@ -87,13 +88,13 @@ log.retention.hours=-1
         made = [*command, "format", "-t", "MkU3OEVBNTcwNTJENDM2Qg", "-c", str(self._config)]
         subprocess.run(made, check=True, capture_output=True)
         flags = ["-Xms1G", "-Xmx1G", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35"]
-        self._log = (self._folder / "broker.log").open("wb")
-        self.process = subprocess.Popen(
-            [java, *flags, log4j, "-cp", classes, "kafka.Kafka", str(self._config)],
-            stdout=self._log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+        with (self._folder / "broker.log").open("wb") as log:
+            self.process = subprocess.Popen(
+                [java, *flags, log4j, "-cp", classes, "kafka.Kafka", str(self._config)],
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
         deadline = time.monotonic() + 60
         while not answers(self.port, 2.0):
             if time.monotonic() > deadline or self.process.poll() is not None:
@@ -102,9 +103,9 @@ log.retention.hours=-1
         return self
 
     def stop(self) -> None:
-        self.process.kill()
-        self.process.wait()
-        self._log.close()
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
 
 
 @dataclass(frozen=True)
