@@ -13,6 +13,9 @@ so both contenders are read from the same clock:
 from __future__ import annotations
 
 import os
+import resource
+import subprocess
+import sys
 import time
 import uuid
 from collections.abc import Callable
@@ -25,7 +28,7 @@ import pyarrow.parquet as pq
 from confluent_kafka import Producer
 
 from benchmarks import records
-from benchmarks.contenders import Contender, Job
+from benchmarks.contenders import Contender, Floe, Job
 from benchmarks.processes import Costs
 from benchmarks.servers import PARTITIONS, Servers
 
@@ -264,6 +267,18 @@ def _delays(servers: Servers, namespace: str) -> Any:
     return np.concatenate(delays)
 
 
+def validate(servers: Servers, contender: Contender, quick: bool) -> Figures:
+    del servers, quick
+    assert isinstance(contender, Floe)
+    folder = contender.write_files(100)
+    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+    command = [sys.executable, "-m", "framework.cli.main", "validate", "pipelines", "--target", "bench"]
+    subprocess.run(command, cwd=folder, check=True, capture_output=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return {"seconds": round(time.monotonic() - began, 2), "cpu_s": round(spent, 2)}
+
+
 CASES: dict[str, Case] = {
     "one-table": Case("one table", one_table),
     "100-tables": Case("100 tables, by a field", _many(100, 1_000_000, 5_000_000)),
@@ -275,6 +290,7 @@ CASES: dict[str, Case] = {
     "wide": Case("wide records: 100 columns, nested", wide),
     "drift": Case("a new column every 100,000 records", drift),
     "days": Case("partitioned by 365 days", days),
+    "validate": Case("floe validate of 100 files", validate, ("floe",)),
     "bad": Case("1 % of the records are no JSON", bad, ("floe",), "the sink's task fails at the first such record"),
 }
 QUICK = ("one-table", "100-tables", "cold-start", "fresh-1s")

@@ -77,6 +77,13 @@ class Floe:
             start_new_session=True,
         )
 
+    def write_files(self, count: int) -> Path:
+        """The folder of so many pipeline files, which `floe validate` can be asked about; nothing is started."""
+        for number in range(count):
+            self._name = f"many-{number}"
+            self._write(Job(f"topic-{number}", "space", "orders", 10_000))
+        return self._folder
+
     def _write(self, job: Job) -> None:
         (self._folder / "pipelines" / "targets").mkdir(parents=True, exist_ok=True)
         catalog = "".join(f'      {key}: "{value}"\n' for key, value in self._servers.rest.settings().items())
