@@ -23,6 +23,8 @@ from framework.adapters.iceberg import IcebergTables
 from framework.adapters.kafka_admin import KafkaAdmin
 from framework.adapters.kafka_worker import PipelineProducer
 from framework.adapters.parquet_files import TableWriter
+from framework.adapters.registry import registry_of
+from framework.adapters.secrets import resolve
 from framework.commit.effects import PipelineProgress
 from framework.commit.events import Accounting, CommitComplete
 from framework.commit.progress import PROGRESS_PROPERTY, check_recorded_here
@@ -32,7 +34,7 @@ from framework.errors import FloeError, OutcomeUnknown, StateDisagreement, Table
 from framework.plan.compile import compile_plan, transactional_id
 from framework.plan.model import Plan
 from framework.record.model import BlockResult, DeadLetter, RecordBlock, Slice, SliceReport, TableNeed, TaskReport
-from framework.record.process import decode_block, process_block, process_transformed
+from framework.record.process import decode_block, needed_schemas, process_block, process_transformed
 from framework.record.replay import (
     PLACE,
     RECORD,
@@ -106,6 +108,8 @@ class Replay:
         self._letters = letter_table(self._original)
         self._marks = marks_table(self._letters)
         self._kafka = kafka
+        registry = self._original.decode.registry
+        self._registry = registry_of(resolve(self._target.registries[registry]) if registry else {})
         self._catalog = catalog
         self._selection = selection
         self._say = say
@@ -245,11 +249,12 @@ class Replay:
         )
 
     def _process_block(self, block: RecordBlock, plan: Plan) -> BlockResult:
+        schemas = self._registry.schemas(needed_schemas(block, plan.decode))
         if plan.transform is None:
-            return process_block(block, plan, self._tables.targets)
+            return process_block(block, plan, self._tables.targets, schemas)
         from framework.adapters.spark_sql import transform_table
 
-        decoded, early = decode_block(block, plan, self._tables.targets)
+        decoded, early = decode_block(block, plan, self._tables.targets, schemas)
         result = process_transformed(
             block, transform_table(self._session(), decoded, plan.transform.sql), plan, self._tables.targets
         )

@@ -1,4 +1,4 @@
-"""A schema registry for tests: a process on loopback that speaks Confluent's HTTP interface.
+"""A schema registry for tests: a server on loopback that speaks Confluent's HTTP interface.
 
 In: schemas, registered over HTTP as a producer's serializer does. Out: ids, GUIDs and the schemas by them, subjects with
 versions and references, protobuf compiled (`format=serialized`), basic authentication. No registry can be installed from
