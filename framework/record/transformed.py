@@ -108,11 +108,15 @@ def process_transformed(
     """Route and convert what came out of the SQL; records of the block that no row names are `filtered`."""
     batch = Batch(block, plan, tables)
     places = rows.column(HIDDEN).to_numpy().astype(np.int64)
-    batch.refuse_unreadable_metadata(np.unique(places))
+    arrived = np.unique(places)
+    readable = batch.refuse_unreadable_metadata(arrived)
     columns = rows.drop_columns([HIDDEN]).combine_chunks()
+    if len(readable) < len(arrived):
+        keep = np.isin(places, readable)
+        places, columns = places[keep], columns.filter(pa.array(keep))
     place(batch, TypedRows(places, columns, _kinds(batch, columns.schema), by_schema=False))
     result = batch.result()
-    result.filtered = len(block) - len(np.unique(places))
+    result.filtered = len(block) - len(arrived)
     return result
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import uuid
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -23,8 +24,10 @@ from framework.config.spec import (
     RouteRule,
     TablePolicy,
 )
+from framework.record.process import decode_block
 from framework.record.wire import UnknownSchema, WriterSchema
 from tests.format_samples import Landed, avro_bytes, avro_schema, framed, land, record_of, records
+from tests.record_samples import plan
 
 AVRO = FormatSpec(FormatType.AVRO, registry="main")
 UTC = dt.timezone.utc
@@ -352,3 +355,16 @@ def test_json_in_the_wire_format() -> None:
     assert landed.rows == [{"a": 1}]
     assert landed.codes == [(1, "FLOE-D112"), (2, "FLOE-D111")]
     assert landed.result.dropped == 1
+
+
+def test_sql_reads_declared_fields_of_any_format() -> None:
+    """Before the SQL, the declared fields of an Avro record have their declared types; a bad record is a dead letter."""
+    schema = record_of(field("id", "int"), field("at", "long"), field("more", "string"))
+    good = framed(1, avro_bytes(schema, {"id": 1, "at": 60, "more": "x"}))
+    made = plan(hints=[FieldHint("id", "long"), FieldHint("at", "timestamptz", unit="s")])
+    made = replace(made, decode=replace(made.decode, format=AVRO))
+    rows, early = decode_block(records([good, b"junk", good]), made, {}, {1: avro_schema(schema)})
+    assert rows.to_pylist() == [
+        {"id": 1, "at": dt.datetime(1970, 1, 1, 0, 1, tzinfo=UTC), "__floe": place} for place in (0, 2)
+    ]
+    assert [letter.code for letter in early.dead_letters] == ["FLOE-D111"]

@@ -214,3 +214,15 @@ def test_required_columns_after_sql() -> None:
     result = process_transformed(block([{}] * 2), rows, plan(), tables)
     assert result.rows["ns.t"].to_pydict() == {"id": [1]}
     assert [(d.offset, d.code) for d in result.dead_letters] == [(1, "FLOE-D305")]
+
+
+def test_keys_that_are_no_text_after_sql() -> None:
+    """A record whose key is to be text and is none is one dead letter, and its row lands nowhere."""
+    rows = after_sql({"id": pa.array([1, 2])})
+    records = block([{}] * 2)
+    records.keys = [b"k", b"\xff"]
+    tables = {"ns.t": target(columns={"id": "long", "_kafka_key_text": "string"})}
+    result = process_transformed(records, rows, plan(metadata=["key_text"]), tables)
+    assert result.rows["ns.t"].to_pydict() == {"id": [1], "_kafka_key_text": ["k"]}
+    assert [(letter.offset, letter.code) for letter in result.dead_letters] == [(1, "FLOE-D104")]
+    assert (result.written, result.filtered, result.dropped) == (1, 0, 0)
