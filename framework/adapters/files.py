@@ -14,6 +14,7 @@ from typing import NoReturn
 
 from framework.adapters.plugins import offered
 from framework.adapters.secrets import SecretSchemes
+from framework.config.check_files import kind_of
 from framework.config.load import LoadResult, load_pipelines
 from framework.config.spec import LoadedPipeline
 from framework.config.world import World
@@ -75,19 +76,46 @@ def _local_state() -> Mapping[str, str]:
     return {key: str(value) for key, value in state.items()} if isinstance(state, dict) else {}
 
 
+def expand(paths: Sequence[str | Path]) -> list[Path]:
+    """The files, with each folder replaced by the *.yaml files in it and below it."""
+    found: list[Path] = []
+    for path in map(Path, paths):
+        found += sorted(path.rglob("*.yaml")) if path.is_dir() else [path]
+    return list(dict.fromkeys(found))
+
+
+def pipeline_files(paths: Sequence[str | Path], world: World) -> list[Path]:
+    """The pipeline files among them: a file that is named is taken as it is, of a folder targets and templates are left out.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    named = {Path(path) for path in paths}
+    found = [path for path in expand(paths) if path in named or kind_of(path, world) == "Pipeline"]
+    if not found:
+        raise ConfigError(
+            "there is no pipeline file here",
+            code="FLOE-P004",
+            place=", ".join(map(str, paths)),
+            remedy="name a file, or a folder with pipeline files in it",
+        )
+    return found
+
+
 def load_or_raise(
     paths: Sequence[str | Path],
     target: str | None,
     variables: Mapping[str, str] | None = None,
     sets: Mapping[str, str] | None = None,
 ) -> list[LoadedPipeline]:
-    """All files as pipelines, for a command that is about to use them.
+    """All files as pipelines, for a command that is about to use them. A folder stands for the pipeline files below it.
 
     Raises:
         ConfigError: one or more files are wrong; carries every finding.
         SetupError: the files are right, but the environment lacks a value that they need.
     """
-    results = load_pipelines(paths, target, real_world(), variables, sets)
+    world = real_world()
+    results = load_pipelines(pipeline_files(paths, world), target, world, variables, sets)
     return pipelines_or_raise(results)
 
 

@@ -185,7 +185,7 @@ def setup_error(error: KafkaError, settings: Mapping[str, str], log: ClientLog, 
             f"not permitted while {doing}: {error.str()}",
             code="FLOE-E103",
             place=address,
-            remedy="grant the operation to this principal; `floe plan` lists the topics, groups and ids it needs",
+            remedy="grant the operation to this principal; `floe doctor FILE` lists what it needs",
         )
     if code in _UNREACHABLE:
         return SetupError(

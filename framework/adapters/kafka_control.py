@@ -25,7 +25,7 @@ from framework.adapters.kafka_client import (
     setup_error,
 )
 from framework.adapters.kafka_seat import CoordinatorSeat, SeatAssigned, SeatEnd, SeatRead, SeatRevoked, SeatUpdate
-from framework.commit.codec import decode, encode
+from framework.commit.codec import decode, encode, is_of_type
 from framework.commit.events import ControlEvent
 from framework.errors import DataLossError, RetriableError
 
@@ -47,11 +47,16 @@ _POLL_RECORDS = 1000
 
 
 class ControlReader:
-    """A reader that belongs to no group and commits nothing. Call `seek` first. Not for use by several threads."""
+    """A reader that belongs to no group and commits nothing. Call `seek` first. Not for use by several threads.
 
-    def __init__(self, settings: Mapping[str, str], topic: str) -> None:
+    Args:
+        only: the type of events that are wanted; all others are given as None, without being decoded.
+    """
+
+    def __init__(self, settings: Mapping[str, str], topic: str, only: str | None = None) -> None:
         self._settings = dict(settings)
         self._topic = topic
+        self._only = only
         self._log = ClientLog()
         self._admin = KafkaAdmin(settings)
         self._consumer = build(
@@ -96,7 +101,9 @@ class ControlReader:
             error = message.error()
             if error is None:
                 offset = message.offset() or 0
-                events.append((offset, decode(message.value() or b"")))
+                value = message.value() or b""
+                wanted = self._only is None or is_of_type(value, self._only)
+                events.append((offset, decode(value) if wanted else None))
                 self._position = offset + 1
             elif error.code() == KafkaError._PARTITION_EOF:
                 # The end of what is committed so far: also past the markers behind the last event.

@@ -134,7 +134,8 @@ class PipelineProducer:
 
         Args:
             events: in the order in which they shall stand in the log.
-            offsets: (topic, partition) -> (next source offset, metadata string), for ALL partitions of the pipeline.
+            offsets: (topic, partition) -> (next source offset, metadata string), for ALL partitions of the pipeline;
+                empty where the events are information only.
             letters: dead letters for `letter_topic`, in the same transaction.
 
         Returns:
@@ -166,7 +167,8 @@ class PipelineProducer:
         except KafkaException as raised:
             # No commit was asked for: nothing can have happened, but the transaction must be ended.
             raise self._ended_before_commit(self._cause(producer, error_of(raised), positions), begun) from raised
-        reach("in-transaction")
+        if positions:  # not for what is only told
+            reach("in-transaction")
         self._commit(producer, begun)
         return max(delivered) + 1 if delivered else 0
 

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 
 import click
 
-from framework.adapters.files import pipelines_or_raise, real_world
+from framework.adapters.files import expand, pipelines_or_raise, real_world
 from framework.cli.options import FILES, loading_options
-from framework.cli.validate import expand
 from framework.config.check_files import kind_of
 from framework.config.load import load_pipelines
 from framework.plan.compile import compile_plan

@@ -17,6 +17,7 @@ from framework.commit.events import (
     ControlEvent,
     DataComplete,
     DataWritten,
+    Deployed,
     Discarded,
     Heartbeat,
     OffsetsSet,
@@ -113,6 +114,8 @@ def describe(event: ControlEvent) -> str:
         )
     if isinstance(event, StopRequested):
         return f"{event.pipeline} by {event.by}, until {_time(event.deadline_ms)}"
+    if isinstance(event, Deployed):
+        return f"{event.pipeline}: {event.hash[:19]} by floe {event.floe} ({_time(event.timestamp_ms)})"
     return _complete(event)
 
 

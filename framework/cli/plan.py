@@ -1,37 +1,109 @@
-"""`floe plan FILE`: print the steps that `floe run` would execute."""
+"""`floe plan FILE...`: what a run would do, compared with what was deployed, before anything happens."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import sys
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from framework.adapters.files import load_or_raise
 from framework.cli.options import FILES, json_option, loading_options
-from framework.plan.compile import compile_plan
-from framework.plan.explain import explain_plan, plan_to_json
+from framework.cli.review import allow_option
+
+if TYPE_CHECKING:
+    from framework.config.spec import LoadedPipeline
+    from framework.ops.preview import PipelinePreview
+    from framework.ops.preview_text import Line
+
+_COLOURS = {"+": "green", "~": "yellow", "-": "red", "!": "red"}
 
 
 @click.command()
 @FILES
 @loading_options
+@allow_option
+@click.option("--offline", is_flag=True, help="Ask neither broker nor catalog; compare with --against, if given.")
+@click.option(
+    "--against",
+    type=click.Path(exists=True, dir_okay=False),
+    help="A saved plan to compare with, instead of what was deployed.",
+)
+@click.option("--out", type=click.Path(dir_okay=False), help="Write the plan for `--plan` of run, submit and deploy.")
+@click.option("--steps", is_flag=True, help="Show the steps of a run, too.")
 @json_option
 def plan(
     files: tuple[str, ...],
     target: str | None,
     variables: Mapping[str, str],
     sets: Mapping[str, str],
+    allow: tuple[str, ...],
+    offline: bool,
+    against: str | None,
+    out: str | None,
+    steps: bool,
     as_json: bool,
-) -> None:
-    """Show what a pipeline will do, step by step, without touching anything."""
-    plans = [compile_plan(pipeline) for pipeline in load_or_raise(files, target, variables, sets)]
+) -> int:
+    """Show what a run would do: tables made or changed, offsets to start from, what changes since the last deployment.
+
+    Nothing is changed. Ends with 2 when a change is dangerous and not allowed by name, with the code of the run itself
+    when it would be refused, else with 0.
+
+    \b
+    floe plan pipelines/ --target prod
+    floe plan pipelines/orders.yaml --target prod --out plan.json --allow FLOE-P103
+    """
+    from framework.ops.preview_text import preview_lines
+    from framework.plan.canonical import plan_hash
+    from framework.plan.consent import allowed_codes
+    from framework.plan.saved import render_saved
+
+    allowed = allowed_codes(allow)
+    pipelines = load_or_raise(files, target, variables, sets)
+    previews = look(pipelines, offline, against)
+    code = exit_code(previews, allowed)
+    if out is not None:
+        Path(out).write_text(render_saved(pipelines, allowed), encoding="utf-8")
+    now = plan_hash(pipelines)
     if as_json:
-        click.echo(json.dumps({"command": "plan", "ok": True, "plans": [plan_to_json(one) for one in plans]}, indent=2))
-        return
-    for one in plans:
-        click.echo(f"pipeline {one.pipeline} on target {one.target} ({one.source_file})")
-        for number, (title, lines) in enumerate(explain_plan(one), start=1):
-            click.echo(f"  {number}. {title}")
-            for line in lines:
-                click.echo(f"       {line}")
+        shown = [preview.to_json() for preview in previews]
+        document = {"command": "plan", "ok": code == 0, "hash": now, "allowed": sorted(allowed), "plans": shown}
+        click.echo(json.dumps(document, indent=2))
+        return code
+    print_lines(preview_lines(previews, allowed, steps))
+    click.echo(f"{now}{f'  written to {out}' if out else ''}")
+    return code
+
+
+def look(pipelines: Sequence[LoadedPipeline], offline: bool, against: str | None) -> list[PipelinePreview]:
+    """The previews, live or of the files alone."""
+    from framework.ops.preview_facts import preview, preview_offline
+    from framework.plan.saved import read_saved
+    from framework.runtime.deployed import History, history_of
+
+    if against is not None:
+        return preview_offline(pipelines, history_of(read_saved(Path(against).read_text(encoding="utf-8"), against)))
+    return preview_offline(pipelines, History()) if offline else preview(pipelines)
+
+
+def exit_code(previews: Sequence[PipelinePreview], allowed: Collection[str]) -> int:
+    """2 for a danger that is not allowed, else that of the first problem, else 0."""
+    from framework.errors import ConfigError
+    from framework.plan.consent import missing_consent
+
+    if any(missing_consent(preview.changes or (), allowed) for preview in previews):
+        return ConfigError.exit_code
+    return next((problem.exit_code for preview in previews for problem in preview.problems), 0)
+
+
+def print_lines(lines: Iterable[Line]) -> None:
+    """The lines, in colour on a terminal."""
+    from framework.cli.main import use_colour
+
+    colour = use_colour(sys.stdout.isatty())
+    for line in lines:
+        text = str(line)
+        click.echo(click.style(text, fg=_COLOURS[line.mark]) if colour and line.mark in _COLOURS else text)

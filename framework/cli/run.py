@@ -10,11 +10,13 @@ import click
 
 from framework.adapters.files import load_or_raise
 from framework.cli.options import FILES, json_option, loading_options
+from framework.cli.review import check_dangers, check_reviewed, review_options
 
 
 @click.command()
 @FILES
 @loading_options
+@review_options
 @click.option("--until-caught-up", is_flag=True, help="Read to the end offsets seen at the start, commit, and end.")
 @json_option
 @click.option("--quiet", is_flag=True, help="No progress on standard error.")
@@ -23,6 +25,8 @@ def run(
     target: str | None,
     variables: Mapping[str, str],
     sets: Mapping[str, str],
+    reviewed: str | None,
+    allow: tuple[str, ...],
     until_caught_up: bool,
     as_json: bool,
     quiet: bool,
@@ -31,8 +35,12 @@ def run(
 
     All FILEs share one driver and one coordinator. SIGTERM or Ctrl-C drains: the batch in hand is finished and
     announced, what is announced is committed, and the exit code is 0.
+
+    A change since the last deployment that takes something away is refused until it is allowed by its code; `floe plan`
+    shows which.
     """
     pipelines = load_or_raise(files, target, variables, sets)
+    allowed = check_reviewed(pipelines, reviewed, allow)
     started = time.monotonic()
 
     def say(text: str) -> None:
@@ -41,6 +49,7 @@ def run(
 
     from framework.runtime.job import run_job
 
+    check_dangers(pipelines, allowed)
     result = run_job(pipelines, until_caught_up, say)
     if as_json:
         click.echo(

@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Mapping
-from pathlib import Path
 
 import click
 
 from framework.adapters.files import load_or_raise
 from framework.cli.options import FILES, json_option, loading_options
+from framework.cli.review import check_dangers, check_reviewed, review_options
 
 
 @click.command()
 @FILES
 @loading_options
+@review_options
 @click.option("--until-caught-up", is_flag=True, help="Read to the end offsets seen at the start, commit, and end.")
 @click.option(
     "--deploy-mode", type=click.Choice(["client", "cluster"]), help="Where the driver runs; the target's own."
@@ -23,7 +24,6 @@ from framework.cli.options import FILES, json_option, loading_options
 @click.option("--one-each", is_flag=True, help="One application a file; without it all files share one.")
 @click.option("--print", "print_only", is_flag=True, help="Show the exact command; write and start nothing.")
 @click.option("--stage", "stage_only", is_flag=True, help="Write the files and show the command; start nothing.")
-@click.option("--plan", "reviewed", type=click.Path(exists=True, dir_okay=False), help="A file with the reviewed hash.")
 @click.option(
     "--restart", type=click.IntRange(0), default=0, show_default=True, help="Starts again at most, on failure."
 )
@@ -33,12 +33,13 @@ def submit(
     target: str | None,
     variables: Mapping[str, str],
     sets: Mapping[str, str],
+    reviewed: str | None,
+    allow: tuple[str, ...],
     until_caught_up: bool,
     deploy_mode: str | None,
     one_each: bool,
     print_only: bool,
     stage_only: bool,
-    reviewed: str | None,
     restart: int,
     as_json: bool,
 ) -> int:
@@ -47,18 +48,18 @@ def submit(
     The framework, its packages and the rendered plan are shipped; secrets are not: they are read where the driver runs.
     SIGTERM or Ctrl-C drains a driver that runs here, and so does touching the file `stop` in its folder.
     """
-    from framework.plan.submit import check_reviewed
     from framework.runtime.submitted_launch import Launcher, plan_application, stage
 
     pipelines = load_or_raise(files, target, variables, sets)
-    if reviewed is not None:
-        check_reviewed(pipelines, Path(reviewed).read_text(encoding="utf-8"), reviewed)
+    allowed = check_reviewed(pipelines, reviewed, allow)
     groups = [[pipeline] for pipeline in pipelines] if one_each else [pipelines]
     applications = [plan_application(group, deploy_mode, until_caught_up) for group in groups]
 
     def say(text: str) -> None:
         click.echo(f"submit: {text}", err=True)
 
+    if not print_only and not stage_only:
+        check_dangers(pipelines, allowed)
     if not print_only:
         for application in applications:
             stage(application, say)

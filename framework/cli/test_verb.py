@@ -11,10 +11,9 @@ from pathlib import Path
 
 import click
 
-from framework.adapters.files import read_text, real_world
+from framework.adapters.files import expand, read_text, real_world
 from framework.cli.main import use_colour
 from framework.cli.options import FILES, loading_options
-from framework.cli.validate import expand
 from framework.config.check_files import kind_of
 from framework.config.load import DEFAULT_TARGET, LoadResult, load_pipelines, load_target
 from framework.config.template_uses import load_uses

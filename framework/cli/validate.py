@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 
 import click
 
-from framework.adapters.files import real_world
+from framework.adapters.files import expand, real_world
 from framework.cli.main import use_colour
 from framework.cli.options import FILES, loading_options
 from framework.config.check_files import check_files
@@ -44,14 +43,3 @@ def validate(
     click.echo(render(findings, format_, [str(path) for path in paths], use_colour(sys.stdout.isatty())))
     wrong = any(finding.is_error or strict for finding in findings)
     return 2 if wrong else 0
-
-
-def expand(files: tuple[str, ...]) -> list[Path]:
-    """The files, with each folder replaced by the *.yaml files in it and below it."""
-    paths: list[Path] = []
-    for path in map(Path, files):
-        if path.is_dir():
-            paths += sorted(path.rglob("*.yaml"))
-        else:
-            paths.append(path)
-    return list(dict.fromkeys(paths))

@@ -325,6 +325,23 @@ class CommitComplete:
     paused: tuple[PauseChanged, ...] = ()
 
 
+@dataclass(frozen=True)
+class Deployed:
+    """Information: what the run that announces from here on runs, told at its start and again from time to time.
+
+    `plan` is the canonical value of `framework.plan.canonical` and `hash` its hash; `deployment` names the folder that
+    `floe deploy` rolled out ("" for a run that was started alone). No decision about data rests on it.
+    """
+
+    pipeline: str
+    run: str
+    hash: str
+    plan: dict[str, object]
+    floe: str
+    timestamp_ms: int
+    deployment: str = ""
+
+
 ControlEvent = (
     DataWritten
     | DataComplete
@@ -337,4 +354,5 @@ ControlEvent = (
     | StateChanged
     | PauseChanged
     | StopRequested
+    | Deployed
 )

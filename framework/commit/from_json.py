@@ -18,6 +18,7 @@ from framework.commit.events import (
     DataComplete,
     DataFile,
     DataWritten,
+    Deployed,
     Discarded,
     Health,
     Heartbeat,
@@ -226,7 +227,7 @@ def _discarded(value: dict[str, Any]) -> Discarded:
         below=_int(value, "below"),
         announcements=_int(value, "announcements"),
         files=_int(value, "files"),
-        rows=_map_of(value, "rows", int),
+        rows=_map_of({"rows": _object(value, "rows")}, "rows", int),
         reason=_text(value, "reason"),
         timestamp_ms=_int(value, "timestamp_ms"),
     )
@@ -307,6 +308,18 @@ def _stop_requested(value: dict[str, Any]) -> StopRequested:
     )
 
 
+def _deployed(value: dict[str, Any]) -> Deployed:
+    return Deployed(
+        pipeline=_text(value, "pipeline"),
+        run=_text(value, "run"),
+        hash=_text(value, "hash"),
+        plan=_object(value, "plan"),
+        floe=_text(value, "floe"),
+        timestamp_ms=_int(value, "timestamp_ms"),
+        deployment=_text(value, "deployment"),
+    )
+
+
 DECODERS: dict[str, Callable[[dict[str, Any]], ControlEvent]] = {
     "DataWritten": _data_written,
     "DataComplete": _data_complete,
@@ -319,4 +332,5 @@ DECODERS: dict[str, Callable[[dict[str, Any]], ControlEvent]] = {
     "StateChanged": _state_changed,
     "PauseChanged": _pause_changed,
     "StopRequested": _stop_requested,
+    "Deployed": _deployed,
 }

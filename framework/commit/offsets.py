@@ -27,7 +27,8 @@ MAX_GAPS = 32
 @dataclass(frozen=True)
 class SafeOffset:
     """One partition's committed source offset with what its metadata string says: topic id, run, batch, totals so far,
-    the partition's newest gaps, and under which batch number the offsets were last moved by hand (0: never)."""
+    the partition's newest gaps, under which batch number the offsets were last moved by hand (0: never), and the control
+    offset at which its run told what it runs."""
 
     offset: int
     topic_id: str
@@ -36,17 +37,30 @@ class SafeOffset:
     run: str = ""
     base_batch: int = 0
     gaps: Gaps = ()
+    deployed_at: int | None = None
 
 
 def encode_metadata(
-    topic_id: str, batch: int, totals: Accounting, run: str, base_batch: int = 0, gaps: Gaps = ()
+    topic_id: str,
+    batch: int,
+    totals: Accounting,
+    run: str,
+    base_batch: int = 0,
+    gaps: Gaps = (),
+    deployed_at: int | None = None,
 ) -> str:
-    """The metadata string committed beside every source offset; well below the broker's limit of 4,096 bytes."""
+    """The metadata string committed beside every source offset; well below the broker's limit of 4,096 bytes.
+
+    Args:
+        deployed_at: the control offset of the run's Deployed event, so that it is found without reading the log.
+    """
     data: dict[str, object] = {"topic_id": topic_id, "run": run, "batch": batch, "totals": list(astuple(totals))}
     if base_batch:
         data["base_batch"] = base_batch
     if gaps:
         data["gaps"] = gaps
+    if deployed_at is not None:
+        data["deployed_at"] = deployed_at
     return json.dumps(data, separators=(",", ":"))
 
 
@@ -66,9 +80,11 @@ def decode_metadata(offset: int, metadata: str, place: str) -> SafeOffset:
     try:
         data = json.loads(metadata)
         totals = Accounting(*(int(value) for value in data["totals"]))
-        base_batch = int(data.get("base_batch", 0))
+        base_batch, at = int(data.get("base_batch", 0)), data.get("deployed_at")
         gaps = tuple((int(start), int(end)) for start, end in data.get("gaps", ()))
-        return SafeOffset(offset, str(data["topic_id"]), int(data["batch"]), totals, str(data["run"]), base_batch, gaps)
+        deployed_at = int(at) if at is not None else None
+        topic_id, batch, run = str(data["topic_id"]), int(data["batch"]), str(data["run"])
+        return SafeOffset(offset, topic_id, batch, totals, run, base_batch, gaps, deployed_at)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise StateDisagreement(
             f"the committed offset {offset} was not written by floe (its metadata is {metadata!r})",

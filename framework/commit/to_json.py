@@ -17,6 +17,7 @@ from framework.commit.events import (
     DataComplete,
     DataFile,
     DataWritten,
+    Deployed,
     Discarded,
     Heartbeat,
     OffsetsSet,
@@ -237,6 +238,19 @@ def _stop_requested_to_json(e: StopRequested) -> dict[str, object]:
     }
 
 
+def _deployed_to_json(e: Deployed) -> dict[str, object]:
+    return {
+        **_head("Deployed"),
+        "pipeline": e.pipeline,
+        "run": e.run,
+        "hash": e.hash,
+        "plan": e.plan,
+        "floe": e.floe,
+        "timestamp_ms": e.timestamp_ms,
+        "deployment": e.deployment,
+    }
+
+
 ENCODERS: dict[type, Callable[[Any], dict[str, object]]] = {
     DataWritten: _data_written_to_json,
     DataComplete: _data_complete_to_json,
@@ -249,4 +263,5 @@ ENCODERS: dict[type, Callable[[Any], dict[str, object]]] = {
     StateChanged: _state_changed_to_json,
     PauseChanged: _pause_changed_to_json,
     StopRequested: _stop_requested_to_json,
+    Deployed: _deployed_to_json,
 }

@@ -1,12 +1,13 @@
 """Every code that floe prints, with what it means; `floe explain CODE` reads it.
 
 In: the tables of this package, one per family. Out: `CODES`, by code. FLOE-C is a file or an option, FLOE-E the environment,
-FLOE-R a run, FLOE-D a record, FLOE-T a table. Codes are never used again for something else.
+FLOE-P a plan, FLOE-R a run, FLOE-D a record, FLOE-T a table. Codes are never used again for something else.
 """
 
 from __future__ import annotations
 
 from framework.diagnose import (
+    codes_plans,
     codes_records,
     codes_references,
     codes_rules,
@@ -27,6 +28,7 @@ _FAMILIES = (
     codes_rules.ENTRIES,
     codes_templates.ENTRIES,
     codes_setup.ENTRIES,
+    codes_plans.ENTRIES,
     codes_runs.ENTRIES,
     codes_records.ENTRIES,
     codes_tables.ENTRIES,

@@ -7,6 +7,7 @@ from framework.diagnose.codes import CODES
 _FAMILIES = (
     ("C", "Files and options", "Exit code 2. Nothing was run."),
     ("E", "The environment", "Exit code 3. Nothing was read and nothing was written."),
+    ("P", "Plans", "Exit code 2. Nothing was started."),
     ("R", "Runs", "Exit code 1, or the code that the message names: 4 fenced, 5 disagreement, 6 blocked, 7 deadline."),
     ("D", "Records", "The reason in the dead-letter table, or of a run that stops because the file says `fail`."),
     ("T", "Tables", "Why a table is not created or changed."),

@@ -124,11 +124,6 @@ ENTRIES = (
         "The driver was given no plan, a damaged one, or one that was changed by hand: its hash is not that of its content.",
     ),
     Code(
-        "FLOE-E402",
-        "The plan is not the reviewed one",
-        "`floe submit --plan` starts exactly the plan whose hash was reviewed. Files, target or variables have changed since.",
-    ),
-    Code(
         "FLOE-E403",
         "Spark's master is not one that floe submits to",
         "floe submits to local, spark://, yarn and k8s:// masters.",

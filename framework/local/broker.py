@@ -20,7 +20,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from framework.errors import SetupError
-from framework.local.process import stop
+from framework.local.process import spawn, stop
 from framework.local.state import LocalPaths
 
 HOST = "127.0.0.1"
@@ -132,17 +132,8 @@ def start(java: str, jars: Path, paths: LocalPaths, cluster_id: str, port: int) 
     """
     command = [java, "-Xms256m", "-Xmx768m", *_JVM, f"-Dlog4j2.configurationFile={paths.logging_config}"]
     command += [mark(cluster_id), "-cp", f"{jars}/*", "kafka.Kafka", str(paths.broker_config)]
-    with paths.broker_log.open("wb") as log:
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            cwd=paths.root,
-            start_new_session=True,  # Ctrl-C in the terminal that started it must not end it
-        )
+    process = spawn(command, paths.pid_file, paths.broker_log, paths.root)
     try:
-        paths.pid_file.write_text(f"{process.pid}\n")
         _wait_until_ready(process, paths, port)
     except BaseException:
         process.kill()

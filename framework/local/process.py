@@ -11,8 +11,8 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 
@@ -54,6 +54,44 @@ def stop(pid_file: Path, mark: str, patience_s: float = 20.0) -> bool:
                 return True
             time.sleep(0.05)
     raise TimeoutError(f"process {pid} does not end")
+
+
+def spawn(
+    command: Sequence[str], pid_file: Path, log_file: Path, folder: Path, environment: Mapping[str, str] | None = None
+) -> subprocess.Popen[bytes]:
+    """Starts a process that outlives this one, in a session of its own: Ctrl-C in this terminal does not reach it.
+
+    Args:
+        environment: the process's whole environment; None: this one's.
+    """
+    log_file.parent.mkdir(parents=True, exist_ok=True)
+    with log_file.open("wb") as log:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            cwd=folder,
+            env=environment,
+            start_new_session=True,
+        )
+    pid_file.write_text(f"{process.pid}\n")
+    return process
+
+
+def tell(pid_file: Path, mark: str, signal_number: signal.Signals) -> bool:
+    """Sends a signal to the process of a pid file; False when there is none."""
+    pid = running_pid(pid_file, mark)
+    if pid is not None:
+        _signal(pid, signal_number)
+    return pid is not None
+
+
+def end_group(pid: int | None, mark: str) -> None:
+    """Ends a process that leads a session, with all it has started; nothing happens when it is not the marked one."""
+    if pid is not None and mark in command_line(pid).split(" "):
+        with suppress(ProcessLookupError):
+            os.killpg(pid, signal.SIGKILL)
 
 
 def _signal(pid: int, signal_number: signal.Signals) -> None:

@@ -5,12 +5,13 @@ Pure: no colours, no terminal; `framework.cli.plan` prints what comes out.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
-from enum import Enum
 
 from framework.config.metadata import metadata_column
 from framework.config.spec import Condition, Envelope, EvolveMode, FormatSpec, FormatType, TablePolicy
 from framework.config.units import partition_text, sort_text
+from framework.plan.canonical import plain
 from framework.plan.model import (
     Announce,
     CommitTables,
@@ -30,18 +31,8 @@ def plan_to_json(plan: Plan) -> dict[str, object]:
         "pipeline": plan.pipeline,
         "target": plan.target,
         "file": plan.source_file,
-        "steps": [{"step": type(step).__name__, **_plain(asdict(step))} for step in plan.steps],  # type: ignore[dict-item]
+        "steps": [{"step": type(step).__name__, **plain(asdict(step))} for step in plan.steps],  # type: ignore[dict-item]
     }
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return value
 
 
 def explain_plan(plan: Plan) -> list[tuple[str, list[str]]]:
@@ -68,7 +59,7 @@ def _lines(step: Step) -> list[str]:
     if isinstance(step, Transform):
         return [line.strip() for line in step.sql.strip().splitlines()]
     if isinstance(step, Route):
-        lines = [f"{rule.table}  when {_condition(rule.when)}" for rule in step.rules]
+        lines = [f"{rule.table}  when {condition_text(rule.when)}" for rule in step.rules]
         return [
             f"{step.mode.value}:",
             *lines,
@@ -121,14 +112,26 @@ def _hint_detail(pattern: str | None, unit: str | None, zone: str | None) -> str
     return f" ({text})" if text else ""
 
 
-def _condition(when: Condition | None) -> str:
+def condition_text(when: Mapping[str, object] | Condition | None) -> str:
+    """A rule's condition in words, also as a canonical plan holds it."""
+    if isinstance(when, Condition):
+        when = asdict(when)
     if when is None:
         return "always"
-    if when.topic is not None:
-        return f"the topic matches {when.topic}"
-    if when.matches is not None:
-        return f"{when.field} matches {when.matches}"
-    return f"{when.field} = {when.equals!r}"
+    if when.get("topic") is not None:
+        return f"the topic matches {when['topic']}"
+    if when.get("matches") is not None:
+        return f"{when['field']} matches {when['matches']}"
+    if when.get("equals") is not None:
+        return f"{when['field']} = {when['equals']!r}"
+    # A kind of condition that this version does not know: all that it says.
+    return ", ".join(f"{key} {value}" for key, value in when.items() if value is not None)
+
+
+def template_glob(template: str) -> str:
+    """`flights.carrier_{carrier}` as the glob `flights.carrier_*`; a name without fields as it is."""
+    parts = template.split("{")
+    return parts[0] + "".join("*" + part.split("}", 1)[-1] for part in parts[1:])
 
 
 def _policy(policy: TablePolicy) -> str:

@@ -7,7 +7,6 @@ command. No secret is in either: the submission holds references, which the driv
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Sequence
@@ -16,7 +15,8 @@ from dataclasses import dataclass, replace
 from pydantic import TypeAdapter, ValidationError
 
 from framework.config.spec import LoadedPipeline, TargetSpec
-from framework.errors import FloeError, SetupError
+from framework.errors import SetupError
+from framework.plan.canonical import plan_hash
 
 FORMAT = 1
 DRIVER = "floe_driver.py"
@@ -57,16 +57,8 @@ class Shipment:
 def render_submission(pipelines: Sequence[LoadedPipeline]) -> str:
     """The pipelines as JSON text, everything resolved but secrets. Their `tests:` stay at home."""
     plain = _PIPELINES.dump_python(_without_tests(pipelines), mode="json")
-    document = {"format": FORMAT, "hash": submission_hash(pipelines), "pipelines": plain}
+    document = {"format": FORMAT, "hash": plan_hash(pipelines), "pipelines": plain}
     return json.dumps(document, indent=1, sort_keys=True) + "\n"
-
-
-def submission_hash(pipelines: Sequence[LoadedPipeline]) -> str:
-    """`sha256:` and the hash of what will run. Where files lie on a machine does not matter, their content does."""
-    placeless = tuple(replace(p, file="", target=replace(p.target, state_dir="")) for p in _without_tests(pipelines))
-    plain = _PIPELINES.dump_python(placeless, mode="json")
-    text = json.dumps(plain, sort_keys=True, separators=(",", ":"))
-    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 
 def read_submission(text: str, place: str) -> tuple[LoadedPipeline, ...]:
@@ -82,7 +74,7 @@ def read_submission(text: str, place: str) -> tuple[LoadedPipeline, ...]:
             raise ValueError(f"it has format {document['format']}, not {FORMAT}")
         # `strict` in JSON mode: lists become tuples and text becomes enums, and nothing else is converted.
         pipelines = _PIPELINES.validate_json(json.dumps(document["pipelines"]), strict=True)
-        said, found = document["hash"], submission_hash(pipelines)
+        said, found = document["hash"], plan_hash(pipelines)
     except (ValueError, KeyError, TypeError, ValidationError) as error:
         raise SetupError(
             f"the submitted plan cannot be read: {str(error).splitlines()[0]}",
@@ -95,19 +87,6 @@ def read_submission(text: str, place: str) -> tuple[LoadedPipeline, ...]:
             f"the submitted plan has {found}, but says {said}", code="FLOE-E401", place=place, remedy=remedy
         )
     return pipelines
-
-
-def check_reviewed(pipelines: Sequence[LoadedPipeline], reviewed: str, place: str) -> None:
-    """Raises FloeError when what would run is not what was reviewed. `reviewed` is a hash, or a submission with one."""
-    match = re.search(r"sha256:[0-9a-f]{64}", reviewed)
-    now = submission_hash(pipelines)
-    if match is None or match.group() != now:
-        raise FloeError(
-            f"the plan is {now}, reviewed was {match.group() if match else 'nothing: the file holds no sha256'}",
-            code="FLOE-E402",
-            place=place,
-            remedy="review `floe submit --print` again and write its hash to the file",
-        )
 
 
 def _without_tests(pipelines: Sequence[LoadedPipeline]) -> tuple[LoadedPipeline, ...]:

@@ -16,6 +16,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -25,9 +26,10 @@ from framework.adapters.iceberg import IcebergTables
 from framework.adapters.kafka_control import ControlPublisher, ControlReader
 from framework.adapters.kafka_reader import fetch_described
 from framework.adapters.secrets import resolve
-from framework.commit.events import CommitComplete, CommitRequested, Health, StopRequested
+from framework.commit.events import CommitComplete, CommitRequested, Deployed, Health, StopRequested
 from framework.config.spec import LoadedPipeline, SettingValue
 from framework.errors import DeadlinePassed, FloeError, SetupError, TableBlocked
+from framework.plan.canonical import canonical, hash_of
 from framework.plan.compile import compile_plan
 from framework.plan.model import Plan
 from framework.runtime.control_watch import ControlWatch
@@ -51,20 +53,26 @@ class JobResult:
     signal: int | None
 
 
-def run_job(pipelines: Sequence[LoadedPipeline], until_caught_up: bool, say: Say) -> JobResult:
+def run_job(pipelines: Sequence[LoadedPipeline], until_caught_up: bool, say: Say, deployment: str = "") -> JobResult:
     """Run pipelines until caught up, drained by SIGTERM or SIGINT, or failed.
+
+    Args:
+        deployment: the name under which `floe deploy` started them; it is told with the plan.
 
     Raises:
         FloeError: the first failure; the other pipelines are drained before it is raised.
     """
-    return Job(pipelines, until_caught_up, say).run()
+    return Job(pipelines, until_caught_up, say, deployment).run()
 
 
 class Job:
-    def __init__(self, pipelines: Sequence[LoadedPipeline], until_caught_up: bool, say: Say) -> None:
+    def __init__(
+        self, pipelines: Sequence[LoadedPipeline], until_caught_up: bool, say: Say, deployment: str = ""
+    ) -> None:
         self._pipelines = pipelines
         self._until_caught_up = until_caught_up
         self._say = say
+        self._deployment = deployment
         self._target = pipelines[0].target
         self._signal: int | None = None
         self._scratch = Path(tempfile.mkdtemp(prefix="floe-run-"))
@@ -84,8 +92,9 @@ class Job:
                 # Most of a start is Java's; a run that may have nothing to read does not begin with it.
                 self._start_spark(plans)
             catalog = open_catalog(self._target.catalogs)
-            for plan in plans:
+            for pipeline, plan in zip(self._pipelines, plans, strict=True):
                 self._prepare(plan, catalog)
+                self._workers[-1].tell_plan(told(pipeline, self._deployment))
             self._follow_control_topics()
             self._start_coordinators(plans, catalog)
             backlog = sum([worker.freeze_ends() for worker in self._workers]) if self._until_caught_up else 1
@@ -269,6 +278,12 @@ class Job:
             if key not in done:
                 done.add(key)
                 request_commit(self._kafka(key[0]), key[1], COMMIT_DEADLINE_S, self._coordinators[key])
+
+
+def told(pipeline: LoadedPipeline, deployment: str) -> Deployed:
+    """What a run tells of itself; the worker adds its run and the time."""
+    value = canonical(pipeline)
+    return Deployed(pipeline.spec.name, "", hash_of([value]), value, version("floe-pipelines"), 0, deployment)
 
 
 def open_catalog(catalogs: Mapping[str, Mapping[str, SettingValue]], check: bool = True) -> IcebergTables:

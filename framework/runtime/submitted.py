@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     watch = _Watch(Path(options.stop_file)) if options.stop_file else None
     try:
         pipelines = read_submission(_read(options.plan), options.plan)
-        result = run_job(pipelines, options.until_caught_up, say)
+        result = run_job(pipelines, options.until_caught_up, say, options.deployment)
     except FloeError as error:
         print(error, file=sys.stderr, flush=True)
         return error.exit_code
@@ -53,6 +53,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("plan")
     parser.add_argument("--until-caught-up", action="store_true")
     parser.add_argument("--stop-file")
+    parser.add_argument("--deployment", default="")
     return parser.parse_args(arguments)
 
 

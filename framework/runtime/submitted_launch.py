@@ -21,6 +21,7 @@ from types import FrameType
 
 from framework.config.spec import LoadedPipeline
 from framework.errors import SetupError
+from framework.plan.canonical import plan_hash
 from framework.plan.submit import (
     DRIVER,
     ENVIRONMENT,
@@ -31,7 +32,6 @@ from framework.plan.submit import (
     render_submission,
     restart_after,
     spark_submit_command,
-    submission_hash,
 )
 from framework.runtime.package import Lock, archive_path, build_archive, this_lock, unpacked_path
 from framework.runtime.package_code import code_zip
@@ -39,6 +39,7 @@ from framework.runtime.package_code import code_zip
 STOP_FILE = "stop"
 LOG_CONFIG = "log4j2.properties"
 POLL_S = 0.2
+SOUND_AFTER_S = 600.0  # an application that ran for so long has not failed "again" when it fails
 Say = Callable[[str], None]
 
 _DRIVER_TEXT = """import sys
@@ -67,11 +68,18 @@ class Application:
 
 
 def plan_application(
-    pipelines: Sequence[LoadedPipeline], deploy_mode: str | None, until_caught_up: bool, lock: Lock | None = None
+    pipelines: Sequence[LoadedPipeline],
+    deploy_mode: str | None,
+    until_caught_up: bool,
+    lock: Lock | None = None,
+    deployment: str = "",
+    name: str = "",
 ) -> Application:
     """What would be submitted. Writes nothing.
 
     Args:
+        deployment: the name that the run tells with its plan.
+        name: the application's name; the pipelines' names without it.
         lock: the packages to ship; None: those installed here.
 
     Raises:
@@ -83,9 +91,9 @@ def plan_application(
         # The driver runs in a folder of its own; its logs stay where those of `floe run` are.
         target = replace(target, state_dir=str(Path(target.state_dir).absolute()))
     pipelines = [replace(p, target=target) for p in pipelines]
-    key = submission_hash(pipelines)
+    key = plan_hash(pipelines)
     short = key.removeprefix("sha256:")[:12]
-    name = "-".join(p.spec.name for p in pipelines)[:80]
+    name = name or "-".join(p.spec.name for p in pipelines)[:80]
     folder = Path(target.state_dir).absolute() / "submit" / f"{name}-{short}"
     code = code_zip()
     files = {
@@ -108,6 +116,7 @@ def plan_application(
     )
     arguments = ["--until-caught-up"] if until_caught_up else []
     arguments += ["--stop-file", STOP_FILE] if client_mode else []
+    arguments += ["--deployment", deployment] if deployment else []
     command = spark_submit_command(pipelines, shipment, deploy_mode, arguments)
     return Application(name, key, folder, command, client_mode, lock, files)
 
@@ -147,6 +156,17 @@ def stage(application: Application, say: Say) -> None:
         link.symlink_to(unpacked_path(application.lock), target_is_directory=True)
 
 
+@dataclass(frozen=True)
+class LaunchState:
+    """An application as its launcher sees it: `running`, `waiting` to be started again, or `ended` with its exit code."""
+
+    name: str
+    state: str
+    pid: int | None
+    exit_code: int | None
+    restarts: int
+
+
 @dataclass
 class _Run:
     application: Application
@@ -154,12 +174,21 @@ class _Run:
     exit_code: int | None = None
     restarts: int = 0
     start_at: float = 0.0
+    started_at: float = 0.0
 
 
 class Launcher:
     """Runs applications side by side until all have ended. SIGTERM and SIGINT drain those whose driver runs here."""
 
-    def __init__(self, applications: Sequence[Application], most_restarts: int, say: Say) -> None:
+    def __init__(
+        self,
+        applications: Sequence[Application],
+        most_restarts: int,
+        say: Say,
+        notice: Callable[[LaunchState], None] = lambda state: None,
+    ) -> None:
+        """`most_restarts`: after so many failures in a row an application stays ended; `notice` hears of every change."""
+        self._notice = notice
         self._runs = [_Run(application) for application in applications]
         self._most_restarts = most_restarts
         self._say = say
@@ -188,20 +217,26 @@ class Launcher:
         if run.process is None:
             if self._asked:
                 run.exit_code = 0
+                self._tell(run, "ended")
             elif time.monotonic() >= run.start_at:
                 run.application.stop_file.unlink(missing_ok=True)
                 # A session of its own: Ctrl-C must reach the driver as a wish to drain, not end the JVM under it.
                 run.process = subprocess.Popen(
                     run.application.command, cwd=run.application.folder, start_new_session=True
                 )
+                run.started_at = time.monotonic()
+                self._tell(run, "running")
             return
         ended = run.process.poll()
         if ended is None:
             return
         code = 128 - ended if ended < 0 else ended
+        if time.monotonic() - run.started_at >= SOUND_AFTER_S:
+            run.restarts = 0
         wait_s = None if self._asked else restart_after(code, run.restarts, self._most_restarts)
         if wait_s is None:
             run.exit_code = code
+            self._tell(run, "ended")
             return
         run.restarts += 1
         run.process, run.start_at = None, time.monotonic() + wait_s
@@ -209,6 +244,12 @@ class Launcher:
             f"{run.application.name}: ended with {code}; started again in {wait_s:.0f} s "
             f"({run.restarts} of {self._most_restarts})"
         )
+        self._tell(run, "waiting", code)
+
+    def _tell(self, run: _Run, state: str, exit_code: int | None = None) -> None:
+        pid = run.process.pid if run.process is not None and state == "running" else None
+        code = run.exit_code if exit_code is None else exit_code
+        self._notice(LaunchState(run.application.name, state, pid, code, run.restarts))
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         self._asked += 1

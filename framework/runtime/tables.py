@@ -15,6 +15,7 @@ from fnmatch import fnmatchcase
 from framework.adapters.faults import reach
 from framework.adapters.iceberg import IcebergTables
 from framework.errors import TableBlocked
+from framework.plan.explain import template_glob
 from framework.plan.model import Plan
 from framework.record.dead_letter import plan_dead_letter_table
 from framework.record.model import TableNeed, TableTarget
@@ -119,17 +120,10 @@ class TableRegistry:
     def _create(self, need: TableNeed) -> str:
         """Make the table; returns why it cannot be made, or "" when it is there."""
         plan = self._plan
-        change: CreateTable | Refusal
-        if need.table == plan.write.dead_letter_table:
-            change = plan_dead_letter_table(need.table)
-        elif self._too_many():
+        if need.table != plan.write.dead_letter_table and self._too_many():
             limit = plan.route.max_new_tables_per_hour
             return f"routes.max_new_tables_per_hour is {limit}, and so many were made within the last hour"
-        else:
-            # With SQL the hints declare what it reads; what it gives was observed with exact types.
-            hints = () if plan.transform else plan.decode.hints
-            policy = plan.write.tables.policy_for(need.table)
-            change = plan_create(need, policy, hints, plan.decode.metadata_columns)
+        change = plan_creation(plan, need)
         if isinstance(change, Refusal):
             return f"{'.'.join(change.path)}: {change.reason}" if change.path else change.reason
         self._catalog.create_table(change)
@@ -149,7 +143,7 @@ def reachable_tables(plan: Plan, catalog: IcebergTables) -> tuple[str, ...]:
     names = [rule.table for rule in plan.route.rules if "{" not in rule.table]
     if plan.write.dead_letter_table:
         names.append(plan.write.dead_letter_table)
-    patterns = [_glob(rule.table) for rule in plan.route.rules if "{" in rule.table]
+    patterns = [template_glob(rule.table) for rule in plan.route.rules if "{" in rule.table]
     namespaces = {pattern.rsplit(".", 1)[0] for pattern in patterns}
     everywhere = any("*" in namespace for namespace in namespaces)
     for namespace in (None,) if everywhere else sorted(namespaces):
@@ -158,10 +152,14 @@ def reachable_tables(plan: Plan, catalog: IcebergTables) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def _glob(template: str) -> str:
-    """`flights.carrier_{carrier}` as the glob `flights.carrier_*`."""
-    parts = template.split("{")
-    return parts[0] + "".join("*" + part.split("}", 1)[1] for part in parts[1:])
+def plan_creation(plan: Plan, need: TableNeed) -> CreateTable | Refusal:
+    """The table that a pipeline makes for a need, or why it must not; `floe plan` asks the same before any record came."""
+    if need.table == plan.write.dead_letter_table:
+        return plan_dead_letter_table(need.table)
+    # With SQL the hints declare what it reads; what it gives was observed with exact types.
+    hints = () if plan.transform else plan.decode.hints
+    policy = plan.write.tables.policy_for(need.table)
+    return plan_create(need, policy, hints, plan.decode.metadata_columns)
 
 
 def _blocked(refusal: Refusal) -> TableBlocked:

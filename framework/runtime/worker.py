@@ -24,8 +24,9 @@ from framework.adapters.kafka_worker import (
     PipelineProducer,
 )
 from framework.adapters.parquet_read import read_files
+from framework.commit.codec import MAX_EVENT_BYTES, encode
 from framework.commit.condition import Condition, reading_hold
-from framework.commit.events import Accounting, DataWritten, Health, Heartbeat, SourceRange
+from framework.commit.events import Accounting, DataWritten, Deployed, Health, Heartbeat, SourceRange
 from framework.commit.offsets import (
     AnnounceState,
     Gaps,
@@ -61,6 +62,8 @@ if TYPE_CHECKING:
 MIN_RECORDS_PER_TASK = 20_000
 FIRST_BATCH_RECORDS = 50_000
 CHANGE_ROUNDS = 8
+# Well inside the shortest retention that a control topic may have, so that a live run's plan can always be found.
+TELL_AGAIN_MS = 6 * 60 * 60 * 1000
 
 
 @dataclass
@@ -118,6 +121,9 @@ class PipelineWorker:
         self._base_batch = 0
         self._bytes_per_record = 0.0
         self._last_announce_ms = 0
+        self._deployed: Deployed | None = None
+        self._deployed_at: int | None = None
+        self._told_ms = 0
         self._draining = threading.Event()
         self._batch_done = threading.Event()
         self._failure: BaseException | None = None
@@ -163,6 +169,30 @@ class PipelineWorker:
     def attach(self, watch: ControlWatch, teller: StateTeller) -> None:
         """What is asked of the pipeline through the control topic, and where its state is told."""
         self._watch, self._teller = watch, teller
+
+    def tell_plan(self, deployed: Deployed) -> None:
+        """Put on record what this run runs, and again every few hours; call after `prepare`.
+
+        It goes through the transactional producer, so that a run that was fenced can never tell of its older plan.
+        """
+        self._deployed = replace(deployed, run=self.run_id)
+        if len(encode(self._deployed)) > MAX_EVENT_BYTES:
+            self._say("the plan is too large for the control topic; only its hash is told")
+            self._deployed = replace(self._deployed, plan={})
+        self._tell_plan()
+
+    def _tell_plan(self) -> None:
+        if self._deployed is None:
+            return
+        self._told_ms = _now_ms()
+        try:
+            end = self._producer.announce((replace(self._deployed, timestamp_ms=self._told_ms),), {})
+        except OutcomeUnknown:
+            self._producer.recover()  # it is information: told or not, the next time comes
+        except RetriableError as error:
+            self._say(f"what runs could not be told ({error.message})")
+        else:
+            self._deployed_at = end - 1
 
     # ---- with Spark -----------------------------------------------------------------------------------------------
 
@@ -370,7 +400,9 @@ class PipelineWorker:
                 ).write(self._offer_file)
                 self._await_batch(query)
             elif pace is Pace.HEARTBEAT:
-                self._heartbeat()
+                if _now_ms() - self._told_ms > TELL_AGAIN_MS:
+                    self._tell_plan()
+                self.heartbeat()
             else:
                 self._check(query)
                 self._draining.wait(poll_s)
@@ -475,7 +507,7 @@ class PipelineWorker:
 
     def _metadata(self, r: SourceRange, batch: int, totals: Accounting) -> str:
         gaps = self._gaps.get((r.topic, r.partition), ())
-        return encode_metadata(r.topic_id, batch, totals, self.run_id, self._base_batch, gaps)
+        return encode_metadata(r.topic_id, batch, totals, self.run_id, self._base_batch, gaps, self._deployed_at)
 
     def _record_gaps(self, gaps: tuple[SourceRange, ...]) -> None:
         """Announce what retention removed before it was read as a batch of its own, so that the chain goes on behind it
@@ -537,7 +569,7 @@ class PipelineWorker:
             + (f", {result.accounting.dead_lettered:,} dead letters" if result.accounting.dead_lettered else "")
         )
 
-    def _heartbeat(self) -> None:
+    def heartbeat(self) -> None:
         """Idle, but alive: all offsets are committed again (an idle partition's offset would expire) with the chain's end."""
         self._batch += 1
         ranges = tuple(

@@ -166,17 +166,14 @@ class HttpProxy:
             protocol_version = "HTTP/1.1"
 
             def _forward(self) -> None:
-                body = self._body()
+                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
                 status = proxy.before(self.command, self.path)
                 if status is not None:
                     self._answer(status)
                     return
                 try:
                     upstream = http.client.HTTPConnection("127.0.0.1", target_port, timeout=30)
-                    headers = {
-                        k: v for k, v in self.headers.items() if k.lower() not in ("transfer-encoding", "expect")
-                    }
-                    upstream.request(self.command, self.path, body or None, headers)
+                    upstream.request(self.command, self.path, body or None, dict(self.headers))
                     response = upstream.getresponse()
                     data = response.read()
                     upstream.close()
@@ -197,18 +194,6 @@ class HttpProxy:
                 self.end_headers()
                 if self.command != "HEAD":
                     self.wfile.write(data)
-
-            def _body(self) -> bytes:
-                """The whole body, also of a client that sends it in chunks, as clients of object stores do."""
-                if "chunked" not in (self.headers.get("Transfer-Encoding") or ""):
-                    return self.rfile.read(int(self.headers.get("Content-Length") or 0))
-                parts: list[bytes] = []
-                while size := int(self.rfile.readline().split(b";")[0], 16):
-                    parts.append(self.rfile.read(size))
-                    self.rfile.readline()
-                while self.rfile.readline().strip():  # trailers
-                    pass
-                return b"".join(parts)
 
             do_GET = do_POST = do_PUT = do_DELETE = do_HEAD = _forward
 

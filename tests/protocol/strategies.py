@@ -15,6 +15,7 @@ from framework.commit.events import (
     DataComplete,
     DataFile,
     DataWritten,
+    Deployed,
     Discarded,
     Health,
     Heartbeat,
@@ -135,4 +136,5 @@ events: st.SearchStrategy[ControlEvent] = st.one_of(
     ),
     pauses,
     st.builds(StopRequested, names, text.filter(bool), times, text),
+    st.builds(Deployed, names, text, text, st.dictionaries(names, single_values, max_size=3), text, times, text),
 )

@@ -79,6 +79,6 @@ def test_only_the_reviewed_plan_is_submitted(files: list[str], capsys: pytest.Ca
     Path("review.txt").write_text(capsys.readouterr().out.splitlines()[0])
     assert run_main(["submit", *files, "--target", "prod", "--print", "--plan", "review.txt"]) == 0
     Path("orders.yaml").write_text(PIPELINE.replace("NAME", "orders").replace("[orders]", "[others]"))
-    assert run_main(["submit", *files, "--target", "prod", "--stage", "--plan", "review.txt"]) == 1
-    assert "FLOE-E402" in capsys.readouterr().err
+    assert run_main(["submit", *files, "--target", "prod", "--stage", "--plan", "review.txt"]) == 2
+    assert "FLOE-P001" in capsys.readouterr().err
     assert not Path(".floe").exists()

@@ -1,0 +1,237 @@
+"""`floe deploy FOLDER`: roll a folder of pipelines out; `--status` and `--stop` look at what was deployed, and end it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from framework.adapters.files import load_or_raise
+from framework.cli.options import json_option, loading_options
+from framework.cli.review import check_dangers, check_reviewed, review_options
+from framework.cli.target_options import load_target_or_raise
+from framework.errors import ConfigError
+
+if TYPE_CHECKING:
+    from framework.config.spec import LoadedPipeline
+    from framework.local.applications import Applications, DeployedApplication
+    from framework.local.rollout import Ready
+    from framework.plan.rollout import RolloutStep
+
+DRAIN_S = 300.0
+START_S = 300.0
+MOST_RESTARTS = 20
+_WIDTH = 132
+
+
+@click.command()
+@click.argument("folder", required=False, type=click.Path(exists=True, file_okay=False, path_type=Path))
+@loading_options
+@review_options
+@click.option("--name", help="The deployment's name; the folder's without it.")
+@click.option("--together", is_flag=True, help="One application for all pipelines; without it each has its own.")
+@click.option("--allow-remove", is_flag=True, help="Stop what was deployed and is in no file any more.")
+@click.option(
+    "--restart",
+    type=click.IntRange(0),
+    default=MOST_RESTARTS,
+    show_default=True,
+    help="Starts again at most, after failures in a row.",
+)
+@click.option("--dry-run", is_flag=True, help="Show what would be done; do nothing.")
+@click.option("--status", "show_status", is_flag=True, help="Show what is deployed, and how it does.")
+@click.option("--stop", "stop_now", is_flag=True, help="Drain and stop what is deployed.")
+@json_option
+def deploy(
+    folder: Path | None,
+    target: str | None,
+    variables: Mapping[str, str],
+    sets: Mapping[str, str],
+    reviewed: str | None,
+    allow: tuple[str, ...],
+    name: str | None,
+    together: bool,
+    allow_remove: bool,
+    restart: int,
+    dry_run: bool,
+    show_status: bool,
+    stop_now: bool,
+    as_json: bool,
+) -> int:
+    """Start what is new in FOLDER, restart what changed, leave the rest alone; stop what is gone with --allow-remove.
+
+    Each pipeline becomes an application of its own with a supervisor on this machine, which starts it again after a
+    failure. Drivers go through spark-submit to the target's master and run what was rendered now, whatever becomes of the
+    files. A second run changes nothing.
+
+    \b
+    floe deploy pipelines/ --target prod --dry-run
+    floe deploy pipelines/ --target prod
+    floe deploy --status --target prod
+    """
+    from framework.local.applications import Applications
+
+    if show_status or stop_now:
+        spec = load_target_or_raise(target or "local")
+        applications = Applications(Path(spec.state_dir), spec.name)
+        return _stop(applications, name, as_json) if stop_now else _status(applications, name, as_json)
+    if folder is None:
+        raise click.UsageError("name a FOLDER, or give --status or --stop")
+    pipelines = load_or_raise([folder], target, variables, sets)
+    allowed = check_reviewed(pipelines, reviewed, allow)
+    check_dangers(pipelines, allowed)
+    deployment = name or folder.absolute().name
+    return _roll_out(pipelines, deployment, together, allow_remove, restart, dry_run, as_json)
+
+
+def _roll_out(
+    pipelines: Sequence[LoadedPipeline],
+    deployment: str,
+    together: bool,
+    allow_remove: bool,
+    most_restarts: int,
+    dry_run: bool,
+    as_json: bool,
+) -> int:
+    from framework.local.applications import Applications
+    from framework.local.process import exclusive
+    from framework.local.rollout import perform, wait_until_running
+    from framework.plan.rollout import check_removals, plan_rollout
+    from framework.runtime.submitted_launch import stage
+
+    spec = pipelines[0].target
+    applications = Applications(Path(spec.state_dir), spec.name)
+    ready = prepare(pipelines, deployment, together)
+
+    def say(text: str) -> None:
+        click.echo(f"deploy: {text}", err=True)
+
+    with exclusive(applications.lock_file):
+        steps = plan_rollout(
+            [one.wanted for one in ready.values()], [one.present() for one in applications.all(deployment)]
+        )
+        if dry_run:
+            _report(steps, deployment, spec.name, as_json, dry_run)
+            return 0
+        check_removals(steps, allow_remove)
+        for one in ready.values():
+            if not _is_kept(one, steps):
+                stage(one.application, say)
+        started = perform(steps, ready, applications, deployment, most_restarts, DRAIN_S, say)
+        wait_until_running(started, ready, lambda name: _find(applications, name), START_S, say)
+    _report(steps, deployment, spec.name, as_json, dry_run)
+    return 0
+
+
+def prepare(pipelines: Sequence[LoadedPipeline], deployment: str, together: bool) -> dict[str, Ready]:
+    """The applications that the files make, by name; nothing is written.
+
+    Raises:
+        ConfigError: the target runs drivers in the cluster, where no supervisor of this machine reaches them.
+    """
+    from framework.local.rollout import Ready
+    from framework.plan.canonical import plan_hash
+    from framework.plan.rollout import Wanted
+    from framework.plan.submit import deploy_mode_of
+    from framework.runtime.submitted_launch import plan_application
+
+    spec = pipelines[0].target
+    if deploy_mode_of(spec, None) == "cluster":
+        raise ConfigError(
+            "floe deploy keeps drivers on this machine, and the target runs them in the cluster",
+            code="FLOE-P003",
+            place=spec.name,
+            remedy="set spark.submit.deployMode to client, or hand them to the cluster with `floe submit`",
+        )
+    groups = {deployment: tuple(pipelines)} if together else {p.spec.name: (p,) for p in pipelines}
+    ready = {}
+    for name, group in groups.items():
+        application = plan_application(group, None, False, deployment=deployment, name=name)
+        # The command names the code and the packages by their hashes.
+        fingerprint = hashlib.sha256("\0".join(application.command).encode()).hexdigest()[:16]
+        wanted = Wanted(name, tuple(p.spec.name for p in group), plan_hash(group), fingerprint)
+        ready[name] = Ready(wanted, application, group)
+    return ready
+
+
+def _is_kept(one: Ready, steps: Sequence[RolloutStep]) -> bool:
+    return any(step.application == one.wanted.name and step.action.value == "keep" for step in steps)
+
+
+def _find(applications: Applications, name: str) -> DeployedApplication:
+    return next(each for each in applications.all() if each.record.name == name)
+
+
+def _report(steps: Sequence[RolloutStep], deployment: str, target: str, as_json: bool, dry_run: bool) -> None:
+    from framework.plan.rollout import summary
+
+    if as_json:
+        document = {
+            "command": "deploy",
+            "ok": True,
+            "deployment": deployment,
+            "target": target,
+            "dry_run": dry_run,
+            "steps": [step.to_json() for step in steps],
+        }
+        click.echo(json.dumps(document, indent=2))
+        return
+    for step in steps:
+        click.echo(f"{step.action.value:<8} {step.application}: {step.why}")
+    click.echo(f"{'would be: ' if dry_run else ''}{summary(steps)}")
+
+
+def _status(applications: Applications, name: str | None, as_json: bool) -> int:
+    from framework.local.applications import LOG
+
+    found = applications.all(name)
+    sound = all(one.alive or one.exit_code == 0 for one in found)
+    if as_json:
+        shown = [one.to_json() for one in found]
+        click.echo(json.dumps({"command": "deploy", "ok": sound, "applications": shown}))
+    elif not found:
+        click.echo("nothing is deployed from this machine: `floe deploy FOLDER` does it")
+    else:
+        console = Console(highlight=False, soft_wrap=True)
+        console.width = max(console.width, _WIDTH)
+        console.print(_table(found))
+        console.print(f"logs: {applications.root}/APPLICATION/{LOG}")
+    return 0 if sound else 1
+
+
+def _table(found: Sequence[DeployedApplication]) -> Table:
+    from framework.cli.status import age
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("application", "deployment", "state", "since", "restarts", "pid", "plan"):
+        table.add_column(column, justify="right" if column in ("restarts", "pid") else "left")
+    for one in found:
+        record = one.record
+        state = f"{one.state} ({one.exit_code})" if one.exit_code is not None else one.state
+        since = age(time.time() * 1000 - record.started_ms)
+        pid = str(one.pid) if one.pid is not None else ""
+        table.add_row(record.name, record.deployment, state, since, str(one.restarts), pid, record.hash[:19])
+    return table
+
+
+def _stop(applications: Applications, name: str | None, as_json: bool) -> int:
+    from framework.local.process import exclusive
+    from framework.local.rollout import stop_all
+
+    with exclusive(applications.lock_file):
+        running = [one for one in applications.all(name) if one.alive]
+        codes = stop_all(running, applications, DRAIN_S, lambda text: click.echo(f"deploy: {text}", err=True))
+    if as_json:
+        click.echo(json.dumps({"command": "deploy", "ok": not any(codes.values()), "stopped": codes}))
+    else:
+        for application, code in codes.items():
+            click.echo(f"{application}: ended with {code}")
+        click.echo(f"{len(codes)} stopped" if codes else "nothing was running")
+    return next((code for code in codes.values() if code), 0)

@@ -1,0 +1,54 @@
+"""`floe diff FILE...`: what differs between what was deployed and the files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+import click
+
+from framework.adapters.files import load_or_raise
+from framework.cli.options import FILES, json_option, loading_options
+from framework.cli.plan import look, print_lines
+
+
+@click.command()
+@FILES
+@loading_options
+@click.option(
+    "--against",
+    type=click.Path(exists=True, dir_okay=False),
+    help="A saved plan to compare with, instead of what was deployed; broker and catalog are not asked.",
+)
+@click.option("--exit-code", "with_code", is_flag=True, help="End with 1 when something differs.")
+@json_option
+def diff(
+    files: tuple[str, ...],
+    target: str | None,
+    variables: Mapping[str, str],
+    sets: Mapping[str, str],
+    against: str | None,
+    with_code: bool,
+    as_json: bool,
+) -> int:
+    """Show what would change: deployed on the left, the files on the right. `floe plan` shows the tables and offsets, too.
+
+    \b
+    floe diff pipelines/ --target prod --exit-code
+    """
+    from framework.ops.preview import Action
+    from framework.ops.preview_facts import preview_offline
+    from framework.ops.preview_text import pipeline_lines
+    from framework.runtime.deployed import read_histories
+
+    pipelines = load_or_raise(files, target, variables, sets)
+    previews = look(pipelines, True, against) if against else preview_offline(pipelines, read_histories(pipelines))
+    differ = [preview for preview in previews if preview.action is not Action.UNCHANGED]
+    if as_json:
+        keys = ("pipeline", "target", "file", "hash", "action", "deployed", "changes")
+        shown = [{key: value for key, value in preview.to_json().items() if key in keys} for preview in previews]
+        click.echo(json.dumps({"command": "diff", "ok": True, "differ": len(differ), "pipelines": shown}, indent=2))
+    else:
+        for preview in previews:
+            print_lines(pipeline_lines(preview, (), False))
+    return 1 if with_code and differ else 0

@@ -1,0 +1,285 @@
+"""What a run will find and do, as values: tables to be made or changed, offsets to start from, and what stops it.
+
+In: a plan and facts that were read from catalog and broker. Out: frozen values with a stable JSON form
+(`schemas/plan.v1.schema.json`). The decisions are those of the run itself (`plan_creation`, `plan_evolution`,
+`decide_start`), asked before it happens; nothing here touches the world.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+from enum import Enum
+
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.types import IcebergType, ListType, PrimitiveType, StructType
+
+from framework.adapters.iceberg_define import DEFAULT_PROPERTIES
+from framework.commit.offsets import PartitionFacts, PartitionKey, SafeOffset, check_announced, decide_start
+from framework.config.spec import Case, CreatePolicy, EvolveMode, PartitionFieldSpec
+from framework.config.units import partition_text
+from framework.errors import FloeError
+from framework.plan.canonical import plain
+from framework.plan.diff import PlanChange
+from framework.plan.explain import plan_to_json
+from framework.plan.model import Plan
+from framework.runtime.source import Announcement
+from framework.runtime.tables import plan_creation
+from framework.table.arrow_schema import parse_schema
+from framework.table.changes import AddColumn, CreateTable, Refusal, WidenColumn
+from framework.table.create import plan_create
+from framework.table.evolve import plan_evolution
+from framework.table.model import ObservedType, TableNeed, TableTarget
+
+# Creation that waits for a record to show what nobody has declared is no refusal.
+_WAITS_FOR_DATA = ("FLOE-T103", "FLOE-T105", "FLOE-T107")
+
+
+class Action(str, Enum):
+    """What becomes of a pipeline or of a table."""
+
+    START = "start"
+    RESTART = "restart"
+    UNCHANGED = "unchanged"
+    CREATE = "create"
+    ALTER = "alter"
+    KEEP = "keep"
+    REFUSE = "refuse"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What stops a run at its start, with the exit code that it would end with."""
+
+    code: str
+    message: str
+    remedy: str
+    exit_code: int
+
+    @classmethod
+    def of(cls, error: FloeError) -> Problem:
+        place = f" ({error.place})" if error.place and error.place not in error.message else ""
+        return cls(error.code, error.message + place, error.remedy, error.exit_code)
+
+
+@dataclass(frozen=True)
+class TablePreview:
+    """`columns` are made or added; `properties` are set; `notes` say what is left as it is, or waits for a record."""
+
+    table: str
+    action: Action
+    columns: tuple[str, ...] = ()
+    partition_by: tuple[str, ...] = ()
+    properties: tuple[tuple[str, str], ...] = ()
+    notes: tuple[str, ...] = ()
+    code: str = ""
+
+
+@dataclass(frozen=True)
+class PartitionStart:
+    """`by` is `group` (a safe offset), `starting_offsets` (a first run) or `new partition` (read from its beginning)."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+    by: str
+
+
+@dataclass(frozen=True)
+class StartPreview:
+    """Where reading begins: `batch` is the newest that was announced, 0 before the first run."""
+
+    first_run: bool
+    batch: int
+    partitions: tuple[PartitionStart, ...]
+
+
+@dataclass(frozen=True)
+class DeployedPreview:
+    """What is on record of the newest run."""
+
+    hash: str
+    run: str
+    floe: str
+    timestamp_ms: int
+    deployment: str
+
+
+@dataclass(frozen=True)
+class PipelinePreview:
+    """One pipeline. `changes` None: it has run, and what was deployed is not known. Offline, `start` and `tables` are None."""
+
+    plan: Plan
+    hash: str
+    action: Action
+    deployed: DeployedPreview | None
+    changes: tuple[PlanChange, ...] | None
+    start: StartPreview | None = None
+    tables: tuple[TablePreview, ...] | None = None
+    problems: tuple[Problem, ...] = ()
+
+    def to_json(self) -> dict[str, object]:
+        return {
+            **plan_to_json(self.plan),
+            "hash": self.hash,
+            "action": self.action.value,
+            "deployed": asdict(self.deployed) if self.deployed else None,
+            "changes": None if self.changes is None else [change.to_json() for change in self.changes],
+            "start": asdict(self.start) if self.start else None,
+            "tables": None if self.tables is None else [_table_json(table) for table in self.tables],
+            "problems": [asdict(problem) for problem in self.problems],
+        }
+
+
+def _table_json(table: TablePreview) -> dict[str, object]:
+    value = {key: plain(item) for key, item in asdict(table).items()}
+    return {**value, "properties": dict(table.properties)}
+
+
+# ---- where it starts ------------------------------------------------------------------------------------------------
+
+
+def preview_start(
+    plan: Plan,
+    facts: Mapping[PartitionKey, PartitionFacts],
+    group: Mapping[PartitionKey, SafeOffset],
+    announcement: Announcement,
+) -> StartPreview:
+    """Where the run will begin to read.
+
+    Raises:
+        StateDisagreement, DataLossError: what the run would be refused with.
+    """
+    chain, _ = announcement
+    start = decide_start(plan.pipeline, group, facts, chain, plan.read.starting_offsets)
+    check_announced(plan.pipeline, group, chain, plan.announce.control_topic)
+    otherwise = "starting_offsets" if start.first_run else "new partition"
+    return StartPreview(
+        start.first_run,
+        start.batch,
+        tuple(
+            PartitionStart(topic, partition, at, facts[topic, partition].log_end, by)
+            for (topic, partition), at in sorted(start.positions.items())
+            for by in ["group" if (topic, partition) in group else otherwise]
+        ),
+    )
+
+
+# ---- tables ---------------------------------------------------------------------------------------------------------
+
+
+def preview_table(plan: Plan, table: str, found: TableTarget | None) -> TablePreview:
+    """What becomes of one table that the routes name, or that holds the dead letters."""
+    return _existing(plan, table, found) if found is not None else _missing(plan, table)
+
+
+def _missing(plan: Plan, table: str) -> TablePreview:
+    policy = plan.write.tables.policy_for(table)
+    dead_letters = table == plan.write.dead_letter_table
+    if not dead_letters and policy.evolve.tables is not EvolveMode.EVOLVE:
+        why = f"it does not exist, and evolve.tables is {policy.evolve.tables.value}"
+        return TablePreview(table, Action.REFUSE, notes=(why,), code="FLOE-D204")
+    partition_by = tuple(partition_text(field) for field in policy.create.partition_by)
+    properties = tuple(sorted({**DEFAULT_PROPERTIES, **dict(policy.create.properties)}.items()))
+    change = plan_creation(plan, TableNeed(table, ()))
+    if isinstance(change, Refusal):
+        if change.code not in _WAITS_FOR_DATA:
+            return TablePreview(table, Action.REFUSE, notes=(change.reason,), code=change.code)
+        columns = tuple(name for name in _columns(_declared(plan, table)))
+        waits = "its columns come from the data" if change.code == "FLOE-T103" else change.reason
+        return TablePreview(table, Action.CREATE, columns, partition_by, properties, (waits,))
+    if dead_letters:
+        made = tuple(partition_text(field) for field in change.partition_by)
+        return TablePreview(
+            table, Action.CREATE, _columns(change), made, properties, ("made at the first dead letter",)
+        )
+    return TablePreview(
+        table, Action.CREATE, _columns(change), partition_by, properties, ("further columns come from the data",)
+    )
+
+
+def _existing(plan: Plan, table: str, found: TableTarget) -> TablePreview:
+    if table == plan.write.dead_letter_table:
+        return TablePreview(table, Action.KEEP)
+    policy = plan.write.tables.policy_for(table)
+    notes = [*_left_as_it_is(plan, table, found)]
+    declared = _declared(plan, table)
+    if declared is None:
+        return TablePreview(table, Action.KEEP, notes=tuple(notes))
+    need = TableNeed(table, tuple((f.name, _observed(f.field_type)) for f in parse_schema(declared.schema_json).fields))
+    change = plan_evolution(found, need)
+    if isinstance(change, Refusal):
+        path = ".".join(change.path)
+        return TablePreview(table, Action.REFUSE, notes=(f"column {path}: {change.reason}", *notes), code=change.code)
+    columns = []
+    for each in change.changes if change is not None else ():
+        if isinstance(each, AddColumn):
+            columns.append(f"{'.'.join(each.path)} {each.type}")
+        elif isinstance(each, WidenColumn):
+            columns.append(f"{'.'.join(each.path)} {each.from_type} -> {each.to_type}")
+    notes += _other_types(declared, found, policy.case is Case.INSENSITIVE)
+    if columns:
+        notes.insert(0, "when a record first shows them")
+    return TablePreview(table, Action.ALTER if columns else Action.KEEP, tuple(columns), notes=tuple(notes))
+
+
+def _declared(plan: Plan, table: str) -> CreateTable | None:
+    """A table of what the file declares and nothing else; None where it declares nothing."""
+    policy = plan.write.tables.policy_for(table)
+    free = replace(policy, create=CreatePolicy())
+    hints = () if plan.transform else plan.decode.hints
+    change = plan_create(TableNeed(table, ()), free, hints, plan.decode.metadata_columns)
+    return change if isinstance(change, CreateTable) else None
+
+
+def _columns(change: CreateTable | None) -> tuple[str, ...]:
+    if change is None:
+        return ()
+    return tuple(
+        f"{field.name} {field.field_type}{' required' if field.required else ''}"
+        for field in parse_schema(change.schema_json).fields
+    )
+
+
+def _observed(kind: IcebergType) -> ObservedType:
+    if isinstance(kind, StructType):
+        return ["struct", [[field.name, _observed(field.field_type)] for field in kind.fields]]
+    return ["list", _observed(kind.element_type)] if isinstance(kind, ListType) else str(kind)
+
+
+def _left_as_it_is(plan: Plan, table: str, found: TableTarget) -> Iterable[str]:
+    """Settings of `create` that an existing table does not have: they say how a table is made, and it is made."""
+    policy = plan.write.tables.policy_for(table)
+    has = [_folded(field, policy.case) for field in _partition_fields(found)]
+    wanted = [_folded(field, policy.case) for field in policy.create.partition_by]
+    if wanted and has != wanted:
+        yield f"it is partitioned by {', '.join(has) or 'nothing'}, not by {', '.join(wanted)}; it is left as it is"
+    for key, value in policy.create.properties:
+        present = found.properties.get(key)
+        if key != "format-version" and present != value:
+            yield f"its property {key} is {present or 'not set'}, not {value}; it is left as it is"
+
+
+def _partition_fields(found: TableTarget) -> Iterable[PartitionFieldSpec]:
+    schema = parse_schema(found.schema_json)
+    for field in PartitionSpec.model_validate_json(found.spec_json).fields:
+        column = schema.find_column_name(field.source_id) or "?"
+        name, _, argument = str(field.transform).rstrip("]").partition("[")
+        yield PartitionFieldSpec(column, name, int(argument) if argument else None)
+
+
+def _folded(field: PartitionFieldSpec, case: Case) -> str:
+    return partition_text(replace(field, column=field.column.lower()) if case is Case.INSENSITIVE else field)
+
+
+def _other_types(declared: CreateTable, found: TableTarget, insensitive: bool) -> Iterable[str]:
+    schema = parse_schema(found.schema_json)
+    for field in parse_schema(declared.schema_json).fields:
+        try:
+            present = schema.find_field(field.name, case_sensitive=not insensitive)
+        except ValueError:
+            continue
+        kinds = (present.field_type, field.field_type)
+        if all(isinstance(kind, PrimitiveType) for kind in kinds) and kinds[0] != kinds[1]:
+            yield f"column {present.name} is {kinds[0]}, declared is {kinds[1]}; values must fit the column"

@@ -1,0 +1,114 @@
+"""Reads what a preview is decided from: broker, control topic, catalog and what was deployed. Changes nothing.
+
+In: loaded pipelines of one target. Out: a PipelinePreview each. What would stop a run becomes a Problem of its pipeline, so
+that one pipeline's trouble never hides another's; only a broker or catalog that does not answer is raised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from framework.adapters.iceberg import IcebergTables
+from framework.adapters.kafka_admin import KafkaAdmin
+from framework.adapters.secrets import resolve
+from framework.commit.events import Deployed
+from framework.config.spec import LoadedPipeline
+from framework.errors import FloeError, StateDisagreement, TableBlocked
+from framework.ops.doctor import State
+from framework.ops.doctor_kafka import Connection, grants
+from framework.ops.preview import (
+    Action,
+    DeployedPreview,
+    PipelinePreview,
+    Problem,
+    StartPreview,
+    TablePreview,
+    preview_start,
+    preview_table,
+)
+from framework.plan.canonical import plan_hash
+from framework.plan.compile import compile_plan
+from framework.plan.model import Plan
+from framework.runtime.deployed import History, changes_since, read_histories
+from framework.runtime.job import open_catalog
+from framework.runtime.source import PipelineSource
+from framework.runtime.tables import reachable_tables
+
+_LOADERS = 4
+
+
+def preview(pipelines: Sequence[LoadedPipeline]) -> list[PipelinePreview]:
+    """What would happen if these pipelines were run now.
+
+    Raises:
+        SetupError: the broker or the catalog cannot be reached.
+    """
+    history = read_histories(pipelines)
+    catalog = open_catalog(pipelines[0].target.catalogs)
+    return [_preview(pipeline, history, catalog) for pipeline in pipelines]
+
+
+def preview_offline(pipelines: Sequence[LoadedPipeline], history: History) -> list[PipelinePreview]:
+    """The same without broker and catalog: only what differs from what was deployed."""
+    return [_described(pipeline, history) for pipeline in pipelines]
+
+
+def _preview(pipeline: LoadedPipeline, history: History, catalog: IcebergTables) -> PipelinePreview:
+    plan = compile_plan(pipeline)
+    problems: list[Problem] = []
+    try:
+        start = _start(plan, resolve(pipeline.target.kafka[plan.read.connection]))
+    except FloeError as error:
+        start = None
+        problems.append(Problem.of(error))
+    problems += _refused_grants(pipeline, plan)
+    return _described(pipeline, history, start, _tables(plan, catalog), tuple(problems))
+
+
+def _described(
+    pipeline: LoadedPipeline,
+    history: History,
+    start: StartPreview | None = None,
+    tables: tuple[TablePreview, ...] | None = None,
+    problems: tuple[Problem, ...] = (),
+) -> PipelinePreview:
+    told, now = history.of(pipeline.spec.name), plan_hash([pipeline])
+    known = told is not None or pipeline.spec.name in history.has_run
+    action = Action.START if not known else Action.UNCHANGED if told and told.hash == now else Action.RESTART
+    changes = changes_since(pipeline, history)
+    return PipelinePreview(compile_plan(pipeline), now, action, _deployed(told), changes, start, tables, problems)
+
+
+def _deployed(told: Deployed | None) -> DeployedPreview | None:
+    if told is None:
+        return None
+    return DeployedPreview(told.hash, told.run, told.floe, told.timestamp_ms, told.deployment)
+
+
+def _start(plan: Plan, kafka: dict[str, str]) -> StartPreview:
+    source = PipelineSource(plan, kafka)
+    facts = source.facts()
+    group = source.group_offsets()
+    exists = KafkaAdmin(kafka).topics([plan.announce.control_topic])
+    return preview_start(plan, facts, group, source.newest_announcement() if exists else (None, None))
+
+
+def _refused_grants(pipeline: LoadedPipeline, plan: Plan) -> Iterator[Problem]:
+    name = plan.read.connection
+    settings = resolve(pipeline.target.kafka[name])
+    connection = Connection(name, settings, pipeline.target.prefix, (plan.announce.control_topic,), (plan,))
+    for finding in grants(connection):
+        if finding.state is State.ERROR:
+            yield Problem("FLOE-E103", finding.message, finding.remedy, 3)
+
+
+def _tables(plan: Plan, catalog: IcebergTables) -> tuple[TablePreview, ...]:
+    def one(name: str) -> TablePreview:
+        try:
+            return preview_table(plan, name, catalog.load_target(name, plan.write.tables.policy_for(name)))
+        except (TableBlocked, StateDisagreement) as error:
+            return TablePreview(name, Action.REFUSE, notes=(error.message,), code=error.code)
+
+    with ThreadPoolExecutor(_LOADERS) as pool:
+        return tuple(pool.map(one, reachable_tables(plan, catalog)))

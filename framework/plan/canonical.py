@@ -1,0 +1,95 @@
+"""What will run, as one canonical JSON value and its hash: what a review is of, and what is told when a pipeline starts.
+
+In: loaded pipelines. Out: plain values with the plan's steps and a digest of each section of the target's settings, and
+one `sha256:` over them. Neither a secret nor an address is in it, nor a clock, nor where files lie: moving files changes no
+hash, and whatever changes what runs changes it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from enum import Enum
+
+from pydantic import TypeAdapter
+
+from framework.config.spec import LoadedPipeline, TargetSpec
+from framework.plan.compile import compile_plan
+from framework.plan.model import Plan
+
+Canonical = dict[str, object]
+
+_TARGET = TypeAdapter(TargetSpec)
+# The name and the prefix are in the plan; where this machine keeps its state changes nothing of what runs.
+_NOT_SETTINGS = ("name", "prefix", "state_dir")
+_DIGEST_LENGTH = 16
+
+
+def canonical(pipeline: LoadedPipeline) -> Canonical:
+    """One pipeline under one target: its plan, and digests of the target's settings."""
+    return {"plan": plan_value(compile_plan(pipeline)), "settings": settings_digests(pipeline.target)}
+
+
+def plan_value(plan: Plan) -> dict[str, object]:
+    """The plan as JSON values, without the path that is shown to people only."""
+    value = {key: plain(item) for key, item in asdict(plan).items()}
+    del value["source_file"]
+    return value
+
+
+def settings_digests(target: TargetSpec) -> dict[str, str]:
+    """A digest of each section of the target's settings, with secrets as references: shows which one changed, not how."""
+    dumped = _TARGET.dump_python(target, mode="json")
+    return {
+        key: hashlib.sha256(_compact(value).encode()).hexdigest()[:_DIGEST_LENGTH]
+        for key, value in sorted(dumped.items())
+        if key not in _NOT_SETTINGS
+    }
+
+
+def plan_hash(pipelines: Sequence[LoadedPipeline]) -> str:
+    """`sha256:` and the hash of what will run."""
+    return hash_of([canonical(pipeline) for pipeline in pipelines])
+
+
+def hash_of(value: Sequence[Mapping[str, object]]) -> str:
+    """The hash of canonical values that were made before."""
+    return f"sha256:{hashlib.sha256(_compact(list(value)).encode()).hexdigest()}"
+
+
+def plain(value: object) -> object:
+    """Frozen values as JSON values: enums as their text, tuples as lists."""
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return value
+
+
+def first_difference(one: object, other: object) -> str:
+    """Where two JSON values differ first, with both values in one line; empty when they are the same."""
+    return next(_differences(one, other, ""), "")
+
+
+def _differences(one: object, other: object, path: str) -> Iterator[str]:
+    if isinstance(one, dict) and isinstance(other, dict):
+        for key in [*one, *(key for key in other if key not in one)]:
+            yield from _differences(one.get(key), other.get(key), f"{path}.{key}" if path else str(key))
+    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        for index, (before, after) in enumerate(zip(one, other, strict=True)):
+            yield from _differences(before, after, f"{path}[{index}]")
+    elif _compact(one) != _compact(other):  # 1, 1.0 and true are equal to Python, and not the same here
+        yield f"{path}: {_shown(one)} -> {_shown(other)}"
+
+
+def _shown(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 120 else f"{text[:117]}..."
+
+
+def _compact(value: object) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))

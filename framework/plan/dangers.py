@@ -1,0 +1,150 @@
+"""Changes that need a person's consent by name: each has a code, a sentence, and is allowed with `--allow CODE`.
+
+In: the deployed and the new canonical plan. Out: Dangers. A danger takes something away that no error would tell of: rows
+that go nowhere, records that are skipped, a second reading from the start. What a run itself refuses is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+from framework.plan.explain import condition_text, duration, template_glob
+
+RAISED_BY = 10
+
+
+@dataclass(frozen=True)
+class Danger:
+    """`subject` and the values say which line of a diff it is about; `why` is one sentence for a person."""
+
+    code: str
+    subject: str
+    before: str | None
+    after: str | None
+    why: str
+
+
+Value = Mapping[str, Any]
+Rule = Callable[[Value, Value, bool], Iterator[Danger]]
+
+
+def dangers(before: Value, after: Value, has_run: bool) -> list[Danger]:
+    """All dangers of going from one plan to another, in the order of their codes."""
+    found = [danger for rule in _RULES for danger in rule(before, after, has_run)]
+    return sorted(found, key=lambda danger: danger.code)
+
+
+def _routes(before: Value, after: Value, has_run: bool) -> Iterator[Danger]:
+    old, new = _rules(before), _rules(after)
+    kept = {table for table, _ in new}
+    # A rule with another condition is a change, and each new rule can stand for one old one only.
+    spare = [table for table, when in new if (table, when) not in old]
+    for table, when in old:
+        if (table, when) in new:
+            continue
+        if table in spare:
+            spare.remove(table)
+        elif table in kept:
+            why = f"records that this rule sent to {table} go wherever the rules that are left send them"
+            yield Danger("FLOE-P101", "routes.rules", f"{table} when {when}", None, why)
+    for table in dict.fromkeys(table for table, _ in old if table not in kept):
+        why = f"nothing is written to {table} any more; what is announced for it is still committed, and it is not dropped"
+        yield Danger("FLOE-P102", f"table {table}", "written", "not written", why)
+
+
+def _interval(before: Value, after: Value, has_run: bool) -> Iterator[Danger]:
+    told: set[tuple[int, int]] = set()
+    for subject, old, new in _intervals(before, after):
+        if old and new >= RAISED_BY * old and (old, new) not in told:
+            told.add((old, new))
+            why = f"readers see new rows up to {duration(new)} late, {new // old} times as late as now"
+            yield Danger("FLOE-P103", subject, duration(old), duration(new), why)
+
+
+def _intervals(before: Value, after: Value) -> Iterator[tuple[str, int, int]]:
+    """The interval of the defaults, and of each table that both plans write, by the policy that applies to it."""
+    old, new = before["write"]["tables"], after["write"]["tables"]
+    yield (
+        "tables.defaults.commit.interval",
+        old["defaults"]["commit"]["interval_ms"],
+        new["defaults"]["commit"]["interval_ms"],
+    )
+    for table in sorted({table for table, _ in _rules(before)} & {table for table, _ in _rules(after)}):
+        (_, was), (glob, now) = _policy(old, table), _policy(new, table)
+        place = f"tables.overrides[{glob}].commit.interval" if glob else "tables.defaults.commit.interval"
+        yield place, was["commit"]["interval_ms"], now["commit"]["interval_ms"]
+
+
+def _policy(tables: Value, table: str) -> tuple[str, Value]:
+    for glob, policy in tables["overrides"]:
+        if fnmatchcase(template_glob(table), glob):
+            return glob, policy
+    return "", tables["defaults"]
+
+
+def _starting_offsets(before: Value, after: Value, has_run: bool) -> Iterator[Danger]:
+    old, new = before["read"]["starting_offsets"], after["read"]["starting_offsets"]
+    if has_run and old != new:
+        why = "the pipeline has run and goes on at its safe offsets, so this changes nothing but what a reader believes"
+        yield Danger("FLOE-P104", "source.kafka.starting_offsets", old, new, why)
+
+
+def _data_loss(before: Value, after: Value, has_run: bool) -> Iterator[Danger]:
+    old, new = before["read"]["on_data_loss"], after["read"]["on_data_loss"]
+    if old == "fail" != new:
+        why = "records that retention removed before they were read are passed over instead of stopping the pipeline"
+        yield Danger("FLOE-P105", "source.kafka.on_data_loss", old, new, why)
+
+
+def _drops(before: Value, after: Value, has_run: bool) -> Iterator[Danger]:
+    why = "such records are counted and forgotten; their bytes are kept nowhere"
+    stages = {stage for plan in (before, after) for stage, _ in plan["write"].get("error_stages", ())}
+    for place, old, new in (
+        ("errors.policy", before["write"]["errors"], after["write"]["errors"]),
+        *((f"errors.policy.{stage}", _at(before, stage), _at(after, stage)) for stage in sorted(stages)),
+        ("routes.unrouted", before["route"]["unrouted"], after["route"]["unrouted"]),
+    ):
+        if old != "drop" == new:
+            yield Danger("FLOE-P106", place, old, new, why)
+
+
+def _at(plan: Value, stage: str) -> str:
+    """What becomes of a record that fails at a stage: its own policy, or that of all."""
+    return str(dict(plan["write"].get("error_stages", ())).get(stage, plan["write"]["errors"]))
+
+
+def _group(before: Value, after: Value, has_run: bool) -> Iterator[Danger]:
+    old, new = before["read"]["group_id"], after["read"]["group_id"]
+    if has_run and old != new:
+        yield Danger("FLOE-P107", "group_id", old, new, _ANEW.format(start=after["read"]["starting_offsets"]))
+
+
+_ANEW = (
+    "a new name or prefix is a new consumer group: it starts at {start}, and rows that are in the tables come again; "
+    "stop the other one for good first"
+)
+_RULES: tuple[Rule, ...] = (_routes, _interval, _starting_offsets, _data_loss, _drops, _group)
+
+
+def renamed_from(new: Value, others: Sequence[Value]) -> Danger | None:
+    """A pipeline that never ran and does what a deployed one of another name does: the same topics into a same table.
+
+    Args:
+        others: the deployed plans of other pipelines on the same control topic.
+    """
+    topics = (sorted(new["read"]["topics"]), new["read"]["topic_pattern"], new["read"]["connection"])
+    tables = {table for table, _ in _rules(new)}
+    for other in others:
+        read = other["read"]
+        same = topics == (sorted(read["topics"]), read["topic_pattern"], read["connection"])
+        if other["pipeline"] != new["pipeline"] and same and tables & {table for table, _ in _rules(other)}:
+            why = _ANEW.format(start=new["read"]["starting_offsets"])
+            return Danger("FLOE-P107", "metadata.name", other["pipeline"], new["pipeline"], why)
+    return None
+
+
+def _rules(plan: Value) -> list[tuple[str, str]]:
+    return [(rule["table"], condition_text(rule["when"])) for rule in plan["route"]["rules"]]

@@ -1,0 +1,62 @@
+"""What will run as one value and one hash: everything that matters is in it, nothing that is secret."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from framework.config.spec import Condition, RouteRule, SecretRef
+from framework.plan.canonical import canonical, first_difference, plan_hash
+from framework.plan.compile import compile_plan
+from framework.plan.explain import explain_plan
+from tests.unit.plan.test_submit import loaded
+
+
+def test_the_hash_is_of_what_runs() -> None:
+    """Moving files changes no hash, nor do owner and tests; changing what runs or against what does."""
+    reviewed = plan_hash([loaded()])
+    moved = replace(loaded(), file="elsewhere/a.yaml", target=replace(loaded().target, state_dir="/var/floe"))
+    owned = replace(loaded(), spec=replace(loaded().spec, owner="team-a", description="orders"))
+    assert plan_hash([moved]) == plan_hash([owned]) == reviewed
+    assert plan_hash([loaded(name="other")]) != reviewed
+    assert plan_hash([loaded(conf={"spark.cores.max": "9"})]) != reviewed
+    kafka = {"main": {**loaded().target.kafka["main"], "bootstrap.servers": "elsewhere:9092"}}
+    assert plan_hash([replace(loaded(), target=replace(loaded().target, kafka=kafka))]) != reviewed
+
+
+def test_values_that_python_calls_equal_are_different() -> None:
+    """A rule for 1, one for 1.0 and one for true take different records, so they have different hashes."""
+    hashes = set()
+    for value in (1, 1.0, True):
+        rules = (RouteRule("shop.orders", Condition("type", equals=value)),)
+        spec = loaded().spec
+        hashes.add(plan_hash([replace(loaded(), spec=replace(spec, routes=replace(spec.routes, rules=rules)))]))
+    assert len(hashes) == 3
+
+
+def test_neither_secret_nor_address_is_in_it() -> None:
+    """The value can be shown to everyone who may read the control topic."""
+    text = json.dumps(canonical(loaded()))
+    assert [word for word in ("KAFKA_PASSWORD", "/run/token", "k:9092", "https://catalog") if word in text] == []
+    other = loaded().target.kafka["main"] | {"sasl.password": SecretRef("env", "OTHER")}
+    changed = replace(loaded(), target=replace(loaded().target, kafka={"main": other}))
+    assert canonical(changed)["settings"] != canonical(loaded())["settings"]
+
+
+def test_what_is_shown_is_what_is_run() -> None:
+    """The steps that people read, the value that is reviewed and the plan that a run gets come from one and the same."""
+    changed = loaded()
+    spec = replace(changed.spec, source=replace(changed.spec.source, metadata_columns=("offset",)))
+    changed = replace(changed, spec=spec)
+    assert explain_plan(compile_plan(changed)) != explain_plan(compile_plan(loaded()))
+    assert compile_plan(changed).steps != compile_plan(loaded()).steps
+    difference = first_difference(canonical(loaded()), canonical(changed))
+    assert difference == 'plan.decode.metadata_columns: [] -> ["offset"]'
+
+
+def test_the_first_difference_is_found_at_any_depth() -> None:
+    """A difference is told by its path and both values; equal values have none."""
+    assert first_difference({"a": [1, {"b": 2}]}, {"a": [1, {"b": True}]}) == "a[1].b: 2 -> true"
+    assert first_difference({"a": 1}, {"a": 1, "c": None, "d": 5}) == "d: null -> 5"
+    assert first_difference([1], [1, 2]) == ": [1] -> [1, 2]"
+    assert first_difference({"a": 1}, {"a": 1}) == ""

@@ -1,0 +1,229 @@
+"""Differences between two plans, in the words of the file, and the dangers among them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from framework.config.spec import (
+    CommitPolicy,
+    Condition,
+    ErrorPolicy,
+    ErrorsSpec,
+    FieldHint,
+    LoadedPipeline,
+    RouteRule,
+    TablePolicy,
+    TablesSpec,
+)
+from framework.diagnose.codes import CODES
+from framework.errors import ConfigError
+from framework.plan.canonical import canonical
+from framework.plan.consent import DANGER_CODES, allowed_codes, check_consent
+from framework.plan.diff import ChangeKind, PlanChange, changes_of_new, diff
+from tests.unit.plan.test_submit import loaded
+
+
+def changed(**parts: Any) -> LoadedPipeline:
+    """The pipeline of `loaded` with parts of its spec replaced; `kafka` and `routes` are changed, not replaced."""
+    spec = loaded().spec
+    kafka, routes = parts.pop("kafka", {}), parts.pop("routes", {})
+    source = replace(parts.pop("source", spec.source), kafka=replace(spec.source.kafka, **kafka))
+    return replace(loaded(), spec=replace(spec, source=source, routes=replace(spec.routes, **routes), **parts))
+
+
+def tables(*intervals_ms: int, glob: str = "shop.*") -> TablesSpec:
+    """Defaults with the first interval, and an override with the second."""
+    policies = [TablePolicy(commit=CommitPolicy(interval_ms=each)) for each in intervals_ms]
+    return TablesSpec(policies[0], tuple((glob, policy) for policy in policies[1:]))
+
+
+def changes(before: LoadedPipeline, after: LoadedPipeline, has_run: bool = True) -> tuple[PlanChange, ...]:
+    return diff(canonical(before), canonical(after), has_run)
+
+
+def test_equal_plans_have_no_difference() -> None:
+    """Nothing is said of a plan against itself."""
+    assert changes(loaded(), loaded()) == ()
+
+
+def test_changes_are_told_in_the_words_of_the_file() -> None:
+    """Each value is named by its place in the pipeline file, once, with both values as people write them."""
+    hints = (FieldHint("at", "timestamptz", unit="ms"),)
+    after = changed(
+        tables=tables(10_000), trigger_every_ms=1_000, kafka={"topics": ("t", "u")}, transform_sql="SELECT 1"
+    )
+    after = replace(after, spec=replace(after.spec, source=replace(after.spec.source, hints=hints)))
+    found = [(c.kind.value, c.subject, c.before, c.after, c.danger) for c in changes(loaded(), after)]
+    assert found == [
+        ("add", "source.kafka.topics", None, "u", ""),
+        ("add", "source.schema.at", None, "timestamptz (unit ms)", ""),
+        ("add", "transform.sql", None, "SELECT 1", ""),
+        ("change", "tables.defaults.commit.interval", "3m", "10s", ""),
+        ("change", "trigger.every", "3m", "1s", ""),
+    ]
+
+
+def test_settings_are_told_by_section_only() -> None:
+    """A changed connection is named and no address is shown."""
+    target = replace(loaded().target, catalogs={"default": {"type": "rest", "uri": "https://elsewhere"}})
+    (change,) = changes(loaded(), replace(loaded(), target=target))
+    assert (change.kind, change.subject, change.before, change.after) == (
+        ChangeKind.CHANGE,
+        "target connections.catalog",
+        None,
+        None,
+    )
+
+
+def test_a_rule_with_another_condition_is_a_change() -> None:
+    """A narrowed rule is shown as such and is no danger; a turned order is told, since the first match wins."""
+    refunds, orders = loaded().spec.routes.rules
+    narrowed = replace(refunds, when=Condition("type", equals=2))
+    (change,) = changes(loaded(), changed(routes={"rules": (narrowed, orders)}))
+    assert (change.kind, change.before, change.after) == (
+        ChangeKind.CHANGE,
+        "shop.refunds when type = 1",
+        "shop.refunds when type = 2",
+    )
+    assert change.danger == ""
+    (turned,) = changes(loaded(), changed(routes={"rules": (orders, refunds)}))
+    assert turned.subject == "routes.rules (order)"
+
+
+TWO_RULES = {"rules": (*loaded().spec.routes.rules, RouteRule("shop.orders", Condition("type", equals=7)))}
+DEAD = ErrorsSpec(ErrorPolicy.DEAD_LETTER, dead_letter_table="shop.dead")
+DANGERS: list[tuple[str, LoadedPipeline, LoadedPipeline, str, str | None, str | None]] = [
+    ("P101", changed(routes=TWO_RULES), loaded(), "routes.rules", "shop.orders when type = 7", None),
+    (
+        "P102",
+        loaded(),
+        changed(routes={"rules": loaded().spec.routes.rules[1:]}),
+        "table shop.refunds",
+        "written",
+        "not written",
+    ),
+    ("P103", changed(tables=tables(6_000)), loaded(), "tables.defaults.commit.interval", "6s", "3m"),
+    ("P103", changed(tables=tables(180_000, 1_000)), loaded(), "tables.defaults.commit.interval", "1s", "3m"),
+    (
+        "P103",
+        changed(tables=tables(180_000, 1_000)),
+        changed(tables=tables(180_000, 60_000)),
+        "tables.overrides[shop.*].commit.interval",
+        "1s",
+        "1m",
+    ),
+    (
+        "P104",
+        loaded(),
+        changed(kafka={"starting_offsets": "latest"}),
+        "source.kafka.starting_offsets",
+        "earliest",
+        "latest",
+    ),
+    (
+        "P105",
+        loaded(),
+        changed(kafka={"on_data_loss": "skip_and_record"}),
+        "source.kafka.on_data_loss",
+        "fail",
+        "skip_and_record",
+    ),
+    (
+        "P106",
+        changed(errors=DEAD),
+        changed(errors=replace(DEAD, policy=ErrorPolicy.DROP)),
+        "errors.policy",
+        "dead_letter",
+        "drop",
+    ),
+    (
+        "P106",
+        changed(errors=replace(DEAD, stages=(("decode", ErrorPolicy.FAIL),))),
+        changed(errors=replace(DEAD, stages=(("decode", ErrorPolicy.DROP),))),
+        "errors.policy.decode",
+        "fail",
+        "drop",
+    ),
+    ("P106", loaded(), changed(routes={"unrouted": ErrorPolicy.DROP}), "routes.unrouted", "dead_letter", "drop"),
+    (
+        "P107",
+        loaded(),
+        replace(loaded(), target=replace(loaded().target, prefix="team-a")),
+        "group_id",
+        "floe-pizzas",
+        "team-a-pizzas",
+    ),
+]
+
+
+@pytest.mark.parametrize(("code", "before", "after", "subject", "was", "is_now"), DANGERS)
+def test_each_danger_is_on_the_line_that_it_is_about(
+    code: str, before: LoadedPipeline, after: LoadedPipeline, subject: str, was: str | None, is_now: str | None
+) -> None:
+    """A change that takes something away has its code, a sentence, and both values; one code once."""
+    found = [change for change in changes(before, after) if change.danger]
+    assert [(c.danger, c.subject, c.before, c.after) for c in found] == [(f"FLOE-{code}", subject, was, is_now)]
+    assert found[0].why
+    assert not [c for c in changes(after, before) if c.danger == f"FLOE-{code}" and code not in ("P104", "P107")]
+
+
+def test_before_the_first_run_some_changes_are_harmless() -> None:
+    """A pipeline without positions may begin elsewhere and under another group."""
+    after = changed(kafka={"starting_offsets": "latest"})
+    assert [c.danger for c in changes(loaded(), after, has_run=False)] == [""]
+
+
+def test_a_new_name_for_a_deployed_pipeline_is_found() -> None:
+    """The same topics into a same table under a new name: it would read from the start. Other topics or tables are not."""
+    new = canonical(loaded(name="pizza-orders"))
+    (change,) = changes_of_new(new, [canonical(loaded())])
+    assert (change.danger, change.subject, change.before, change.after) == (
+        "FLOE-P107",
+        "metadata.name",
+        "pizzas",
+        "pizza-orders",
+    )
+    assert "starts at earliest" in change.why
+    others = [changed(kafka={"topics": ("u",)}), changed(routes={"rules": (RouteRule("shop.else"),)})]
+    assert changes_of_new(new, [canonical(other) for other in others]) == ()
+
+
+def test_a_plan_of_another_version_can_be_compared() -> None:
+    """Keys that an older floe did not write are new, and keys that it wrote and this one does not know are gone."""
+    before: Any = canonical(loaded())
+    del before["plan"]["read"]["slices"]
+    before["plan"]["decode"]["ancient"] = True
+    assert [(c.kind.value, c.subject) for c in diff(before, canonical(loaded()))] == [
+        ("add", "slices"),
+        ("remove", "source.ancient"),
+    ]
+
+
+def test_dangers_are_refused_until_each_is_allowed_by_name() -> None:
+    """The refusal names every missing code as the option to give; with all of them nothing is refused."""
+    both = changed(kafka={"starting_offsets": "latest", "on_data_loss": "skip_and_record"})
+    found = {"pizzas": changes(loaded(), both)}
+    with pytest.raises(ConfigError) as raised:
+        check_consent(found, {"FLOE-P104"})
+    assert raised.value.exit_code == 2
+    assert raised.value.code == "FLOE-P105"
+    assert raised.value.remedy.endswith("--allow FLOE-P105")
+    check_consent(found, allowed_codes(["p104", "FLOE-P105"]))
+
+
+@pytest.mark.parametrize("word", ["all", "P001", "FLOE-C101", ""])
+def test_only_dangers_can_be_allowed(word: str) -> None:
+    """There is no word that allows everything."""
+    with pytest.raises(ConfigError) as raised:
+        allowed_codes([word])
+    assert raised.value.code == "FLOE-P002"
+
+
+def test_every_danger_can_be_explained() -> None:
+    """Each code that can be allowed has a page."""
+    assert set(DANGER_CODES) <= set(CODES)
+    tested: set[str] = {f"FLOE-{code}" for code, *_ in DANGERS}
+    assert tested == set(DANGER_CODES)
