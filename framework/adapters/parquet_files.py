@@ -28,7 +28,7 @@ from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema, sanitize_column_names
 from pyiceberg.table import TableProperties
 from pyiceberg.table.locations import LocationProvider, load_location_provider
-from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, SortOrder
+from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, UNSORTED_SORT_ORDER_ID, SortOrder
 from pyiceberg.utils.properties import property_as_int
 
 from framework.adapters.parquet_encoding import dictionary_columns
@@ -194,7 +194,7 @@ class TableWriter:
             lower_bounds=_bounds(metrics["lower_bounds"]),
             upper_bounds=_bounds(metrics["upper_bounds"]),
             split_offsets=tuple(metrics["split_offsets"]),
-            sort_order_id=target.sort_order_id if layout.order else None,
+            sort_order_id=target.sort_order_id if layout.order else UNSORTED_SORT_ORDER_ID,
         )
 
     def _io_for(self, location: str) -> FileIO:

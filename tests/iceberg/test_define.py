@@ -187,7 +187,7 @@ def test_a_sort_order_that_others_change_is_followed(lake: Lake) -> None:
     answer = lake.tables.commit(lake.effect(name, files, 1))
     assert isinstance(answer, Committed)
     found_files = lake.plain(name).inspect.files().sort_by("sort_order_id")
-    assert found_files["sort_order_id"].to_pylist() == [1, None]
+    assert found_files["sort_order_id"].to_pylist() == [0, 1]
     assert [pq.read_table(file.path.removeprefix("file://"))["id"].to_pylist() for file in files] == [[1, 2], [2, 1]]
 
 
