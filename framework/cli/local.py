@@ -37,10 +37,20 @@ def local() -> None:
 
 @local.command("up")
 @KAFKA_PORT
+@click.option(
+    "--spark", "with_spark", is_flag=True, help="Start a Spark standalone cluster, too: a master and a worker."
+)
+@click.option(
+    "--spark-cores", type=click.IntRange(1), default=2, show_default=True, help="The worker's cores, with --spark."
+)
 @STATE_DIR
 @_JSON
-def up_command(kafka_port: int | None, state_dir: Path, as_json: bool) -> None:
+def up_command(kafka_port: int | None, with_spark: bool, spark_cores: int, state_dir: Path, as_json: bool) -> None:
     """Start the stack, or say where it runs already.
+
+    \b
+    floe local up
+    floe local up --spark     with a cluster for `floe submit FILE --target standalone`
 
     The first time on a machine the broker's jars are fetched from Maven Central (43 MB) and checked against pinned
     SHA-256 sums. A mirror is named by an Ivy settings file in FLOE_IVY_SETTINGS.
@@ -48,7 +58,7 @@ def up_command(kafka_port: int | None, state_dir: Path, as_json: bool) -> None:
     from framework.local import stack
 
     with progress_lines() as progress:
-        state = stack.up(state_dir, kafka_port, progress)
+        state = stack.up(state_dir, kafka_port, progress, spark_cores=spark_cores if with_spark else 0)
     if as_json:
         _print_json("local up", {"running": True, **state.as_mapping()})
     else:
@@ -108,6 +118,7 @@ def _addresses(state: LocalState) -> str:
     return (
         f"kafka      {state.bootstrap_servers}   (Kafka {state.kafka_version}, cluster {state.cluster_id})\n"
         f"catalog    {state.catalog_uri}\nwarehouse  {state.warehouse}"
+        + (f"\nspark      {state.spark_master}" if state.spark_master else "")
     )
 
 

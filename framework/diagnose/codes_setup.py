@@ -51,6 +51,11 @@ ENTRIES = (
     Code("FLOE-E028", "The demonstration cannot be run here", "The message says what is missing."),
     Code("FLOE-E029", "A file is in the way", "`floe init` writes over nothing unless `--force` says so."),
     Code(
+        "FLOE-E029",
+        "The local Spark cluster does not come up",
+        "`floe local up --spark` starts a master and a worker from the installed PySpark. The log that is named says why one of them did not.",
+    ),
+    Code(
         "FLOE-E101",
         "Kafka cannot be reached",
         "No broker answers at the address of the connection: it is down, the address or port is wrong, or a firewall is between.",

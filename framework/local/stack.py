@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from framework.errors import SetupError
@@ -17,10 +17,12 @@ from framework.local.catalog import catalog_uri, prepare_catalog, warehouse_uri
 from framework.local.jars import KAFKA_VERSION, broker_jars
 from framework.local.java import find_java
 from framework.local.process import exclusive, running_pid
+from framework.local.spark import cluster_runs, start_cluster, stop_cluster
 from framework.local.state import LocalPaths, LocalState, default_state_dir, read_state, write_state
 
 DEFAULT_KAFKA_PORT = 9392
 _ATTEMPTS_WITH_FREE_PORT = 3
+WORKER_MEMORY = "2g"
 
 __all__ = ["LocalState", "LocalStatus", "default_state_dir", "down", "read_state", "status", "up"]
 
@@ -44,6 +46,7 @@ def up(
     kafka_port: int | None = None,
     progress: Callable[[str], None] = lambda text: None,
     broker_config: Mapping[str, str] | None = None,
+    spark_cores: int = 0,
 ) -> LocalState:
     """Makes sure that the stack runs, and returns its addresses once the broker answers.
 
@@ -52,6 +55,7 @@ def up(
         kafka_port: loopback port of the broker; 0 takes any free one. None takes the port of the last time, else 9392,
             else, when that one is taken, any free one.
         progress: called with a line of text at each step that takes time.
+        spark_cores: of the worker of a standalone cluster that is started, too; 0: none is.
         broker_config: further lines of server.properties; used when the broker is started, not when it runs already.
 
     Raises:
@@ -61,7 +65,7 @@ def up(
     with exclusive(paths.lock_file):
         now = _status(state_dir, paths)
         if now.running and now.state is not None:
-            return _already_up(now.state, kafka_port, paths)
+            return _with_spark(_already_up(now.state, kafka_port, paths), state_dir, paths, spark_cores, progress)
         java = find_java()
         jars = broker_jars(java, progress)
         prepare_catalog(paths)
@@ -74,11 +78,11 @@ def up(
             kafka_version=KAFKA_VERSION,
         )
         write_state(state_dir, state)
-        return state
+        return _with_spark(state, state_dir, paths, spark_cores, progress)
 
 
 def down(state_dir: Path, wipe: bool = False) -> bool:
-    """Ends the broker and waits until it is gone; with `wipe` its topics, the catalog and the tables are deleted too.
+    """Ends the broker and Spark's cluster and waits until they are gone; with `wipe` the data is deleted, too.
 
     Returns:
         True if a broker was running.
@@ -87,6 +91,7 @@ def down(state_dir: Path, wipe: bool = False) -> bool:
     if not paths.root.exists():
         return False
     with exclusive(paths.lock_file):
+        stop_cluster(paths)
         cluster_id = broker.read_cluster_id(paths)
         ended = broker.stop_broker(paths, cluster_id) if cluster_id else False
         paths.state_file.unlink(missing_ok=True)
@@ -104,6 +109,17 @@ def _status(state_dir: Path, paths: LocalPaths) -> LocalStatus:
     cluster_id = broker.read_cluster_id(paths)
     pid = running_pid(paths.pid_file, broker.mark(cluster_id)) if cluster_id else None
     return LocalStatus(str(paths.root.parent), read_state(state_dir), pid, str(paths.broker_log))
+
+
+def _with_spark(
+    state: LocalState, state_dir: Path, paths: LocalPaths, cores: int, progress: Callable[[str], None]
+) -> LocalState:
+    """The state with the address of a cluster that runs, or that is started now."""
+    if not cores and not (state.spark_master and cluster_runs(paths)):
+        return state
+    state = replace(state, spark_master=start_cluster(paths, cores or 1, WORKER_MEMORY, progress))
+    write_state(state_dir, state)
+    return state
 
 
 def _already_up(state: LocalState, kafka_port: int | None, paths: LocalPaths) -> LocalState:

@@ -23,17 +23,18 @@ def default_state_dir() -> Path:
 
 @dataclass(frozen=True)
 class LocalState:
-    """The addresses of a running stack: `host:port` of the broker, and the URIs of catalog and warehouse."""
+    """The addresses of a running stack: `host:port` of the broker, the URIs of catalog and warehouse, and Spark's master."""
 
     bootstrap_servers: str
     catalog_uri: str
     warehouse: str
     cluster_id: str
     kafka_version: str
+    spark_master: str = ""  # only after `up --spark`
 
     def as_mapping(self) -> dict[str, str]:
-        """Every value by its name, as `${local:name}` sees it."""
-        return asdict(self)
+        """Every value that there is by its name, as `${local:name}` sees it."""
+        return {name: value for name, value in asdict(self).items() if value}
 
     @property
     def kafka_port(self) -> int:
@@ -87,6 +88,11 @@ class LocalPaths:
     @property
     def broker_data(self) -> Path:
         return self.root / "kafka"
+
+    @property
+    def spark(self) -> Path:
+        """Pid files, logs and work of the standalone cluster."""
+        return self.root / "spark"
 
     @property
     def catalog_file(self) -> Path:

@@ -6,22 +6,22 @@ get an environment without this virtual environment, so that what runs on them w
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
 import time
-import urllib.request
 from pathlib import Path
 from typing import Any
 
-import pyspark
-
-from framework.local.broker import free_port
-from framework.local.java import find_java
-
-HOST = "127.0.0.1"
-SPARK_HOME = Path(pyspark.__file__).parent
+from framework.local.broker import HOST, free_port
+from framework.local.spark import (
+    cluster_state,
+    daemon_environment,
+    live_workers,
+    master_words,
+    spark_class,
+    worker_words,
+)
 
 
 class SparkCluster:
@@ -36,8 +36,7 @@ class SparkCluster:
         try:
             self._start(
                 "master",
-                "org.apache.spark.deploy.master.Master",
-                *("--host", HOST, "--port", str(port), "--webui-port", str(self._web_port)),
+                *master_words(port, self._web_port),
             )
             self._wait(lambda: self.state()["status"] == "ALIVE", "the master")
             for number in range(workers):
@@ -52,9 +51,7 @@ class SparkCluster:
         work.mkdir(parents=True, exist_ok=True)
         self._start(
             name,
-            "org.apache.spark.deploy.worker.Worker",
-            *("--host", HOST, "--webui-port", str(free_port())),
-            *("--cores", "1", "--memory", "1g", "--work-dir", str(work), self.master),
+            *worker_words(self.master, 1, "1g", work),
         )
 
     def signal_worker(self, name: str, number: signal.Signals) -> None:
@@ -68,11 +65,10 @@ class SparkCluster:
 
     def state(self) -> dict[str, Any]:
         """What the master says of itself."""
-        with urllib.request.urlopen(f"http://{HOST}:{self._web_port}/json/", timeout=5) as answer:
-            return json.loads(answer.read())  # type: ignore[no-any-return]
+        return cluster_state(self._web_port)
 
     def live_workers(self) -> list[dict[str, Any]]:
-        return [worker for worker in self.state()["workers"] if worker["state"] == "ALIVE"]
+        return live_workers(self._web_port)
 
     def executors(self, name: str) -> list[Path]:
         """The folders of the executors that a worker has started, of all applications."""
@@ -86,20 +82,10 @@ class SparkCluster:
 
     def _start(self, name: str, *words: str) -> None:
         self.root.mkdir(parents=True, exist_ok=True)
-        environment = {
-            "PATH": f"{Path(find_java()).parent}:/usr/local/bin:/usr/bin:/bin",
-            "HOME": str(self.root),
-            "SPARK_HOME": str(SPARK_HOME),
-            "SPARK_LOCAL_IP": HOST,
-            "SPARK_DAEMON_MEMORY": "256m",
-            "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-        }
-        if "JAVA_HOME" in os.environ:
-            environment["JAVA_HOME"] = os.environ["JAVA_HOME"]
         with (self.root / f"{name}.log").open("wb") as log:
             self._processes[name] = subprocess.Popen(
-                [str(SPARK_HOME / "bin" / "spark-class"), *words],
-                env=environment,
+                spark_class(words),
+                env=daemon_environment(self.root),
                 cwd=self.root,
                 stdout=log,
                 stderr=subprocess.STDOUT,
