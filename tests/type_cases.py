@@ -6,6 +6,7 @@ as Arrow gives it back to Python (a number of the column's unit for dates and ti
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from decimal import Decimal
 from uuid import UUID
@@ -33,6 +34,64 @@ KIND, RANGE, DIGITS, TEXT, AMBIGUOUS = "FLOE-D301", "FLOE-D302", "FLOE-D303", "F
 INFINITY = float("inf")
 U = UUID("2b3c0d5e-0000-4000-8000-0123456789ab")
 NOON_US = 1_704_369_600_000_000  # 2024-01-04T12:00:00Z in microseconds
+
+DAY_US = NOON_US - 43_200_000_000
+# Forms of ISO 8601 for a moment, and what each of them is in microseconds.
+ISO_FORMS: tuple[tuple[str, int | str], ...] = (
+    ("2024-01-04T12:00:00.0Z", NOON_US),
+    ("2024-01-04T12:00:00.000Z", NOON_US),
+    ("2024-01-04T12:00:00.000001Z", NOON_US + 1),
+    ("2024-01-04T12:00:00.1Z", NOON_US + 100_000),
+    ("2024-01-04T12:00:00,123Z", NOON_US + 123_000),
+    ("2024-01-04T12:00:00.123456000Z", NOON_US + 123_456),
+    ("2024-01-04T12:00:00.123456789Z", DIGITS),
+    ("2024-01-04T12:00Z", NOON_US),
+    ("2024-01-04T12Z", NOON_US),
+    ("2024-01-04 12:00Z", NOON_US),
+    ("2024-01-04 12:00:00 Z", NOON_US),
+    ("2024-01-04 12:00:00 +00:00", NOON_US),
+    ("2024-01-04T12:00:00+00:00", NOON_US),
+    ("2024-01-04T12:00:00-00:00", NOON_US),
+    ("2024-01-04T17:30:00+05:30", NOON_US),
+    ("2024-01-04T17:45:00+0545", NOON_US),
+    ("2024-01-04T02:00:00-10", NOON_US),
+    ("2024-01-05T02:00:00+14:00", NOON_US),
+    ("2024-01-04T00:00:00-12:00", NOON_US),
+    ("2024-01-04T12:00:00+24:00", TEXT),
+    ("2024-01-04T12:00:00+01:60", TEXT),
+    ("2024-01-03T24:00:00Z", DAY_US),
+    ("2024-01-03T24:00:01Z", TEXT),
+    ("2024-01-04T25:00:00Z", TEXT),
+    ("2024-01-04T12:60:00Z", TEXT),
+    ("2024-01-04T12:00:61Z", TEXT),
+    ("20240104T120000Z", NOON_US),
+    ("20240104T1200Z", NOON_US),
+    ("20240104T12+0000", NOON_US),
+    ("20240104T120000.5Z", NOON_US + 500_000),
+    ("2024004T120000Z", NOON_US),
+    ("2024-004T12:00:00Z", NOON_US),
+    ("2024-366T00:00:00Z", DAY_US + 362 * 86_400_000_000),
+    ("2023-366T00:00:00Z", TEXT),
+    ("2024-W01-4T12:00Z", NOON_US),
+    ("2024W014T12:00Z", NOON_US),
+    ("2020-W53-7T00:00:00Z", 1_609_632_000_000_000),
+    ("2021-W53-1T00:00:00Z", TEXT),
+    ("2024-02-29T00:00:00Z", DAY_US + 56 * 86_400_000_000),
+    ("2023-02-29T00:00:00Z", TEXT),
+    ("1969-12-31T23:59:59.999999Z", -1),
+    ("0001-01-01T00:00:00Z", -62_135_596_800_000_000),
+    ("9999-12-31T23:59:59.999999Z", 253_402_300_799_999_999),
+    ("0001-01-01T00:00:00+00:01", RANGE),
+    ("10000-01-01T00:00:00Z", TEXT),
+    ("+2024-01-04T12:00:00Z", TEXT),
+    ("24-01-04T12:00:00Z", TEXT),
+    ("2024-1-4T12:00:00Z", TEXT),
+    ("2024-01-04T12:00:00 UTC", TEXT),
+    ("2024-01-04T12:00:00[Europe/Berlin]", TEXT),
+    ("٢٠٢٤-01-04T12:00:00Z", TEXT),
+    (" 2024-01-04T12:00:00Z", TEXT),
+    ("2024-01-04T12:00:00Z\n", TEXT),
+)
 
 CASES: tuple[TypeCase, ...] = (
     # boolean
@@ -197,6 +256,31 @@ CASES: tuple[TypeCase, ...] = (
     TypeCase("timestamptz", '"yesterday"', TEXT),
     TypeCase("timestamptz", "1704369600000", NOON_US, unit="ms"),
     TypeCase("timestamptz", "true", KIND),
+    *(TypeCase("timestamptz", json.dumps(text, ensure_ascii=False), result) for text, result in ISO_FORMS),
+    TypeCase("timestamptz", "253402300799999", 253_402_300_799_999_000, unit="ms"),
+    TypeCase("timestamptz", "253402300800000", RANGE, unit="ms"),
+    TypeCase("timestamptz", "1704369600000000", RANGE, unit="ms"),
+    TypeCase("timestamptz", "-62135596800", -62_135_596_800_000_000, unit="s"),
+    TypeCase("timestamptz", "-62135596801", RANGE, unit="s"),
+    TypeCase("timestamptz", '"01/Mar/2024:10:12:44 +0100"', 1_709_284_364_000_000, format="%d/%b/%Y:%H:%M:%S %z"),
+    TypeCase("timestamptz", '"1/mar/2024:10:12:44 Z"', 1_709_287_964_000_000, format="%d/%b/%Y:%H:%M:%S %z"),
+    TypeCase("timestamptz", '"31/Feb/2024:10:12:44 +0100"', TEXT, format="%d/%b/%Y:%H:%M:%S %z"),
+    TypeCase("timestamptz", '"01/Mar/2024:10:12:44"', TEXT, format="%d/%b/%Y:%H:%M:%S %z"),
+    TypeCase(
+        "timestamptz", '"20240301-09:12:44.123456"', 1_709_284_364_123_456, format="%Y%m%d-%H:%M:%S.%f", zone="UTC"
+    ),
+    TypeCase("timestamptz", '"20240301-09:12:44.1234567"', DIGITS, format="%Y%m%d-%H:%M:%S.%f", zone="UTC"),
+    TypeCase(
+        "timestamptz", '"01.03.2024 09:12:44"', 1_709_280_764_000_000, format="%d.%m.%Y %H:%M:%S", zone="Europe/Berlin"
+    ),
+    TypeCase("timestamptz", '"31.03.2024 02:30:00"', TEXT, format="%d.%m.%Y %H:%M:%S", zone="Europe/Berlin"),
+    TypeCase("date", '"2932896"', TEXT),
+    TypeCase("date", "2932896", 2932896, unit="d"),
+    TypeCase("date", "2932897", RANGE, unit="d"),
+    TypeCase("date", "-719162", -719162, unit="d"),
+    TypeCase("date", "-719163", RANGE, unit="d"),
+    TypeCase("time", '"09:12 PM"', 76_320_000_000, format="%I:%M %p"),
+    TypeCase("time", '"13:12 PM"', TEXT, format="%I:%M %p"),
     # nanoseconds
     TypeCase("timestamp_ns", '"2024-01-04T12:00:00.123456789"', NOON_US * 1000 + 123_456_789),
     TypeCase("timestamptz_ns", '"2024-01-04T12:00:00.123456789Z"', NOON_US * 1000 + 123_456_789),

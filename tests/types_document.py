@@ -8,6 +8,7 @@ from pathlib import Path
 from tests.type_cases import CASES, TypeCase
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "types.md"
+MATRIX = Path(__file__).parent / "unit" / "record" / "type_matrix.golden"
 
 HEAD = """# Types and values
 
@@ -23,6 +24,7 @@ these tables is a test, in columns and record by record.
 - Text is ISO 8601 (calendar, ordinal and week dates, basic or extended), or has the declared `format`. A format that is
   itself an ISO form admits every ISO form. Digits behind the column's unit must be zeros.
 - `binary` and `fixed[n]` are base64 with padding, or hexadecimal with `format: hex`.
+- Dates and timestamps lie in the years 1 to 9999, those in nanoseconds in 1677 to 2262; others are out of range.
 - Lists, structs and maps convert element by element; JSON objects become structs or maps, as the table says. Records of
   tables with map columns are converted one by one, more slowly.
 - Fields a record lacks are null. Keys that differ only in case are one field under `case: insensitive`; a record that has
@@ -50,7 +52,26 @@ def render() -> str:
         parts += [
             f"| {_code(case.json)} | {_declared(case)} | {_result(case)} |" for case in CASES if case.type == kind
         ]
-    return "\n".join(parts) + "\n"
+    return "\n".join([*parts, *_matrix()]) + "\n"
+
+
+def _matrix() -> list[str]:
+    """Every kind of value in every type, undeclared; errors by the last digits of their code."""
+    cells = [line.split(" | ") for line in MATRIX.read_text(encoding="utf-8").splitlines()]
+    kinds = list(dict.fromkeys(kind for kind, _, _ in cells))
+    found = {(kind, value): result for kind, value, result in cells}
+    parts = [
+        "\n## Every kind of value in every type\n",
+        "Without a declared format, zone or unit. Dnnn is the error FLOE-Dnnn.",
+        "",
+    ]
+    parts += [f"| JSON value | {' | '.join(kinds)} |", f"|---{'|---' * len(kinds)}|"]
+    for value in dict.fromkeys(value for _, value, _ in cells):
+        results = [found[kind, value].strip("'").removeprefix("FLOE-") for kind in kinds]
+        parts.append(
+            f"| {_code(value)} | {' | '.join(r if r[:1] == 'D' and r[1:].isdigit() else _code(r) for r in results)} |"
+        )
+    return parts
 
 
 def _declared(case: TypeCase) -> str:

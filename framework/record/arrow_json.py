@@ -18,8 +18,9 @@ import pyarrow.compute as pc
 import pyarrow.json
 
 from framework.record.arrays import Ints, Mask
-from framework.record.framing import Framed, record_starts
+from framework.record.framing import Framed, record_starts, runs, without
 from framework.record.mixed_kinds import Leniency, rewrite
+from framework.record.suspects import suspect_patterns, suspects
 
 _BLOCK_BYTES = 2 * 1024 * 1024
 _WINDOW_RECORDS = 8192
@@ -29,6 +30,7 @@ _MOST_DIGITS = 76
 _ROW = re.compile(r"in row (\d+)$")
 _MIXED = re.compile(r"Column\(/([^/]+)\) changed from (?:number|string|boolean) to (?:number|string|boolean) in row")
 _MANY = 16
+_MOST_SCANS = 8
 
 
 @dataclass(frozen=True)
@@ -44,10 +46,11 @@ class Part:
 
 @dataclass(frozen=True)
 class _Stopped:
-    """Arrow gave up: at this row, about this top-level field, where it says so."""
+    """Arrow gave up: at this row, about this top-level field, where it says so; `said` is its whole message."""
 
     row: int | None = None
     field: str | None = None
+    said: str = ""
 
 
 def parse_framed(
@@ -63,10 +66,38 @@ def parse_framed(
     table = _parse(framed.data, records, _options(schema, infer), max(_BLOCK_BYTES, 2 * framed.longest))
     if isinstance(table, pa.Table):
         return [Part(framed.positions, table)], []
+    framed, left, table = _without_suspects(framed, schema, infer, table)
+    if isinstance(table, pa.Table):
+        return [Part(framed.positions, table)], left
     parser = _WindowParser(framed, schema, infer, leniency)
+    records = len(framed.positions)
     for start in range(0, records, _WINDOW_RECORDS):
         parser.parse(start, min(start + _WINDOW_RECORDS, records))
-    return _joined(parser.parts), parser.alone
+    return _joined(parser.parts), left + parser.alone
+
+
+def _without_suspects(
+    framed: Framed, schema: pa.Schema, infer: bool, stopped: _Stopped
+) -> tuple[Framed, list[int], pa.Table | _Stopped]:
+    """Leave out the records that have what Arrow stopped at, field after field, while they are few; the last result too."""
+    left: list[int] = []
+    tried: set[bytes] = set()
+    result: pa.Table | _Stopped = stopped
+    while isinstance(result, _Stopped):
+        patterns = [each for each in suspect_patterns(result.said, schema) if each not in tried]
+        if not patterns or len(tried) > _MOST_SCANS:
+            break
+        tried.update(patterns)
+        starts = record_starts(framed.data)
+        rows = suspects(framed.data, starts, patterns)
+        if not 0 < len(rows) * _MANY <= len(framed.positions):
+            break
+        left += framed.positions[rows].tolist()
+        framed = without(framed, starts, rows)
+        result = _parse(
+            framed.data, len(framed.positions), _options(schema, infer), max(_BLOCK_BYTES, 2 * framed.longest)
+        )
+    return framed, left, result
 
 
 def _options(schema: pa.Schema, infer: bool) -> object:
@@ -84,7 +115,7 @@ def _parse(data: object, records: int, options: object, block_bytes: int) -> pa.
         )
     except pa.ArrowInvalid as error:
         row, field = _ROW.search(str(error)), _MIXED.search(str(error))
-        return _Stopped(int(row.group(1)) if row else None, field.group(1) if field else None)
+        return _Stopped(int(row.group(1)) if row else None, field.group(1) if field else None, str(error))
     return table if table.num_rows == records else _Stopped()
 
 
@@ -187,7 +218,7 @@ class _WindowParser:
         return rows, table
 
     def _try(self, rows: Ints, options: object = None) -> pa.Table | _Stopped:
-        pieces = [self._data.slice(s := int(self._starts[f]), int(self._starts[e]) - 1 - s) for f, e in _runs(rows)]
+        pieces = [self._data.slice(s := int(self._starts[f]), int(self._starts[e]) - 1 - s) for f, e in runs(rows)]
         if not pieces:
             return _Stopped()
         data = pieces[0] if len(pieces) == 1 else pa.py_buffer(b"\n".join(memoryview(piece) for piece in pieces))
@@ -196,18 +227,6 @@ class _WindowParser:
 
     def _leave(self, rows: Ints) -> None:
         self.alone += self._positions[rows].tolist()
-
-
-def _runs(rows: Ints) -> list[tuple[int, int]]:
-    """Ascending rows as ranges [first, end)."""
-    if not len(rows):
-        return []
-    if rows[-1] - rows[0] == len(rows) - 1:
-        return [(int(rows[0]), int(rows[-1]) + 1)]
-    breaks = np.flatnonzero(np.diff(rows) != 1)
-    firsts = rows[np.concatenate([[0], breaks + 1])]
-    lasts = rows[np.concatenate([breaks, [len(rows) - 1]])]
-    return list(zip(firsts.tolist(), (lasts + 1).tolist(), strict=True))
 
 
 def _wide_type(kind: pa.DataType) -> pa.DataType:

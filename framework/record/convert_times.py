@@ -15,6 +15,8 @@ import pyarrow.compute as pc
 
 from framework.record.convert_numbers import decimal_parse_type, exact_number
 from framework.record.converter import Converter
+from framework.record.failure import RecordFailure
+from framework.record.format_times import parse_texts
 from framework.record.iso_time import (
     NANOSECONDS_PER_DAY,
     is_iso_format,
@@ -29,6 +31,7 @@ NANOSECONDS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1, "d": N
 _MAX_LONG = (1 << 63) - 1
 _MICROSECONDS_PER_DAY = NANOSECONDS_PER_DAY // 1_000
 _NUMBER_SCALE = 9
+_UTC = ("UTC", "Etc/UTC", "Z")
 _DAY = r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])"
 _CLOCK = r"([01]\d|2[0-3])(:[0-5]\d(:[0-5]\d(\.\d{1,9})?)?)?"
 _ZONE = r"(Z|[+-]\d\d(:?\d\d)?)"
@@ -50,6 +53,41 @@ class TemporalConverter(Converter):
     format: str | None
     zone: str | None
     unit: str | None
+
+    def _distinct(self, values: pa.Array) -> pa.Array:
+        """Each distinct text once, in the declared format; raises when one of them is no value of the column."""
+        encoded = values.dictionary_encode()
+        found = self._judged(encoded.dictionary)
+        if found.null_count:
+            raise pa.ArrowInvalid("a text is not of the declared format")
+        kind = pa.int32() if pa.types.is_date32(self.target) else pa.int64()
+        return found.cast(kind).cast(self.target).take(encoded.indices)
+
+    def _judged(self, texts: pa.Array) -> pa.Array:
+        """Distinct texts as whole numbers; null for a text that is no value of the column."""
+        found = self._by_format(texts)
+        odd = texts if found is None else texts.filter(found.is_null())
+        judged = pa.array([self._value_or_none(text) for text in odd.to_pylist()], pa.int64())
+        if found is None:
+            return judged
+        return pc.replace_with_mask(found, found.is_null(), judged) if len(judged) else found
+
+    def _value_or_none(self, text: str) -> object:
+        try:
+            return self.value(text, "")
+        except RecordFailure:
+            return None
+
+    def _by_format(self, texts: pa.Array) -> pa.Array | None:
+        """Values as whole numbers where a vectorised parse is surely right, else null; None: no such parse."""
+        return None
+
+    def _like_format(self, values: pa.Array) -> pa.Array | None:
+        """Which texts `array` takes, for a declared format."""
+        if pa.types.is_decimal(values.type) or self.format is None:
+            return None
+        encoded = values.dictionary_encode()
+        return self._judged(encoded.dictionary).is_valid().take(encoded.indices)
 
     def _unit_nanoseconds(self, value: NumberText, path: str) -> int:
         """The nanoseconds a number stands for."""
@@ -111,7 +149,7 @@ class TimestampConverter(TemporalConverter):
         if pa.types.is_decimal(values.type):
             return self._units_from_numbers(values, self.resolution).cast(self.target)
         if self.format is not None and not is_iso_format(self.format):
-            raise pa.ArrowInvalid("read one by one")
+            return self._distinct(values)
         naive = pa.timestamp(self.resolution)
         if not self.with_zone:
             return values.cast(naive)
@@ -121,13 +159,25 @@ class TimestampConverter(TemporalConverter):
             local = values.cast(naive)
         except pa.ArrowInvalid:
             return values.cast(self.target)
-        if self.zone in ("UTC", "Etc/UTC", "Z"):
+        if self.zone in _UTC:
             return local.cast(pa.int64()).cast(self.target)
         return pc.assume_timezone(local, self.zone, ambiguous="raise", nonexistent="raise").cast(self.target)
 
+    def _by_format(self, texts: pa.Array) -> pa.Array | None:
+        parsed = parse_texts(texts, self.format or "") if self.resolution == "us" else None
+        if parsed is None:
+            return None
+        moments = parsed.local_us if not self.with_zone else pc.subtract(parsed.local_us, parsed.offset_us)
+        # Where the zone is declared, or the text's is not wanted, the careful way decides.
+        right = pc.and_(parsed.sure, pc.equal(parsed.offset_us.is_valid(), self.with_zone))
+        if self.with_zone and self.zone in _UTC:
+            moments = pc.coalesce(moments, parsed.local_us)
+            right = parsed.sure
+        return pc.if_else(right, moments, pa.scalar(None, pa.int64()))
+
     def plausible(self, values: pa.Array) -> pa.Array | None:
         if pa.types.is_decimal(values.type) or (self.format is not None and not is_iso_format(self.format)):
-            return None
+            return self._like_format(values)
         zone = "" if not self.with_zone else _ZONE if self.zone is None else f"({_ZONE})?"
         return pc.match_substring_regex(values, f"^{_DAY}([ T]{_CLOCK})?{zone}$")
 
@@ -182,12 +232,16 @@ class DateConverter(TemporalConverter):
     """date: text without a time of day, or a number in the hint's unit (`d` for days) that is a whole day."""
 
     def array(self, values: pa.Array) -> pa.Array:
-        if pa.types.is_decimal(values.type) or (self.format is not None and self.format not in ("%Y-%m-%d", "%F")):
+        if pa.types.is_decimal(values.type):
             raise pa.ArrowInvalid("read one by one")
+        if self.format is not None and self.format not in ("%Y-%m-%d", "%F"):
+            return within_calendar(self._distinct(values))
         return within_calendar(values.cast(self.target))
 
     def plausible(self, values: pa.Array) -> pa.Array | None:
-        return None if pa.types.is_decimal(values.type) else pc.match_substring_regex(values, f"^{_DAY}$")
+        if pa.types.is_decimal(values.type) or (self.format is not None and self.format not in ("%Y-%m-%d", "%F")):
+            return self._like_format(values)
+        return pc.match_substring_regex(values, f"^{_DAY}$")
 
     def value(self, value: JsonValue, path: str) -> object:
         if isinstance(value, NumberText):
@@ -214,12 +268,17 @@ class TimeConverter(TemporalConverter):
     """time of day in microseconds, without a zone: text, or a number in the hint's unit since midnight."""
 
     def array(self, values: pa.Array) -> pa.Array:
-        if pa.types.is_decimal(values.type) or self.format is not None:
+        if pa.types.is_decimal(values.type):
             raise pa.ArrowInvalid("read one by one")
+        if self.format is not None:
+            return self._distinct(values)
         # Arrow reads no times of day, but timestamps: the same text behind a date.
         if not pc.all(pc.match_substring_regex(values, r"^\d\d:")).as_py() and values.null_count < len(values):
             raise pa.ArrowInvalid("not a time of day")
         return pc.binary_join_element_wise("1970-01-01T", values, "").cast(pa.timestamp("us")).cast(self.target)
+
+    def plausible(self, values: pa.Array) -> pa.Array | None:
+        return self._like_format(values)
 
     def value(self, value: JsonValue, path: str) -> object:
         if isinstance(value, NumberText):

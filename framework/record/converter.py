@@ -45,7 +45,7 @@ class Converter:
         return RecordFailure(
             "convert",
             "FLOE-D301",
-            f"{path} expects {self.type_name}, the record has a {kind_of(value)}",
+            f"{path} expects {self.type_name}, the record has {_article(kind_of(value))}",
             field_path=path,
             expected=self.type_name,
             actual=f"{kind_of(value)} {_sample(value)}".strip(),
@@ -70,6 +70,10 @@ class Converter:
             actual=shown(value),
             wider=wider,
         )
+
+
+def _article(kind: str) -> str:
+    return f"an {kind}" if kind[0] in "ao" else f"a {kind}"
 
 
 def _sample(value: JsonValue) -> str:

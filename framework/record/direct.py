@@ -35,8 +35,13 @@ _MOST_BESIDE = 64
 
 def process_json(batch: Batch, positions: Ints) -> None:
     """Parse, route and convert the JSON records at these positions; the batch gathers what becomes of them."""
-    groups = parse_groups({name: shape for name, shape in batch.shapes.items() if shape.vectorised})
-    if len(groups) == 1:
+    # No rule leads to the dead-letter table; its columns have names that records use for other things.
+    shapes = {name: shape for name, shape in batch.shapes.items() if name != batch.plan.write.dead_letter_table}
+    groups = parse_groups({name: shape for name, shape in shapes.items() if shape.vectorised})
+    if shapes and not any(shape.vectorised for shape in shapes.values()):
+        # All tables have maps: their records are judged alone anyway, and Arrow would make a column of each map's key.
+        batch.judge_alone(positions.tolist())
+    elif len(groups) == 1:
         parts, schema = _parse(batch, positions, groups[0].schema)
         for part in parts:
             _convert(batch, part, schema, _route(batch, part))

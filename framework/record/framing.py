@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
 
@@ -23,6 +22,7 @@ from framework.record.arrays import Ints
 from framework.record.joined import JoinedValues, join
 
 _WHITESPACE = b" \t\r\n"
+_UTF8_ROWS = 256
 
 
 @dataclass(frozen=True)
@@ -48,19 +48,67 @@ def frame(values: Sequence[bytes] | JoinedValues, positions: Ints) -> Framed:
     joined = values if isinstance(values, JoinedValues) else join(values)
     if _is_sound(joined):
         return Framed(joined.data, positions, [], joined.longest)
-    good: list[bytes] = []
-    good_positions: list[int] = []
+    return _mended(joined.data, joined.starts, positions)
+
+
+def _mended(data: bytes, starts: Ints, positions: Ints) -> Framed:
+    """Only the records that do not frame well are looked at one by one."""
+    pieces: list[bytes] = []
     alone: list[int] = []
-    for position, value in zip(positions.tolist(), cast("Sequence[bytes]", values), strict=True):
+    done = 0
+    for row in _odd_rows(data, starts).tolist():
+        if done < row:
+            pieces.append(data[starts[done] : starts[row] - 1])
+        done = row + 1
         # A raw newline is legal between JSON tokens only, where a tab means the same; inside a string both are refused.
-        clean = value.strip(_WHITESPACE).replace(b"\n", b"\t")
+        clean = data[starts[row] : starts[row + 1] - 1].strip(_WHITESPACE).replace(b"\n", b"\t")
         if _is_braced(clean) and _is_utf8(clean):
-            good.append(clean)
-            good_positions.append(position)
+            pieces.append(clean)
         else:
-            alone.append(position)
-    longest = max(map(len, good), default=0)
-    return Framed(b"\n".join(good), np.array(good_positions, np.int64), alone, longest)
+            alone.append(row)
+    if done < len(positions):
+        pieces.append(data[starts[done] : starts[-1] - 1])
+    kept = np.delete(positions, alone)
+    longest = int(np.diff(starts).max(initial=1)) - 1
+    return Framed(b"\n".join(pieces), kept, positions[alone].tolist(), longest)
+
+
+def _odd_rows(data: bytes, starts: Ints) -> Ints:
+    """Rows that do not begin and end with a brace, hold a newline or a NUL, or are no UTF-8."""
+    octets = np.frombuffer(data, dtype=np.uint8)
+    odd = np.diff(starts) < 3
+    whole = ~odd
+    odd[whole] = (octets[starts[:-1][whole]] != 0x7B) | (octets[starts[1:][whole] - 2] != 0x7D)
+    marks = np.flatnonzero(octets == 0x0A)
+    if len(marks) >= len(starts) - 1:
+        odd[np.searchsorted(starts, np.setdiff1d(marks, starts[1:-1] - 1), side="right") - 1] = True
+    if b"\0" in data:
+        odd[np.searchsorted(starts, np.flatnonzero(octets == 0), side="right") - 1] = True
+    if not _is_utf8(data):
+        for first in range(0, len(odd), _UTF8_ROWS):
+            end = min(first + _UTF8_ROWS, len(odd))
+            if not _is_utf8(data[starts[first] : starts[end] - 1]):
+                odd[first:end] |= [not _is_utf8(data[starts[i] : starts[i + 1] - 1]) for i in range(first, end)]
+    return np.flatnonzero(odd)
+
+
+def without(framed: Framed, starts: Ints, rows: Ints) -> Framed:
+    """The framed records without these rows; `starts` as of `record_starts`."""
+    kept = np.delete(np.arange(len(framed.positions)), rows)
+    pieces = [framed.data[starts[first] : starts[end] - 1] for first, end in runs(kept)]
+    return Framed(b"\n".join(pieces), framed.positions[kept], [], framed.longest)
+
+
+def runs(rows: Ints) -> list[tuple[int, int]]:
+    """Ascending rows as ranges [first, end)."""
+    if not len(rows):
+        return []
+    if rows[-1] - rows[0] == len(rows) - 1:
+        return [(int(rows[0]), int(rows[-1]) + 1)]
+    breaks = np.flatnonzero(np.diff(rows) != 1)
+    firsts = rows[np.concatenate([[0], breaks + 1])]
+    lasts = rows[np.concatenate([breaks, [len(rows) - 1]])]
+    return list(zip(firsts.tolist(), (lasts + 1).tolist(), strict=True))
 
 
 def _is_sound(joined: JoinedValues) -> bool:

@@ -51,7 +51,7 @@ _DIRECTIVES = {
     "A": r"[A-Za-z]{6,9}",
     "%": "%",
 }
-_SHORTHANDS = {"%F": "%Y-%m-%d", "%T": "%H:%M:%S", "%R": "%H:%M"}
+SHORTHANDS = {"%F": "%Y-%m-%d", "%T": "%H:%M:%S", "%R": "%H:%M"}
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def check_format(pattern: str) -> str | None:
 def is_iso_format(pattern: str) -> bool:
     """Whether a format describes one of the ISO forms, so that every ISO form may be read for it."""
     expanded = pattern
-    for short, long in _SHORTHANDS.items():
+    for short, long in SHORTHANDS.items():
         expanded = expanded.replace(short, long)
     return re.fullmatch(r"%Y-%m-%d([T ]%H:%M(:%S([.,]%f)?)?(%z)?)?", expanded) is not None
 
@@ -127,7 +127,7 @@ def zone_local_offset_seconds(zone: str, utc_nanoseconds: int) -> int | None:
 
 @lru_cache(maxsize=256)
 def _compiled(pattern: str) -> re.Pattern[str]:
-    for short, long in _SHORTHANDS.items():
+    for short, long in SHORTHANDS.items():
         pattern = pattern.replace(short, long)
     out, i = [], 0
     while i < len(pattern):
@@ -153,7 +153,7 @@ def _moment(parts: dict[str, str | None]) -> Moment | None:
         return None
     offset = None
     if zone := parts.get("zone"):
-        offset = _offset(zone)
+        offset = offset_seconds(zone)
         if offset is None:
             return None
     has_time = parts.get("hour") is not None or parts.get("hour12") is not None
@@ -206,7 +206,8 @@ def _nanoseconds(parts: dict[str, str | None]) -> int | None:
     return nanoseconds if nanoseconds <= NANOSECONDS_PER_DAY else None
 
 
-def _offset(zone: str) -> int | None:
+def offset_seconds(zone: str) -> int | None:
+    """Seconds east of UTC of `Z` or `+hh[:mm]`; None when there is no such offset."""
     if zone in "Zz":
         return 0
     digits = zone[1:].replace(":", "")

@@ -69,7 +69,9 @@ def parse_record(data: bytes) -> dict[str, JsonValue]:
         ) from None
     except JSONDecodeError as error:
         raise RecordFailure(
-            "decode", "FLOE-D101", f"the record is not JSON: {error.msg} at byte {_byte_of(text, error.pos)}"
+            "decode",
+            "FLOE-D101",
+            f"the record is not JSON: {error.msg.removesuffix(' at')} at byte {_byte_of(text, error.pos)}",
         ) from None
     except RecursionError:
         raise RecordFailure("decode", "FLOE-D105", "the record is nested too deeply") from None

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyiceberg.schema import Schema
-from pyiceberg.types import ListType, LongType, NestedField, StringType, StructType
+from pyiceberg.types import ListType, LongType, MapType, NestedField, StringType, StructType
 
 from framework.config.spec import Case, CreatePolicy, ErrorPolicy, EvolveMode, FieldHint, RouteRule, TablePolicy
 from framework.record.model import BlockResult
@@ -64,6 +65,26 @@ def test_error_policy(errors: ErrorPolicy, letters: int, dropped: int, fails: bo
     result = run({"a": "int"}, [{"a": 1}, {"a": "x"}, b"{"], errors=errors)
     assert (result.written, len(result.dead_letters), result.dropped) == (1, letters, dropped)
     assert (result.failure.offset if result.failure else None) == (1 if fails else None)
+
+
+def test_a_map_of_many_keys_is_no_table_of_many_columns() -> None:
+    """Maps whose keys are all different cost what their records cost, not a column for each key."""
+    columns = {"m": MapType(106, StringType(), 107, LongType(), value_required=False)}
+    values = [{"m": {f"k{i}_{j}": j for j in range(20)}} for i in range(2000)]
+    begun = time.process_time()
+    result = run(columns, [*values, {"m": 1}])
+    assert time.process_time() - begun < 20, "by way of columns these took minutes"
+    assert (result.written, [d.code for d in result.dead_letters]) == (2000, ["FLOE-D301"])
+
+
+def test_columns_of_the_dead_letter_table_are_not_the_records() -> None:
+    """A field that is named like a column of the dead-letter table is read as its own table says, in one parse."""
+    tables = {
+        "ns.t": target(columns={"value": "double"}),
+        "ns.dead_letters": target("ns.dead_letters", {"value": "binary"}),
+    }
+    result = process_block(block([{"value": 1.5}, {"value": 2}]), plan(), tables)
+    assert result.rows["ns.t"].column("value").to_pylist() == [1.5, 2.0]
 
 
 def test_metadata_columns() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -72,6 +73,24 @@ def test_good_and_bad_values_of_one_column(kind: str) -> None:
     assert [(d.offset, d.code) for d in result.dead_letters] == [
         (i, case.result) for i, case in enumerate(cases) if case.is_error
     ]
+
+
+MATRIX = [
+    line.split(" | ")
+    for line in Path(__file__).with_name("type_matrix.golden").read_text(encoding="utf-8").splitlines()
+]
+
+
+@pytest.mark.parametrize("kind", list(dict.fromkeys(line[0] for line in MATRIX)))
+def test_every_kind_of_value_in_every_type(kind: str) -> None:
+    """Each kind of JSON value becomes, in a column of each type, the value or the error that was reviewed."""
+    for _, value, expected in (line for line in MATRIX if line[0] == kind):
+        pipeline, tables = setting(TypeCase(kind, value, None))
+        records = block([f'{{"v":{value}}}'.encode()])
+        for result in (process_block(records, pipeline, tables), alone(records, pipeline, tables)):
+            letters = [letter.code for letter in result.dead_letters]
+            found = letters[0] if letters else plain(result.rows["ns.t"].column("v"))[0]
+            assert repr(found) == expected, value
 
 
 def test_nan_is_kept() -> None:
