@@ -27,7 +27,7 @@ from framework.adapters.kafka_client import (
     setup_error,
 )
 from framework.commit.codec import encode
-from framework.commit.events import ControlEvent
+from framework.commit.events import ControlEvent, DataWritten
 from framework.errors import FencedError, FloeError, OutcomeUnknown, RetriableError
 from framework.record.dead_letter import LetterMessage
 
@@ -167,7 +167,7 @@ class PipelineProducer:
         except KafkaException as raised:
             # No commit was asked for: nothing can have happened, but the transaction must be ended.
             raise self._ended_before_commit(self._cause(producer, error_of(raised), positions), begun) from raised
-        if positions:  # not for what is only told
+        if positions or any(isinstance(event, DataWritten) for event in events):  # not for what is only told
             reach("in-transaction")
         self._commit(producer, begun)
         return max(delivered) + 1 if delivered else 0
