@@ -47,7 +47,7 @@ def running(project: Project) -> dict[str, Any]:
 
 
 def exact(project: Project, table: str, records: int) -> bool:
-    if table.partition(".")[2] not in [name.partition(".")[2] for name in project.tables("shop")]:
+    if not project.catalog().table_exists(table):
         return False
     counts = project.positions([table])
     assert set(counts.values()) <= {1}
