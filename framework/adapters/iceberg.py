@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 from pyiceberg.catalog import Catalog, load_catalog
@@ -18,7 +18,7 @@ from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, NotInst
 from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, EqualTo, GreaterThanOrEqual
 from pyiceberg.table import Table
 
-from framework.adapters import iceberg_define
+from framework.adapters import iceberg_define, iceberg_history
 from framework.adapters.iceberg_commit import SUPPORTED_FORMAT_VERSIONS, Outcome, TableCommits
 from framework.adapters.iceberg_files import (
     StoredFile,
@@ -31,7 +31,9 @@ from framework.adapters.iceberg_files import (
 from framework.adapters.iceberg_rest import BoundedRestCatalog
 from framework.adapters.iceberg_views import SnapshotInfo, ancestry, head_of, info_of, target_of, view_of
 from framework.commit.effects import CommitTable, RecordedTable, TableView
+from framework.commit.events import SourceRange
 from framework.commit.progress import MISSING_PROPERTY, PROGRESS_PROPERTY
+from framework.commit.rollback import RollbackFacts
 from framework.config.spec import TablePolicy
 from framework.errors import FloeError, SetupError, TableBlocked
 from framework.record.model import TableTarget
@@ -133,6 +135,21 @@ class IcebergTables:
             loaded.metadata.properties.get(PROGRESS_PROPERTY),
             loaded.metadata.properties.get(MISSING_PROPERTY),
         )
+
+    def load_history(self, table: str, branch: str, control_topic_id: str) -> RollbackFacts | None:
+        """The branch's snapshots as a rollback has to know them; None when there is no such table."""
+        loaded = self._load(table)
+        return iceberg_history.facts_of(table, loaded, branch, control_topic_id) if loaded else None
+
+    def added_paths(self, table: str, snapshot_ids: Collection[int]) -> frozenset[str]:
+        """The data files that these snapshots added, as far as they have not expired."""
+        loaded = self._load(table)
+        return iceberg_history.added_paths(loaded, snapshot_ids) if loaded else frozenset()
+
+    def rows_in(self, table: str, ranges: Collection[SourceRange]) -> int | None:
+        """How many rows of these source ranges the table holds; None where its columns do not tell."""
+        loaded = self._load(table)
+        return iceberg_history.rows_in(loaded, ranges) if loaded else 0
 
     def load_target(self, table: str, policy: TablePolicy) -> TableTarget | None:
         """What tasks need to write for the table; None when there is no such table.

@@ -96,9 +96,9 @@ def describe(event: ControlEvent) -> str:
             f"below {event.below} given up: {event.reason}"
         )
     if isinstance(event, CommitRequested):
-        return f"{event.pipeline or 'all pipelines'} until {_time(event.deadline_ms)}"
+        return f"{event.pipeline or 'all pipelines'} until {time_text(event.deadline_ms)}"
     if isinstance(event, CommitToTable):
-        through = f", valid through {_time(event.valid_through_ms)}" if event.valid_through_ms else ""
+        through = f", valid through {time_text(event.valid_through_ms)}" if event.valid_through_ms else ""
         return (
             f"{event.table}: snapshot {event.snapshot_id}, {event.rows:,} rows in {event.files} files, "
             f"all below {event.control_offset}{through}"
@@ -113,20 +113,21 @@ def describe(event: ControlEvent) -> str:
             else f"{event.holds.value} of `{event.pattern}` goes on, by {event.by}"
         )
     if isinstance(event, StopRequested):
-        return f"{event.pipeline} by {event.by}, until {_time(event.deadline_ms)}"
+        return f"{event.pipeline} by {event.by}, until {time_text(event.deadline_ms)}"
     if isinstance(event, Deployed):
-        return f"{event.pipeline}: {event.hash[:19]} by floe {event.floe} ({_time(event.timestamp_ms)})"
+        return f"{event.pipeline}: {event.hash[:19]} by floe {event.floe} ({time_text(event.timestamp_ms)})"
     return _complete(event)
 
 
 def _complete(event: CommitComplete) -> str:
     blocked = "".join(f"; {table} is blocked: {reason}" for table, reason in sorted(event.blocked.items()))
-    return f"everything below {event.low_water} is in every table ({_time(event.timestamp_ms)}){blocked}"
+    return f"everything below {event.low_water} is in every table ({time_text(event.timestamp_ms)}){blocked}"
 
 
 def _gap(gap: SourceRange) -> str:
     return f"{gap.topic}-{gap.partition} offsets {gap.start:,} to {gap.end - 1:,}"
 
 
-def _time(milliseconds: int) -> str:
+def time_text(milliseconds: int) -> str:
+    """A moment as people read it."""
     return datetime.fromtimestamp(milliseconds / 1000, timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -50,6 +50,8 @@ VERBS: dict[str, tuple[str, str]] = {
     "rebase": ("framework.cli.rebase:rebase", "Take a pipeline over from what its tables hold."),
     "discard": ("framework.cli.discard:discard", "Give up what waits for a table that can never take it."),
     "dlq": ("framework.cli.dlq:dlq", "Look at dead letters, and replay them."),
+    "rollback": ("framework.cli.rollback:rollback", "Move a table back to an older snapshot."),
+    "replay": ("framework.cli.replay:replay", "Read source ranges again for one table."),
     "local": ("framework.cli.local:local", "Start and stop the embedded broker and catalog."),
     "demo": ("framework.cli.demo:demo", "Run the demonstration."),
 }

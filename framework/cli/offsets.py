@@ -97,7 +97,7 @@ def set_command(
     from framework.runtime.liveness import refuse_live
     from framework.runtime.source_offsets import offsets_at, perform, read_places
 
-    given = _positions(positions)
+    given = parse_positions(positions)
     if sum((from_log, from_tables, to_time is not None, bool(given))) != 1:
         raise click.UsageError("name one of --from-log, --from-tables, --to-time and TOPIC:PARTITION=OFFSET")
     origin = Origin.LOG if from_log else Origin.TABLES if from_tables else Origin.GIVEN
@@ -133,7 +133,8 @@ def set_command(
         click.echo(f"set; the next run of {name} goes on there as batch {settlement.batch + 1}")
 
 
-def _positions(texts: tuple[str, ...]) -> Mapping[tuple[str, int], int]:
+def parse_positions(texts: tuple[str, ...]) -> Mapping[tuple[str, int], int]:
+    """TOPIC:PARTITION=OFFSET texts as offsets by partition. Raises BadParameter."""
     found: dict[tuple[str, int], int] = {}
     for text in texts:
         name, _, offset = text.partition("=")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime, timezone
 from typing import Any, TypeVar
 
 import click
@@ -57,3 +58,12 @@ def json_option(command: Command) -> Command:
 def dry_run_option(command: Command) -> Command:
     """Adds `--dry-run`, which arrives as `dry_run`."""
     return click.option("--dry-run", is_flag=True, help="Show what would be done and change nothing.")(command)
+
+
+def milliseconds(text: str) -> int:
+    """A time such as 2026-01-31T12:00:00 as milliseconds since 1970; UTC where it names no zone."""
+    try:
+        moment = datetime.fromisoformat(text.removesuffix("Z"))
+    except ValueError:
+        raise click.BadParameter(f"`{text}` is not a time such as 2026-01-31T12:00:00") from None
+    return int(moment.replace(tzinfo=moment.tzinfo or timezone.utc).timestamp() * 1000)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 import click
@@ -13,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from framework.adapters.files import load_or_raise
-from framework.cli.options import dry_run_option, json_option, loading_options
+from framework.cli.options import dry_run_option, json_option, loading_options, milliseconds
 from framework.cli.recovery import open_recovery
 
 if TYPE_CHECKING:
@@ -102,13 +101,7 @@ def rebase(
 
 
 def _begin(text: str | None) -> str | int | None:
-    if text is None or text in ("earliest", "latest"):
-        return text
-    try:
-        moment = datetime.fromisoformat(text.removesuffix("Z"))
-    except ValueError:
-        raise click.BadParameter(f"`{text}` is not earliest, latest or a time such as 2026-01-31T12:00:00") from None
-    return int(moment.replace(tzinfo=moment.tzinfo or timezone.utc).timestamp() * 1000)
+    return text if text is None or text in ("earliest", "latest") else milliseconds(text)
 
 
 def show_plan(plan: RebasePlan) -> None:

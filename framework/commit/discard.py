@@ -68,7 +68,7 @@ def plan_discard(table: str, state: TableState | None, view: TableView | None, w
             + (f": {waits_for}" if waits_for else "; it only waits for its time"),
             code="FLOE-R355",
             place=table,
-            remedy=_other_remedy(table, waits_for),
+            remedy=_other_remedy(waits_for),
         )
     given_up: list[Announcement] = list(takewhile(lambda a: impossible(a.event, view) is not None, iter(state.pending)))
     rows: dict[str, int] = {}
@@ -100,11 +100,9 @@ def impossible(event: DataWritten, view: TableView | None) -> str | None:
     return None
 
 
-def _other_remedy(table: str, waits_for: str | None) -> str:
+def _other_remedy(waits_for: str | None) -> str:
     if waits_for is None:
         return "start `floe coordinator`, or the pipeline; nothing has to be given up"
-    if "rolled back" in waits_for:
-        return f"`floe rollback --table {table} --to` with the snapshot it is at settles a table that was rolled back"
-    if "floe rebase" in waits_for:
-        return "`floe rebase FILE`"
+    if "`floe " in waits_for:  # the reason names the verb that settles it
+        return "do what the message says; nothing has to be given up"
     return "settle what the message says; nothing has to be given up"

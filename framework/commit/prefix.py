@@ -121,7 +121,10 @@ def obstacle(
     if event.pipeline in view.elsewhere:
         # Invariant 11: what the table records of the pipeline cannot be compared with this announcement.
         other = view.elsewhere[event.pipeline]
-        return True, f"{recorded_elsewhere('it', event.pipeline, other, control_topic_id)}; `floe rebase` settles it"
+        return (
+            True,
+            f"{recorded_elsewhere('it', event.pipeline, other, control_topic_id)}; `floe rebase FILE` settles it",
+        )
     if event.schema_id in view.unusable_schema_ids:
         return True, (
             f"a column that the files of batch {event.batch} of pipeline {event.pipeline} hold (schema {event.schema_id}) "

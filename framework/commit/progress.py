@@ -20,6 +20,7 @@ SUMMARY_CONTROL_OFFSET = "floe.control-offset"
 SUMMARY_CONTROL_TOPIC_ID = "floe.control-topic-id"
 SUMMARY_COMMIT_ID = "floe.commit-id"
 SUMMARY_VALID_THROUGH = "floe.valid-through-ts"
+SUMMARY_RECOVERY = "floe.recovery"  # on a snapshot that a verb of recovery made: which one
 
 
 def merge(property_text: str | None, progress: TableProgress) -> str:

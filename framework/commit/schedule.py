@@ -173,7 +173,10 @@ def _trouble(table: TableState, view: TableView, control_topic_id: str) -> str |
         return f"its recorded progress went back from {table.recorded} to {progress.control_offset}"
     reached = view.snapshot_control_offset
     if reached is not None and reached < progress.control_offset:
-        return f"it was rolled back: progress {progress.control_offset} is recorded, its branch {view.branch} holds {reached}"
+        return (
+            f"it was rolled back: progress {progress.control_offset} is recorded, its branch {view.branch} holds {reached}; "
+            f"`floe rollback --table {view.table} --to {view.snapshot_id}` with --replay or --skip settles it"
+        )
     return None
 
 

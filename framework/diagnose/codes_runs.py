@@ -277,4 +277,20 @@ ENTRIES = (
         "The age is below the safety age",
         "Files that are younger than a day may belong to a batch that is under way. `floe clean` never looks at them.",
     ),
+    Code(
+        "FLOE-R356",
+        "There is no such snapshot to go back to",
+        "A table goes back to a snapshot that its head was built on and that has not expired.",
+    ),
+    Code(
+        "FLOE-R357",
+        "What a rollback gives up cannot be told",
+        "Which source records were in the snapshots given up is read from their files and from the control log. Some have expired, the log does not go back far enough, or another control topic made them.",
+    ),
+    Code("FLOE-R358", "Nothing to replay", "Between the offsets named with `--from` and `--to` lies nothing."),
+    Code(
+        "FLOE-R359",
+        "The table may hold what is to be replayed",
+        "`floe replay` adds what a table lacks. Rows of these source ranges are in it, or it has no columns of Kafka's positions that could tell. `--allow-duplicates` adds them although.",
+    ),
 )

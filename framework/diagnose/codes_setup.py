@@ -103,6 +103,11 @@ ENTRIES = (
         "The pipeline is live",
         "What the command changes is what a live run goes by, so it refuses and changes nothing. A run is seen as a member of the pipeline's consumer group; one that was killed is gone after 6 s.",
     ),
+    Code(
+        "FLOE-E112",
+        "Dead letters cannot be replayed",
+        "The table for dead letters holds what failed. Replay the table that the records should have come into.",
+    ),
     Code("FLOE-E201", "The catalog cannot be reached", "The address of the target's catalog is wrong, or it is down."),
     Code(
         "FLOE-E202",

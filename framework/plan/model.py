@@ -31,6 +31,7 @@ class ReadKafka:
     group_id: str
     max_records_per_batch: int
     slices: int
+    window: tuple[tuple[str, int, int, int], ...] = ()  # only these (topic, partition, start, end); empty: everything
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,7 @@ class Route:
     allow_tables: tuple[str, ...]
     max_new_tables_per_hour: int
     refused_tables: tuple[tuple[str, str], ...] = ()  # while running: (table that cannot be made now, why)
+    only_table: str | None = None  # what goes to other tables is dropped: they hold it already
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from framework.record.fit import Fitted, fit, refused
 from framework.record.json_strict import JsonValue, NumberText, parse_record
 from framework.record.model import ObservedType
 from framework.record.observe import observe_record
-from framework.record.route import lower_values, route_record
+from framework.record.route import asked_for, lower_values, route_record
 
 Rows = dict[str, list[tuple[int, dict[str, object]]]]
 
@@ -40,6 +40,10 @@ def judge(batch: Batch) -> None:
             )
             if not names:
                 batch.unrouted([position])
+                continue
+            names = asked_for(names, batch.plan.route)
+            if not names:
+                batch.drop(1)
                 continue
             _convert(batch, position, record, names, rows)
         except RecordFailure as failure:

@@ -160,6 +160,7 @@ def _route(batch: Batch, part: Part) -> Routed:
     routed = route_columns(table, batch.block.topic, plan.route, lower_values(plan), batch.insensitive)
     batch.unrouted(part.positions[routed.unrouted].tolist())
     batch.judge_alone(part.positions[routed.refused].tolist())
+    batch.drop(routed.elsewhere)
     return routed
 
 

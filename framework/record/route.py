@@ -35,13 +35,14 @@ Scalar = bool | int | float | Decimal | str | None
 @dataclass(frozen=True)
 class Routed:
     """Pairs of (row, table): `rows[i]` goes to `names[labels[i]]`. `unrouted` rows match no rule; `refused` rows are named
-    a table they may not have, and are judged one by one."""
+    a table they may not have, and are judged one by one; `elsewhere` counts rows for tables that are not asked for."""
 
     rows: Ints
     labels: Ints
     names: list[str]
     unrouted: Ints
     refused: Ints
+    elsewhere: int = 0
 
 
 def routing_fields(route: Route) -> frozenset[str]:
@@ -131,6 +132,11 @@ def render(rule: RouteRule, values: tuple[Scalar, ...], route: Route, lower: boo
 
 
 # ---- one record -------------------------------------------------------------------------------------------------
+
+
+def asked_for(names: list[str], route: Route) -> list[str]:
+    """Of the tables of a record those that are asked for: all, unless one alone is replayed."""
+    return names if route.only_table is None else [name for name in names if name == route.only_table]
 
 
 def route_record(record: dict[str, JsonValue], topic: str, route: Route, lower: bool, insensitive: bool) -> list[str]:
@@ -268,7 +274,13 @@ def route_columns(table: pa.Table, topic: str, route: Route, lower: bool, insens
         # Two rules may name one table for a record: it lands there once.
         pairs = np.unique(all_rows * max(len(names), 1) + all_labels)
         all_rows, all_labels = pairs // max(len(names), 1), pairs % max(len(names), 1)
-    return Routed(all_rows, all_labels, list(names), np.flatnonzero(~matched), np.flatnonzero(refused))
+    elsewhere = 0
+    if route.only_table is not None:
+        keep = all_labels == names.get(route.only_table, -1)
+        elsewhere = len(np.setdiff1d(all_rows, all_rows[keep]))
+        all_rows, all_labels = all_rows[keep], np.zeros(int(keep.sum()), dtype=np.int64)
+        names = {route.only_table: 0} if len(all_rows) else {}
+    return Routed(all_rows, all_labels, list(names), np.flatnonzero(~matched), np.flatnonzero(refused), elsewhere)
 
 
 def _candidates(rule: RouteRule, columns: _Columns, topic: str, pending: Mask) -> Mask:

@@ -74,6 +74,7 @@ def place(batch: Batch, typed: TypedRows) -> None:
         routing = routing.drop_columns(same).append_column(name, column)
     routed = route_columns(routing, batch.block.topic, plan.route, lower_values(plan), batch.insensitive)
     batch.unrouted(places[routed.unrouted].tolist())
+    batch.drop(routed.elsewhere)
     for row in routed.refused.tolist():
         record = {name: json_value(routing.column(name)[row].as_py()) for name in routing.column_names}
         try:

@@ -66,9 +66,17 @@ def run_job(pipelines: Sequence[LoadedPipeline], until_caught_up: bool, say: Say
 
 
 class Job:
+    """`plans` are run instead of those that the files say, where given: of the same target, in the same order."""
+
     def __init__(
-        self, pipelines: Sequence[LoadedPipeline], until_caught_up: bool, say: Say, deployment: str = ""
+        self,
+        pipelines: Sequence[LoadedPipeline],
+        until_caught_up: bool,
+        say: Say,
+        deployment: str = "",
+        plans: Sequence[Plan] | None = None,
     ) -> None:
+        self._plans = plans
         self._pipelines = pipelines
         self._until_caught_up = until_caught_up
         self._say = say
@@ -87,7 +95,7 @@ class Job:
     def run(self) -> JobResult:
         started = time.monotonic()
         try:
-            plans = [compile_plan(pipeline) for pipeline in self._pipelines]
+            plans = self._plans or [compile_plan(pipeline) for pipeline in self._pipelines]
             if not self._until_caught_up:
                 # Most of a start is Java's; a run that may have nothing to read does not begin with it.
                 self._start_spark(plans)

@@ -14,34 +14,29 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from framework.adapters.faults import reach
 from framework.adapters.iceberg import IcebergTables
 from framework.adapters.kafka_admin import KafkaAdmin
 from framework.adapters.kafka_worker import PipelineProducer
 from framework.commit.effects import (
-    CommitConflict,
-    Committed,
     PipelineProgress,
     RecordedTable,
     RecoverTable,
-    TableProgress,
 )
 from framework.commit.events import Accounting
 from framework.commit.offsets import PartitionKey
-from framework.commit.progress import PROGRESS_PROPERTY
+from framework.commit.progress import PROGRESS_PROPERTY, SUMMARY_RECOVERY
 from framework.commit.rebase import HeldBy, RebaseFacts, RebasePlan, held_by, taken_over, without_elsewhere
-from framework.errors import FloeError, StateDisagreement, TableBlocked
+from framework.errors import StateDisagreement
 from framework.plan.compile import group_id
 from framework.plan.model import Plan
 from framework.runtime.control_log import ControlLog, read_control_log
 from framework.runtime.liveness import exclusive
+from framework.runtime.recover_table import BRANCH, commit_recovery, recover_table
 from framework.runtime.source import PipelineSource
 from framework.runtime.source_offsets import Where, announce_settled, own_offset
 from framework.runtime.tables import reachable_tables
 
 LOADERS = 8
-CONFLICTS = 10
-BRANCH = "main"
 Say = Callable[[str], None]
 
 
@@ -160,67 +155,8 @@ def perform_rebase(at: Recovery, decide: Callable[[RebaseFacts], RebasePlan], ex
             def decide_table(found: RecordedTable, after: PipelineProgress = table.after) -> RecoverTable:
                 progress = taken_over(found.progress_text, plan.pipeline, plan.control_topic_id, after)
                 text = without_elsewhere(found.progress_text, plan.pipeline, progress)
-                return recover_table(found, progress, run, {PROGRESS_PROPERTY: text}, {"floe.recovery": "rebase"})
+                return recover_table(found, progress, run, {PROGRESS_PROPERTY: text}, {SUMMARY_RECOVERY: "rebase"})
 
-            commit_recovery(at, table.table, plan.control_topic_id, decide_table)
-            reach("table-recovered")
+            commit_recovery(at.catalog, table.table, plan.control_topic_id, decide_table)
             at.say(f"{table.table}: taken over ({number} of {len(plan.tables)})")
         announce_settled(at.where, producer, plan.event(run, int(time.time() * 1000)))
-
-
-def recover_table(
-    found: RecordedTable,
-    progress: TableProgress,
-    run: str,
-    properties: dict[str, str],
-    notes: dict[str, str],
-    onto: int | None = None,
-) -> RecoverTable:
-    view = found.view
-    return RecoverTable(
-        table=view.table,
-        view=view,
-        commit_id=f"{run}.{view.table}",
-        files=(),
-        progress=progress,
-        valid_through_ms=None,
-        properties=properties,
-        onto=onto,
-        notes=notes,
-    )
-
-
-def commit_recovery(
-    at: Recovery, table: str, control_topic_id: str, decide: Callable[[RecordedTable], RecoverTable | None]
-) -> Committed | None:
-    """One conditional commit, decided anew from the table as it is while others change it; None: nothing to do.
-
-    Raises:
-        TableBlocked: the table is gone, or changes all the time. FloeError: the catalog refuses, or does not answer.
-    """
-    for _ in range(CONFLICTS):
-        found = at.catalog.load_recorded(table, BRANCH, control_topic_id)
-        if found is None:
-            raise TableBlocked(
-                f"table {table} does not exist any more",
-                place=table,
-                remedy="run the command again: it is looked at anew",
-            )
-        effect = decide(found)
-        if effect is None:
-            return None
-        outcome = at.catalog.commit(effect)
-        if isinstance(outcome, Committed):
-            return outcome
-        if not isinstance(outcome, CommitConflict):
-            raise FloeError(
-                f"table {table}: {outcome.reason}",
-                code="FLOE-R354",
-                place=table,
-                remedy="run the command again: it goes on from what the tables say",
-            )
-    raise TableBlocked(
-        f"table {table} changed {CONFLICTS} times in a row while it was to be changed",
-        place=table,
-        remedy="wait until the others are done with it, then run the command again",
-    )

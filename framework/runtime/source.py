@@ -47,8 +47,17 @@ class PipelineSource:
                 place=self._plan.source_file,
                 remedy="create the topic, or correct source.kafka.topics",
             )
-        keys = [(name, partition) for name, topic in topics.items() for partition in topic.partitions]
+        window = {(name, partition): (start, end) for name, partition, start, end in read.window}
+        keys = [
+            (name, partition)
+            for name, topic in topics.items()
+            for partition in topic.partitions
+            if not window or (name, partition) in window
+        ]
         starts, ends = self._admin.start_offsets(keys), self._admin.end_offsets(keys)
+        for key, (start, end) in window.items():
+            if key in starts:
+                starts[key], ends[key] = max(starts[key], start), min(ends[key], end)
         self.ids.update({name: topic.topic_id for name, topic in topics.items() if name not in self.ids})
         return {key: PartitionFacts(topics[key[0]].topic_id, starts[key], ends[key]) for key in keys}
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
@@ -43,6 +44,7 @@ SCHEMA = Schema(
     NestedField(4, "_kafka_offset", LongType(), required=False),
 )
 PARTITIONS = 2
+RECOVERY_SCHEMA = json.loads((Path(__file__).parents[2] / "schemas" / "recovery.v1.schema.json").read_text())
 
 
 class HandRun:
@@ -64,8 +66,8 @@ class HandRun:
         self.plan = compile_plan(loaded)
         self.catalog = IcebergTables(project.catalog_settings)
         project.catalog().create_namespace("shop")
-        for name in self.names:
-            project.catalog().create_table(name, SCHEMA)
+        # As a driver knows them: also after somebody has dropped them.
+        self.tables = {name: project.catalog().create_table(name, SCHEMA) for name in self.names}
         self.positions = dict.fromkeys(range(PARTITIONS), 0)
         self.number = 0
         self.admin.ensure_control_topic(self.control_topic)
@@ -111,7 +113,7 @@ class HandRun:
     def _written(
         self, name: str, run: str, found: list[tuple[int, int]], ranges: tuple[SourceRange, ...]
     ) -> DataWritten:
-        table = self.project.catalog().load_table(name)
+        table = self.tables[name]
         rows = [
             {"id": n, "_kafka_topic": self.topic, "_kafka_partition": partition, "_kafka_offset": n}
             for partition, n in found
@@ -166,8 +168,13 @@ class HandRun:
         return output
 
     def floe_json(self, *arguments: str | Path) -> dict[str, Any]:
+        """What it printed with --json, checked against the published schema."""
         output = self.floe(*arguments, "--json")
-        return json.loads(next(line for line in reversed(output.splitlines()) if line.startswith("{")))  # type: ignore[no-any-return]
+        document: dict[str, Any] = json.loads(
+            next(line for line in reversed(output.splitlines()) if line.startswith("{"))
+        )
+        jsonschema.validate(document, RECOVERY_SCHEMA)
+        return document
 
     def group(self) -> dict[int, int]:
         """The safe source offsets by partition."""

@@ -14,7 +14,7 @@ from tests.chaos.checker import assert_exact
 from tests.chaos.harness import Running, crash, wait_for
 from tests.recovery.conftest import HandRun, once
 
-pytestmark = [pytest.mark.kafka, pytest.mark.iceberg]
+pytestmark = [pytest.mark.kafka, pytest.mark.iceberg, pytest.mark.timeout(1200)]
 
 
 def lagging(hand: HandRun) -> None:

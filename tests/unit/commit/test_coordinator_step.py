@@ -288,9 +288,12 @@ def test_an_unknown_outcome_that_was_a_success_adds_nothing() -> None:
         (TableMissing("db.t", "no such table"), "missing"),
         (TableLoaded(view(table_uuid="another")), "replaced"),
         (TableLoaded(view(unusable_schema_ids=frozenset({0}))), "dropped"),
-        (TableLoaded(view(progress=TableProgress(TOPIC_ID, 9), snapshot_control_offset=4)), "rolled back"),
+        (
+            TableLoaded(view(progress=TableProgress(TOPIC_ID, 9), snapshot_control_offset=4)),
+            "`floe rollback --table db.t --to",
+        ),
         (TableLoaded(view(progress=TableProgress("old-topic", 9))), "old-topic"),
-        (TableLoaded(view(elsewhere={"a": "old-topic"})), "`floe rebase`"),
+        (TableLoaded(view(elsewhere={"a": "old-topic"})), "`floe rebase FILE`"),
     ],
 )
 def test_a_table_in_trouble_waits_alone_and_goes_on_by_itself(trouble: Input, word: str) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from dataclasses import replace
+from dataclasses import asdict, replace
+from pathlib import Path
 
+import jsonschema
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -69,6 +72,16 @@ def test_a_pipeline_goes_on_behind_the_table_that_holds_least() -> None:
     event = plan.event("r", 1)
     assert [(r.partition, r.start, r.end, r.topic_id) for r in event.ranges] == [(0, 30, 30, SRC), (1, 40, 40, SRC)]
     assert event.batch == 7
+
+
+def test_the_document_keeps_to_its_schema() -> None:
+    """What `floe rebase --json` prints of a plan is what the published schema promises."""
+    plan = plan_rebase(facts(held("db.t", progress(5, 50, 40))), RebaseChoice())
+    schema = json.loads((Path(__file__).parents[3] / "schemas" / "recovery.v1.schema.json").read_text())
+    document = {"command": "rebase", "ok": True, "dry_run": True, "done": False, "plan": asdict(plan)}
+    jsonschema.validate(json.loads(json.dumps(document)), schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**document, "plan": {}}, schema)
 
 
 def test_a_quiet_table_holds_nothing_back_once_a_person_says_so() -> None:
@@ -162,6 +175,18 @@ def test_the_property_is_moved_and_others_keep_theirs() -> None:
     assert held_ends(after, NEW, "p", 8) == {}
     again = without_elsewhere(after, "p", taken_over(after, "p", NEW, progress(7, 50, 40)))
     assert again == after
+
+
+def test_a_batch_that_lies_half_in_what_a_table_holds_fits_nowhere() -> None:
+    """Why batches are cut: uncut it is refused by the table that holds its first half; cut there, each half fits."""
+    start, end = {KEYS[0]: 10}, {KEYS[0]: 40}
+    holds = PipelineProgress(7, {"orders": {"0": 30}}, {"orders": SRC})
+    assert check_recorded(holds, _written(8, start, end)).fit is Fit.BROKEN
+    cut = next_cut(start, [ends_of(holds), {KEYS[0]: 10}])
+    assert cut == {KEYS[0]: 30}
+    assert check_recorded(holds, _written(8, start, cut)).fit is Fit.REPEAT
+    assert check_recorded(holds, _written(9, cut, end)).fit is Fit.FOLLOWS
+    assert next_cut(cut, [ends_of(holds)]) is None
 
 
 @settings(max_examples=300)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -51,6 +52,23 @@ def test_all_match_lands_in_every_table_once() -> None:
     result = run(plan(rules, mode=RouteMode.ALL_MATCH), values, ["ns.all", "ns.refunds"])
     assert counts(result) == {"ns.all": 3, "ns.refunds": 2}
     assert result.written == 3
+
+
+@pytest.mark.parametrize("mode", list(RouteMode))
+def test_one_table_alone_takes_its_records_and_the_others_are_dropped(mode: RouteMode) -> None:
+    """For a replay only one table is asked for: its rows come, in columns and one by one, all other records count as
+    dropped, no other table is needed, and the sum holds."""
+    rules = [RouteRule("ns.refunds", Condition(field="kind", equals="refund")), RouteRule("ns.{kind}")]
+    pipeline = plan(rules, mode=mode, unrouted=ErrorPolicy.DROP)
+    pipeline = replace(pipeline, route=replace(pipeline.route, only_table="ns.refunds"))
+    pipeline = replace(pipeline, write=replace(pipeline.write, errors=ErrorPolicy.DROP))
+    values = [{"kind": "refund", "n": 1}, {"kind": "sale"}, {"kind": "a b"}, {"n": 5}, {"kind": "refund", "n": 2}]
+    tables = {"ns.refunds": target("ns.refunds", COLUMNS, table_policy=policy())}
+    for result in (process_block(block(values), pipeline, tables), alone(block(values), pipeline, tables)):
+        assert counts(result) == {"ns.refunds": 2}
+        assert result.rows["ns.refunds"].column("n").to_pylist() == [1, 2]
+        assert result.needs == {}
+        assert result.written + result.dropped == len(values)
 
 
 def test_all_match_record_lands_everywhere_or_nowhere() -> None:

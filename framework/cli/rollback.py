@@ -1,0 +1,91 @@
+"""`floe rollback`: moves a table back to an older snapshot."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+from framework.cli.log import time_text
+from framework.cli.options import dry_run_option, json_option, milliseconds
+from framework.cli.target_options import open_control, target_options
+
+if TYPE_CHECKING:
+    from framework.commit.rollback import RollbackPlan
+
+
+@click.command()
+@click.option("--table", required=True, help="The table, with its namespace.")
+@click.option(
+    "--to",
+    required=True,
+    metavar="SNAPSHOT|TIME",
+    help="A snapshot's id, or a time (UTC, such as 2026-01-31T12:00:00): the newest snapshot not younger.",
+)
+@click.option("--replay", is_flag=True, help="Note what was in the snapshots given up; `floe replay` reads it again.")
+@click.option("--skip", is_flag=True, help="Give up what was in them.")
+@target_options
+@dry_run_option
+@json_option
+def rollback(
+    table: str,
+    to: str,
+    replay: bool,
+    skip: bool,
+    target: str | None,
+    connection: str | None,
+    control_topic: str,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Move a table back, so that its pipelines can go on. `--to` with the snapshot that the table is at settles one that
+    somebody else rolled back.
+
+    \b
+    floe rollback --table shop.orders --to 2026-01-31T12:00:00 --replay --dry-run
+    """
+    from framework.runtime.discard import ControlPlace
+    from framework.runtime.job import open_catalog
+    from framework.runtime.rollback import decide_rollback, perform_rollback, refuse_live_pipelines
+
+    if replay == skip:
+        raise click.UsageError("say what becomes of the records in the snapshots given up: --replay or --skip")
+    is_time = not to.isdigit()
+    moment = milliseconds(to) if is_time else int(to)
+    control = open_control(target, connection, control_topic)
+    at = ControlPlace(control.target.prefix, control.kafka, control.topic, open_catalog(control.target.catalogs))
+    plan = decide_rollback(at, table, moment, is_time, replay)
+    if not dry_run:
+        refuse_live_pipelines(at, plan)
+    if not as_json:
+        _show(plan)
+    snapshot_id = perform_rollback(at, plan) if not dry_run and not plan.settled else None
+    if as_json:
+        document = {"command": "rollback", "ok": True, "dry_run": dry_run, "snapshot_id": snapshot_id}
+        click.echo(json.dumps({**document, "plan": asdict(plan)}))
+    elif snapshot_id is not None:
+        after = f"; `floe replay FILE --table {table}` reads again what it lacks" if plan.gaps else ""
+        click.echo(f"rolled back; snapshot {snapshot_id} carries on from {plan.snapshot_id}{after}")
+    elif not plan.settled:
+        click.echo("dry run: nothing was changed")
+
+
+def _show(plan: RollbackPlan) -> None:
+    if plan.settled:
+        click.echo(f"table {plan.table} is there already, and nothing behind it was given up")
+        return
+    click.echo(
+        f"table {plan.table}: from snapshot {plan.head_id} back to {plan.snapshot_id}, {time_text(plan.timestamp_ms)}"
+    )
+    for each in plan.given_up:
+        whose = "" if each.by_floe else f", {each.operation} by another writer, which is lost for good"
+        click.echo(
+            f"  gives up snapshot {each.snapshot_id}, {time_text(each.timestamp_ms)}: {each.added_rows:,} rows{whose}"
+        )
+    for gap in plan.gaps:
+        for r in gap.ranges:
+            click.echo(
+                f"  to be read again for pipeline {gap.pipeline}: {r.topic}:{r.partition} {r.start} to {r.end - 1}"
+            )

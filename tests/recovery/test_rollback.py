@@ -1,0 +1,158 @@
+"""`floe rollback` and `floe replay` on a real broker and catalog."""
+
+from __future__ import annotations
+
+import json
+import signal
+
+import pytest
+
+from framework.adapters.kafka_presence import Presence
+from framework.runtime.liveness import live_members
+from tests.chaos.harness import Running, crash, wait_for
+from tests.recovery.conftest import HandRun, once
+
+pytestmark = [pytest.mark.kafka, pytest.mark.iceberg, pytest.mark.timeout(1200)]
+
+
+def three_commits(hand: HandRun) -> list[int]:
+    """Each table has three snapshots; returns those of the first table, oldest first."""
+    for end in (10, 20, 30):
+        hand.announce(end, end)
+        hand.commit()
+    return snapshots(hand)
+
+
+def snapshots(hand: HandRun) -> list[int]:
+    return [s.snapshot_id for s in hand.project.catalog().load_table(hand.names[0]).snapshots()]
+
+
+def missing(hand: HandRun) -> list[dict[str, object]]:
+    text = hand.project.catalog().load_table(hand.names[0]).properties.get("floe.missing")
+    return json.loads(text) if text else []  # type: ignore[no-any-return]
+
+
+def rows_of_first(hand: HandRun) -> set[tuple[int, int]]:
+    rows = hand.project.catalog().load_table(hand.names[0]).scan().to_arrow()
+    return set(zip(rows["_kafka_partition"].to_pylist(), rows["_kafka_offset"].to_pylist(), strict=True))
+
+
+def expected(hand: HandRun, *spans: tuple[int, int]) -> set[tuple[int, int]]:
+    step = len(hand.names)
+    return {(p, n) for p in (0, 1) for start, end in spans for n in range(start, end) if n % step == 0}
+
+
+def test_a_table_goes_back_and_its_pipeline_goes_on(hand: HandRun) -> None:
+    """The snapshots given up are shown, and refused while a run is live; afterwards the table is not blocked, later
+    batches are added to it, progress did not move back, and what it lacks is noted by source ranges."""
+    first, *_ = three_commits(hand)
+    table, options = hand.names[0], ("--control-topic", hand.control_topic)
+    before = hand.everything()
+    shown = hand.floe_json("rollback", "--table", table, "--to", str(first), "--replay", "--dry-run", *options)
+    assert hand.everything() == before
+    assert [each["added_rows"] for each in shown["plan"]["given_up"]] == [6, 6]
+    [gap] = shown["plan"]["gaps"]
+    assert {(r["partition"], r["start"], r["end"]) for r in gap["ranges"]} == {(0, 10, 30), (1, 10, 30)}
+
+    presence = Presence(hand.kafka, hand.plan.read.group_id, [hand.topic], "run-1")
+    try:
+        wait_for(lambda: live_members(hand.admin, hand.project.prefix, "hand"), "the run")
+        hand.floe("rollback", "--table", table, "--to", str(first), "--replay", *options, code=3)
+        assert hand.everything() == before
+    finally:
+        presence.close()
+
+    text = hand.floe("rollback", "--table", table, "--to", str(first), "--replay", *options)
+    assert "floe replay FILE" in text
+    assert rows_of_first(hand) == expected(hand, (0, 10))
+    assert hand.ends(table) == {"0": 30, "1": 30}
+    assert [gap["topics"][hand.topic]["partitions"] for gap in missing(hand)] == [  # type: ignore[index]
+        {"0": [10, 30], "1": [10, 30]}
+    ]
+    hand.announce(40, 40)
+    hand.commit()
+    assert rows_of_first(hand) == expected(hand, (0, 10), (30, 40))
+    again = hand.everything()
+    assert hand.floe_json("rollback", "--table", table, "--to", str(first), "--skip", *options)["plan"]["given_up"]
+    assert hand.everything() != again
+
+
+def test_a_rollback_by_somebody_else_is_settled_where_the_table_is(hand: HandRun) -> None:
+    """A table that another engine rolled back blocks; `--to` with its snapshot settles it, and what it lacks is found on
+    the line that it left."""
+    _, second, _ = three_commits(hand)
+    table, options = hand.names[0], ("--control-topic", hand.control_topic)
+    hand.project.catalog().load_table(table).manage_snapshots().rollback_to_snapshot(second).commit()
+    hand.announce(40, 40)
+    with pytest.raises(Exception, match="rolled back"):
+        hand.commit()
+    plan = hand.floe_json("rollback", "--table", table, "--to", str(second), "--replay", *options)["plan"]
+    assert [each["added_rows"] for each in plan["given_up"]] == [6]
+    [gap] = plan["gaps"]
+    assert {(r["partition"], r["start"], r["end"]) for r in gap["ranges"]} == {(0, 20, 30), (1, 20, 30)}
+    hand.commit()
+    assert rows_of_first(hand) == expected(hand, (0, 20), (30, 40))
+    assert hand.floe_json("rollback", "--table", table, "--to", str(second), "--skip", *options, "--dry-run")
+
+
+def test_skip_gives_up_what_was_there(hand: HandRun) -> None:
+    """With `--skip` nothing is noted, and nothing is left to replay."""
+    first, *_ = three_commits(hand)
+    hand.floe("rollback", "--table", hand.names[0], "--to", str(first), "--skip", "--control-topic", hand.control_topic)
+    assert missing(hand) == []
+    assert hand.floe_json("replay", hand.file, "--table", hand.names[0])["plan"]["gaps"] == []
+
+
+def test_killed_after_its_commit_it_has_rolled_back_once(hand: HandRun) -> None:
+    """kill -9 behind the commit: the same command finds nothing to do."""
+    first, *_ = three_commits(hand)
+    arguments = ("rollback", "--table", hand.names[0], "--to", str(first), "--replay")
+    with Running(
+        hand.project, *arguments, "--control-topic", hand.control_topic, env={"FLOE_FAULT": "table-recovered=kill"}
+    ) as run:
+        assert run.wait() == -signal.SIGKILL, run.output
+    assert len(missing(hand)) == 1
+    again = hand.floe_json(*arguments, "--control-topic", hand.control_topic)
+    assert again["plan"]["settled"] is True
+    assert len(missing(hand)) == 1
+    assert len(snapshots(hand)) == 4
+
+
+def test_what_a_table_holds_is_not_replayed(hand: HandRun) -> None:
+    """Ranges whose rows are in the table, by their Kafka positions, are refused with their number; nothing is changed."""
+    three_commits(hand)
+    before = hand.everything()
+    output = hand.floe(
+        "replay",
+        hand.file,
+        "--table",
+        hand.names[0],
+        "--from",
+        f"{hand.topic}:0=5",
+        "--to",
+        f"{hand.topic}:0=15",
+        code=5,
+    )
+    assert "holds 3 rows" in output
+    assert "FLOE-R359" in output
+    assert hand.everything() == before
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_replay_adds_what_the_table_lacks_once(hand: HandRun) -> None:
+    """Killed with its files announced and not committed, and again before it is struck off the list: the rows are there
+    once, other tables are as they were, the pipeline's offsets too, and a second replay has nothing to do."""
+    first, *_ = three_commits(hand)
+    table = hand.names[0]
+    hand.floe("rollback", "--table", table, "--to", str(first), "--replay", "--control-topic", hand.control_topic)
+    group, others = hand.group(), [hand.project.catalog().load_table(n).metadata_location for n in hand.names[1:]]
+    crash(hand.project, "announced", "replay", hand.file, "--table", table)
+    crash(hand.project, "table-recovered", "replay", hand.file, "--table", table)
+    hand.floe("replay", hand.file, "--table", table)
+    assert hand.landed() == once({0: 30, 1: 30})
+    assert missing(hand) == []
+    assert hand.group() == group
+    assert [hand.project.catalog().load_table(n).metadata_location for n in hand.names[1:]] == others
+    assert list(hand.progress(table)[hand.control_topic_id]["pipelines"]) == ["hand"]
+    assert hand.floe_json("replay", hand.file, "--table", table)["plan"]["gaps"] == []
