@@ -86,7 +86,7 @@ class IcebergTables:
         catalog, _ = self._open()
         try:
             catalog.list_namespaces()
-        except Exception as error:
+        except Exception as error:  # each catalog has exceptions of its own
             raise self._unreachable(error) from error
 
     def io_properties(self) -> dict[str, str]:
@@ -105,7 +105,7 @@ class IcebergTables:
             found = [table for each in names for table in catalog.list_tables(".".join(each))]
         except NoSuchNamespaceError:
             return []
-        except Exception as error:
+        except Exception as error:  # each catalog has exceptions of its own
             raise self._unreachable(error) from error
         return sorted({".".join(table) for table in found})
 
@@ -198,7 +198,7 @@ class IcebergTables:
             scan = scan.use_ref(branch) if branch in loaded.metadata.refs else scan
             rows = scan.to_arrow()
             return rows.cast(pa.schema([plain_field(field) for field in rows.schema])).select(list(columns))
-        except Exception as error:
+        except Exception as error:  # each store has exceptions of its own
             raise FloeError(
                 f"table {table} cannot be read: {_first_line(error)}",
                 code="FLOE-R135",
@@ -297,7 +297,7 @@ class IcebergTables:
             return catalog.load_table(table)
         except NoSuchTableError:
             return None
-        except Exception as error:
+        except Exception as error:  # each catalog and store has its own
             raise FloeError(
                 f"table {table} cannot be loaded: {_first_line(error)}",
                 code="FLOE-R135",
@@ -342,7 +342,7 @@ class IcebergTables:
             raise self._setup_error(
                 f"its settings are wrong: {_first_line(error)}", "FLOE-E202", "mend the target's connections.catalog"
             ) from error
-        except Exception as error:
+        except Exception as error:  # each catalog has exceptions of its own
             raise self._unreachable(error) from error
 
     def _sql_catalog(self) -> Catalog:
@@ -352,7 +352,7 @@ class IcebergTables:
             raise ValueError("`uri` is missing")
         try:
             return FlatSqlCatalog(self._name, **self._settings)
-        except Exception as error:
+        except Exception as error:  # SQLAlchemy wraps what each database says
             # Two processes that open a new database at once both create its tables; the second finds them made.
             if "already exists" not in str(error):
                 raise

@@ -175,7 +175,7 @@ class TableCommits:
         )
         try:
             after = self.apply(table, requirements, updates)
-        except Exception as error:
+        except Exception as error:  # invariant 7: whatever it was, the table says what came of it
             return self._read_back(effect, table, attempt, error)
         parent = _parent(effect, metadata)
         self._remember(attempt.snapshot.manifest_list, attempt.manifests, parent.manifest_list if parent else None)
@@ -187,7 +187,7 @@ class TableCommits:
             now = self._catalog.load_table(effect.table)
         except NoSuchTableError:
             return CommitConflict(effect.table, effect.commit_id, "the table does not exist any more")
-        except Exception as second:
+        except Exception as second:  # unknown for now, which is said as it is
             reason = f"outcome unknown ({_words(error)}) and the table cannot be read back now ({_words(second)})"
             return CommitFailed(effect.table, effect.commit_id, reason)
         settled = self._settled(effect, now.metadata, attempt.snapshot.snapshot_id)
@@ -228,7 +228,7 @@ class TableCommits:
         for path in paths:
             try:
                 io.delete(path)
-            except Exception as error:
+            except Exception as error:  # each store has exceptions of its own
                 log.warning("metadata file %s of a refused commit is left behind: %s", path, error)
 
 

@@ -87,7 +87,7 @@ def create(catalog: Catalog, change: CreateTable) -> None:
         )
     except TableAlreadyExistsError:
         _check_exists(catalog, change.table, None)
-    except Exception as error:
+    except Exception as error:  # each catalog has exceptions of its own
         # Invariant 7: another caller may have made the table, or this call has and its answer was lost.
         _check_exists(catalog, change.table, error)
 
@@ -95,7 +95,7 @@ def create(catalog: Catalog, change: CreateTable) -> None:
 def _check_exists(catalog: Catalog, table: str, cause: Exception | None) -> None:
     try:
         catalog.load_table(table)
-    except Exception as error:
+    except Exception as error:  # each catalog has exceptions of its own
         reason = str(cause or error).strip().splitlines()[0]
         raise FloeError(
             f"table {table} could not be created: {reason}",
@@ -113,7 +113,7 @@ def _ensure_namespace(catalog: Catalog, namespace: tuple[str, ...]) -> None:
             continue
         try:
             catalog.create_namespace(part)
-        except Exception:
+        except Exception:  # each catalog has its own for "exists"
             if not catalog.namespace_exists(part):
                 raise
 
@@ -216,7 +216,7 @@ def alter(catalog: Catalog, commits: TableCommits, change: AlterTable) -> bool:
         )
     except NoSuchTableError:
         return False
-    except Exception as error:
+    except Exception as error:  # each catalog has exceptions of its own
         raise _unknown(change.table, error) from error
     try:
         commits.apply(table, requirements, updates)
@@ -225,7 +225,7 @@ def alter(catalog: Catalog, commits: TableCommits, change: AlterTable) -> bool:
             now = catalog.load_table(change.table).metadata
         except NoSuchTableError:
             return False
-        except Exception as second:
+        except Exception as second:  # unknown for now, which is said as it is
             raise _unknown(change.table, second) from error
         return str(now.table_uuid) == change.table_uuid and _same(now.schema(), wanted)
     return True
