@@ -15,7 +15,7 @@ from framework.cli.main import run_main
 from tests.conftest import Broker
 from tests.project import Project
 
-pytestmark = [pytest.mark.kafka, pytest.mark.iceberg]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.iceberg]
 
 ROOT = Path(__file__).parents[2]
 PIPELINE = """
