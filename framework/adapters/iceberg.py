@@ -329,9 +329,12 @@ class IcebergTables:
             said = f"its type is {kind!r}" if kind else "it has no `type`"
             raise self._setup_error(said, "FLOE-E202", f"set `type` to one of {', '.join(CATALOG_TYPES)}")
         try:
+            rest = kind == "rest" and "py-catalog-impl" not in self._settings
+            if (rest or kind == "sql") and not self._settings.get("uri"):
+                raise ValueError("`uri` is missing")
             if kind == "sql":
                 return self._sql_catalog()
-            if kind == "rest" and "py-catalog-impl" not in self._settings:
+            if rest:
                 return BoundedRestCatalog(self._name, **self._settings)
             return load_catalog(self._name, **self._settings)
         except NotInstalledError as error:
@@ -348,8 +351,6 @@ class IcebergTables:
     def _sql_catalog(self) -> Catalog:
         from framework.adapters.iceberg_sql import FlatSqlCatalog  # SQLAlchemy is needed for this kind alone
 
-        if not self._settings.get("uri"):
-            raise ValueError("`uri` is missing")
         try:
             return FlatSqlCatalog(self._name, **self._settings)
         except Exception as error:  # SQLAlchemy wraps what each database says

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.iceberg
             "FLOE-E201",
             "unable to open",
         ),
-        ({"type": "rest"}, "FLOE-E202", "URI"),
+        ({"type": "rest"}, "FLOE-E202", "`uri` is missing"),
         ({"type": "rest", "uri": "http://127.0.0.1:1"}, "FLOE-E201", "refused"),
         ({"py-catalog-impl": "no.such.Catalog"}, "FLOE-E202", "no.such.Catalog"),
     ],

@@ -94,6 +94,7 @@ def test_bad_records_are_dead_letters_and_the_sum_holds(project: Project, broker
         "dead_lettered": 4,
         "dropped": 1,
         "holes": 0,
+        "lost": 0,
         "rows": 104,
     }
 
