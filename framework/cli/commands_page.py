@@ -16,8 +16,8 @@ _HEAD = """\
 <!-- Made by `floe docs` from the commands themselves; change those. -->
 
 Exit codes: 0 done, 1 failed while running, 2 a file or an option is wrong, 3 the environment is wrong, 4 another run of
-the same pipeline took over, 5 stored positions disagree, 6 a table is blocked, 7 a deadline passed; a signal ends with 128
-plus its number.
+the same pipeline took over, 5 stored positions disagree, 6 a table is blocked, 7 a deadline passed, 8 more dead letters
+than the file allows; a signal ends with 128 plus its number.
 """
 
 
