@@ -1,17 +1,14 @@
 """Folds the control topic, one event after another, in offset order.
 
-In: an offset and its event (or None). Out: changes to the draft: announcements queued per table, pipelines' chains,
-requests. Keeps invariant 2 (a batch counts once its DataComplete is folded and fits the chain) and the prefix rule: an
-announcement is queued in log order and leaves the queue only when its table's metadata says that it is in the table.
+In: an offset and its event (or None). Out: changes to the draft: announcements queued per table (`commit.queues`),
+pipelines' chains, requests. Keeps invariant 2: a batch counts once its DataComplete is folded and fits the chain.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from framework.commit.chain import Fit, check_link, next_link, settled_link
-from framework.commit.effects import LoadTable
 from framework.commit.events import (
     CommitComplete,
     CommitRequested,
@@ -21,24 +18,14 @@ from framework.commit.events import (
     DataWritten,
     Discarded,
     Heartbeat,
-    Holds,
     OffsetsSet,
     PauseChanged,
     StateChanged,
     Subject,
 )
-from framework.commit.fifo import Fifo
-from framework.commit.model import (
-    Announcement,
-    CoordinatorState,
-    OpenBatch,
-    Phase,
-    PipelineState,
-    Request,
-    TableState,
-    Unread,
-)
-from framework.commit.pauses import holding, with_pause, with_repeated
+from framework.commit.model import OpenBatch, PipelineState, Request
+from framework.commit.pauses import with_pause, with_repeated
+from framework.commit.queues import discard, enqueue, forget
 from framework.commit.turn import Turn
 
 
@@ -54,7 +41,7 @@ def fold(turn: Turn, offset: int, event: ControlEvent | None) -> None:
     elif isinstance(event, OffsetsSet):
         _offsets_set(turn, offset, event)
     elif isinstance(event, Discarded):
-        _discarded(turn, event)
+        discard(turn, event)
     elif isinstance(event, CommitRequested):
         _commit_requested(turn, offset, event)
     elif isinstance(event, CommitToTable):
@@ -65,45 +52,6 @@ def fold(turn: Turn, offset: int, event: ControlEvent | None) -> None:
         turn.set(pauses=with_pause(turn.state.pauses, offset, event))
     elif isinstance(event, StateChanged) and event.subject is Subject.TABLE:
         turn.set(reports={**turn.state.reports, event.name: event})
-
-
-def queue_announcement(table: TableState, announcement: Announcement, now_ms: int) -> TableState:
-    """The table with one more announcement at the end of its queue."""
-    event = announcement.event
-    return replace(
-        table,
-        policy=event.commit,
-        pending=table.pending.append(announcement),
-        pending_rows=table.pending_rows + event.rows,
-        pending_bytes=table.pending_bytes + event.bytes,
-        pending_files=table.pending_files + len(event.files),
-        first_pending_ms=table.first_pending_ms if table.pending else now_ms,
-        newest={**table.newest, event.pipeline: announcement.offset},
-    )
-
-
-def drop_announcements(table: TableState, count: int, now_ms: int) -> TableState:
-    """The table without the first `count` announcements of its queue; failures end with the last of them."""
-    if not count:
-        return table
-    rows = size = files = 0
-    for index in range(count):
-        event = table.pending[index].event
-        rows += event.rows
-        size += event.bytes
-        files += len(event.files)
-    pending = table.pending.drop(count)
-    return replace(
-        table,
-        pending=pending,
-        pending_rows=table.pending_rows - rows,
-        pending_bytes=table.pending_bytes - size,
-        pending_files=table.pending_files - files,
-        first_pending_ms=now_ms,
-        failures=table.failures if pending else 0,
-        failure=table.failure if pending else "",
-        conflicts=table.conflicts if pending else 0,
-    )
 
 
 def _data_written(turn: Turn, offset: int, event: DataWritten) -> None:
@@ -119,50 +67,7 @@ def _data_written(turn: Turn, offset: int, event: DataWritten) -> None:
     batch = replace(batch, parts=batch.parts.append((event.table, event.part, event.parts)))
     turn.put_pipeline(replace(pipeline, open=batch, last_offset=offset))
     if offset >= turn.state.floor:  # what is below the low-water mark is in every table
-        _queue(turn, offset, event)
-
-
-def _queue(turn: Turn, offset: int, event: DataWritten) -> None:
-    table = turn.state.tables.get(event.table)
-    if table is None:
-        known = turn.state.last_commits.get(event.table)
-        last_commit_ms = min(known.timestamp_ms, turn.now_ms) if known is not None else None
-        table = TableState(event.table, event.commit.branch, event.commit, last_commit_ms=last_commit_ms)
-        turn.emit(LoadTable(table.table, table.branch))
-    elif offset < table.recorded:  # Invariant 5: the table says that it is in
-        return
-    if _must_not_be_kept(turn.state, table):
-        turn.put_table(_without_keeping(table, offset, event))
-        return
-    turn.put_table(queue_announcement(table, Announcement(offset, event), turn.now_ms))
-
-
-def _must_not_be_kept(state: CoordinatorState, table: TableState) -> bool:
-    """Back-pressure: a table that is blocked, failing or paused keeps a bounded queue, and at least one announcement, so that
-    a commit of it shows that it can be drained before the rest is read again. The order has no gap: once one announcement
-    was not kept, none after it is."""
-    if table.unread is not None:
-        return True
-    if not table.pending:
-        return False
-    cannot_be_drained = table.phase is Phase.PAUSED or holding(state.pauses, Holds.COMMITS, table.table) is not None
-    full = table.pending_files >= state.limits.undrained_files or state.pending_files >= state.limits.pending_files
-    return cannot_be_drained and full
-
-
-def _without_keeping(table: TableState, offset: int, event: DataWritten) -> TableState:
-    unread = table.unread or Unread(offset)
-    return replace(
-        table,
-        unread=Unread(
-            unread.offset,
-            unread.announcements + 1,
-            unread.rows + event.rows,
-            unread.bytes + event.bytes,
-            unread.files + len(event.files),
-        ),
-        newest={**table.newest, event.pipeline: offset},
-    )
+        enqueue(turn, offset, event)
 
 
 def _link(turn: Turn, offset: int, event: DataComplete | Heartbeat) -> None:
@@ -214,8 +119,8 @@ def _offsets_set(turn: Turn, offset: int, event: OffsetsSet) -> None:
     before = _link_before(pipeline, offset)
     if pipeline.broken_offset is not None:
         before = min(before, pipeline.broken_offset)
-    _forget(turn, pipeline.pipeline, pipeline.confirmed_below, offset)
-    _forget(turn, pipeline.pipeline, 0, offset, {(r.topic_id, r.partition): r.end for r in event.ranges})
+    forget(turn, pipeline.pipeline, pipeline.confirmed_below, offset)
+    forget(turn, pipeline.pipeline, 0, offset, {(r.topic_id, r.partition): r.end for r in event.ranges})
     turn.put_pipeline(
         replace(
             pipeline,
@@ -230,23 +135,6 @@ def _offsets_set(turn: Turn, offset: int, event: OffsetsSet) -> None:
         )
     )
     turn.set(unreported=turn.state.unreported | {pipeline.pipeline})
-
-
-def _discarded(turn: Turn, event: Discarded) -> None:
-    """A person gave up what waits for a table: the one way besides the table's own metadata in which announcements leave
-    its queue. What lies in front of them was in the table when that was decided, so the table is not held by it."""
-    table = turn.state.tables.get(event.table)
-    if table is None:
-        return
-    kept = [a for a in table.pending if not event.first <= a.offset < event.below]
-    unread = table.unread
-    if unread is not None and event.first <= unread.offset < event.below:
-        behind = any(newest >= event.below for newest in table.newest.values())
-        unread = replace(unread, offset=event.below) if behind else None
-    if len(kept) < len(table.pending) or unread != table.unread:
-        table = replace(table, unread=unread)
-        retry_at_ms = turn.now_ms if table.retry_at_ms is not None else None
-        turn.put_table(replace(_with_pending(table, kept), blocked=None, examinations=0, retry_at_ms=retry_at_ms))
 
 
 def _link_before(pipeline: PipelineState, offset: int) -> int:
@@ -283,47 +171,11 @@ def _forget_batch(turn: Turn, pipeline: PipelineState, offset: int) -> int:
     batch = pipeline.open
     if batch is None:
         return 0
-    dropped = _forget(turn, pipeline.pipeline, batch.first_offset, offset)
+    dropped = forget(turn, pipeline.pipeline, batch.first_offset, offset)
     for name, count in dropped.items():
         table = turn.state.tables[name]
         turn.put_table(replace(table, repeats=table.repeats + count))
     return sum(dropped.values())
-
-
-def _forget(
-    turn: Turn, pipeline: str, begin: int, end: int, read_from: Mapping[tuple[str, int], int] | None = None
-) -> dict[str, int]:
-    """Take a pipeline's announcements of [begin, end) out of the queues; by table, how many they were. With `read_from`
-    (by topic id and partition) only those whose records are all read again from there."""
-
-    def goes(a: Announcement) -> bool:
-        if a.event.pipeline != pipeline or not begin <= a.offset < end:
-            return False
-        return read_from is None or all(
-            read_from.get((r.topic_id, r.partition), r.end) <= r.start for r in a.event.ranges if r.start < r.end
-        )
-
-    dropped: dict[str, int] = {}
-    for name, table in list(turn.state.tables.items()):
-        if table.newest.get(pipeline, -1) < begin:
-            continue
-        kept = [a for a in table.pending if not goes(a)]
-        count = len(table.pending) - len(kept)
-        if count:
-            dropped[name] = count
-            turn.put_table(_with_pending(table, kept))
-    return dropped
-
-
-def _with_pending(table: TableState, kept: Sequence[Announcement]) -> TableState:
-    """The table with these of its announcements alone."""
-    return replace(
-        table,
-        pending=Fifo(kept),
-        pending_rows=sum(a.event.rows for a in kept),
-        pending_bytes=sum(a.event.bytes for a in kept),
-        pending_files=sum(len(a.event.files) for a in kept),
-    )
 
 
 def _advance_valid_through(pipeline: PipelineState, event: DataComplete | Heartbeat) -> PipelineState:

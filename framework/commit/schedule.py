@@ -14,10 +14,10 @@ from zlib import crc32
 from framework.commit.chain import Fit, check_recorded
 from framework.commit.effects import CommitTable, LoadTable, Publish, TableView
 from framework.commit.events import CommitToTable, Holds
-from framework.commit.fold import drop_announcements
 from framework.commit.model import Attempt, CoordinatorState, Phase, Request, TableState
 from framework.commit.pauses import holding
 from framework.commit.prefix import Prefix, obstacle, take_prefix
+from framework.commit.queues import drop_announcements
 from framework.commit.replay import is_replay
 from framework.commit.turn import Turn
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from framework.commit import chain, cycle, fold, prefix, schedule, state
+from framework.commit import chain, cycle, fold, prefix, queues, schedule, state
 from framework.commit.effects import Assigned, Effect, Input, PipelineProgress, TableProgress, TableView
 from framework.commit.events import DataComplete, DataWritten, Discarded, Heartbeat
 from framework.commit.fifo import Fifo
@@ -344,7 +344,7 @@ def a_blocked_table_gives_up(patch: pytest.MonkeyPatch) -> w.Step:
 
     def giving_up(turn: Turn, name: str, reason: str) -> None:
         table = turn.state.tables[name]
-        turn.put_table(fold.drop_announcements(table, len(table.pending), turn.now_ms))
+        turn.put_table(queues.drop_announcements(table, len(table.pending), turn.now_ms))
         real(turn, name, reason)
 
     patch.setattr(schedule, "missing", giving_up)
@@ -353,14 +353,14 @@ def a_blocked_table_gives_up(patch: pytest.MonkeyPatch) -> w.Step:
 
 def everything_that_waits_is_given_up(patch: pytest.MonkeyPatch) -> w.Step:
     """Invariant 10: a person's word is taken for more than it says."""
-    real = fold._discarded
-    patch.setattr(fold, "_discarded", lambda turn, event: real(turn, replace(event, below=1 << 60)))
+    real = queues.discard
+    patch.setattr(fold, "discard", lambda turn, event: real(turn, replace(event, below=1 << 60)))
     return step
 
 
 def what_waits_of_a_broken_chain_is_kept(patch: pytest.MonkeyPatch) -> w.Step:
     """Invariant 2: the offsets are settled and their records read again, and what was announced of them is committed too."""
-    patch.setattr(fold, "_forget", lambda turn, pipeline, begin, end, read_from=None: {})
+    patch.setattr(fold, "forget", lambda turn, pipeline, begin, end, read_from=None: {})
     return step
 
 
@@ -397,7 +397,7 @@ def progress_passes_what_was_not_kept(patch: pytest.MonkeyPatch) -> w.Step:
 
 def what_was_not_kept_is_forgotten(patch: pytest.MonkeyPatch) -> w.Step:
     """Invariants 6 and 10: a blocked table's announcements beyond the limit of memory hold no low-water mark."""
-    patch.setattr(fold, "_without_keeping", lambda table, offset, event: table)
+    patch.setattr(queues, "_without_keeping", lambda table, offset, event: table)
     return step
 
 

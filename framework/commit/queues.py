@@ -1,0 +1,154 @@
+"""The tables' queues of announcements: what is put in, what leaves them, and what memory does not hold.
+
+In: announcements in log order, and what a person or the log says of them. Out: tables with their queues and sums. Keeps
+what the prefix rule stands on: a queue is in log order and has no gap, and an announcement leaves it only when its table's
+metadata says that it is in the table, when its batch is none, or when a person gave it up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from framework.commit.effects import LoadTable
+from framework.commit.events import DataWritten, Discarded, Holds
+from framework.commit.fifo import Fifo
+from framework.commit.model import Announcement, CoordinatorState, Phase, TableState, Unread
+from framework.commit.pauses import holding
+from framework.commit.turn import Turn
+
+
+def queue_announcement(table: TableState, announcement: Announcement, now_ms: int) -> TableState:
+    """The table with one more announcement at the end of its queue."""
+    event = announcement.event
+    return replace(
+        table,
+        policy=event.commit,
+        pending=table.pending.append(announcement),
+        pending_rows=table.pending_rows + event.rows,
+        pending_bytes=table.pending_bytes + event.bytes,
+        pending_files=table.pending_files + len(event.files),
+        first_pending_ms=table.first_pending_ms if table.pending else now_ms,
+        newest={**table.newest, event.pipeline: announcement.offset},
+    )
+
+
+def drop_announcements(table: TableState, count: int, now_ms: int) -> TableState:
+    """The table without the first `count` announcements of its queue; failures end with the last of them."""
+    if not count:
+        return table
+    rows = size = files = 0
+    for index in range(count):
+        event = table.pending[index].event
+        rows += event.rows
+        size += event.bytes
+        files += len(event.files)
+    pending = table.pending.drop(count)
+    return replace(
+        table,
+        pending=pending,
+        pending_rows=table.pending_rows - rows,
+        pending_bytes=table.pending_bytes - size,
+        pending_files=table.pending_files - files,
+        first_pending_ms=now_ms,
+        failures=table.failures if pending else 0,
+        failure=table.failure if pending else "",
+        conflicts=table.conflicts if pending else 0,
+    )
+
+
+def enqueue(turn: Turn, offset: int, event: DataWritten) -> None:
+    """An announcement that was read: behind the others of its table, or counted only where memory must be spared."""
+    table = turn.state.tables.get(event.table)
+    if table is None:
+        known = turn.state.last_commits.get(event.table)
+        last_commit_ms = min(known.timestamp_ms, turn.now_ms) if known is not None else None
+        table = TableState(event.table, event.commit.branch, event.commit, last_commit_ms=last_commit_ms)
+        turn.emit(LoadTable(table.table, table.branch))
+    elif offset < table.recorded:  # Invariant 5: the table says that it is in
+        return
+    if _must_not_be_kept(turn.state, table):
+        turn.put_table(_without_keeping(table, offset, event))
+        return
+    turn.put_table(queue_announcement(table, Announcement(offset, event), turn.now_ms))
+
+
+def _must_not_be_kept(state: CoordinatorState, table: TableState) -> bool:
+    """Back-pressure: a table that is blocked, failing or paused keeps a bounded queue, and at least one announcement, so that
+    a commit of it shows that it can be drained before the rest is read again. The order has no gap: once one announcement
+    was not kept, none after it is."""
+    if table.unread is not None:
+        return True
+    if not table.pending:
+        return False
+    cannot_be_drained = table.phase is Phase.PAUSED or holding(state.pauses, Holds.COMMITS, table.table) is not None
+    full = table.pending_files >= state.limits.undrained_files or state.pending_files >= state.limits.pending_files
+    return cannot_be_drained and full
+
+
+def _without_keeping(table: TableState, offset: int, event: DataWritten) -> TableState:
+    unread = table.unread or Unread(offset)
+    return replace(
+        table,
+        unread=Unread(
+            unread.offset,
+            unread.announcements + 1,
+            unread.rows + event.rows,
+            unread.bytes + event.bytes,
+            unread.files + len(event.files),
+        ),
+        newest={**table.newest, event.pipeline: offset},
+    )
+
+
+def discard(turn: Turn, event: Discarded) -> None:
+    """A person gave up what waits for a table: the one way besides the table's own metadata in which announcements leave
+    its queue. What lies in front of them was in the table when that was decided, so the table is not held by it."""
+    table = turn.state.tables.get(event.table)
+    if table is None:
+        return
+    kept = [a for a in table.pending if not event.first <= a.offset < event.below]
+    unread = table.unread
+    if unread is not None and event.first <= unread.offset < event.below:
+        behind = any(newest >= event.below for newest in table.newest.values())
+        unread = replace(unread, offset=event.below) if behind else None
+    if len(kept) < len(table.pending) or unread != table.unread:
+        table = replace(table, unread=unread)
+        retry_at_ms = turn.now_ms if table.retry_at_ms is not None else None
+        turn.put_table(replace(_with_pending(table, kept), blocked=None, examinations=0, retry_at_ms=retry_at_ms))
+
+
+def forget(
+    turn: Turn, pipeline: str, begin: int, end: int, read_from: Mapping[tuple[str, int], int] | None = None
+) -> dict[str, int]:
+    """Take a pipeline's announcements of [begin, end) out of the queues; by table, how many they were. With `read_from`
+    (by topic id and partition) only those whose records are all read again from there."""
+
+    def goes(a: Announcement) -> bool:
+        if a.event.pipeline != pipeline or not begin <= a.offset < end:
+            return False
+        return read_from is None or all(
+            read_from.get((r.topic_id, r.partition), r.end) <= r.start for r in a.event.ranges if r.start < r.end
+        )
+
+    dropped: dict[str, int] = {}
+    for name, table in list(turn.state.tables.items()):
+        if table.newest.get(pipeline, -1) < begin:
+            continue
+        kept = [a for a in table.pending if not goes(a)]
+        count = len(table.pending) - len(kept)
+        if count:
+            dropped[name] = count
+            turn.put_table(_with_pending(table, kept))
+    return dropped
+
+
+def _with_pending(table: TableState, kept: Sequence[Announcement]) -> TableState:
+    """The table with these of its announcements alone."""
+    return replace(
+        table,
+        pending=Fifo(kept),
+        pending_rows=sum(a.event.rows for a in kept),
+        pending_bytes=sum(a.event.bytes for a in kept),
+        pending_files=sum(len(a.event.files) for a in kept),
+    )
