@@ -30,3 +30,8 @@ def of_task(error: BaseException) -> FloeError | None:
         if kind is not None:
             return kind(found[2], code=found[1], place=found[3] or "", remedy=LOG_REMEDY)
     return None
+
+
+def of_batch(error: BaseException) -> FloeError:
+    """What ended a batch: the error of a task, where it is told from others, else one that doing the batch again may mend."""
+    return of_task(error) or RetriableError(f"a batch failed: {said(error)}", code="FLOE-R324", remedy=LOG_REMEDY)

@@ -35,7 +35,8 @@ from framework.plan.model import Plan
 from framework.runtime.control_watch import ControlWatch
 from framework.runtime.coordinator import Coordinator
 from framework.runtime.telling import StateTeller
-from framework.runtime.worker import PipelineWorker, WorkerReport
+from framework.runtime.worker import PipelineWorker
+from framework.runtime.worker_report import WorkerReport
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -1,8 +1,7 @@
-"""The worker: one pipeline's life in the driver. It settles what an older run left, paces batches, announces them.
+"""The worker: one pipeline's life in the driver. It settles what an older run left, paces batches, has them announced.
 
-In: a Plan, resolved connections and a Spark session. Out: announcements in the control topic, each one Kafka transaction
-with the source offsets in it. Keeps invariants 1, 2 and 7: a fenced worker stops for good; an outcome that is not known
-is read back before anything else is done.
+In: a Plan, resolved connections and a Spark session. Out: batches, each announced once by `runtime.announcer`, and what
+the run reports of itself. Keeps invariant 2: a batch starts where the one before ended, and a fenced worker stops for good.
 """
 
 from __future__ import annotations
@@ -10,74 +9,45 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from framework.adapters.faults import reach
 from framework.adapters.iceberg import IcebergTables
 from framework.adapters.kafka_presence import Presence
-from framework.adapters.kafka_worker import (
-    LETTERS_TRANSACTION_TIMEOUT_MS,
-    TRANSACTION_TIMEOUT_MS,
-    PipelineProducer,
-)
-from framework.adapters.parquet_read import read_files
-from framework.commit.codec import MAX_EVENT_BYTES, encode
 from framework.commit.condition import Condition, reading_hold
-from framework.commit.events import Accounting, DataWritten, Deployed, Health, Heartbeat, SourceRange
+from framework.commit.events import Deployed, Health, SourceRange
 from framework.commit.offsets import (
-    AnnounceState,
-    Gaps,
     PartitionFacts,
     PartitionKey,
-    add_gap,
     check_announced,
-    check_owner,
     check_still_readable,
     decide_start,
-    encode_metadata,
     find_gaps,
     plan_ends,
-    read_back,
 )
 from framework.commit.pacing import Pace, PaceFacts, PaceRules, decide_pace
 from framework.commit.progress import PROGRESS_PROPERTY, check_recorded_here
 from framework.commit.rebase import held_ends, next_cut
-from framework.errors import FloeError, OutcomeUnknown, RetriableError
+from framework.errors import FloeError, RetriableError
 from framework.plan.model import Plan
-from framework.record.dead_letter import LetterMessage, letter_messages
+from framework.runtime.announcer import Announcer, now_ms
 from framework.runtime.batch import BatchResult, BatchScope, summarise, summarise_gaps
 from framework.runtime.control_watch import ControlWatch
-from framework.runtime.failures import LOG_REMEDY, of_task, said
+from framework.runtime.failures import LOG_REMEDY, of_batch, said
 from framework.runtime.patience import Trouble, gives_up, pause_s
 from framework.runtime.source import PipelineSource
+from framework.runtime.stage import write_batch
 from framework.runtime.tables import TableRegistry
 from framework.runtime.telling import StateTeller
+from framework.runtime.worker_report import WorkerReport
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 MIN_RECORDS_PER_TASK = 20_000
 FIRST_BATCH_RECORDS = 50_000
-CHANGE_ROUNDS = 8
-# Well inside the shortest retention that a control topic may have, so that a live run's plan can always be found.
-TELL_AGAIN_MS = 6 * 60 * 60 * 1000
-
-
-@dataclass
-class WorkerReport:
-    """What one run of a pipeline did so far; read by the summary and by the status server."""
-
-    pipeline: str
-    batches: int = 0
-    accounting: Accounting = field(default_factory=Accounting)
-    totals: Accounting = field(default_factory=Accounting)
-    rows: dict[str, int] = field(default_factory=dict)
-    control_offset: int = 0
-    state: str = "starting"
-    reason: str = ""
 
 
 class PipelineWorker:
@@ -102,28 +72,13 @@ class PipelineWorker:
         self._say = say
         self._source = PipelineSource(plan, kafka)
         self._tables = TableRegistry(plan, catalog, say)
-        self._producer = PipelineProducer(
-            kafka,
-            plan.announce.transactional_id,
-            plan.read.group_id,
-            plan.announce.control_topic,
-            transaction_timeout_ms=LETTERS_TRANSACTION_TIMEOUT_MS
-            if plan.write.dead_letter_topic
-            else TRANSACTION_TIMEOUT_MS,
-        )
+        self._announcer = Announcer(plan, kafka, self._source, catalog, self.run_id, say)
         self._presence: Presence | None = None
         self._positions: dict[PartitionKey, int] = {}
-        self._gaps: dict[PartitionKey, Gaps] = {}
         self._wanted: dict[PartitionKey, int] | None = None
         self._held: tuple[dict[PartitionKey, int], ...] = ()
-        self._runs: set[str] = {self.run_id}
         self._batch = 0
-        self._base_batch = 0
         self._bytes_per_record = 0.0
-        self._last_announce_ms = 0
-        self._deployed: Deployed | None = None
-        self._deployed_at: int | None = None
-        self._told_ms = 0
         self._draining = threading.Event()
         self._batch_done = threading.Event()
         self._failure: BaseException | None = None
@@ -143,11 +98,8 @@ class PipelineWorker:
         self._source.facts()  # a missing topic is said before anything is fenced
         self._source.check_dead_letter_topic()
         control = self._source.ensure_control_topic()
-        # Invariant 2: init_transactions comes before the offsets are read, so that no older run can move them any more.
-        self._producer.start()
+        group = self._announcer.start()
         self._presence = Presence(self._kafka, self.plan.read.group_id, sorted(self._source.ids), self.run_id)
-        group = self._source.group_offsets()
-        self._runs = {self.run_id} | {safe.run for safe in group.values()}
         chain, totals = self._source.newest_announcement()
         # The ends are asked for after the offsets: an older run may have gone on until it was fenced.
         read = self.plan.read
@@ -155,15 +107,13 @@ class PipelineWorker:
             self.plan.pipeline, group, self._source.facts(), chain, read.starting_offsets, read.on_data_loss
         )
         check_announced(self.plan.pipeline, group, chain, self.plan.announce.control_topic)
-        self._positions, self._batch, self._base_batch = start.positions, start.batch, start.base_batch
-        self._gaps = {key: safe.gaps for key, safe in group.items()}
+        self._positions, self._batch, self._announcer.base_batch = start.positions, start.batch, start.base_batch
         self.report.totals = totals if totals and not group else start.totals
         self._tables.preload()
         recorded = {name: target.properties.get(PROGRESS_PROPERTY) for name, target in self._tables.targets.items()}
         check_recorded_here(self.plan.pipeline, control.name, control.topic_id, recorded, start.first_run)
         held = (held_ends(text, control.topic_id, self.plan.pipeline, start.base_batch) for text in recorded.values())
         self._held = tuple(ends for ends in held if ends)
-        self._last_announce_ms = _now_ms()
         self._say("first run" if start.first_run else f"goes on after batch {start.batch}")
 
     def attach(self, watch: ControlWatch, teller: StateTeller) -> None:
@@ -171,28 +121,8 @@ class PipelineWorker:
         self._watch, self._teller = watch, teller
 
     def tell_plan(self, deployed: Deployed) -> None:
-        """Put on record what this run runs, and again every few hours; call after `prepare`.
-
-        It goes through the transactional producer, so that a run that was fenced can never tell of its older plan.
-        """
-        self._deployed = replace(deployed, run=self.run_id)
-        if len(encode(self._deployed)) > MAX_EVENT_BYTES:
-            self._say("the plan is too large for the control topic; only its hash is told")
-            self._deployed = replace(self._deployed, plan={})
-        self._tell_plan()
-
-    def _tell_plan(self) -> None:
-        if self._deployed is None:
-            return
-        self._told_ms = _now_ms()
-        try:
-            end = self._producer.announce((replace(self._deployed, timestamp_ms=self._told_ms),), {})
-        except OutcomeUnknown:
-            self._producer.recover()  # it is information: told or not, the next time comes
-        except RetriableError as error:
-            self._say(f"what runs could not be told ({error.message})")
-        else:
-            self._deployed_at = end - 1
+        """Put on record what this run runs, and again every few hours; call after `prepare`."""
+        self._announcer.tell_plan(deployed)
 
     # ---- with Spark -----------------------------------------------------------------------------------------------
 
@@ -295,7 +225,7 @@ class PipelineWorker:
             self.tell(Health.RUNNING)
 
     def close(self) -> None:
-        self._producer.close()
+        self._announcer.close()
         if self._presence is not None:
             self._presence.close()
 
@@ -306,15 +236,8 @@ class PipelineWorker:
         return start_query(spark, self._offer_file, self._positions, self._process)
 
     def _settle(self, error: FloeError) -> None:
-        """After a failure: positions from the group, since an announcement may have gone through.
-
-        Only an unknown outcome asks for a new producer: taking the transactional id again would fence a newer run.
-        """
-        if isinstance(error, OutcomeUnknown):
-            self._producer.recover()
-        group = self._source.group_offsets(self._positions)
-        check_owner(self.plan.pipeline, self._runs, group)
-        self._gaps = {key: safe.gaps for key, safe in group.items()}
+        """After a failure: positions from the group, since an announcement may have gone through."""
+        group = self._announcer.settle(error, self._positions)
         if group:
             self._positions.update({key: safe.offset for key, safe in group.items()})
             newest = max(group.values(), key=lambda safe: safe.batch)
@@ -369,11 +292,11 @@ class PipelineWorker:
             pace = decide_pace(
                 rules,
                 PaceFacts(
-                    _now_ms(),
+                    now_ms(),
                     backlog,
                     self._bytes_per_record,
                     last_batch_ms,
-                    self._last_announce_ms,
+                    self._announcer.last_ms,
                     self._wanted is not None,
                     self._draining.is_set(),
                     hold is not None,
@@ -382,27 +305,19 @@ class PipelineWorker:
             if pace is Pace.DONE:
                 return True
             if pace is Pace.BATCH:
-                last_batch_ms = _now_ms()
+                last_batch_ms = now_ms()
                 cap = rules.max_records if self._tables.targets else FIRST_BATCH_RECORDS
                 new_ends = plan_ends(self._positions, ends, cap)
-                self._batch += 1
-                self._scope = BatchScope(
-                    self.run_id,
-                    self._batch,
-                    dict(self._positions),
-                    new_ends,
-                    dict(self._source.ids),
-                    self._base_batch,
-                )
+                self._scope = self._scope_to(new_ends)
                 self._batch_done.clear()
                 Offer(
                     to_offsets(self._positions), to_offsets(new_ends), self.plan.read.slices, MIN_RECORDS_PER_TASK
                 ).write(self._offer_file)
                 self._await_batch(query)
             elif pace is Pace.HEARTBEAT:
-                if _now_ms() - self._told_ms > TELL_AGAIN_MS:
-                    self._tell_plan()
-                self.heartbeat()
+                self._announcer.tell_plan_again()
+                self._batch += 1
+                self._announcer.heartbeat(self._batch, self._positions, self.report.totals)
             else:
                 self._check(query)
                 self._draining.wait(poll_s)
@@ -418,9 +333,7 @@ class PipelineWorker:
             failure, self._failure = self._failure, None
             if isinstance(failure, FloeError):
                 raise failure
-            if told := of_task(failure):
-                raise told from failure
-            raise RetriableError(f"a batch failed: {said(failure)}", code="FLOE-R324", remedy=LOG_REMEDY) from failure
+            raise of_batch(failure) from failure
         if not query.isActive:
             error = query.exception()
             raise RetriableError(
@@ -443,85 +356,27 @@ class PipelineWorker:
     def _process_batch(self, frame: DataFrame) -> bool:
         """Do the offered batch; False when this is not it: a new query begins with a micro-batch of its own, which is
         empty if the offer came a moment too late for it."""
-        from framework.adapters.spark_query import run_stage
-
         scope = self._scope
         if scope is None:
             return False
         started = time.monotonic()
         self._tables.begin_batch(self.report.rows)
-        reports = []
-        todo: DataFrame | None = frame
-        rewrites = 0
-        for _ in range(CHANGE_ROUNDS):
-            route = replace(self.plan.route, refused_tables=self._tables.refused)
-            done, again, needs = run_stage(
-                todo,
-                replace(self.plan, route=route),
-                self._kafka,
-                self._catalog.io_properties(),
-                self._tables.targets,
-                dict(self._source.ids),
-                self.run_id,
-                scope.batch,
-                self._registry,
-            )
-            reports += done
-            if not needs:
-                break
-            self._tables.satisfy(needs)
-            rewrites += 1
-            todo = again
-        else:
-            raise FloeError(
-                f"batch {scope.batch} asked for table changes {CHANGE_ROUNDS} times in a row",
-                code="FLOE-R325",
-                remedy="report this with the driver's log",
-            )
+        io = self._catalog.io_properties()
+        reports, rewrites = write_batch(frame, self.plan, scope, self._kafka, io, self._tables, self._registry)
         if scope.starts != scope.ends and not any(report.slices for report in reports):
             return False
         reach("files-written")
         result = summarise(self.plan, scope, reports, self.report.totals)
-        self._announce(scope, result)
+        self._announcer.announce(scope, result)
         self._record(scope, result, rewrites, time.monotonic() - started)
         return True
-
-    def _announce(self, scope: BatchScope, result: BatchResult) -> None:
-        # Invariant 1: the offsets are committed in the transaction that announces the files with their records.
-        offsets = {
-            (r.topic, r.partition): (r.end, self._metadata(r, scope.batch, result.totals)) for r in result.ranges
-        }
-        try:
-            self._send(result, offsets)
-        except OutcomeUnknown as error:
-            # Invariant 7: read back before anything else.
-            self._say(f"outcome of batch {scope.batch} unknown ({error.message}); reading back")
-            self._producer.recover()
-            group = self._source.group_offsets(scope.ends)
-            check_owner(self.plan.pipeline, self._runs, group)
-            state = read_back(self.plan.pipeline, self.run_id, scope.batch, result.ranges, group)
-            if state is AnnounceState.NOT_ANNOUNCED:
-                self._send(result, offsets)
-        reach("announced")
-        self._last_announce_ms = _now_ms()
-
-    def _metadata(self, r: SourceRange, batch: int, totals: Accounting) -> str:
-        gaps = self._gaps.get((r.topic, r.partition), ())
-        return encode_metadata(r.topic_id, batch, totals, self.run_id, self._base_batch, gaps, self._deployed_at)
 
     def _record_gaps(self, gaps: tuple[SourceRange, ...]) -> None:
         """Announce what retention removed before it was read as a batch of its own, so that the chain goes on behind it
         and the sum of invariant 8 names it."""
-        self._batch += 1
-        ends = self._positions | {(gap.topic, gap.partition): gap.end for gap in gaps}
-        scope = BatchScope(
-            self.run_id, self._batch, dict(self._positions), ends, dict(self._source.ids), self._base_batch
-        )
+        scope = self._scope_to(self._positions | {(gap.topic, gap.partition): gap.end for gap in gaps})
         result = summarise_gaps(self.plan, scope, gaps, self.report.totals)
-        for gap in gaps:
-            key = (gap.topic, gap.partition)
-            self._gaps[key] = add_gap(self._gaps.get(key, ()), gap.start, gap.end)
-        self._announce(scope, result)
+        self._announcer.announce_gaps(scope, result, gaps)
         self._advance(scope, result)
         for gap in gaps:
             self._say(
@@ -529,36 +384,19 @@ class PipelineWorker:
                 "removed by retention before they were read; recorded as lost (on_data_loss: skip_and_record)"
             )
 
-    def _send(self, result: BatchResult, offsets: dict[PartitionKey, tuple[int, str]]) -> None:
-        """One transaction; the dead letters for a topic are read from the files that it announces for their table."""
-        write = self.plan.write
-        letters: Iterable[LetterMessage] = ()
-        if write.dead_letter_topic:
-            paths = [
-                file.path
-                for event in result.events
-                if isinstance(event, DataWritten) and event.table == write.dead_letter_table
-                for file in event.files
-            ]
-            batches = read_files(self._catalog.io_properties(), paths)
-            letters = (letter for batch in batches for letter in letter_messages(batch))
-        self.report.control_offset = self._producer.announce(
-            result.events, offsets, letters, write.dead_letter_topic or ""
-        )
+    def _scope_to(self, ends: dict[PartitionKey, int]) -> BatchScope:
+        """The next batch, from the present positions to `ends`."""
+        self._batch += 1
+        base = self._announcer.base_batch
+        return BatchScope(self.run_id, self._batch, dict(self._positions), ends, dict(self._source.ids), base)
 
     def _advance(self, scope: BatchScope, result: BatchResult) -> None:
         self._positions = dict(scope.ends)
         self._troubled = False
-        report = self.report
-        report.batches += 1
-        report.totals = result.totals
-        report.accounting = report.accounting + result.accounting
+        self.report.add(result, self._announcer.control_offset)
 
     def _record(self, scope: BatchScope, result: BatchResult, rewrites: int, seconds: float) -> None:
         self._advance(scope, result)
-        report = self.report
-        for table, rows in result.rows.items():
-            report.rows[table] = report.rows.get(table, 0) + rows
         records = result.accounting.offsets - result.accounting.holes
         if records:
             self._bytes_per_record = result.bytes / records
@@ -568,20 +406,3 @@ class PipelineWorker:
             + (f", {rewrites} re-write{'s' if rewrites > 1 else ''} for changed tables" if rewrites else "")
             + (f", {result.accounting.dead_lettered:,} dead letters" if result.accounting.dead_lettered else "")
         )
-
-    def heartbeat(self) -> None:
-        """Idle, but alive: all offsets are committed again (an idle partition's offset would expire) with the chain's end."""
-        self._batch += 1
-        ranges = tuple(
-            SourceRange(topic, self._source.ids[topic], partition, at, at)
-            for (topic, partition), at in sorted(self._positions.items())
-        )
-        totals = self.report.totals
-        event = Heartbeat(self.plan.pipeline, self.run_id, self._batch, ranges, totals)
-        offsets = {(r.topic, r.partition): (r.end, self._metadata(r, self._batch, totals)) for r in ranges}
-        self._producer.announce((event,), offsets)
-        self._last_announce_ms = _now_ms()
-
-
-def _now_ms() -> int:
-    return int(time.time() * 1000)

@@ -1,0 +1,209 @@
+"""A pipeline's word in the control topic: each batch, gap and heartbeat is one transaction with the source offsets.
+
+In: what a batch gave and the scope that it was to cover. Out: events in the log and offsets in the group, together, or the
+error that says what is known of them. Keeps invariants 1, 2 and 7: older runs are fenced before the offsets are read, and
+an outcome that is not known is read back before anything else is done.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+
+from framework.adapters.faults import reach
+from framework.adapters.iceberg import IcebergTables
+from framework.adapters.kafka_worker import (
+    LETTERS_TRANSACTION_TIMEOUT_MS,
+    TRANSACTION_TIMEOUT_MS,
+    PipelineProducer,
+)
+from framework.adapters.parquet_read import read_files
+from framework.commit.codec import MAX_EVENT_BYTES, encode
+from framework.commit.events import Accounting, DataWritten, Deployed, Heartbeat, SourceRange
+from framework.commit.offsets import (
+    AnnounceState,
+    Gaps,
+    PartitionKey,
+    SafeOffset,
+    add_gap,
+    check_owner,
+    encode_metadata,
+    read_back,
+)
+from framework.errors import FloeError, OutcomeUnknown, RetriableError
+from framework.plan.model import Plan
+from framework.record.dead_letter import LetterMessage, letter_messages
+from framework.runtime.batch import BatchResult, BatchScope
+from framework.runtime.source import PipelineSource
+
+# Well inside the shortest retention that a control topic may have, so that a live run's plan can always be found.
+TELL_AGAIN_MS = 6 * 60 * 60 * 1000
+
+
+class Announcer:
+    """One run's producer with what goes beside each offset. One thread at a time; `start` comes first.
+
+    `base_batch` is the batch number under which the offsets were last moved by hand, as `decide_start` says.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        kafka: dict[str, str],
+        source: PipelineSource,
+        catalog: IcebergTables,
+        run_id: str,
+        say: Callable[[str], None],
+    ) -> None:
+        self.base_batch = 0
+        self.control_offset = 0
+        self.last_ms = 0
+        self._plan = plan
+        self._source = source
+        self._catalog = catalog
+        self._run_id = run_id
+        self._say = say
+        self._runs = {run_id}
+        self._gaps: dict[PartitionKey, Gaps] = {}
+        self._deployed: Deployed | None = None
+        self._deployed_at: int | None = None
+        self._told_ms = 0
+        letters = bool(plan.write.dead_letter_topic)
+        self._producer = PipelineProducer(
+            kafka,
+            plan.announce.transactional_id,
+            plan.read.group_id,
+            plan.announce.control_topic,
+            transaction_timeout_ms=LETTERS_TRANSACTION_TIMEOUT_MS if letters else TRANSACTION_TIMEOUT_MS,
+        )
+
+    def start(self) -> dict[PartitionKey, SafeOffset]:
+        """Fence older runs, settle an unfinished transaction, and read the safe offsets.
+
+        Raises:
+            SetupError: the broker does not answer or refuses us. StateDisagreement: an offset was not written by floe.
+        """
+        # Invariant 2: init_transactions comes before the offsets are read, so that no older run can move them any more.
+        self._producer.start()
+        group = self._source.group_offsets()
+        self._runs |= {safe.run for safe in group.values()}
+        self._gaps = {key: safe.gaps for key, safe in group.items()}
+        self.last_ms = now_ms()
+        return group
+
+    def tell_plan(self, deployed: Deployed) -> None:
+        """Put on record what this run runs; `tell_plan_again` repeats it every few hours.
+
+        It goes through the transactional producer, so that a run that was fenced can never tell of its older plan.
+        """
+        self._deployed = replace(deployed, run=self._run_id)
+        if len(encode(self._deployed)) > MAX_EVENT_BYTES:
+            self._say("the plan is too large for the control topic; only its hash is told")
+            self._deployed = replace(self._deployed, plan={})
+        self._tell_plan()
+
+    def tell_plan_again(self) -> None:
+        if now_ms() - self._told_ms > TELL_AGAIN_MS:
+            self._tell_plan()
+
+    def _tell_plan(self) -> None:
+        if self._deployed is None:
+            return
+        self._told_ms = now_ms()
+        try:
+            end = self._producer.announce((replace(self._deployed, timestamp_ms=self._told_ms),), {})
+        except OutcomeUnknown:
+            self._producer.recover()  # it is information: told or not, the next time comes
+        except RetriableError as error:
+            self._say(f"what runs could not be told ({error.message})")
+        else:
+            self._deployed_at = end - 1
+
+    def announce(self, scope: BatchScope, result: BatchResult) -> None:
+        """A batch, once.
+
+        Raises:
+            RetriableError: it certainly was not announced. OutcomeUnknown: `settle` finds out.
+            FencedError: another run has taken over; final. StateDisagreement: something else writes to the group.
+        """
+        # Invariant 1: the offsets are committed in the transaction that announces the files with their records.
+        offsets = {
+            (r.topic, r.partition): (r.end, self._metadata(r, scope.batch, result.totals)) for r in result.ranges
+        }
+        try:
+            self._send(result, offsets)
+        except OutcomeUnknown as error:
+            # Invariant 7: read back before anything else.
+            self._say(f"outcome of batch {scope.batch} unknown ({error.message}); reading back")
+            self._producer.recover()
+            group = self._source.group_offsets(scope.ends)
+            check_owner(self._plan.pipeline, self._runs, group)
+            state = read_back(self._plan.pipeline, self._run_id, scope.batch, result.ranges, group)
+            if state is AnnounceState.NOT_ANNOUNCED:
+                self._send(result, offsets)
+        reach("announced")
+        self.last_ms = now_ms()
+
+    def announce_gaps(self, scope: BatchScope, result: BatchResult, gaps: Iterable[SourceRange]) -> None:
+        """A batch of what retention removed before it was read; the gaps stand beside the offsets from now on.
+
+        Raises:
+            FloeError: as `announce`.
+        """
+        for gap in gaps:
+            key = (gap.topic, gap.partition)
+            self._gaps[key] = add_gap(self._gaps.get(key, ()), gap.start, gap.end)
+        self.announce(scope, result)
+
+    def heartbeat(self, batch: int, positions: Mapping[PartitionKey, int], totals: Accounting) -> None:
+        """Idle, but alive: all offsets are committed again (an idle partition's offset would expire) with the chain's end."""
+        ranges = tuple(
+            SourceRange(topic, self._source.ids[topic], partition, at, at)
+            for (topic, partition), at in sorted(positions.items())
+        )
+        event = Heartbeat(self._plan.pipeline, self._run_id, batch, ranges, totals)
+        offsets = {(r.topic, r.partition): (r.end, self._metadata(r, batch, totals)) for r in ranges}
+        self._producer.announce((event,), offsets)
+        self.last_ms = now_ms()
+
+    def settle(self, error: FloeError, positions: Iterable[PartitionKey]) -> dict[PartitionKey, SafeOffset]:
+        """After a failure: what the group says now, since an announcement may have gone through.
+
+        Only an unknown outcome asks for a new producer: taking the transactional id again would fence a newer run.
+
+        Raises:
+            FencedError: another run has announced since.
+        """
+        if isinstance(error, OutcomeUnknown):
+            self._producer.recover()
+        group = self._source.group_offsets(positions)
+        check_owner(self._plan.pipeline, self._runs, group)
+        self._gaps = {key: safe.gaps for key, safe in group.items()}
+        return group
+
+    def close(self) -> None:
+        self._producer.close()
+
+    def _metadata(self, r: SourceRange, batch: int, totals: Accounting) -> str:
+        gaps = self._gaps.get((r.topic, r.partition), ())
+        return encode_metadata(r.topic_id, batch, totals, self._run_id, self.base_batch, gaps, self._deployed_at)
+
+    def _send(self, result: BatchResult, offsets: dict[PartitionKey, tuple[int, str]]) -> None:
+        """One transaction; the dead letters for a topic are read from the files that it announces for their table."""
+        write = self._plan.write
+        letters: Iterable[LetterMessage] = ()
+        if write.dead_letter_topic:
+            paths = [
+                file.path
+                for event in result.events
+                if isinstance(event, DataWritten) and event.table == write.dead_letter_table
+                for file in event.files
+            ]
+            batches = read_files(self._catalog.io_properties(), paths)
+            letters = (letter for batch in batches for letter in letter_messages(batch))
+        self.control_offset = self._producer.announce(result.events, offsets, letters, write.dead_letter_topic or "")
+
+
+def now_ms() -> int:
+    return int(time.time() * 1000)
