@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -129,6 +130,29 @@ def test_a_newer_run_fences_the_older_one(
     assert read_all(settings, control_topic) == [(pipeline, 1), (pipeline, 3)]
     with pytest.raises(OutcomeUnknown):
         older.announce([heartbeat(pipeline, 4)], {(source, 0): (4, "d")})
+
+
+def test_offsets_beside_the_transaction_would_be_noticed(
+    broker: Broker,
+    admin: KafkaAdmin,
+    settings: dict[str, str],
+    control_topic: str,
+    new_producer: NewProducer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Invariant 1 is needed: where offsets are committed beside the announcing transaction, the test above fails."""
+    real = PipelineProducer.announce
+
+    def beside(self: PipelineProducer, events: Any, offsets: Any) -> int:
+        consumer = Consumer({**settings, "group.id": self._group_id})
+        moved = [TopicPartition(t, p, offset, metadata) for (t, p), (offset, metadata) in offsets.items()]
+        consumer.commit(offsets=moved, asynchronous=False)
+        consumer.close()
+        return real(self, events, {})
+
+    monkeypatch.setattr(PipelineProducer, "announce", beside)
+    with pytest.raises(AssertionError, match="GroupOffset"):
+        test_a_newer_run_fences_the_older_one(broker, admin, settings, control_topic, new_producer)
 
 
 def test_pipelines_do_not_fence_each_other(

@@ -1,0 +1,128 @@
+"""The rules that no coordinator keeps are needed as well: without one, the tests that show its invariant fail.
+
+Drivers keep invariants 1 and 8, converters 9 and the cleaner 12. Every case changes one function and runs tests of the suite as
+they are: they pass with the real code. Invariant 1's rule is taken out on a real broker, in `tests/kafka/test_worker.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import pytest
+
+from framework.commit import orphans
+from framework.commit.events import Accounting
+from framework.config.spec import ErrorPolicy, EvolveMode
+from framework.record import convert_numbers, convert_times
+from framework.record.batch import Batch
+from framework.record.iso_time import Moment
+from framework.runtime import batch as runtime_batch
+from tests.type_cases import CASES
+from tests.unit.commit import test_orphans
+from tests.unit.record import test_process, test_values
+from tests.unit.runtime import test_batch
+
+Patch = Callable[[pytest.MonkeyPatch], None]
+
+
+# ---- invariant 8 -------------------------------------------------------------------------------------------------------
+
+
+def a_sum_that_is_off_is_announced(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Accounting, "difference", 0)
+
+
+def coverage_is_not_checked(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(runtime_batch, "_check_coverage", lambda scope, reports: None)
+
+
+def a_record_that_fails_is_left_out(patch: pytest.MonkeyPatch) -> None:
+    """As peers do with a record that they cannot read: neither written nor counted."""
+    patch.setattr(Batch, "fail", lambda self, position, failure: None)
+
+
+# ---- invariant 9 -------------------------------------------------------------------------------------------------------
+
+
+def fractions_are_cut_off(patch: pytest.MonkeyPatch) -> None:
+    real = convert_numbers.exact_number
+    patch.setattr(
+        convert_numbers,
+        "exact_number",
+        lambda value: number.to_integral_value() if (number := real(value)) is not None else None,
+    )
+
+
+def digits_beyond_microseconds_are_cut_off(patch: pytest.MonkeyPatch) -> None:
+    real = convert_times.parse_moment
+
+    def cut(text: str, pattern: str | None) -> Moment | None:
+        moment = real(text, pattern)
+        return None if moment is None else replace(moment, nanoseconds=moment.nanoseconds // 1_000 * 1_000)
+
+    patch.setattr(convert_times, "parse_moment", cut)
+
+
+# ---- invariant 12 ------------------------------------------------------------------------------------------------------
+
+
+def announcements_are_not_asked(patch: pytest.MonkeyPatch) -> None:
+    real = orphans.judge
+    patch.setattr(orphans, "judge", lambda file, referenced, announced, now, age: real(file, referenced, (), now, age))
+
+
+def references_are_not_asked(patch: pytest.MonkeyPatch) -> None:
+    real = orphans.judge
+    patch.setattr(orphans, "judge", lambda file, referenced, announced, now, age: real(file, (), announced, now, age))
+
+
+def young_files_are_taken(patch: pytest.MonkeyPatch) -> None:
+    real = orphans.judge
+    patch.setattr(
+        orphans, "judge", lambda file, referenced, announced, now, age: real(file, referenced, announced, now, 0)
+    )
+
+
+@dataclass(frozen=True)
+class Case:
+    invariant: int
+    mutate: Patch
+    suite: Callable[[], None]
+
+
+def every_value() -> None:
+    for case in CASES:
+        test_values.test_value(case)
+
+
+def every_lack_of_coverage() -> None:
+    test_batch.test_slices_must_cover_the_ranges([test_batch.report(10, 60)])
+
+
+def the_sum_of_bad_records() -> None:
+    check = test_process.test_the_sum_holds.hypothesis.inner_test
+    letter = ErrorPolicy.DEAD_LETTER
+    check([{"kind": "a", "v": "no number"}, {"kind": "?"}, {"kind": "a", "v": 1}], letter, letter, EvolveMode.FREEZE)
+
+
+CASES_BESIDE = [
+    Case(8, a_sum_that_is_off_is_announced, test_batch.test_a_sum_that_is_off_stops_the_batch),
+    Case(8, coverage_is_not_checked, every_lack_of_coverage),
+    Case(8, a_record_that_fails_is_left_out, the_sum_of_bad_records),
+    Case(9, fractions_are_cut_off, every_value),
+    Case(9, digits_beyond_microseconds_are_cut_off, every_value),
+    Case(12, announcements_are_not_asked, test_orphans.test_what_is_named_or_young_is_spared),
+    Case(12, references_are_not_asked, test_orphans.test_what_is_named_or_young_is_spared),
+    Case(12, young_files_are_taken, test_orphans.test_what_is_named_or_young_is_spared),
+]
+
+
+@pytest.mark.parametrize("case", CASES_BESIDE, ids=lambda case: f"{case.invariant}-{case.mutate.__name__}")
+def test_the_rule_is_needed(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The named tests pass with the real code; with the rule taken out they fail."""
+    case.suite()
+    with monkeypatch.context() as patch:
+        case.mutate(patch)
+        with pytest.raises((AssertionError, pytest.fail.Exception)):
+            case.suite()
