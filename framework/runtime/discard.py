@@ -10,6 +10,7 @@ import time
 from contextlib import ExitStack
 from dataclasses import dataclass
 
+from framework.adapters.faults import reach
 from framework.adapters.iceberg import IcebergTables
 from framework.adapters.kafka_admin import KafkaAdmin
 from framework.adapters.kafka_control import ControlPublisher
@@ -73,8 +74,10 @@ def perform_discard(at: ControlPlace, expected: DiscardPlan) -> None:
                 place=expected.table,
                 remedy="run the command again",
             )
+        reach("recovery-decided")
         publisher = ControlPublisher(at.kafka, at.control_topic)
         try:
             publisher.publish((expected.event(int(time.time() * 1000)),))
+            reach("recovery-told")
         finally:
             publisher.close()

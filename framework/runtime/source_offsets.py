@@ -177,10 +177,13 @@ def announce_settled(where: Where, producer: PipelineProducer, event: OffsetsSet
         found = known.get((r.topic, r.partition))
         return found.gaps if found is not None and found.topic_id == r.topic_id else ()
 
+    # Where the run told what it runs stays known too; read from another log, the offset holds no such event.
+    newest = max(known.values(), key=lambda safe: safe.batch, default=None)
+    told_at = newest.deployed_at if newest is not None else None
     offsets = {
         (r.topic, r.partition): (
             r.end,
-            encode_metadata(r.topic_id, event.batch, event.totals, event.run, event.base_batch, gaps(r)),
+            encode_metadata(r.topic_id, event.batch, event.totals, event.run, event.base_batch, gaps(r), told_at),
         )
         for r in event.ranges
     }

@@ -44,7 +44,7 @@ def test_offsets_that_were_moved_by_hand_come_back_from_the_log(
     ranges = (SourceRange(source, topic_id, 0, 0, 50), SourceRange(source, topic_id, 1, 0, 0))
     group, sums = f"{prefix}-{name}", Accounting(offsets=50, written=50, rows=50)
     old_run = new_producer(group)
-    metadata = encode_metadata(topic_id, 1, sums, "run")
+    metadata = encode_metadata(topic_id, 1, sums, "run", gaps=((3, 5),), deployed_at=7)
     old_run.announce(
         (DataComplete(name, "run", 1, ranges, sums, sums),), {(source, 0): (50, metadata), (source, 1): (0, metadata)}
     )
@@ -52,7 +52,7 @@ def test_offsets_that_were_moved_by_hand_come_back_from_the_log(
     assert disagreements(read_places(where, catalog)) == ()
 
     raw = AdminClient(settings)
-    moved = ConsumerGroupTopicPartitions(group, [TopicPartition(source, 0, 70)])
+    moved = ConsumerGroupTopicPartitions(group, [TopicPartition(source, 0, 70, metadata)])
     raw.alter_consumer_group_offsets([moved])[group].result(20)
     places = read_places(where, catalog)
     assert any("announced up to 50, the group's offset is 70" in line for line in disagreements(places))
@@ -68,6 +68,7 @@ def test_offsets_that_were_moved_by_hand_come_back_from_the_log(
         (source, 0): (50, 2, sums),
         (source, 1): (0, 2, sums),
     }
+    assert {(s.gaps, s.deployed_at) for s in safe.values()} == {(((3, 5),), 7)}, "what the run told of itself stays known"
     reader = ControlReader(settings, control_topic)
     reader.seek(0)
     last = [event for _, event in reader.read_until(reader.end_offset())][-1]

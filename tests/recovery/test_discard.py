@@ -7,7 +7,7 @@ import pytest
 from framework.adapters.kafka_presence import Presence
 from framework.commit.events import CommitComplete, Discarded
 from framework.runtime.liveness import live_members
-from tests.chaos.harness import wait_for
+from tests.chaos.harness import crash, wait_for
 from tests.recovery.conftest import HandRun
 
 pytestmark = [pytest.mark.kafka, pytest.mark.iceberg]
@@ -46,6 +46,29 @@ def test_what_waits_for_a_dropped_table_is_given_up_by_name(hand: HandRun) -> No
     assert last.blocked == {}
     assert last.low_water > event.below
     assert hand.project.catalog().load_table(kept).scan().count() == 20
+
+
+@pytest.mark.slow
+def test_killed_before_and_after_its_word_it_is_said_once(hand: HandRun) -> None:
+    """kill -9 before the event is in the log changes nothing; after it, the same command finds nothing left to give up; the
+    coordinator heeds it once, and every record of the other tables is in them."""
+    hand.announce(9, 9)
+    hand.commit()
+    gone = hand.names[0]
+    hand.project.catalog().drop_table(gone)
+    hand.announce(30, 30)
+    command = ("discard", "--table", gone, "--control-topic", hand.control_topic)
+    before = hand.everything()
+    crash(hand.project, "recovery-decided", *command)
+    assert hand.everything() == before
+    crash(hand.project, "recovery-told", *command)
+    assert hand.floe_json(*command)["done"] is False
+    hand.commit()
+    [event] = [e for e in hand.log() if isinstance(e, Discarded)]
+    assert event.rows == {"hand": 14}
+    assert [e for e in hand.log() if isinstance(e, CommitComplete)][-1].blocked == {}
+    rest = hand.names[1:]
+    assert [hand.project.catalog().load_table(name).scan().count() for name in rest] == [20, 20]
 
 
 def _commit_is_blocked(hand: HandRun) -> str:
