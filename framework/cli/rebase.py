@@ -131,6 +131,8 @@ def show_plan(plan: RebasePlan) -> None:
         tables_grid.add_row(t.table, _number(t.former_batch), f"batch {t.after.batch}", by)
     if plan.tables:
         console.print(tables_grid)
+    for t in plan.replays:
+        console.print(f"  {t.table}: what it records of replayed dead letters (batch {t.after.batch}) is filed anew")
     if plan.read_again:
         console.print(f"{plan.read_again:,} offsets are read again for tables that lack them; the others drop them")
     if plan.lost:

@@ -38,7 +38,8 @@ class HeldBy:
 class RebaseFacts:
     """Everything that is known of the pipeline. `announced`: where the good chain in the control log ends, by partition,
     with the topic ids; empty when the log knows no batch. `batch`: the highest batch number met anywhere. `waiting`: the
-    tables that announcements of this control log wait for."""
+    tables that announcements of this control log wait for. `replays`: what tables record of the pipeline's replays of dead
+    letters."""
 
     pipeline: str
     cluster_id: str
@@ -52,6 +53,7 @@ class RebaseFacts:
     waiting: tuple[str, ...]
     batch: int
     totals: Accounting
+    replays: tuple[HeldBy, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,7 @@ class TableRebase:
 @dataclass(frozen=True)
 class RebasePlan:
     """`settled`: nothing has to be done. `read_again` counts source offsets that some table holds and some other lacks;
-    `lost` those that retention removed."""
+    `lost` those that retention removed. `replays`: tables whose record of replayed dead letters is filed anew, as it is."""
 
     pipeline: str
     cluster_id: str
@@ -115,6 +117,7 @@ class RebasePlan:
     lost: int
     partitions: tuple[PartitionRebase, ...]
     tables: tuple[TableRebase, ...]
+    replays: tuple[TableRebase, ...] = ()
 
     def event(self, run: str, now_ms: int) -> OffsetsSet:
         """What the control log is told: the chain goes on here."""
@@ -181,13 +184,14 @@ def plan_rebase(facts: RebaseFacts, choice: RebaseChoice) -> RebasePlan:
     """
     _check_topics(facts, choice)
     after, lost = _positions(facts, choice)
-    former = sorted({i for t in facts.tables for i in t.control_topic_ids if i != facts.control_topic_id})
+    everywhere = (*facts.tables, *facts.replays)
+    former = sorted({i for t in everywhere for i in t.control_topic_ids if i != facts.control_topic_id})
     batch = facts.batch + 1
     ids = {topic: fact.topic_id for (topic, _), fact in facts.partitions.items()}
     tables = tuple(
         TableRebase(
             t.table,
-            tuple(i for i in t.control_topic_ids if i != facts.control_topic_id),
+            _former(t, facts),
             t.newest.batch if t.newest is not None else None,
             _progress(t, after, batch, ids, choice.begin is not None),
         )
@@ -213,7 +217,17 @@ def plan_rebase(facts: RebaseFacts, choice: RebaseChoice) -> RebasePlan:
         lost=lost,
         partitions=tuple(_partition(facts, key, at) for key, at in sorted(after.items())),
         tables=tables,
+        # A replay counts letters, not offsets of a topic, so what a table holds of it is as true by any control topic.
+        replays=tuple(
+            TableRebase(t.table, _former(t, facts), t.newest.batch, t.newest)
+            for t in facts.replays
+            if t.newest is not None and _former(t, facts)
+        ),
     )
+
+
+def _former(table: HeldBy, facts: RebaseFacts) -> tuple[str, ...]:
+    return tuple(i for i in table.control_topic_ids if i != facts.control_topic_id)
 
 
 def next_cut(positions: Ends, recorded: Iterable[Ends]) -> dict[PartitionKey, int] | None:

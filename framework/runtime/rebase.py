@@ -17,18 +17,16 @@ from dataclasses import dataclass
 from framework.adapters.iceberg import IcebergTables
 from framework.adapters.kafka_admin import KafkaAdmin
 from framework.adapters.kafka_worker import PipelineProducer
-from framework.commit.effects import (
-    PipelineProgress,
-    RecordedTable,
-    RecoverTable,
-)
+from framework.commit.effects import PipelineProgress, RecordedTable, RecoverTable
 from framework.commit.events import Accounting
 from framework.commit.offsets import PartitionKey
 from framework.commit.progress import PROGRESS_PROPERTY, SUMMARY_RECOVERY
 from framework.commit.rebase import HeldBy, RebaseFacts, RebasePlan, held_by, taken_over, without_elsewhere
+from framework.commit.replay import replay_name
 from framework.errors import StateDisagreement
 from framework.plan.compile import group_id
 from framework.plan.model import Plan
+from framework.record.replay import marks_table
 from framework.runtime.control_log import ControlLog, read_control_log
 from framework.runtime.liveness import exclusive
 from framework.runtime.recover_table import BRANCH, commit_recovery, recover_table
@@ -80,7 +78,7 @@ def read_facts(at: Recovery, make_control_topic: bool) -> RebaseFacts:
         raise StateDisagreement(stop.message, code=stop.code, place=control_topic, remedy=stop.remedy)
     stored = admin.group_offsets(group_id(at.prefix, name))
     group = {key: found for key, value in stored.items() if (found := own_offset(key, value)) is not None}
-    tables = _tables(at, log)
+    tables, replays = _tables(at, log)
     folded = log.state.pipelines.get(name)
     link = folded.link if folded is not None else None
     newest = log.links.get(name)
@@ -100,19 +98,24 @@ def read_facts(at: Recovery, make_control_topic: bool) -> RebaseFacts:
         waiting=_waiting(log, name),
         batch=max(batches, default=0),
         totals=link.totals if link is not None else (safest.totals if safest is not None else Accounting()),
+        replays=replays,
     )
 
 
-def _tables(at: Recovery, log: ControlLog) -> tuple[HeldBy, ...]:
-    names = sorted({*reachable_tables(at.plan, at.catalog), *_waiting(log, at.plan.pipeline)})
+def _tables(at: Recovery, log: ControlLog) -> tuple[tuple[HeldBy, ...], tuple[HeldBy, ...]]:
+    """What each table records of the pipeline, and of its replays of dead letters."""
+    name = at.plan.pipeline
+    own = sorted({*reachable_tables(at.plan, at.catalog), *_waiting(log, name)})
+    letters = at.plan.write.dead_letter_table
+    names = [*own, marks_table(letters)] if letters else own
     at.say(f"looking at {len(names)} tables")
     with ThreadPoolExecutor(LOADERS) as pool:
-        found = pool.map(lambda name: at.catalog.load_recorded(name, BRANCH, log.facts.topic_id), names)
-        return tuple(
-            held_by(name, recorded.progress_text, at.plan.pipeline)
-            for name, recorded in zip(names, found, strict=True)
-            if recorded is not None
-        )
+        loaded = list(pool.map(lambda name: at.catalog.load_recorded(name, BRANCH, log.facts.topic_id), names))
+    texts = {n: recorded.progress_text for n, recorded in zip(names, loaded, strict=True) if recorded is not None}
+    return (
+        tuple(held_by(table, texts[table], name) for table in own if table in texts),
+        tuple(held_by(table, text, replay_name(name)) for table, text in texts.items()),
+    )
 
 
 def _waiting(log: ControlLog, pipeline: str) -> tuple[str, ...]:
@@ -142,7 +145,7 @@ def perform_rebase(at: Recovery, decide: Callable[[RebaseFacts], RebasePlan], ex
     """
     with at.exclusive(doing) as producer:
         plan = decide(read_facts(at, True))
-        if (plan.tables, plan.partitions) != (expected.tables, expected.partitions):
+        if _changes(plan) != _changes(expected):
             raise StateDisagreement(
                 f"what is recorded of pipeline {plan.pipeline} has changed since it was looked at; nothing was changed",
                 code="FLOE-R346",
@@ -150,13 +153,21 @@ def perform_rebase(at: Recovery, decide: Callable[[RebaseFacts], RebasePlan], ex
                 remedy="run the command again",
             )
         run = f"rebase-{uuid.uuid4().hex[:8]}"
-        for number, table in enumerate(plan.tables, start=1):
+        steps = [(replay_name(plan.pipeline), table) for table in plan.replays]
+        steps += [(plan.pipeline, table) for table in plan.tables]
+        for number, (name, table) in enumerate(steps, start=1):
 
-            def decide_table(found: RecordedTable, after: PipelineProgress = table.after) -> RecoverTable:
-                progress = taken_over(found.progress_text, plan.pipeline, plan.control_topic_id, after)
-                text = without_elsewhere(found.progress_text, plan.pipeline, progress)
+            def decide_table(
+                found: RecordedTable, name: str = name, after: PipelineProgress = table.after
+            ) -> RecoverTable:
+                progress = taken_over(found.progress_text, name, plan.control_topic_id, after)
+                text = without_elsewhere(found.progress_text, name, progress)
                 return recover_table(found, progress, run, {PROGRESS_PROPERTY: text}, {SUMMARY_RECOVERY: "rebase"})
 
             commit_recovery(at.catalog, table.table, plan.control_topic_id, decide_table)
-            at.say(f"{table.table}: taken over ({number} of {len(plan.tables)})")
+            at.say(f"{table.table}: {name} is taken over ({number} of {len(steps)})")
         announce_settled(at.where, producer, plan.event(run, int(time.time() * 1000)))
+
+
+def _changes(plan: RebasePlan) -> tuple[object, ...]:
+    return plan.tables, plan.partitions, plan.replays

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient
 from jsonschema import Draft202012Validator
 
 from framework.adapters.iceberg import IcebergTables
@@ -21,7 +22,7 @@ from framework.cli.main import run_main
 from framework.errors import FencedError
 from framework.record.dead_letter import LetterMessage, plan_dead_letter_table
 from tests.conftest import Broker
-from tests.kafka.conftest import heartbeat, unique
+from tests.kafka.conftest import heartbeat, unique, wait_for
 from tests.project import Project
 
 pytestmark = [pytest.mark.kafka, pytest.mark.iceberg]
@@ -152,6 +153,25 @@ def test_a_replay_killed_anywhere_repeats_nothing(project: Project) -> None:
     assert landed(project) == list(range(4 * len(KILLED)))
     marks = project.table("shop.dead_letters_replayed")
     assert sorted(marks.column("offset").to_pylist()) == list(range(4 * len(KILLED)))
+
+
+@pytest.mark.slow
+def test_after_a_rebase_a_replay_goes_on(project: Project, broker: Broker) -> None:
+    """The control topic is lost: a replay is refused and names `floe rebase`, which files its record anew; then every letter
+    lands once, those of before and those of after."""
+    source = broker.new_topic("orders")
+    file = project.pipeline("shop", PIPELINE.format(topic=source, zone=ZONE))
+    put_letters(project, [record(i) for i in range(4)])
+    assert dlq(project, "replay", file)["replayed"] == 4
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    admin.delete_topics([project.control_topic])[project.control_topic].result(20)
+    wait_for(lambda: project.control_topic not in admin.list_topics(timeout=10).topics)
+    put_letters(project, [record(i) for i in range(4, 8)], first=4)
+    assert "floe rebase" in project.run("dlq", "replay", file, code=5)
+    assert "shop.dead_letters_replayed" in project.run("rebase", file)
+    assert "nothing to settle" in project.run("rebase", file)
+    assert dlq(project, "replay", file)["replayed"] == 4
+    assert landed(project) == list(range(8))
 
 
 def test_marks_that_are_gone_stop_a_replay(project: Project) -> None:

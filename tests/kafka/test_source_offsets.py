@@ -68,7 +68,9 @@ def test_offsets_that_were_moved_by_hand_come_back_from_the_log(
         (source, 0): (50, 2, sums),
         (source, 1): (0, 2, sums),
     }
-    assert {(s.gaps, s.deployed_at) for s in safe.values()} == {(((3, 5),), 7)}, "what the run told of itself stays known"
+    assert {(s.gaps, s.deployed_at) for s in safe.values()} == {(((3, 5),), 7)}, (
+        "what the run told of itself stays known"
+    )
     reader = ControlReader(settings, control_topic)
     reader.seek(0)
     last = [event for _, event in reader.read_until(reader.end_offset())][-1]

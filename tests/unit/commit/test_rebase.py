@@ -102,6 +102,23 @@ def test_nothing_is_settled_twice() -> None:
     assert not plan_rebase(facts(held("db.t", progress(5, 50, 40))), RebaseChoice()).settled
 
 
+def test_what_tables_record_of_replayed_letters_is_filed_anew_as_it_is() -> None:
+    """A replay counts letters and no topic's offsets: its record moves under the present id, and only then all is settled."""
+    letters = PipelineProgress(4, {"dead-letters:db.dead": {"0": 12}}, {"dead-letters:db.dead": "replay"})
+    text = merge(None, TableProgress(OLD, 9, {"p.replay": letters}))
+    sound = replace(facts(group=None), batch=0)
+    assert plan_rebase(sound, RebaseChoice()).settled
+
+    plan = plan_rebase(replace(sound, replays=(held_by("db.marks", text, "p.replay"),)), RebaseChoice())
+
+    assert (plan.settled, plan.former_control_topic_ids) == (False, (OLD,))
+    assert [(t.table, t.former_control_topic_ids, t.after) for t in plan.replays] == [("db.marks", (OLD,), letters)]
+    after = without_elsewhere(text, "p.replay", taken_over(text, "p.replay", NEW, plan.replays[0].after))
+    assert elsewhere(after, NEW) == {}
+    again = plan_rebase(replace(sound, replays=(held_by("db.marks", after, "p.replay"),)), RebaseChoice())
+    assert (again.settled, again.replays) == (True, ())
+
+
 @pytest.mark.parametrize(
     ("known", "choice", "code", "said"),
     [
