@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError, Py4JJavaError
 
-from framework.adapters.spark_source import FloeDataSource, Offer, ready_file, to_offsets
+from framework.adapters.spark_source import FloeDataSource, ready_file, to_offsets
 from framework.adapters.spark_stage import REPORT_SCHEMA, TaskContext, make_task
 from framework.commit.offsets import PartitionKey
 from framework.errors import FloeError, SetupError
@@ -152,13 +152,11 @@ def start_query(
     positions: Mapping[PartitionKey, int],
     process: Callable[[DataFrame, int], None],
 ) -> Any:
-    """Start the streaming query at `positions`; it waits until an offer goes beyond them.
+    """Start the streaming query at `positions`; it does what the offer file says, and waits until an offer goes beyond them.
 
     Few at a time: Spark gives a new planner process ten seconds, which ten of them at once do not make on a busy machine.
     """
     start = to_offsets(dict(positions))
-    offer_file.parent.mkdir(parents=True, exist_ok=True)
-    Offer(start, start, 1, 1).write(offer_file)
     checkpoint = offer_file.parent / f"checkpoint-{uuid.uuid4().hex}"
     with _query_starts:
         frame = (

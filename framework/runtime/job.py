@@ -112,7 +112,7 @@ class Job:
             self._commit_announced(plans)
             for worker in self._workers:
                 if worker.plan.pipeline not in self._ended:
-                    worker.tell(Health.STOPPED, self._why_ended(worker))
+                    worker.standing.tell(Health.STOPPED, self._why_ended(worker))
         except FloeError as error:
             self._tell_failure(error)
             raise
@@ -151,8 +151,8 @@ class Job:
                 self._tellers[key] = StateTeller(kafka, key[1], self._say)
                 self._watches[key] = ControlWatch(kafka, key[1], plan.commit.coordinator_group, self._say)
                 self._watches[key].start()
-            worker.attach(self._watches[key], self._tellers[key])
-            worker.tell(Health.RUNNING)
+            worker.standing.attach(self._watches[key], self._tellers[key])
+            worker.standing.tell(Health.RUNNING)
 
     def _why_ended(self, worker: PipelineWorker) -> str:
         if self._signal:
@@ -169,12 +169,16 @@ class Job:
                 self._tell_uncommitted(worker, error)
             elif worker.report.state == "failed" or len(self._workers) == 1:
                 reason = worker.report.reason if worker.report.state == "failed" else error.message
-                worker.tell(Health.FAILED, reason, error.remedy, error.code)
+                worker.standing.tell(Health.FAILED, reason, error.remedy, error.code)
             else:
-                worker.tell(Health.STOPPED, f"drained, since another pipeline of this driver failed: {error.message}")
+                worker.standing.tell(
+                    Health.STOPPED, f"drained, since another pipeline of this driver failed: {error.message}"
+                )
 
     def _tell_uncommitted(self, worker: PipelineWorker, error: FloeError) -> None:
-        worker.tell(Health.STOPPED, f"drained, but not all is committed: {error.message}", error.remedy, error.code)
+        worker.standing.tell(
+            Health.STOPPED, f"drained, but not all is committed: {error.message}", error.remedy, error.code
+        )
 
     def _heed_stop_requests(self) -> None:
         """`floe stop` was asked for: those pipelines drain, the others of this driver go on."""
@@ -195,7 +199,7 @@ class Job:
             name = worker.plan.pipeline
             try:
                 request_commit(self._kafka(key[0]), key[1], COMMIT_DEADLINE_S, self._coordinators[key], name)
-                worker.tell(Health.STOPPED, self._why_ended(worker))
+                worker.standing.tell(Health.STOPPED, self._why_ended(worker))
             except (TableBlocked, DeadlinePassed) as error:
                 # Told to who asked; the other pipelines go on, and the end of the job asks again.
                 self._tell_uncommitted(worker, error)

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 from framework.adapters.faults import reach
 from framework.adapters.iceberg import IcebergTables
 from framework.adapters.kafka_presence import Presence
-from framework.commit.condition import Condition, reading_hold
-from framework.commit.events import Deployed, Health, SourceRange
+from framework.commit.events import Deployed, SourceRange
 from framework.commit.offsets import (
     PartitionFacts,
     PartitionKey,
@@ -34,13 +33,12 @@ from framework.errors import FloeError, RetriableError
 from framework.plan.model import Plan
 from framework.runtime.announcer import Announcer, now_ms
 from framework.runtime.batch import BatchResult, BatchScope, summarise, summarise_gaps
-from framework.runtime.control_watch import ControlWatch
 from framework.runtime.failures import LOG_REMEDY, of_batch, said
 from framework.runtime.patience import Trouble, gives_up, pause_s
 from framework.runtime.source import PipelineSource
 from framework.runtime.stage import write_batch
+from framework.runtime.standing import Standing
 from framework.runtime.tables import TableRegistry
-from framework.runtime.telling import StateTeller
 from framework.runtime.worker_report import WorkerReport
 
 if TYPE_CHECKING:
@@ -70,6 +68,7 @@ class PipelineWorker:
         self._catalog = catalog
         self._scratch = scratch
         self._say = say
+        self.standing = Standing(plan, self.run_id, self.report, say)
         self._source = PipelineSource(plan, kafka)
         self._tables = TableRegistry(plan, catalog, say)
         self._announcer = Announcer(plan, kafka, self._source, catalog, self.run_id, say)
@@ -81,11 +80,12 @@ class PipelineWorker:
         self._bytes_per_record = 0.0
         self._draining = threading.Event()
         self._batch_done = threading.Event()
+        self._rules = _pace_rules(plan)
+        self._last_batch_ms: int | None = None
+        self._offer_file: Path
+        self._start: dict[PartitionKey, int] = {}
         self._failure: BaseException | None = None
         self._scope: BatchScope | None = None
-        self._watch: ControlWatch | None = None
-        self._teller: StateTeller | None = None
-        self._troubled = False  # a batch has failed, and none was announced since
 
     # ---- before Spark ---------------------------------------------------------------------------------------------
 
@@ -115,10 +115,6 @@ class PipelineWorker:
         held = (held_ends(text, control.topic_id, self.plan.pipeline, start.base_batch) for text in recorded.values())
         self._held = tuple(ends for ends in held if ends)
         self._say("first run" if start.first_run else f"goes on after batch {start.batch}")
-
-    def attach(self, watch: ControlWatch, teller: StateTeller) -> None:
-        """What is asked of the pipeline through the control topic, and where its state is told."""
-        self._watch, self._teller = watch, teller
 
     def tell_plan(self, deployed: Deployed) -> None:
         """Put on record what this run runs, and again every few hours; call after `prepare`."""
@@ -160,27 +156,29 @@ class PipelineWorker:
                 if self._draining.is_set() or gives_up(error, trouble, now_s, has_an_end):
                     self.report.state, self.report.reason = "failed", error.message
                     raise
-                self._say(f"batch failed ({error.message}); attempt {trouble.failures + 1} follows")
-                self.report.state, self.report.reason = "degraded", error.message
-                self._troubled = True
-                self.tell(Health.DEGRADED, error.message, error.remedy, error.code, trouble.failures)
+                self.standing.failed(error, trouble.failures)
                 if self._draining.wait(pause_s(trouble.failures, self.plan.announce.trigger_every_ms / 1000)):
                     # Asked to drain while a failed batch waits: what was begun was not finished, and that is said.
                     self.report.state = "failed"
                     raise
 
     def _run_query(self, spark: SparkSession) -> None:
-        from framework.adapters.spark_query import spark_errors
+        from framework.adapters.spark_query import spark_errors, start_query
 
         self._failure, self._scope = None, None
-        done = False
         with spark_errors():
-            while not done:
-                self._look()
-                # A query goes on where its last batch ended, so a new one begins behind each recorded gap.
-                query = self._start_query(spark)
+            while True:
+                self._begin_offers()
+                # Looked at before the query starts: its first micro-batch is then the first batch, and no empty one.
+                pace = self._step()
+                if pace is Pace.DONE:
+                    return
+                if pace is None:
+                    continue  # a query goes on where its last batch ended, so a new one begins behind each recorded gap
+                query = start_query(spark, self._offer_file, self._start, self._process)
                 try:
-                    done = self._pace(query)
+                    if self._follow(query, pace):
+                        return
                 finally:
                     query.stop()
 
@@ -188,52 +186,10 @@ class PipelineWorker:
         """Finish the batch in hand, announce it, and start no other."""
         self._draining.set()
 
-    def tell(self, state: Health, reason: str = "", remedy: str = "", code: str = "", failures: int = 0) -> None:
-        """Tell the control topic; a word that was said already is not said again."""
-        if self._teller is not None:
-            self._teller.tell(self.plan.pipeline, self.run_id, state, reason, remedy, code, failures)
-
-    def _hold(self) -> Condition | None:
-        """Why nothing is read for now, as the control topic says. Heartbeats go on meanwhile.
-
-        Raises:
-            FloeError: FLOE-R137, the run is to catch up and then to end, which it cannot while a person holds it.
-        """
-        if self._watch is None:
-            return None
-        name, announce, watch = self.plan.pipeline, self.plan.announce, self._watch
-        hold = reading_hold(
-            watch.reading_pause(name), watch.waiting(name), announce.max_waiting_batches, announce.max_waiting_bytes
-        )
-        if hold is not None and hold.state is Health.BLOCKED:
-            self._watch.ask_for_low_water()
-        elif hold is not None and self._wanted is not None:
-            said = f"pipeline {name} cannot catch up: {hold.reason}"
-            raise FloeError(said, code="FLOE-R137", place=name, remedy=hold.remedy)
-        return hold
-
-    def _note(self, hold: Condition | None) -> None:
-        """Say when reading begins and ends to be held; figures alone are no news."""
-        if (hold is not None) != (self.report.state == "held"):
-            self._say(f"reads nothing: {hold.reason}" if hold is not None else "reads on")
-        if self._troubled:
-            return
-        self.report.state, self.report.reason = ("held", hold.reason) if hold is not None else ("running", "")
-        if hold is not None and hold.state is Health.BLOCKED:
-            self.tell(hold.state, hold.reason, hold.remedy, hold.code)
-        else:  # a pause stands in the log already; while it lasts the run is well
-            self.tell(Health.RUNNING)
-
     def close(self) -> None:
         self._announcer.close()
         if self._presence is not None:
             self._presence.close()
-
-    def _start_query(self, spark: SparkSession) -> Any:
-        from framework.adapters.spark_query import start_query
-
-        self._offer_file = self._scratch / f"offer-{uuid.uuid4().hex}.json"
-        return start_query(spark, self._offer_file, self._positions, self._process)
 
     def _settle(self, error: FloeError) -> None:
         """After a failure: positions from the group, since an announcement may have gone through."""
@@ -262,57 +218,25 @@ class PipelineWorker:
             self._record_gaps(gaps)
         return facts
 
-    def _pace(self, query: Any) -> bool:
-        """Batches until there is nothing to do (True), or until the query has to be begun anew (False)."""
+    def _begin_offers(self) -> None:
+        """A new query reads its offers from a new file, and begins where the last batch ended."""
+        self._scratch.mkdir(parents=True, exist_ok=True)
+        self._offer_file = self._scratch / f"offer-{uuid.uuid4().hex}.json"
+        self._last_batch_ms = None
+        self._start = dict(self._positions)
+        self._offer(self._start)
+
+    def _offer(self, ends: dict[PartitionKey, int]) -> None:
         from framework.adapters.spark_source import Offer, to_offsets
 
-        last_batch_ms: int | None = None
-        announce = self.plan.announce
-        policies = [self.plan.write.tables.defaults, *(p for _, p in self.plan.write.tables.overrides)]
-        rules = PaceRules(
-            announce.trigger_every_ms,
-            announce.heartbeat_ms,
-            self.plan.read.max_records_per_batch,
-            min(p.commit.max_bytes for p in policies),
-            min(p.commit.max_rows for p in policies),
-        )
-        poll_s = min(0.5, max(0.05, announce.trigger_every_ms / 10_000))
-        while True:
-            batch_before = self._batch
-            facts = self._look()
-            if self._batch != batch_before:
-                return False
-            ends = self._wanted or {key: fact.log_end for key, fact in facts.items()}
-            cut = next_cut(self._positions, self._held)
-            if cut is not None:
-                ends = {key: min(end, cut.get(key, end)) for key, end in ends.items()}
-            backlog = sum(max(0, ends.get(key, at) - at) for key, at in self._positions.items())
-            hold = self._hold()
-            self._note(hold)
-            pace = decide_pace(
-                rules,
-                PaceFacts(
-                    now_ms(),
-                    backlog,
-                    self._bytes_per_record,
-                    last_batch_ms,
-                    self._announcer.last_ms,
-                    self._wanted is not None,
-                    self._draining.is_set(),
-                    hold is not None,
-                ),
-            )
-            if pace is Pace.DONE:
-                return True
+        slices = self.plan.read.slices
+        Offer(to_offsets(self._positions), to_offsets(ends), slices, MIN_RECORDS_PER_TASK).write(self._offer_file)
+
+    def _follow(self, query: Any, pace: Pace | None) -> bool:
+        """Steps until there is nothing to do (True), or until the query has to be begun anew (False)."""
+        poll_s = min(0.5, max(0.05, self.plan.announce.trigger_every_ms / 10_000))
+        while pace is not None and pace is not Pace.DONE:
             if pace is Pace.BATCH:
-                last_batch_ms = now_ms()
-                cap = rules.max_records if self._tables.targets else FIRST_BATCH_RECORDS
-                new_ends = plan_ends(self._positions, ends, cap)
-                self._scope = self._scope_to(new_ends)
-                self._batch_done.clear()
-                Offer(
-                    to_offsets(self._positions), to_offsets(new_ends), self.plan.read.slices, MIN_RECORDS_PER_TASK
-                ).write(self._offer_file)
                 self._await_batch(query)
             elif pace is Pace.HEARTBEAT:
                 self._announcer.tell_plan_again()
@@ -321,6 +245,40 @@ class PipelineWorker:
             else:
                 self._check(query)
                 self._draining.wait(poll_s)
+            pace = self._step()
+        return pace is Pace.DONE
+
+    def _step(self) -> Pace | None:
+        """Look, and decide what to do now; a batch is on offer when this returns. None: a gap was recorded instead."""
+        batch_before = self._batch
+        facts = self._look()
+        if self._batch != batch_before:
+            return None
+        ends = self._wanted or {key: fact.log_end for key, fact in facts.items()}
+        cut = next_cut(self._positions, self._held)
+        if cut is not None:
+            ends = {key: min(end, cut.get(key, end)) for key, end in ends.items()}
+        hold = self.standing.hold(has_an_end=self._wanted is not None)
+        pace = decide_pace(
+            self._rules,
+            PaceFacts(
+                now_ms(),
+                sum(max(0, ends.get(key, at) - at) for key, at in self._positions.items()),
+                self._bytes_per_record,
+                self._last_batch_ms,
+                self._announcer.last_ms,
+                self._wanted is not None,
+                self._draining.is_set(),
+                hold is not None,
+            ),
+        )
+        if pace is Pace.BATCH:
+            self._last_batch_ms = now_ms()
+            cap = self._rules.max_records if self._tables.targets else FIRST_BATCH_RECORDS
+            self._scope = self._scope_to(plan_ends(self._positions, ends, cap))
+            self._batch_done.clear()
+            self._offer(dict(self._scope.ends))
+        return pace
 
     def _await_batch(self, query: Any) -> None:
         while not self._batch_done.wait(0.1):
@@ -392,7 +350,7 @@ class PipelineWorker:
 
     def _advance(self, scope: BatchScope, result: BatchResult) -> None:
         self._positions = dict(scope.ends)
-        self._troubled = False
+        self.standing.announced()
         self.report.add(result, self._announcer.control_offset)
 
     def _record(self, scope: BatchScope, result: BatchResult, rewrites: int, seconds: float) -> None:
@@ -406,3 +364,14 @@ class PipelineWorker:
             + (f", {rewrites} re-write{'s' if rewrites > 1 else ''} for changed tables" if rewrites else "")
             + (f", {result.accounting.dead_lettered:,} dead letters" if result.accounting.dead_lettered else "")
         )
+
+
+def _pace_rules(plan: Plan) -> PaceRules:
+    policies = [plan.write.tables.defaults, *(p for _, p in plan.write.tables.overrides)]
+    return PaceRules(
+        plan.announce.trigger_every_ms,
+        plan.announce.heartbeat_ms,
+        plan.read.max_records_per_batch,
+        min(p.commit.max_bytes for p in policies),
+        min(p.commit.max_rows for p in policies),
+    )
