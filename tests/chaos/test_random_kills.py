@@ -14,6 +14,7 @@ import threading
 import time
 from collections import Counter
 from pathlib import Path
+from statistics import median
 
 import pytest
 
@@ -65,6 +66,7 @@ def run_kills(tmp_path: Path, broker: FragileBroker, kills: int, seed: int) -> N
     topic = broker.new_topic("random", partitions=3)
     file = project.pipeline("random", fan_out(topic))
     story: list[str] = []
+    took: list[float] = []  # from the death of a driver to the next announcement
     commands: dict[str, tuple[str | Path, ...]] = {
         "driver": ("run", file),
         "coordinator": ("coordinator", "--control-topic", project.control_topic),
@@ -87,6 +89,7 @@ def run_kills(tmp_path: Path, broker: FragileBroker, kills: int, seed: int) -> N
             victim = chance.choices(list(VICTIMS), list(VICTIMS.values()))[0] if number else "driver"
             time.sleep(chance.uniform(0.0, 4.0))
             story.append(victim)
+            killed_at = time.monotonic()
             if victim == "broker":
                 with flow.pause:
                     broker.kill()
@@ -100,6 +103,7 @@ def run_kills(tmp_path: Path, broker: FragileBroker, kills: int, seed: int) -> N
                     start(name)
             if victim == "driver":
                 alive["driver"].wait_for_output("announced in")
+                took.append(time.monotonic() - killed_at)
         flow.stop()
         for run in alive.values():
             run.terminate()
@@ -110,6 +114,7 @@ def run_kills(tmp_path: Path, broker: FragileBroker, kills: int, seed: int) -> N
             run.__exit__()
     produced = produced_positions(broker.bootstrap_servers, [topic])
     print(f"killed: {' '.join(story)}")
+    print(f"driver killed to next announcement: median {median(took):.1f} s, longest {max(took):.1f} s")
     verdict = assert_exact(project.catalog(), broker.bootstrap_servers, [topic])
     deaths = ", ".join(f"{count} of the {name}" for name, count in sorted(Counter(story).items()))
     print(
