@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import json
 
+from framework.commit.event_shapes import FILE, SHAPES, VERSION
 from framework.commit.events import ControlEvent, DataFile
-from framework.commit.from_json import DECODERS, Malformed
-from framework.commit.to_json import ENCODERS, VERSION, file_to_json
+from framework.commit.shape import Malformed
 from framework.errors import FloeError
 
 MAX_EVENT_BYTES = 512 * 1024
@@ -20,12 +20,12 @@ MAX_EVENT_BYTES = 512 * 1024
 
 def encode(event: ControlEvent) -> bytes:
     """The event as compact JSON. Raises FloeError when a value has no JSON form (NaN, bytes)."""
-    return _dump(ENCODERS[type(event)](event), type(event).__name__)
+    return _dump(SHAPES[type(event).__name__].write(event), type(event).__name__)
 
 
 def encode_file(file: DataFile) -> bytes:
     """One file as it stands in an announcement, to measure it. Raises FloeError as `encode` does."""
-    return _dump(file_to_json(file), "DataWritten")
+    return _dump(FILE.write(file), "DataWritten")
 
 
 def _dump(value: dict[str, object], kind: str) -> bytes:
@@ -51,13 +51,14 @@ def decode(value: bytes | None) -> ControlEvent | None:
         raise _malformed(f"it is not JSON: {error}") from error
     if not isinstance(parsed, dict) or not isinstance(parsed.get("type"), str):
         raise _malformed("it is not a JSON object with a `type`")
-    decoder = DECODERS.get(parsed["type"])
-    if decoder is None:
+    shape = SHAPES.get(parsed["type"])
+    if shape is None:
         return None
     if parsed.get("version") != VERSION:
         raise _malformed(f"its version is {parsed.get('version')!r} and this floe reads version {VERSION}")
     try:
-        return decoder(parsed)
+        event: ControlEvent = shape.read(parsed)
+        return event
     except Malformed as error:
         raise _malformed(f"{parsed['type']}: {error}") from error
 

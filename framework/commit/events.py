@@ -1,8 +1,8 @@
-"""The events of the control topic, as frozen values, and their JSON form.
+"""The events of the control topic, as frozen values.
 
-In: a value of one of the classes below, or the bytes of a control record. Out: the other one. The JSON is validated by
-`schemas/control-event.v1.schema.json`; anyone can read the log with a console consumer. Keeps the size rule of the
-protocol: `split_data_written` cuts an announcement so that no event is above its limit.
+In: what a run, a coordinator or a person has to say. Out: a value that `framework.commit.codec` writes as JSON, valid under
+`schemas/control-event.v1.schema.json`, so that anyone can read the log with a console consumer. Keeps nothing but what was
+said: a field whose meaning needs a decision belongs elsewhere.
 """
 
 from __future__ import annotations
