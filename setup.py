@@ -1,4 +1,4 @@
-"""The one thing that setup.cfg cannot say: the compiled fetch, which is built where a C compiler is and left out elsewhere."""
+"""What setup.cfg cannot say: the compiled fetch and JSON parser, built where a C compiler is and left out elsewhere."""
 
 import platform
 import sys
@@ -6,7 +6,8 @@ import sysconfig
 
 from setuptools import Extension, setup
 
-# Free-threaded Python has no limited interface; there, on Windows and on other Pythons records are fetched in Python.
+# Free-threaded Python has no limited interface; there, on Windows and on other Pythons
+# records are fetched in Python and parsed by Arrow.
 BUILDABLE = (
     sys.platform != "win32"
     and platform.python_implementation() == "CPython"
@@ -22,7 +23,15 @@ FETCH = Extension(
     libraries=["dl"] if sys.platform.startswith("linux") else [],
 )
 
+JSON = Extension(
+    "framework.record._json",
+    ["framework/record/_json.c"],
+    py_limited_api=True,
+    optional=True,
+    extra_compile_args=["-O2", "-std=gnu11"],
+)
+
 setup(
-    ext_modules=[FETCH] if BUILDABLE else [],
+    ext_modules=[FETCH, JSON] if BUILDABLE else [],
     options={"bdist_wheel": {"py_limited_api": "cp310"}} if BUILDABLE else {},
 )

@@ -24,6 +24,7 @@ from benchmarks.contenders import SINK_VERSION, Connect, Contender, Floe, sink_j
 from benchmarks.report import write_report
 from benchmarks.servers import KAFKA_VERSION, Servers, kafka_jars
 from framework.adapters.kafka_reader import fetch_described
+from framework.record import compiled_json
 
 
 def measure(chosen: list[str], only: list[str], rounds: int, quick: bool, folder: Path) -> list[cases.Figures]:
@@ -84,6 +85,7 @@ def main() -> None:
         "kafka": KAFKA_VERSION,
         "connect sink": SINK_VERSION,
         "floe fetches by": fetch_described(),
+        "floe parses JSON by": "the compiled parser" if compiled_json.available() else "Arrow alone",
         "size": f"{'quick' if options.quick else 'full'}, x {options.scale:g}",
     }
     options.out.mkdir(parents=True, exist_ok=True)

@@ -65,6 +65,7 @@ def questions(files: tuple[str, ...], target: str | None, with_spark: bool) -> I
     yield "java", partial(doctor_machine.java, find_java)
     yield "packages", doctor_machine.packages
     yield "fetch", doctor_machine.fetch
+    yield "json", doctor_machine.parser
     found: list[tuple[TargetSpec, list[LoadedPipeline]]] = []
 
     def load() -> Iterator[Finding]:

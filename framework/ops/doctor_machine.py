@@ -80,6 +80,19 @@ def fetch() -> Iterator[Finding]:
         yield warning("fetch", f"{text}, at about twice the CPU", "install a C compiler, then: make setup")
 
 
+def parser() -> Iterator[Finding]:
+    """Which parsers read JSON on this machine."""
+    from framework.record import compiled_json
+
+    if compiled_json.available():
+        yield ok("json", "plain JSON is parsed by the compiled parser, the rest by Arrow's")
+    elif os.environ.get(compiled_json.VARIABLE):
+        yield ok("json", "JSON is parsed by Arrow alone")
+    else:
+        remedy = "install a C compiler, then: make setup"
+        yield warning("json", "JSON is parsed by Arrow alone, at about four times the CPU", remedy)
+
+
 def read_lock(text: str) -> dict[str, str]:
     """Name -> version of a constraints file, for this Python."""
     pins: dict[str, str] = {}

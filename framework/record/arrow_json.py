@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.json
 
 from framework.record.arrays import Ints, Mask
+from framework.record.compiled_json import parse_plain
 from framework.record.framing import Framed, record_starts, runs, without
 from framework.record.mixed_kinds import Leniency, rewrite
 from framework.record.suspects import suspect_patterns, suspects
@@ -63,6 +64,9 @@ def parse_framed(
     if len(framed.positions) == 0:
         return [], []
     records = len(framed.positions)
+    plain = parse_plain(framed.data, records, schema)
+    if plain is not None:
+        return [Part(framed.positions, plain)], []
     table = _parse(framed.data, records, _options(schema, infer), max(_BLOCK_BYTES, 2 * framed.longest))
     if isinstance(table, pa.Table):
         return [Part(framed.positions, table)], []

@@ -1,0 +1,740 @@
+/* Parses newline-joined JSON objects of known fields into the buffers of Arrow arrays.
+ *
+ * In: a tree of kinds and names (compile), then the bytes and how many records they hold (decode). Out: the buffers of every
+ * node of the tree, in its order; or None as soon as anything is met that is not plainly what the tree says: an unknown or
+ * repeated name, a value of another kind, a number that needs care, no JSON at all. None is no verdict: the caller then asks
+ * Arrow's own parser, which this one never contradicts (invariant 9; tests compare the two on random documents).
+ *
+ * The bytes are UTF-8 without a NUL (framework.record.framing has looked). It keeps to Python's limited interface of 3.10.
+ */
+#ifndef Py_LIMITED_API
+#define Py_LIMITED_API 0x030A0000
+#endif
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Raised with every change of what the functions take or give: a build of an older checkout is not used. */
+#define INTERFACE 1
+#define NAME "framework.record._json.tree"
+#define MOST_OFFSET 0x7fffffff
+
+typedef enum { BOOLEAN, LONG, DOUBLE, STRING, DECIMAL, LIST, STRUCT } kind_t;
+
+typedef struct {
+    uint8_t *bytes;
+    size_t length, room;
+} grown_t;
+
+typedef struct node {
+    kind_t kind;
+    int scale;        /* of a decimal */
+    int width;        /* of a decimal: 16 or 32 bytes */
+    int precision;    /* of a decimal */
+    int count;        /* children: of a list one, of a struct its fields */
+    struct node *children;
+    char **names;     /* of a struct's fields */
+    size_t *lengths;
+    int *order;       /* which field came at each place in the last record: the next one is likely alike */
+    int *slots;       /* names by hash: the field's place plus one, 0 where free; slot_mask + 1 of them */
+    uint32_t slot_mask;
+    int64_t rows, nulls;
+    grown_t valid;    /* one byte a row while parsing */
+    grown_t data;     /* values; of text its bytes; of booleans one byte a row */
+    grown_t offsets;  /* of text and lists */
+} node_t;
+
+/* ---- memory ------------------------------------------------------------------------------------------------------- */
+
+static int grow(grown_t *grown, size_t further)
+{
+    size_t wanted = grown->length + further, room = grown->room ? grown->room : 4096;
+    if (wanted <= grown->room)
+        return 1;
+    while (room < wanted)
+        room *= 2;
+    uint8_t *bytes = realloc(grown->bytes, room);
+    if (bytes == NULL)
+        return 0;
+    grown->bytes = bytes;
+    grown->room = room;
+    return 1;
+}
+
+static inline int put(grown_t *grown, const void *bytes, size_t length)
+{
+    if (grown->length + length > grown->room && !grow(grown, length))
+        return 0;
+    memcpy(grown->bytes + grown->length, bytes, length);
+    grown->length += length;
+    return 1;
+}
+
+static inline int put_byte(grown_t *grown, uint8_t byte)
+{
+    if (grown->length == grown->room && !grow(grown, 1))
+        return 0;
+    grown->bytes[grown->length++] = byte;
+    return 1;
+}
+
+static void clear(node_t *node)
+{
+    grown_t *all[] = {&node->valid, &node->data, &node->offsets};
+    for (int i = 0; i < 3; i++) {
+        free(all[i]->bytes);
+        memset(all[i], 0, sizeof(grown_t));
+    }
+    node->rows = node->nulls = 0;
+    for (int i = 0; i < node->count; i++)
+        clear(&node->children[i]);
+}
+
+static void drop(node_t *node)
+{
+    clear(node);
+    for (int i = 0; i < node->count; i++) {
+        if (node->names != NULL)
+            free(node->names[i]);
+        drop(&node->children[i]);
+    }
+    free(node->children);
+    free(node->names);
+    free(node->lengths);
+    free(node->order);
+    free(node->slots);
+    memset(node, 0, sizeof *node);
+}
+
+static void drop_tree(PyObject *capsule)
+{
+    node_t *root = PyCapsule_GetPointer(capsule, NAME);
+    if (root != NULL) {
+        drop(root);
+        free(root);
+    }
+}
+
+/* ---- the tree ------------------------------------------------------------------------------------------------------ */
+
+static uint32_t hash(const char *name, size_t length)
+{
+    uint32_t value = 2166136261u;
+    for (size_t i = 0; i < length; i++)
+        value = (value ^ (uint8_t)name[i]) * 16777619u;
+    return value;
+}
+
+static int find(const node_t *node, const char *name, size_t length)
+{
+    for (uint32_t slot = hash(name, length) & node->slot_mask;; slot = (slot + 1) & node->slot_mask) {
+        int field = node->slots[slot] - 1;
+        if (field < 0 || (node->lengths[field] == length && memcmp(node->names[field], name, length) == 0))
+            return field;
+    }
+}
+
+static int build(node_t *node, PyObject *spec);
+
+static int build_fields(node_t *node, PyObject *fields)
+{
+    Py_ssize_t count = PyTuple_Size(fields);
+    uint32_t slots = 4;
+    if (count < 0)
+        return 0;
+    while (slots < 2 * (uint32_t)count + 2)
+        slots *= 2;
+    node->children = calloc(count ? count : 1, sizeof(node_t));
+    node->names = calloc(count ? count : 1, sizeof(char *));
+    node->lengths = calloc(count ? count : 1, sizeof(size_t));
+    node->order = calloc(count ? count : 1, sizeof(int));
+    node->slots = calloc(slots, sizeof(int));
+    node->slot_mask = slots - 1;
+    if (!node->children || !node->names || !node->lengths || !node->order || !node->slots) {
+        PyErr_NoMemory();
+        return 0;
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        PyObject *field = PyTuple_GetItem(fields, i), *spec;
+        const char *name;
+        Py_ssize_t length;
+        if (field == NULL || !PyArg_ParseTuple(field, "y#O", &name, &length, &spec))
+            return 0;
+        if (find(node, name, length) >= 0) {
+            PyErr_SetString(PyExc_ValueError, "two fields have one name");
+            return 0;
+        }
+        node->names[i] = malloc(length + 1);
+        if (node->names[i] == NULL) {
+            PyErr_NoMemory();
+            return 0;
+        }
+        memcpy(node->names[i], name, length);
+        node->lengths[i] = length;
+        node->order[i] = (int)i;
+        node->count = (int)i + 1;
+        uint32_t slot = hash(name, length) & node->slot_mask;
+        while (node->slots[slot])
+            slot = (slot + 1) & node->slot_mask;
+        node->slots[slot] = (int)i + 1;
+        if (!build(&node->children[i], spec))
+            return 0;
+    }
+    return 1;
+}
+
+/* A spec is (kind,), ("decimal", width, precision, scale), ("list", spec) or ("struct", ((name, spec), ...)). */
+static int build(node_t *node, PyObject *spec)
+{
+    const char *kind;
+    PyObject *first = PyTuple_GetItem(spec, 0);
+    if (first == NULL || (kind = PyUnicode_AsUTF8AndSize(first, NULL)) == NULL)
+        return 0;
+    if (strcmp(kind, "boolean") == 0)
+        node->kind = BOOLEAN;
+    else if (strcmp(kind, "long") == 0)
+        node->kind = LONG;
+    else if (strcmp(kind, "double") == 0)
+        node->kind = DOUBLE;
+    else if (strcmp(kind, "string") == 0)
+        node->kind = STRING;
+    else if (strcmp(kind, "decimal") == 0) {
+        node->kind = DECIMAL;
+        return PyArg_ParseTuple(spec, "Oiii", &first, &node->width, &node->precision, &node->scale);
+    } else if (strcmp(kind, "list") == 0) {
+        node->kind = LIST;
+        PyObject *element = PyTuple_GetItem(spec, 1);
+        node->children = calloc(1, sizeof(node_t));
+        if (element == NULL || node->children == NULL)
+            return 0;
+        node->count = 1;
+        return build(&node->children[0], element);
+    } else if (strcmp(kind, "struct") == 0) {
+        node->kind = STRUCT;
+        PyObject *fields = PyTuple_GetItem(spec, 1);
+        return fields != NULL && build_fields(node, fields);
+    } else {
+        PyErr_Format(PyExc_ValueError, "no kind %s", kind);
+        return 0;
+    }
+    return 1;
+}
+
+PyDoc_STRVAR(compile_doc, "compile(spec) -> tree: what `decode` takes; the spec is described in _json.pyi.");
+static PyObject *compile(PyObject *self, PyObject *spec)
+{
+    node_t *root = calloc(1, sizeof(node_t));
+    (void)self;
+    if (root == NULL)
+        return PyErr_NoMemory();
+    if (!build(root, spec) || root->kind != STRUCT) {
+        if (!PyErr_Occurred())
+            PyErr_SetString(PyExc_ValueError, "the root is a struct");
+        drop(root);
+        free(root);
+        return NULL;
+    }
+    return PyCapsule_New(root, NAME, drop_tree);
+}
+
+/* ---- values -------------------------------------------------------------------------------------------------------- */
+
+static const char *skip(const char *at)
+{
+    /* A newline ends the record; the bytes end with a NUL, which stops every loop here. */
+    while (*at == ' ' || *at == '\t' || *at == '\r')
+        at++;
+    return at;
+}
+
+static int put_offset(node_t *node, size_t length)
+{
+    int32_t offset = (int32_t)length;
+    return length <= MOST_OFFSET && put(&node->offsets, &offset, sizeof offset);
+}
+
+static int put_null(node_t *node)
+{
+    static const uint8_t zeros[32];
+    node->rows++;
+    node->nulls++;
+    if (!put_byte(&node->valid, 0))
+        return 0;
+    switch (node->kind) {
+    case BOOLEAN:
+        return put_byte(&node->data, 0);
+    case LONG:
+    case DOUBLE:
+        return put(&node->data, zeros, 8);
+    case DECIMAL:
+        return put(&node->data, zeros, node->width);
+    case STRING:
+        return put_offset(node, node->data.length);
+    case LIST:
+        return put_offset(node, node->children[0].rows);
+    case STRUCT:
+        for (int i = 0; i < node->count; i++)
+            if (!put_null(&node->children[i]))
+                return 0;
+        return 1;
+    }
+    return 0;
+}
+
+#define ONES 0x0101010101010101ull
+#define HIGHS 0x8080808080808080ull
+#define HAS_ZERO(word) (((word) - ONES) & ~(word) & HIGHS)
+
+/* The first quote, backslash or control character. */
+static const char *plain(const char *at, const char *end)
+{
+    while (end - at >= 8) {
+        uint64_t word;
+        memcpy(&word, at, 8);
+        uint64_t stop = HAS_ZERO(word ^ (ONES * '"')) | HAS_ZERO(word ^ (ONES * '\\'))
+            | ((word - ONES * 0x20) & ~word & HIGHS);
+        if (stop) {
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+            return at + (__builtin_ctzll(stop) >> 3);
+#else
+            break;
+#endif
+        }
+        at += 8;
+    }
+    while (*at != '"' && *at != '\\' && (uint8_t)*at >= 0x20)
+        at++;
+    return at;
+}
+
+static int hex4(const char *at)
+{
+    int value = 0;
+    for (int i = 0; i < 4; i++) {
+        char c = at[i];
+        int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+        if (digit < 0)
+            return -1; /* the NUL at the end is no digit: nothing behind it is read */
+        value = value * 16 + digit;
+    }
+    return value;
+}
+
+static const char *put_escape(grown_t *text, const char *at)
+{
+    char simple = 0;
+    switch (*at) {
+    case '"': case '\\': case '/': simple = *at; break;
+    case 'b': simple = '\b'; break;
+    case 'f': simple = '\f'; break;
+    case 'n': simple = '\n'; break;
+    case 'r': simple = '\r'; break;
+    case 't': simple = '\t'; break;
+    }
+    if (simple)
+        return put_byte(text, simple) ? at + 1 : NULL;
+    if (*at != 'u')
+        return NULL;
+    int code = hex4(at + 1);
+    at += 5;
+    if (code <= 0)
+        return NULL;
+    if (code >= 0xd800 && code < 0xe000) {
+        if (code >= 0xdc00 || at[0] != '\\' || at[1] != 'u')
+            return NULL;
+        int low = hex4(at + 2);
+        if (low < 0xdc00 || low >= 0xe000)
+            return NULL;
+        at += 6;
+        code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
+    }
+    uint8_t utf8[4];
+    int length;
+    if (code < 0x80) {
+        utf8[0] = code;
+        length = 1;
+    } else if (code < 0x800) {
+        utf8[0] = 0xc0 | code >> 6;
+        utf8[1] = 0x80 | (code & 0x3f);
+        length = 2;
+    } else if (code < 0x10000) {
+        utf8[0] = 0xe0 | code >> 12;
+        utf8[1] = 0x80 | (code >> 6 & 0x3f);
+        utf8[2] = 0x80 | (code & 0x3f);
+        length = 3;
+    } else {
+        utf8[0] = 0xf0 | code >> 18;
+        utf8[1] = 0x80 | (code >> 12 & 0x3f);
+        utf8[2] = 0x80 | (code >> 6 & 0x3f);
+        utf8[3] = 0x80 | (code & 0x3f);
+        length = 4;
+    }
+    return put(text, utf8, length) ? at : NULL;
+}
+
+/* `at` is behind the opening quote. */
+static const char *put_text(node_t *node, const char *at, const char *end)
+{
+    for (;;) {
+        const char *stop = plain(at, end);
+        if (!put(&node->data, at, stop - at))
+            return NULL;
+        if (*stop == '"') {
+            if (!put_offset(node, node->data.length))
+                return NULL;
+            return stop + 1;
+        }
+        if (*stop != '\\' || (at = put_escape(&node->data, stop + 1)) == NULL)
+            return NULL;
+    }
+}
+
+/* A number's text: whole digits, digits behind the point, exponent. Up to 19 significant digits are kept in `digits`. */
+typedef struct {
+    uint64_t digits;
+    int count;     /* significant digits met; more than 19 are not in `digits` */
+    int fraction;  /* digits behind the point */
+    int exponent;
+    int is_negative, is_whole;
+} number_t;
+
+static const char *read_number(number_t *number, const char *at)
+{
+    memset(number, 0, sizeof *number);
+    number->is_whole = 1;
+    if (*at == '-') {
+        number->is_negative = 1;
+        at++;
+    }
+    if (*at < '0' || *at > '9')
+        return NULL;
+    if (*at == '0' && at[1] >= '0' && at[1] <= '9')
+        return NULL;
+    for (; *at >= '0' && *at <= '9'; at++) {
+        if (number->count || *at != '0') {
+            if (++number->count <= 19)
+                number->digits = number->digits * 10 + (*at - '0');
+        }
+    }
+    if (*at == '.') {
+        number->is_whole = 0;
+        at++;
+        if (*at < '0' || *at > '9')
+            return NULL;
+        for (; *at >= '0' && *at <= '9'; at++) {
+            number->fraction++;
+            if (number->count || *at != '0') {
+                if (++number->count <= 19)
+                    number->digits = number->digits * 10 + (*at - '0');
+            }
+        }
+    }
+    if (*at == 'e' || *at == 'E') {
+        int is_negative = 0, exponent = 0;
+        number->is_whole = 0;
+        at++;
+        if (*at == '+' || *at == '-')
+            is_negative = *at++ == '-';
+        if (*at < '0' || *at > '9')
+            return NULL;
+        for (; *at >= '0' && *at <= '9'; at++)
+            if (exponent < 100000)
+                exponent = exponent * 10 + (*at - '0');
+        number->exponent = is_negative ? -exponent : exponent;
+    }
+    return at;
+}
+
+static const char *put_long(node_t *node, const char *at)
+{
+    number_t number;
+    const char *behind = read_number(&number, at);
+    if (behind == NULL || !number.is_whole || number.count > 19)
+        return NULL;
+    /* 19 digits fit 64 bits without a sign; with one, what is beyond the range is Arrow's to refuse. */
+    if (number.digits > (uint64_t)INT64_MAX)
+        return NULL;
+    int64_t value = number.is_negative ? -(int64_t)number.digits : (int64_t)number.digits;
+    return put(&node->data, &value, sizeof value) ? behind : NULL;
+}
+
+static const double TENS[] = {1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11,
+                              1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+
+static const char *put_double(node_t *node, const char *at)
+{
+    number_t number;
+    const char *behind = read_number(&number, at);
+    double value;
+    if (behind == NULL)
+        return NULL;
+    int exponent = number.exponent - number.fraction;
+    if (number.count <= 15 && exponent >= -22 && exponent <= 22) {
+        /* Both are exact as doubles, so the one operation rounds right (Clinger 1990). */
+        value = (double)number.digits;
+        value = exponent < 0 ? value / TENS[-exponent] : value * TENS[exponent];
+        if (number.is_negative)
+            value = -value;
+    } else {
+        char text[64];
+        size_t length = behind - at;
+        if (length >= sizeof text)
+            return NULL;
+        memcpy(text, at, length);
+        text[length] = 0;
+        value = PyOS_string_to_double(text, NULL, NULL);
+        if (value == -1.0 && PyErr_Occurred()) {
+            PyErr_Clear();
+            return NULL;
+        }
+        if (!(value - value == 0)) /* too large for a double */
+            return NULL;
+    }
+    return put(&node->data, &value, sizeof value) ? behind : NULL;
+}
+
+static const char *put_decimal(node_t *node, const char *at)
+{
+    number_t number;
+    const char *behind = read_number(&number, at);
+    if (behind == NULL || number.exponent != 0 || number.count > 18 || number.fraction > node->scale)
+        return NULL;
+    int further = node->scale - number.fraction;
+    if (number.count + further > 37 || number.count + further > node->precision)
+        return NULL;
+    __int128 value = number.digits;
+    for (int i = 0; i < further; i++)
+        value *= 10;
+    if (number.is_negative)
+        value = -value;
+    uint8_t wide[32];
+    memset(wide, value < 0 ? 0xff : 0, sizeof wide);
+    memcpy(wide, &value, sizeof value);
+    return put(&node->data, wide, node->width) ? behind : NULL;
+}
+
+/* ---- structure ------------------------------------------------------------------------------------------------------ */
+
+static const char *put_value(node_t *node, const char *at, const char *end);
+
+static const char *put_list(node_t *node, const char *at, const char *end)
+{
+    node_t *element = &node->children[0];
+    at = skip(at);
+    if (*at == ']')
+        at++;
+    else
+        for (;;) {
+            if ((at = put_value(element, skip(at), end)) == NULL)
+                return NULL;
+            at = skip(at);
+            if (*at == ',')
+                at++;
+            else if (*at++ == ']')
+                break;
+            else
+                return NULL;
+        }
+    return put_offset(node, element->rows) ? at : NULL;
+}
+
+/* `at` is behind the opening brace; `rows` of the node counts this one already. */
+static const char *put_fields(node_t *node, const char *at, const char *end)
+{
+    int place = 0, seen = 0;
+    at = skip(at);
+    if (*at == '}')
+        at++;
+    else
+        for (;; place++) {
+            if (*at++ != '"')
+                return NULL;
+            int field = place < node->count ? node->order[place] : -1;
+            size_t length = field < 0 ? 0 : node->lengths[field];
+            if (field < 0 || (size_t)(end - at) <= length || at[length] != '"' || memcmp(at, node->names[field], length) != 0) {
+                const char *stop = plain(at, end);
+                if (*stop != '"')
+                    return NULL;
+                length = stop - at;
+                field = find(node, at, length);
+                if (field < 0)
+                    return NULL;
+                if (place < node->count)
+                    node->order[place] = field;
+            }
+            node_t *child = &node->children[field];
+            if (child->rows != node->rows - 1)
+                return NULL; /* the name came twice */
+            at = skip(at + length + 1);
+            if (*at++ != ':')
+                return NULL;
+            if ((at = put_value(child, skip(at), end)) == NULL)
+                return NULL;
+            seen++;
+            at = skip(at);
+            if (*at == ',')
+                at = skip(at + 1);
+            else if (*at++ == '}')
+                break;
+            else
+                return NULL;
+        }
+    if (seen < node->count)
+        for (int i = 0; i < node->count; i++)
+            if (node->children[i].rows < node->rows && !put_null(&node->children[i]))
+                return NULL;
+    return at;
+}
+
+static const char *put_value(node_t *node, const char *at, const char *end)
+{
+    if (*at == 'n') {
+        if (end - at < 4 || memcmp(at, "null", 4) != 0)
+            return NULL;
+        return put_null(node) ? at + 4 : NULL;
+    }
+    node->rows++;
+    if (!put_byte(&node->valid, 1))
+        return NULL;
+    switch (node->kind) {
+    case BOOLEAN:
+        if (end - at >= 4 && memcmp(at, "true", 4) == 0)
+            return put_byte(&node->data, 1) ? at + 4 : NULL;
+        if (end - at >= 5 && memcmp(at, "false", 5) == 0)
+            return put_byte(&node->data, 0) ? at + 5 : NULL;
+        return NULL;
+    case LONG:
+        return put_long(node, at);
+    case DOUBLE:
+        return put_double(node, at);
+    case DECIMAL:
+        return put_decimal(node, at);
+    case STRING:
+        return *at == '"' ? put_text(node, at + 1, end) : NULL;
+    case LIST:
+        return *at == '[' ? put_list(node, at + 1, end) : NULL;
+    case STRUCT:
+        return *at == '{' ? put_fields(node, at + 1, end) : NULL;
+    }
+    return NULL;
+}
+
+/* ---- what comes out ------------------------------------------------------------------------------------------------- */
+
+static PyObject *bits(const grown_t *bytes)
+{
+    PyObject *packed = PyBytes_FromStringAndSize(NULL, (bytes->length + 7) / 8);
+    if (packed == NULL)
+        return NULL;
+    uint8_t *to = (uint8_t *)PyBytes_AsString(packed);
+    memset(to, 0, (bytes->length + 7) / 8);
+    for (size_t i = 0; i < bytes->length; i++)
+        to[i >> 3] |= bytes->bytes[i] << (i & 7);
+    return packed;
+}
+
+static PyObject *plain_bytes(const grown_t *bytes)
+{
+    return PyBytes_FromStringAndSize((const char *)bytes->bytes, bytes->length);
+}
+
+/* (rows, nulls, validity or None, offsets or None, data or None) of the node and then of its children, depth first. */
+static int give(const node_t *node, PyObject *list)
+{
+    PyObject *valid = NULL, *offsets = NULL, *data = NULL, *tuple = NULL;
+    int done = 0;
+    valid = node->nulls ? bits(&node->valid) : Py_NewRef(Py_None);
+    offsets = node->kind == STRING || node->kind == LIST ? plain_bytes(&node->offsets) : Py_NewRef(Py_None);
+    data = node->kind == LIST || node->kind == STRUCT ? Py_NewRef(Py_None)
+        : node->kind == BOOLEAN ? bits(&node->data) : plain_bytes(&node->data);
+    if (valid && offsets && data
+        && (tuple = Py_BuildValue("LLOOO", (long long)node->rows, (long long)node->nulls, valid, offsets, data)) != NULL
+        && PyList_Append(list, tuple) == 0) {
+        done = 1;
+        for (int i = 0; done && i < node->count; i++)
+            done = give(&node->children[i], list);
+    }
+    Py_XDECREF(valid);
+    Py_XDECREF(offsets);
+    Py_XDECREF(data);
+    Py_XDECREF(tuple);
+    return done;
+}
+
+static int begin(node_t *node)
+{
+    if ((node->kind == STRING || node->kind == LIST) && !put_offset(node, 0))
+        return 0;
+    for (int i = 0; i < node->count; i++)
+        if (!begin(&node->children[i]))
+            return 0;
+    return 1;
+}
+
+static int parse(node_t *root, const char *at, const char *end, Py_ssize_t records)
+{
+    for (Py_ssize_t record = 0; record < records; record++) {
+        at = skip(at);
+        if (*at != '{')
+            return 0;
+        root->rows++;
+        if ((at = put_fields(root, at + 1, end)) == NULL)
+            return 0;
+        at = skip(at);
+        if (record + 1 < records) {
+            if (*at++ != '\n')
+                return 0;
+        }
+    }
+    return at == end;
+}
+
+PyDoc_STRVAR(decode_doc, "decode(tree, data, records) -> buffers of every node, or None where Arrow must be asked.");
+static PyObject *decode(PyObject *self, PyObject *arguments)
+{
+    PyObject *capsule, *bytes, *found = NULL;
+    char *data;
+    Py_ssize_t length, records;
+    (void)self;
+    /* A bytes object, which ends with a NUL: the loops above rely on it. */
+    if (!PyArg_ParseTuple(arguments, "OSn", &capsule, &bytes, &records) || PyBytes_AsStringAndSize(bytes, &data, &length) != 0)
+        return NULL;
+    node_t *root = PyCapsule_GetPointer(capsule, NAME);
+    if (root == NULL)
+        return NULL;
+    clear(root);
+    if (begin(root) && parse(root, data, data + length, records)) {
+        found = PyList_New(0);
+        if (found != NULL && !give(root, found)) {
+            Py_DECREF(found);
+            found = NULL;
+        }
+    } else
+        found = Py_NewRef(Py_None);
+    clear(root);
+    return found;
+}
+
+static PyMethodDef FUNCTIONS[] = {
+    {"compile", compile, METH_O, compile_doc},
+    {"decode", decode, METH_VARARGS, decode_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef MODULE = {
+    PyModuleDef_HEAD_INIT, "framework.record._json", "JSON objects of known fields to Arrow buffers.", -1, FUNCTIONS,
+    NULL, NULL, NULL, NULL,
+};
+
+PyMODINIT_FUNC PyInit__json(void)
+{
+    PyObject *module = PyModule_Create(&MODULE);
+    if (module != NULL && PyModule_AddIntConstant(module, "INTERFACE", INTERFACE) != 0) {
+        Py_DECREF(module);
+        return NULL;
+    }
+    return module;
+}

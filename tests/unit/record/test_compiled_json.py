@@ -1,0 +1,279 @@
+"""The compiled JSON parser beside Arrow's: the same table, or no answer."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import struct
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import event, example, given, settings
+from hypothesis import strategies as st
+
+from framework.record import compiled_json
+from framework.record.arrow_json import _options, _parse
+from framework.record.compiled_json import parse_plain
+from framework.record.framing import frame
+
+pytestmark = pytest.mark.skipif(
+    not compiled_json.available(), reason="no C compiler was there when floe was installed; Arrow parses all"
+)
+
+EXAMPLES = int(os.environ.get("FLOE_FUZZ_EXAMPLES", "1500"))
+NAMES = ["a", "b", "id", "Id", "é", "long name", "x" * 40, "quote'", ""]
+LEAVES = [
+    pa.bool_(),
+    pa.int64(),
+    pa.float64(),
+    pa.string(),
+    pa.decimal128(10, 2),
+    pa.decimal128(19, 19),
+    pa.decimal128(38, 0),
+    pa.decimal256(56, 20),
+]
+TEXTS = ["", '"', "\\", "tab\there", "line\nend", "é😀", "a" * 100, "\x1f", "\x7f", "/", "\ud7ff", "plain", "two words"]
+NUMBERS = [
+    *(
+        "-0",
+        "0",
+        "-0.0",
+        "1e5",
+        "1E+22",
+        "1e23",
+        "123456789012345678901234567890",
+        "0.1",
+        "1e-400",
+        "1e400",
+        "4.9e-324",
+    ),
+    *("9007199254740993", "9007199254740993.0", "179769313486231580793e289", "0." + "0" * 30 + "1", "1" * 80, "2.50"),
+    *(
+        "9223372036854775807",
+        "-9223372036854775808",
+        "9223372036854775808",
+        "18446744073709551616",
+        "0.30000000000000004",
+    ),
+]
+WRONG = [
+    *(
+        b"",
+        b'"',
+        b"\\",
+        b"{",
+        b"}",
+        b"[",
+        b"]",
+        b",",
+        b":",
+        b"1",
+        b"-",
+        b".",
+        b"e",
+        b"null",
+        b" ",
+        b"\\u12",
+        b"\\ud800",
+    ),
+    *(b"\x01", b"0", b"true", b'"a"', b"\\n", b"+"),
+]
+
+
+class Writer:
+    """Random schemas, and documents of them as JSON allows them to be written."""
+
+    def __init__(self, seed: int) -> None:
+        self.chance = random.Random(seed)
+
+    def schema(self) -> pa.Schema:
+        return pa.schema(list(self._fields(2)))
+
+    def _fields(self, depth: int) -> list[tuple[str, pa.DataType]]:
+        names = self.chance.sample(NAMES, self.chance.randint(1, 5))
+        return [(name, self._kind(depth)) for name in names]
+
+    def _kind(self, depth: int) -> pa.DataType:
+        what = self.chance.random()
+        if depth and what < 0.2:
+            return pa.list_(self._kind(depth - 1))
+        if depth and what < 0.4:
+            return pa.struct(self._fields(depth - 1))
+        return self.chance.choice(LEAVES)
+
+    def records(self, schema: pa.Schema) -> list[bytes]:
+        root = pa.struct(list(schema))
+        return [self._struct(root).strip().encode() for _ in range(self.chance.randint(1, 6))]
+
+    def _gap(self) -> str:
+        return self.chance.choice(["", "", "", "", " ", "\t", " \r "])
+
+    def _struct(self, kind: pa.DataType) -> str:
+        fields = [child for child in kind if self.chance.random() < 0.8]
+        self.chance.shuffle(fields)
+        inner = (f"{self._gap()}{self._text(f.name)}{self._gap()}:{self._value(f.type)}" for f in fields)
+        return f"{self._gap()}{{{','.join(inner)}{self._gap()}}}{self._gap()}"
+
+    def _text(self, text: str) -> str:
+        return json.dumps(text, ensure_ascii=self.chance.random() < 0.2)
+
+    def _value(self, kind: pa.DataType) -> str:
+        gap = self._gap()
+        if self.chance.random() < 0.1:
+            return f"{gap}null{gap}"
+        if pa.types.is_struct(kind):
+            return self._struct(kind)
+        if pa.types.is_list(kind):
+            return f"{gap}[{','.join(self._value(kind.value_type) for _ in range(self.chance.randint(0, 3)))}]{gap}"
+        if pa.types.is_boolean(kind):
+            return gap + self.chance.choice(["true", "false"]) + gap
+        if pa.types.is_string(kind):
+            return gap + self._text(self.chance.choice(TEXTS)) + gap
+        return gap + self._number(kind) + gap
+
+    def _number(self, kind: pa.DataType) -> str:
+        if self.chance.random() < 0.05:
+            return self.chance.choice(NUMBERS)
+        if pa.types.is_integer(kind):
+            return str(self.chance.randint(-(2 ** self.chance.randint(1, 63)), 2 ** self.chance.randint(1, 63) - 1))
+        if pa.types.is_decimal(kind):
+            whole = self.chance.randint(-(10 ** self.chance.randint(0, 10)), 10 ** self.chance.randint(0, 10))
+            places = self.chance.randint(0, min(kind.scale, 4))
+            return f"{whole}.{self.chance.randint(0, 10**places - 1):0{places}}" if places else str(whole)
+        return repr(struct.unpack("d", self.chance.randbytes(8))[0]).replace("nan", "1").replace("inf", "2")
+
+    def broken(self, record: bytes) -> bytes:
+        """The record with up to three wrong places."""
+        wrong = bytearray(record)
+        for _ in range(self.chance.randint(0, 3)):
+            place = self.chance.randint(1, max(len(wrong) - 1, 1))
+            wrong[place : place + self.chance.randint(0, 2)] = self.chance.choice(WRONG)
+        return bytes(wrong)
+
+
+def by_arrow(data: bytes, records: int, schema: pa.Schema) -> pa.Table | None:
+    """What Arrow's own parser makes of it: a table of exactly the schema, or nothing."""
+    found = _parse(data, records, _options(schema, True), 2 << 20)
+    return found if isinstance(found, pa.Table) and found.schema.equals(schema) else None
+
+
+def check(data: bytes, records: int, schema: pa.Schema) -> pa.Table | None:
+    found, expected = parse_plain(data, records, schema), by_arrow(data, records, schema)
+    if found is not None:
+        found.validate(full=True)
+        assert expected is not None, (data, schema)
+        assert found.equals(expected.combine_chunks()), (data, schema)
+        # -0.0 equals 0.0; their texts do not.
+        assert str(found.to_pylist()) == str(expected.to_pylist())
+    return found
+
+
+@settings(max_examples=EXAMPLES)
+@given(st.integers(0, 2**48))
+def test_parses_as_arrow_does(seed: int) -> None:
+    """Documents of a schema give Arrow's table, or no answer; most give one."""
+    writer = Writer(seed)
+    schema = writer.schema()
+    framed = frame(writer.records(schema), np.arange(6))
+    found = check(framed.data, framed.data.count(b"\n") + 1, schema)
+    event("parsed" if found is not None else "left to Arrow")
+
+
+@settings(max_examples=EXAMPLES)
+@given(st.integers(0, 2**48))
+def test_never_takes_what_arrow_refuses(seed: int) -> None:
+    """Documents with wrong places give Arrow's table, or no answer."""
+    writer = Writer(seed)
+    schema = writer.schema()
+    records = [writer.broken(record) for record in writer.records(schema)]
+    framed = frame(records, np.arange(len(records)))
+    if not framed.alone:
+        check(framed.data, len(records), schema)
+
+
+ORDER = pa.schema(
+    [
+        ("id", pa.int64()),
+        ("price", pa.decimal128(10, 2)),
+        ("ratio", pa.float64()),
+        ("paid", pa.bool_()),
+        ("tags", pa.list_(pa.string())),
+        ("to", pa.struct([("city", pa.string()), ("at", pa.list_(pa.float64()))])),
+    ]
+)
+PLAIN = [
+    '{"id":1,"price":12.50,"ratio":0.25,"paid":true,"tags":["a","b"],"to":{"city":"Köln","at":[6.96,50.94]}}',
+    '{"to":null,"id":-9223372036854775807,"tags":[],"paid":false}',
+    ' {"tags":[null,"\\u00e9\\ud83d\\ude00\\n"], "to":{"city":null}}'.strip(),
+    "{}",
+    '{"ratio":1e-7,"price":-0.01,"id":null}',
+]
+
+
+def test_plain_records_need_no_other_parser() -> None:
+    """Records that are just what the schema says are parsed here, and as Arrow does."""
+    found = check("\n".join(PLAIN).encode(), len(PLAIN), ORDER)
+    assert found is not None
+    assert found.num_rows == len(PLAIN)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        '{"id":1.0}',
+        '{"id":"1"}',
+        '{"id":9223372036854775808}',
+        '{"id":01}',
+        '{"id":1,"id":2}',
+        '{"unknown":1}',
+        '{"to":{"unknown":1}}',
+        '{"to":{"city":"a","city":"b"}}',
+        '{"price":1.505}',
+        '{"price":1e2}',
+        '{"ratio":1e999}',
+        '{"ratio":NaN}',
+        '{"paid":1}',
+        '{"paid":True}',
+        '{"tags":"a"}',
+        '{"tags":["a",]}',
+        '{"tags":["\\ud800"]}',
+        '{"tags":["\\u0000"]}',
+        '{"tags":["\\x"]}',
+        '{"tags":["\x01"]}',
+        '{"id":1}{"id":2}',
+        '{"id":1}x',
+        '{"id":1',
+        '{"\\u0069d":1}',
+        '{"id":nul}',
+        '{id:1}',
+    ],
+)  # fmt: skip
+def test_gives_no_answer_in_doubt(record: str) -> None:
+    """What is not plainly a record of the schema is left to Arrow, wherever it stands in the block."""
+    for records in ([record], [*PLAIN, record], [record, *PLAIN]):
+        assert check("\n".join(records).encode(), len(records), ORDER) is None
+
+
+def test_counts_records() -> None:
+    """More or fewer records than the caller says give no answer."""
+    data = "\n".join(PLAIN).encode()
+    assert parse_plain(data, len(PLAIN) - 1, ORDER) is None
+    assert parse_plain(data, len(PLAIN) + 1, ORDER) is None
+
+
+def test_types_it_does_not_know() -> None:
+    """A schema with another type is left to Arrow as a whole."""
+    assert parse_plain(b'{"a":1}', 1, pa.schema([("a", pa.float32())])) is None
+
+
+@example(["b", "a", "c"])
+@given(st.permutations(["a", "b", "c"]))
+def test_order_of_fields_may_change(names: list[str]) -> None:
+    """A field is found wherever it stands, from one record to the next."""
+    schema = pa.schema([(name, pa.int64()) for name in "abc"])
+    records = [json.dumps(dict.fromkeys("abc", 1)), json.dumps({name: ord(name) for name in names}), '{"c":3}']
+    found = check("\n".join(records).encode(), 3, schema)
+    assert found is not None
+    assert found.to_pylist()[1] == {"a": 97, "b": 98, "c": 99}
