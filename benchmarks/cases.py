@@ -118,12 +118,12 @@ def _space() -> str:
 def _topic(servers: Servers, name: str, encode: records.Encode, count: int, partitions: int = PARTITIONS) -> str:
     """A topic with these records, loaded once for all contenders and rounds."""
     topic = f"{name}-{count}"
-    if topic not in _loaded:
-        _loaded[topic] = servers.load(topic, records.numbered(encode, count), partitions)[1] // count
+    if topic not in loaded:
+        loaded[topic] = servers.load(topic, records.numbered(encode, count), partitions)[1] // count
     return topic
 
 
-_loaded: dict[str, int] = {}
+loaded: dict[str, int] = {}
 
 
 def one_table(servers: Servers, contender: Contender, quick: bool) -> Figures:
@@ -138,13 +138,13 @@ def _many(tables: int, quick_count: int, count: int) -> Callable[[Servers, Conte
         # The record names its table with the namespace, so a topic serves one namespace: it is emptied before each run.
         space = f"many_{tables}"
         topic = _topic(servers, f"many{tables}", records.many_tables(space, tables), size)
-        _drop(servers, space)
+        drop(servers, space)
         return drained(servers, contender, Job(topic, space, "{kind}", 5_000 if quick else 10_000), size)
 
     return run
 
 
-def _drop(servers: Servers, namespace: str) -> None:
+def drop(servers: Servers, namespace: str) -> None:
     catalog = servers.catalog()
     if (namespace,) not in catalog.list_namespaces():
         return

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 import uuid
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -60,9 +61,20 @@ class Contender(Protocol):
 class Floe:
     name = "floe"
 
-    def __init__(self, servers: Servers, folder: Path) -> None:
+    def __init__(
+        self,
+        servers: Servers,
+        folder: Path,
+        master: str = f"local[{CORES},4]",
+        conf: Mapping[str, str] | None = None,
+        words: Sequence[str] = (),
+    ) -> None:
+        """`conf` is for Spark; `words` stand before the command, as `taskset` would."""
         self._servers = servers
         self._folder = folder
+        self._master = master
+        self._conf = dict(conf or {})
+        self._words = [*words, sys.executable, "-m", "framework.cli.main"]
 
     def start(self, job: Job) -> None:
         self._name = job.run
@@ -70,7 +82,7 @@ class Floe:
         self._log = (self._folder / f"floe-{self._name}.log").open("wb")
         self.started_at = time.time()
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "framework.cli.main", "run", f"pipelines/{self._name}.yaml", "--target", "bench"],
+            [*self._words, "run", f"pipelines/{self._name}.yaml", "--target", "bench"],
             cwd=self._folder,
             stdout=self._log,
             stderr=subprocess.STDOUT,
@@ -87,10 +99,11 @@ class Floe:
     def _write(self, job: Job) -> None:
         (self._folder / "pipelines" / "targets").mkdir(parents=True, exist_ok=True)
         catalog = "".join(f'      {key}: "{value}"\n' for key, value in self._servers.rest.settings().items())
+        conf = "".join(f', "{key}": "{value}"' for key, value in self._conf.items())[2:]
         (self._folder / "pipelines" / "targets" / "bench.yaml").write_text(
             "apiVersion: floe/v1\nkind: Target\nmetadata: {name: bench}\nprefix: bench\nconnections:\n"
             f'  kafka: {{main: {{bootstrap.servers: "{self._servers.broker.address}"}}}}\n'
-            f'  catalog:\n    default:\n{catalog}spark: {{master: "local[{CORES},4]"}}\n'
+            f'  catalog:\n    default:\n{catalog}spark: {{master: "{self._master}", conf: {{{conf}}}}}\n'
         )
         create = f'create: {{partition_by: ["{job.partition_by}"]}}, ' if job.partition_by else ""
         (self._folder / "pipelines" / f"{self._name}.yaml").write_text(

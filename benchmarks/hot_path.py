@@ -35,6 +35,7 @@ from framework.adapters.parquet_files import TableWriter
 from framework.local import stack
 from framework.plan.compile import compile_plan
 from framework.plan.model import Plan
+from framework.record import compiled_json
 from framework.record.model import RecordBlock, Slice
 from framework.record.process import process_block
 from framework.runtime.tables import TableRegistry
@@ -180,10 +181,13 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3, help="runs of which the cheapest counts")
     parser.add_argument("--case", action="append", choices=CASES)
     parser.add_argument("--reader", action="append", choices=READERS)
+    parser.add_argument("--parser", choices=["compiled", "arrow"], default="compiled", help="of plain JSON")
     parser.add_argument("--compression", default="lz4")
     parser.add_argument("--profile", type=int, default=0, metavar="N", help="also print the N dearest functions")
     parser.add_argument("--json", type=Path, help="write the figures to this file too")
     options = parser.parse_args()
+    if options.parser == "arrow":
+        compiled_json.available = lambda: False  # type: ignore[assignment]
     if compiled() is None:
         options.reader = ["python"]
     pa.set_cpu_count(1)

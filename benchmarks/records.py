@@ -64,6 +64,17 @@ def wide(number: int) -> bytes:
     return dumps(record)
 
 
+def columns(count: int) -> Encode:
+    """Flat records of so many columns of four kinds."""
+
+    def encode(number: int) -> bytes:
+        values = ((number * 31 + column * 7) % 1009 for column in range(count))
+        kinds = ((v, v / 8, f"value {v}", v % 2 == 0)[column % 4] for column, v in enumerate(values))
+        return dumps({f"c{column:03d}": value for column, value in enumerate(kinds)})
+
+    return encode
+
+
 def drift(number: int) -> bytes:
     """Every 100,000 records there is one more column."""
     record = order(number)

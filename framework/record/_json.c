@@ -66,6 +66,8 @@ static int grow(grown_t *grown, size_t further)
 
 static inline int put(grown_t *grown, const void *bytes, size_t length)
 {
+    if (length == 0)
+        return 1; /* there may be no memory yet */
     if (grown->length + length > grown->room && !grow(grown, length))
         return 0;
     memcpy(grown->bytes + grown->length, bytes, length);

@@ -7,8 +7,6 @@ decides nothing that Arrow would decide otherwise (invariant 9).
 
 from __future__ import annotations
 
-import logging
-import os
 from collections.abc import Iterator
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING
@@ -18,27 +16,19 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from framework.record import _json
 
-# `arrow` makes every process parse with Arrow alone.
-VARIABLE = "FLOE_JSON"
 INTERFACE = 1
-
-logger = logging.getLogger(__name__)
 
 
 @cache
 def available() -> bool:
     """Whether this process parses with the compiled parser."""
-    if os.environ.get(VARIABLE) == "arrow":
-        return False
     try:
         from framework.record import _json
 
-        if getattr(_json, "INTERFACE", 0) != INTERFACE:
-            raise ImportError("the compiled parser was built from another version of floe")
-    except ImportError as error:
-        logger.debug("JSON is parsed by Arrow alone: %s", error)
-        return False
-    return True
+    except ImportError:
+        return False  # `floe doctor` tells
+    # A build of another version of floe is left alone.
+    return getattr(_json, "INTERFACE", 0) == INTERFACE
 
 
 def parse_plain(data: bytes, records: int, schema: pa.Schema) -> pa.Table | None:
