@@ -1,12 +1,10 @@
-"""What the published schema accepts the loader accepts, and the other way round; no text makes the loader fail."""
+"""What the published schema accepts the loader accepts, and the other way round."""
 
 from __future__ import annotations
 
 import copy
 import json
-import os
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +13,6 @@ from hypothesis import strategies as st
 from jsonschema import Draft7Validator, FormatChecker
 
 from framework.config.build import build_pipeline
-from framework.config.load import load_pipelines
 from framework.config.schema import check, published, resolved
 from framework.config.spec import (
     CommitPolicy,
@@ -28,7 +25,6 @@ from framework.config.spec import (
 )
 from framework.config.text import SourceText
 from framework.config.tree import parse, plain
-from tests.unit.config.in_memory import TARGET, world
 
 FORMATS = FormatChecker(formats=())
 FORMATS.checks("regex", raises=(re.error, OverflowError))(
@@ -207,60 +203,6 @@ def test_schemas_keep_to_what_editors_know(name: str) -> None:
     assert schema["$schema"] == "http://json-schema.org/draft-07/schema#"
     for word in ("oneOf", "unevaluatedProperties", "$dynamicRef", "dependentRequired"):
         assert f'"{word}"' not in text
-
-
-# FLOE_FUZZ_EXAMPLES=100000 pytest tests/unit/config/test_schema_agreement.py -k no_text    the long form, ten minutes
-FUZZ_EXAMPLES = int(os.environ.get("FLOE_FUZZ_EXAMPLES", "600"))
-CORPUS = sorted(
-    path.read_text(encoding="utf-8", errors="replace")
-    for folder in ("tests/acceptance/cases", "pipelines")
-    for path in (Path(__file__).parents[3] / folder).rglob("*.yaml")
-)
-TOKENS = [
-    *("\n", "  ", ":", "- ", "{", "}", "[", "]", '"', "'", "|\n", ">-\n", "\t", "---\n", "~", "1e400", "0x", "%", "? "),
-    *("#% for a in var.b\n", "#% endfor\n", "{{ ", " }}", "${", "${var.a}", "&a ", "*a", "!!set ", "<<: *a\n"),
-    *("\u2028", "é", "\ue000", "\x00"),
-]
-
-
-@st.composite
-def mutated(draw: st.DrawFn) -> str:
-    text = draw(st.sampled_from(CORPUS))
-    for _ in range(draw(st.integers(1, 4))):
-        at, until = sorted((draw(st.integers(0, len(text))), draw(st.integers(0, len(text)))))
-        match draw(st.integers(0, 3)):
-            case 0:
-                text = text[:at] + draw(st.sampled_from(TOKENS)) + text[at:]
-            case 1:
-                text = text[:at] + text[min(until, at + 12) :]
-            case 2:
-                text = text[:at] + text[at:until][:40] + text[at:]
-            case _:
-                other = draw(st.sampled_from(CORPUS))
-                text = text[:at] + other[at:until] + text[until:]
-    return text
-
-
-@settings(max_examples=FUZZ_EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
-@given(mutated())
-def test_no_text_makes_the_loader_fail(text: str) -> None:
-    """A file can hold anything: the loader answers with a pipeline or with findings, never with an exception."""
-    files = {"a.yaml": text, "targets/local.yaml": TARGET}
-
-    result = load_pipelines(["a.yaml"], None, world(files, offline=True))[0]
-
-    assert result.pipeline is not None or result.diagnostics or result.tree is not None
-
-
-@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
-@given(mutated())
-def test_no_target_makes_the_loader_fail(text: str) -> None:
-    """A target file can hold anything too."""
-    files = {"a.yaml": CORPUS[0], "targets/local.yaml": text}
-
-    result = load_pipelines(["a.yaml"], None, world(files, offline=True))[0]
-
-    assert result.pipeline is not None or result.diagnostics or result.tree is not None
 
 
 def test_tests_of_templates_are_written_as_those_of_pipelines() -> None:
