@@ -1,6 +1,6 @@
 """A look at a topic: the newest few records, for people who are about to write a pipeline or a test for it.
 
-In: a connection and a topic. Out: the records' values. Read through the same fetcher as a run's; no group, no offset and
+In: a connection and a topic. Out: the records, or their values. Read through the same fetcher as a run's; no group, no offset and
 nothing else is left behind on the broker.
 """
 
@@ -11,11 +11,21 @@ from collections.abc import Mapping
 from framework.adapters.kafka_admin import KafkaAdmin
 from framework.adapters.kafka_fetch import SliceFetcher
 from framework.errors import SetupError
-from framework.record.model import Slice
+from framework.record.model import RecordBlock, Slice
 
 
 def newest_values(settings: Mapping[str, str], topic: str, count: int) -> list[bytes]:
     """Values of the newest records, up to `count`, taken evenly from all partitions; tombstones are passed over.
+
+    Raises:
+        SetupError: as `newest_records`.
+    """
+    blocks = newest_records(settings, topic, count)
+    return [value for block in blocks for value in block.values if value is not None][:count]
+
+
+def newest_records(settings: Mapping[str, str], topic: str, count: int) -> list[RecordBlock]:
+    """The newest records, at least `count` where the topic has so many, evenly from all partitions.
 
     Raises:
         SetupError: the broker cannot be asked, or has no such topic.
@@ -33,9 +43,5 @@ def newest_values(settings: Mapping[str, str], topic: str, count: int) -> list[b
     starts, ends = admin.start_offsets(keys), admin.end_offsets(keys)
     share = max(1, -(-count // len(keys)))
     fetcher = SliceFetcher(settings)
-    values: list[bytes] = []
-    for key in keys:
-        piece = Slice(topic, facts.topic_id, key[1], max(starts[key], ends[key] - share), ends[key])
-        for block in fetcher.fetch(piece):
-            values += [value for value in block.values if value is not None]
-    return values[:count]
+    pieces = [Slice(topic, facts.topic_id, key[1], max(starts[key], ends[key] - share), ends[key]) for key in keys]
+    return [block for piece in pieces for block in fetcher.fetch(piece)]

@@ -23,6 +23,7 @@ from framework.record.model import BlockResult, DeadLetter, RecordBlock, Slice, 
 from framework.table.evolve import merge_needs
 
 if TYPE_CHECKING:
+    from pyspark.errors import AnalysisException
     from pyspark.sql import DataFrame, SparkSession
 
 HIDDEN = "__floe"
@@ -109,17 +110,28 @@ def transformed(source: DataFrame, sql: str) -> DataFrame:
     Raises:
         ConfigError: as in `run_sql_stage`.
     """
+    from pyspark.errors import AnalysisException
+
     if not SELECT.match(sql) or REFUSED.match(sql):
         raise sql_error("it must begin with SELECT, without DISTINCT")
     text = SELECT.sub(f"SELECT {HIDDEN} AS {HIDDEN}_carried, ", sql, count=1)
     session = source.sparkSession
     source.createOrReplaceTempView("source")
-    rows = session.sql(text)
+    try:
+        rows = session.sql(text)
+    except AnalysisException as error:
+        raise sql_error(_said(error)) from error
     plan = rows._jdf.queryExecution().analyzed()
     refused = sorted(set(nodes(plan)) - ALLOWED_NODES)
     if refused:
         raise sql_error(f"it may only project and filter rows of `source`, but it uses {', '.join(refused)}")
     return rows.drop(HIDDEN).withColumnRenamed(f"{HIDDEN}_carried", HIDDEN)
+
+
+def _said(error: AnalysisException) -> str:
+    """Spark's first line, without a position in a text that is not the user's, and without the hidden column."""
+    first = str(error).split("\n", 1)[0].split(" SQLSTATE:", 1)[0]
+    return re.sub(rf"`{HIDDEN}`(, )?|^\[[A-Z_.]+\] ", "", first).strip()
 
 
 def transform_table(session: SparkSession, rows: pa.Table, sql: str) -> pa.Table:

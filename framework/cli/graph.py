@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import click
 
 from framework.adapters.files import expand, pipelines_or_raise, real_world
-from framework.cli.options import FILES, loading_options
+from framework.cli.options import FILES, format_option, loading_options
 from framework.config.check_files import kind_of
 from framework.config.load import load_pipelines
 from framework.plan.compile import compile_plan
@@ -18,14 +18,7 @@ from framework.plan.graph import graph_of
 @click.command()
 @FILES
 @loading_options
-@click.option(
-    "--format",
-    "format_",
-    type=click.Choice(FORMATS),
-    default="mermaid",
-    show_default=True,
-    help="Mermaid for Markdown pages, DOT for Graphviz, SVG for a browser.",
-)
+@format_option(FORMATS, "Mermaid for Markdown pages, DOT for Graphviz, SVG for a browser.")
 def graph(
     files: tuple[str, ...], target: str | None, variables: Mapping[str, str], sets: Mapping[str, str], format_: str
 ) -> int:

@@ -26,7 +26,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "schema": ("framework.cli.schema:schema", "Print a JSON Schema for editors."),
     "docs": ("framework.cli.docs:docs", "Write the reference as Markdown pages."),
     "completion": ("framework.cli.completion:completion", "Print a shell's completion script."),
-    "test": ("framework.cli.test_verb:test", "Run the tests inside pipeline files, without Kafka and Spark."),
+    "test": ("framework.cli.test_verb:test", "Run the tests inside pipeline files, without Kafka."),
     "import-connector": (
         "framework.cli.import_connector:import_connector_command",
         "Make a pipeline file of an Iceberg sink of Kafka Connect.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
 from typing import Any, TypeVar
 
@@ -48,6 +48,12 @@ def loading_options(command: Command) -> Command:
     ):
         command = option(command)
     return command
+
+
+def format_option(formats: Sequence[str], help_line: str) -> Callable[[Command], Command]:
+    """Adds `--format`, which arrives as `format_`; the first one is the default."""
+    choice = click.Choice(formats)
+    return click.option("--format", "format_", type=choice, default=formats[0], show_default=True, help=help_line)
 
 
 def json_option(command: Command) -> Command:

@@ -9,7 +9,7 @@ import click
 
 from framework.adapters.files import expand, real_world
 from framework.cli.main import use_colour
-from framework.cli.options import FILES, loading_options
+from framework.cli.options import FILES, format_option, loading_options
 from framework.config.check_files import check_files
 from framework.diagnose.render import FORMATS, render
 
@@ -17,14 +17,7 @@ from framework.diagnose.render import FORMATS, render
 @click.command()
 @FILES
 @loading_options
-@click.option(
-    "--format",
-    "format_",
-    type=click.Choice(FORMATS),
-    default="text",
-    show_default=True,
-    help="How findings are printed.",
-)
+@format_option(FORMATS, "How findings are printed.")
 @click.option("--strict", is_flag=True, help="Treat warnings as errors.")
 def validate(
     files: tuple[str, ...],

@@ -70,7 +70,7 @@ def is_clear_secret(path: Path, leaf: Scalar) -> bool:
     in_spark = len(path) >= 3 and path[:2] == ("spark", "conf")
     if not (in_connection or in_spark) or leaf.value is None or secret_of(str(leaf.value)):
         return False
-    return _is_secret_key(str(path[3 if in_connection else 2])) or bool(_PASSWORD_IN_URL.search(str(leaf.value)))
+    return is_secret_name(str(path[3 if in_connection else 2])) or bool(_PASSWORD_IN_URL.search(str(leaf.value)))
 
 
 def without_secrets(source: SourceText, tree: Node | None) -> SourceText:
@@ -92,7 +92,8 @@ def without_secrets(source: SourceText, tree: Node | None) -> SourceText:
     )
 
 
-def _is_secret_key(key: str) -> bool:
+def is_secret_name(key: str) -> bool:
+    """Whether a setting or a field of this name holds a secret."""
     named_only = _NOT_SECRET.search(key.lower()) or _NAMES_A_SECRET.search(key)
     return bool(_SECRET_WORD.search(key.lower())) and not named_only
 
@@ -129,6 +130,6 @@ def connection_rules(written: Mapping) -> Iterator[Diagnostic]:
             remedy = f"write `${{secret:env:{_named(text)}}}` or `${{secret:file:/path}}`"
             if not in_connection:
                 remedy = "give it to the cluster's own configuration"
-            what = "is a secret" if _is_secret_key(key) else "holds a password"
+            what = "is a secret" if is_secret_name(key) else "holds a password"
             message = f"`{key}` {what} and is written in clear"
             yield Diagnostic("FLOE-C311", message, leaf.span, path=where, remedy=remedy)

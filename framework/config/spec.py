@@ -6,6 +6,7 @@ value came from, and no secret is ever held: a secret stays a `SecretRef` until 
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from enum import Enum
 from fnmatch import fnmatchcase
@@ -81,6 +82,10 @@ class KafkaSourceSpec:
     topic_pattern: str | None = None
     starting_offsets: str = "earliest"  # earliest | latest; used only if the pipeline has never run
     on_data_loss: str = "fail"
+
+    def reads(self, topic: str) -> bool:
+        """Whether a topic is one of the source's."""
+        return topic in self.topics or (self.topic_pattern is not None and bool(re.search(self.topic_pattern, topic)))
 
 
 class FormatType(str, Enum):

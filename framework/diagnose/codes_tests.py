@@ -42,8 +42,8 @@ ENTRIES = (
     ),
     Code(
         "FLOE-R403",
-        "Records cannot be taken from this file",
-        "`floe test --record` reads a file with one record a line, and makes one test of them.",
+        "Records that make no test",
+        "`floe test --record` takes a file with one record a line, `--record-topic` the newest records of a topic that the pipeline reads, and makes one test of them: few records, none of them large, none with a schema that only a registry has, and none that cannot be masked when `--mask` is given.",
     ),
     Code(
         "FLOE-R404",
@@ -59,5 +59,10 @@ ENTRIES = (
         "FLOE-R406",
         "A test's record that its schema does not allow",
         "`floe test` encodes `value` and `key_value` with the schema that the file reads with, or that `given` of the test states. A value of another type, an unknown field, or a schema that is nowhere is found then, and no test of the file is run.",
+    ),
+    Code(
+        "FLOE-R407",
+        "Tests that were not run without Spark",
+        "The file has `transform.sql`, which only Spark runs. `floe test` starts one on this machine for it, unless `--no-spark` says not to, as in a commit hook that must be quick.",
     ),
 )

@@ -1,12 +1,20 @@
 """The door of the data plane's pure core: blocks of records in, rows for tables and everything that befell the others out.
 
 `process_block` takes a block all the way; with `transform.sql`, `decode_block` comes before the SQL (whose input columns are
-`declared_schema`) and `process_transformed` after it.
+`declared_schema`) and `process_transformed` after it; `process_with_sql` is all three where the records are few.
 """
 
 from __future__ import annotations
 
 from framework.record.block import needed_schemas, process_block
-from framework.record.transformed import declared_schema, decode_block, process_transformed
+from framework.record.transformed import Sql, declared_schema, decode_block, process_transformed, process_with_sql
 
-__all__ = ["declared_schema", "decode_block", "needed_schemas", "process_block", "process_transformed"]
+__all__ = [
+    "Sql",
+    "declared_schema",
+    "decode_block",
+    "needed_schemas",
+    "process_block",
+    "process_transformed",
+    "process_with_sql",
+]

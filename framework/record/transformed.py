@@ -8,7 +8,7 @@ type of a declared field is that field again. Keeps invariants 8 and 9 as the di
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import lru_cache
 
@@ -41,6 +41,8 @@ from framework.table.changes import Refusal
 from framework.table.create import plan_create
 from framework.table.types import primitive_type
 
+# What runs `transform.sql`: rows of the declared columns and the hidden one in, those that the SELECT gives out.
+Sql = Callable[[pa.Table], pa.Table]
 HIDDEN = "__floe"
 _SOURCE = "floe.source"
 _OFFSET = metadata_column("offset")
@@ -100,6 +102,21 @@ def decode_block(
     arrays = [*rows.columns[:-1], pa.array(places, pa.int32())]
     result.written = 0
     return pa.table([a.cast(f.type) for a, f in zip(arrays, schema, strict=True)], schema=schema), result
+
+
+def process_with_sql(
+    block: RecordBlock, plan: Plan, tables: Mapping[str, TableTarget], sql: Sql, schemas: Schemas = NO_SCHEMAS
+) -> BlockResult:
+    """A block all the way where its records are few and here: decode, SQL, route and convert."""
+    decoded, early = decode_block(block, plan, tables, schemas)
+    result = process_transformed(block, sql(decoded), plan, tables)
+    # What never reached the SQL was not removed by it.
+    result.filtered -= len(early.dead_letters) + early.dropped
+    result.dropped += early.dropped
+    result.dead_letters = sorted(early.dead_letters + result.dead_letters, key=lambda letter: letter.offset)
+    failures = [letter for letter in (early.failure, result.failure) if letter is not None]
+    result.failure = min(failures, key=lambda letter: letter.offset, default=None)
+    return result
 
 
 def process_transformed(

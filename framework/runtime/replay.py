@@ -34,7 +34,7 @@ from framework.errors import FloeError, OutcomeUnknown, StateDisagreement, Table
 from framework.plan.compile import compile_plan, transactional_id
 from framework.plan.model import Plan
 from framework.record.model import BlockResult, DeadLetter, RecordBlock, Slice, SliceReport, TableNeed, TaskReport
-from framework.record.process import decode_block, needed_schemas, process_block, process_transformed
+from framework.record.process import needed_schemas, process_block, process_with_sql
 from framework.record.replay import (
     PLACE,
     RECORD,
@@ -254,15 +254,10 @@ class Replay:
             return process_block(block, plan, self._tables.targets, schemas)
         from framework.adapters.spark_sql import transform_table
 
-        decoded, early = decode_block(block, plan, self._tables.targets, schemas)
-        result = process_transformed(
-            block, transform_table(self._session(), decoded, plan.transform.sql), plan, self._tables.targets
+        sql, session = plan.transform.sql, self._session()
+        return process_with_sql(
+            block, plan, self._tables.targets, lambda rows: transform_table(session, rows, sql), schemas
         )
-        # What never reached the SQL was not removed by it.
-        result.filtered -= len(early.dead_letters) + early.dropped
-        result.dropped += early.dropped
-        result.dead_letters = sorted(early.dead_letters + result.dead_letters, key=lambda letter: letter.offset)
-        return result
 
     def _session(self) -> Any:
         if self._spark is None:

@@ -13,10 +13,10 @@ import pyarrow as pa
 from pyiceberg.schema import Schema
 
 from framework.config.units import partition_text, sort_text
-from framework.errors import AccountingError, FloeError
+from framework.errors import AccountingError, FloeError, RetriableError
 from framework.plan.model import Plan
-from framework.record.model import BlockResult, DeadLetter, TableNeed
-from framework.record.process import process_block
+from framework.record.model import BlockResult, DeadLetter, RecordBlock, TableNeed
+from framework.record.process import Sql, process_block, process_with_sql
 from framework.table.arrow_schema import parse_schema
 from framework.table.evolve import merge_needs
 from framework.testing.case import Case, blocks
@@ -58,12 +58,20 @@ class Outcome:
     stop: Stop | None = None
 
 
-def run_case(case: Case, plan: Plan) -> Outcome:
-    """Runs one case. Raises FloeError only for what is an error of floe."""
+def run_case(case: Case, plan: Plan, sql: Sql | None = None) -> Outcome:
+    """Runs one case; `sql` runs the plan's SQL, if it has any. SQL that fails on a record stops the run, as it does a job's.
+
+    Raises:
+        ConfigError: the SQL is refused.
+        FloeError: an error of floe.
+    """
     tables = MemoryTables(plan, case.given)
     for _ in range(_ROUNDS):
         routing = replace(plan, route=replace(plan.route, refused_tables=tables.refused))
-        results = [process_block(block, routing, tables.targets, case.schemas) for block in blocks(case.records)]
+        try:
+            results = [_process(block, case, routing, tables, sql) for block in blocks(case.records)]
+        except RetriableError as error:
+            return _stopped(Stop(error.code, error.message))
         needs = _merged(results)
         if not needs:
             return _outcome(case, results, tables)
@@ -77,6 +85,12 @@ def run_case(case: Case, plan: Plan) -> Outcome:
         place=case.span.start,
         remedy="report this with the pipeline file",
     )
+
+
+def _process(block: RecordBlock, case: Case, plan: Plan, tables: MemoryTables, sql: Sql | None) -> BlockResult:
+    if sql is None:
+        return process_block(block, plan, tables.targets, case.schemas)
+    return process_with_sql(block, plan, tables.targets, sql, case.schemas)
 
 
 def _merged(results: Iterable[BlockResult]) -> list[TableNeed]:

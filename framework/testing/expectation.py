@@ -44,6 +44,8 @@ def whole(outcome: Outcome) -> dict[str, Plain]:
         expect["dead_letters"] = [_letter(facts, None) for facts in map(letter_facts, outcome.dead_letters)]
     if outcome.dropped:
         expect["dropped"] = outcome.dropped
+    if outcome.filtered:
+        expect["filtered"] = outcome.filtered
     return expect
 
 

@@ -36,7 +36,7 @@ def summary(reports: Sequence[FileReport]) -> str:
 
 def _text(reports: Sequence[FileReport], colour: bool) -> Iterator[str]:
     for report in reports:
-        yield f"{report.file}{'' if report.cases or report.is_wrong else ': no tests'}"
+        yield f"{report.file}{'' if report.cases or report.findings else ': no tests'}"
         for case in report.cases:
             word, style = ("ok  ", _GREEN) if case.passed else ("FAIL", _RED)
             yield f"  {f'{style}{word}{_END}' if colour else word}  {case.case.name}"

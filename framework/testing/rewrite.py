@@ -1,13 +1,11 @@
 """`--fix` and `--record`: expectations written into a pipeline file from what came of its records.
 
-In: a loaded file with its report, or the lines of a file of records. Out: the new text, which was loaded and run again
+In: a loaded file with its report, or records. Out: the new text, which was loaded and run again
 before it is handed out: whatever else the file says is the same, and the tests that were written pass.
 """
 
 from __future__ import annotations
 
-import base64
-import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -19,10 +17,11 @@ from framework.testing import expectation
 from framework.testing.edit import Edit, Places, apply
 from framework.testing.emit import block, flow
 from framework.testing.suite import FileReport, run_file
+from framework.testing.taken import Taken, as_input, checked
 from framework.testing.values import Plain
 
-MAX_RECORDS = 200
 Load = Callable[[str], LoadResult]  # the file as it would load with another text
+Run = Callable[[LoadResult], FileReport]
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,7 @@ class Rewritten:
     cases: tuple[str, ...]
 
 
-def fixed(result: LoadResult, report: FileReport, load: Load) -> Rewritten:
+def fixed(result: LoadResult, report: FileReport, load: Load, run: Run = run_file) -> Rewritten:
     """The file with the expectations of its failing tests as what came.
 
     Raises:
@@ -51,43 +50,37 @@ def fixed(result: LoadResult, report: FileReport, load: Load) -> Rewritten:
     for edit in edits:
         if "${" in text[edit.start : edit.end].replace("$${", ""):
             raise _refused("a value that would change is a reference", edit.span.start)
-    return _checked(result, apply(text, edits), [case.case.name for case in failing], load)
+    return _checked(result, apply(text, edits), [case.case.name for case in failing], load, run)
 
 
-def recorded(result: LoadResult, lines: Iterable[bytes], name: str, load: Load) -> Rewritten:
-    """The file with one more test, whose records are `lines` and whose expectation is what came of them.
+def recorded(result: LoadResult, records: Sequence[Taken], name: str, load: Load, run: Run = run_file) -> Rewritten:
+    """The file with one more test of these records, whose expectation is what came of them.
 
     Raises:
-        ConfigError: FLOE-R402 as above; FLOE-R403, there are no records, too many, or a pattern leaves their topic open.
+        ConfigError: FLOE-R402 as above; FLOE-R403, records that make no test, or a pattern leaves their topic open.
     """
     text, spec = _text(result), result.spec
-    if spec is None or not spec.source.kafka.topics:
+    if spec is None or not (spec.source.kafka.topics or all(record.topic for record in records)):
         raise ConfigError(
             "the source has a pattern for topics, so the topic of the records is not known",
             code="FLOE-R403",
             place=result.file,
-            remedy="write the test by hand, with `topic:` for each record",
+            remedy="record from a topic with `--record-topic`, or write the test by hand, with `topic:` for each record",
         )
-    records = [line for line in (line.rstrip(b"\r\n") for line in lines) if line.strip()]
-    if not 0 < len(records) <= MAX_RECORDS:
-        raise ConfigError(
-            f"there are {len(records)} records, and a test takes 1 to {MAX_RECORDS}",
-            code="FLOE-R403",
-            place=name,
-            remedy="give a file with the few records that show something",
-        )
+    checked(records, name)
+    inputs = [as_input(record, spec) for record in records]
     taken = {str(test["name"]) for test in _tests(result)}
     title, number = name, 1
     while title in taken:
         number += 1
         title = f"{name} ({number})"
-    first = _with_case(result, text, _case_text(title, records, {}))
-    draft = run_file(load(first))
+    first = _with_case(result, text, _case_text(title, inputs, {}))
+    draft = run(load(first))
     case = next((one for one in draft.cases if one.case.name == title), None)
     if case is None:
         raise _refused("the file with the new test would not load", result.file)
-    second = _with_case(result, text, _case_text(title, records, expectation.whole(case.outcome)))
-    return _checked(result, second, [title], load)
+    second = _with_case(result, text, _case_text(title, inputs, expectation.whole(case.outcome)))
+    return _checked(result, second, [title], load, run)
 
 
 def _text(result: LoadResult) -> str:
@@ -97,10 +90,10 @@ def _text(result: LoadResult) -> str:
     return source.text
 
 
-def _checked(result: LoadResult, text: str, names: Sequence[str], load: Load) -> Rewritten:
+def _checked(result: LoadResult, text: str, names: Sequence[str], load: Load, run: Run) -> Rewritten:
     """What is about to be written must load, say the same but for the expectations of these tests, and pass."""
     loaded = load(text)
-    report = run_file(loaded)
+    report = run(loaded)
     passing = {case.case.name for case in report.cases if case.passed}
     before, after = _tests(result), _tests(loaded)
     same = _rest(loaded) == _rest(result) and all(
@@ -139,36 +132,10 @@ def _with_case(result: LoadResult, text: str, case: str) -> str:
     return apply(text, [places.add_item(tests.value, case)])
 
 
-def _case_text(name: str, records: Iterable[bytes], expect: Plain) -> str:
-    inputs = "".join(f"\n    - {flow(_record(record))}" for record in records)
+def _case_text(name: str, items: Iterable[Plain], expect: Plain) -> str:
+    inputs = "".join(f"\n    - {flow(item)}" for item in items)
     expected = f"\n    {block(expect, 4)}" if expect else " {}"
     return f"- name: {flow(name)}\n  input:{inputs}\n  expect:{expected}"
-
-
-def _record(line: bytes) -> Plain:
-    """The shortest form that gives exactly these bytes' meaning: YAML where numbers keep their digits, else the text."""
-    try:
-        text = line.decode()
-    except UnicodeDecodeError:
-        return {"raw": {"base64": base64.b64encode(line).decode()}}
-    try:
-        value = json.loads(text, parse_float=_float, parse_constant=_float, object_pairs_hook=_mapping)
-    except (ValueError, RecursionError):
-        return {"raw": text}
-    return {"value": value} if isinstance(value, dict) else {"raw": text}
-
-
-def _float(text: str) -> float:
-    number = float(text)
-    if repr(number) != text:
-        raise ValueError("YAML would not keep its digits")
-    return number
-
-
-def _mapping(pairs: list[tuple[str, Plain]]) -> dict[str, Plain]:
-    if len({key for key, _ in pairs}) < len(pairs) or any("${" in key or "{{" in key for key, _ in pairs):
-        raise ValueError("YAML has no such mapping")
-    return dict(pairs)
 
 
 def _refused(message: str, place: str) -> ConfigError:

@@ -7,13 +7,16 @@ from dataclasses import dataclass
 from framework.config.load import LoadResult
 from framework.config.spec import LoadedPipeline, PipelineSpec, TargetSpec
 from framework.config.tree import Mapping
-from framework.diagnose.diagnostic import Diagnostic
+from framework.diagnose.diagnostic import Diagnostic, Severity, Span
+from framework.errors import ConfigError
 from framework.plan.compile import compile_plan
 from framework.plan.model import Plan
+from framework.record.process import Sql
 from framework.testing.case import Case, read_cases
 from framework.testing.compare import compare
 from framework.testing.encode import EncodeFault
 from framework.testing.execute import Outcome, run_case
+from framework.testing.sql import SqlEngine
 
 _NO_TARGET = TargetSpec(name="test", kafka={}, catalogs={})
 
@@ -44,8 +47,12 @@ class FileReport:
         return any(finding.is_error for finding in self.findings)
 
 
-def run_file(result: LoadResult) -> FileReport:
-    """Runs the tests of one loaded file."""
+def run_file(result: LoadResult, engine: SqlEngine | None = None) -> FileReport:
+    """Runs the tests of one loaded file; without an engine, those of a file with SQL are left out with a warning.
+
+    Raises:
+        SetupError: the engine does not start.
+    """
     tree, spec = result.tree, result.spec
     if not result.ok or tree is None:
         return FileReport(result.file, tuple(finding for finding in result.diagnostics if finding.is_error))
@@ -60,10 +67,17 @@ def run_file(result: LoadResult) -> FileReport:
         return FileReport(
             result.file, result.files.finish([Diagnostic("FLOE-R406", fault.message, fault.span, remedy=remedy)])
         )
-    if cases and spec.transform_sql:
-        return FileReport(result.file, result.files.finish([_sql(tree)]))
     plan = plan_of(result.file, spec)
-    return FileReport(result.file, (), tuple(_run(case, plan, result) for case in cases))
+    if not cases or plan.transform is None:
+        return FileReport(result.file, (), tuple(_run(case, plan, result) for case in cases))
+    if engine is None:
+        return FileReport(result.file, result.files.finish([_not_run(tree, len(cases))]))
+    conf = result.pipeline.target.spark_conf if result.pipeline else {}
+    sql = engine.bind(plan.transform.sql, conf)
+    try:
+        return FileReport(result.file, (), tuple(_run(case, plan, result, sql) for case in cases))
+    except ConfigError as refused:
+        return FileReport(result.file, result.files.finish([_refused(tree, refused)]))
 
 
 def plan_of(file: str, spec: PipelineSpec) -> Plan:
@@ -71,16 +85,25 @@ def plan_of(file: str, spec: PipelineSpec) -> Plan:
     return compile_plan(LoadedPipeline(file, spec, _NO_TARGET))
 
 
-def _run(case: Case, plan: Plan, result: LoadResult) -> CaseReport:
-    outcome = run_case(case, plan)
+def _run(case: Case, plan: Plan, result: LoadResult, sql: Sql | None = None) -> CaseReport:
+    outcome = run_case(case, plan, sql)
     return CaseReport(case, outcome, result.files.finish(compare(case, outcome)))
 
 
-def _sql(tree: Mapping) -> Diagnostic:
-    entry = tree.entry("transform")
-    message = "tests of a pipeline with `transform.sql` are not supported yet: only Spark knows what its SQL gives"
-    remedy = "remove `tests:`, or the SQL"
-    return Diagnostic("FLOE-C501", message, entry.key_span if entry else tree.span, path="transform.sql", remedy=remedy)
+def _not_run(tree: Mapping, cases: int) -> Diagnostic:
+    message = f"{cases} test{' was' if cases == 1 else 's were'} not run: only Spark knows what `transform.sql` gives"
+    remedy = "run `floe test` without `--no-spark`"
+    return Diagnostic("FLOE-R407", message, _sql_span(tree), Severity.WARNING, path="transform.sql", remedy=remedy)
+
+
+def _refused(tree: Mapping, error: ConfigError) -> Diagnostic:
+    return Diagnostic(error.code, error.message, _sql_span(tree), path="transform.sql", remedy=error.remedy)
+
+
+def _sql_span(tree: Mapping) -> Span:
+    transform = tree.get("transform")
+    node = transform.get("sql") if isinstance(transform, Mapping) else None
+    return node.span if node else tree.span
 
 
 def _as_errors(findings: tuple[Diagnostic, ...]) -> list[Diagnostic]:

@@ -27,10 +27,14 @@ def test_the_newest_records_are_taken_from_all_partitions(broker: Broker) -> Non
     assert raised.value.code == "FLOE-E110"
 
 
-def test_init_looks_at_a_topic(broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`floe init --from-topic` writes a file with the types that the topic's records show, and it validates."""
+def test_init_and_record_look_at_a_topic(
+    broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`floe init --from-topic` writes a file with the types that the topic's records show, and it validates; `floe test
+    --record-topic` adds a test of the newest records that passes and shows no secret."""
     topic = broker.new_topic("look", partitions=1)
-    broker.produce(topic, [{"id": i, "created_at": "2024-01-04T12:28:13Z"} for i in range(5)])
+    record = {"created_at": "2024-01-04T12:28:13Z", "who": {"mail": "a@b.c"}, "api_token": "s3cret"}
+    broker.produce(topic, [*({"id": i, **record} for i in range(5)), "nope"])
     monkeypatch.chdir(tmp_path)
     target = tmp_path / "pipelines" / "targets" / "it.yaml"
     target.parent.mkdir(parents=True)
@@ -47,3 +51,19 @@ def test_init_looks_at_a_topic(broker: Broker, tmp_path: Path, monkeypatch: pyte
     assert "created_at: {type: timestamptz}" in text
     assert 'partition_by: ["day(created_at)"]' in text
     assert run_main(["validate", "pipelines/look.yaml", "--target", "it"]) == 0
+
+    wanted = ["test", "pipelines/look.yaml", "--target", "it", "--record-topic", topic, "--records", "3"]
+    assert run_main(wanted) == 0
+    said = capsys.readouterr().err
+    assert "masked: api_token" in said
+    text = (tmp_path / "pipelines" / "look.yaml").read_text()
+    assert f"- name: recorded from the topic {topic}" in text.replace('"', "")
+    assert "s3cret" not in text
+    assert "raw: nope" in text
+    assert "rows:" in text
+    assert "id: 4" in text
+    assert "id: 2" not in text
+    # A record that is no JSON cannot be masked, so nothing is written; nor is a topic of somebody else taken.
+    assert run_main([*wanted, "--mask", "who.mail"]) == 2
+    assert run_main([*wanted[:5], "another"]) == 2
+    assert (tmp_path / "pipelines" / "look.yaml").read_text() == text

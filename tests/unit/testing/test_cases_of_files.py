@@ -198,12 +198,14 @@ def test_kafka_fields_are_those_of_the_record() -> None:
     assert told(case, more) == []
 
 
-def test_files_that_cannot_be_tested_are_refused_by_name() -> None:
-    """SQL is Spark's, and a wrong file is wrong before any test of it."""
+def test_files_that_cannot_be_tested_are_told_by_name() -> None:
+    """SQL is Spark's: without it the tests are left out with a warning; a wrong file is wrong before any test of it."""
     sql = "source: {kafka: {topics: [orders]}, schema: {id: long}}\ntransform: {sql: SELECT id FROM source}\n"
     case = "  - {name: a, input: [{value: {id: 1}}], expect: {}}\n"
 
-    assert [finding.code for finding in run(case, sql).findings] == ["FLOE-C501"]
+    left_out = run(case, sql)
+    assert [finding.code for finding in left_out.findings] == ["FLOE-R407"]
+    assert (left_out.cases, left_out.is_wrong) == ((), False)
     assert [finding.code for finding in run("  - {name: a, input: [{}], expect: {}}\n").findings] == ["FLOE-C424"]
     missing = run(case, "metadata: {name: '${env:NOT_SET_ANYWHERE}'}\n")
     assert missing.is_wrong

@@ -17,6 +17,7 @@ from framework.errors import ConfigError
 from framework.testing.emit import flow
 from framework.testing.rewrite import fixed, recorded
 from framework.testing.suite import run_file
+from framework.testing.taken import Taken
 from tests.unit.config.in_memory import PIPELINE, TARGET, example_files, over, world
 
 NAMES = st.sampled_from(["id", "type", "who", "Price", "${var.x}", "a b"])
@@ -137,7 +138,7 @@ def test_recorded_tests_pass(records: list[dict[str, Any]]) -> None:
     """A test made of any records passes, and says of the file nothing else than before."""
     lines = [json.dumps(record).encode() for record in records]
     result = load(over(PIPELINE, FILE))
-    made = recorded(result, lines, "made", load)
+    made = recorded(result, [Taken(line) for line in lines], "made", load)
 
     assert made.report.cases[-1].passed
     assert made.text.startswith(over(PIPELINE, FILE).rstrip("\n").removesuffix("# the end").rstrip())
@@ -165,7 +166,7 @@ def test_any_wrong_expectation_can_be_fixed(records: list[Any], rows: list[Any],
 def test_records_that_yaml_cannot_hold_are_kept_as_text() -> None:
     """Digits, duplicate keys and bytes that are no text reach the test as they were."""
     lines = [b'{"price": 12.10}', b'{"a": 1, "a": 2}', b"\xff\xfe", b"[1]"]
-    made = recorded(load(PIPELINE), lines, "made", load)
+    made = recorded(load(PIPELINE), [Taken(line) for line in lines], "made", load)
 
     assert 'raw: "{\\"price\\": 12.10}"' in made.text
     assert "raw: {base64: " in made.text

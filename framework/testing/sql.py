@@ -1,0 +1,84 @@
+"""The Spark that runs `transform.sql` in tests: a local one, started for the first file that needs it.
+
+In: a pipeline's SQL and the target's Spark settings. Out: a function over rows, which is the one that the job's SQL goes
+through. Only settings of Spark SQL are taken from the target: what a query means may hang on them; the rest is the cluster's.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Protocol
+
+import pyarrow as pa
+
+from framework.errors import RetriableError
+from framework.record.process import Sql
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MASTER = "local[1]"
+
+
+class SqlEngine(Protocol):
+    """What runs SQL for tests."""
+
+    def bind(self, sql: str, conf: Mapping[str, str]) -> Sql:
+        """The function that one SQL text is."""
+
+
+class LocalSpark:
+    """A Spark session of this process, for as long as the `with` block lasts. `say` is told before it starts."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._session: SparkSession | None = None
+        self._logs = tempfile.TemporaryDirectory(prefix="floe-test-")
+
+    def __enter__(self) -> LocalSpark:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._session is not None:
+            from framework.adapters.spark_query import stop_session
+
+            stop_session(self._session)
+        self._logs.cleanup()
+
+    def bind(self, sql: str, conf: Mapping[str, str]) -> Sql:
+        """The function that one SQL text is, in a session of its own with the SQL settings of `conf`.
+
+        Raises:
+            SetupError: Spark does not start here.
+        """
+        from pyspark.errors import PySparkException
+
+        from framework.adapters.spark_sql import transform_table
+        from framework.runtime.failures import said
+
+        session = self._started().newSession()
+        for key, value in conf.items():
+            if key.startswith("spark.sql.") and session.conf.isModifiable(key):
+                session.conf.set(key, value)
+
+        def run(rows: pa.Table) -> pa.Table:
+            try:
+                return transform_table(session, rows, sql)
+            except PySparkException as error:
+                # As a job says it: the batch with these records fails.
+                raise RetriableError(f"a batch failed: {said(error)}", code="FLOE-R324") from error
+
+        return run
+
+    def _started(self) -> SparkSession:
+        if self._session is None:
+            from framework.adapters.spark_query import start_session
+
+            self._say("starting Spark for `transform.sql`; files without it need none")
+            self._session = start_session("floe test", MASTER, {}, Path(self._logs.name))
+        return self._session
