@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -36,6 +37,28 @@ def read_text(path: Path) -> str:
     if len(content) > _MAX_BYTES:
         raise OSError(27, "it is larger than 4 MiB")
     return content.decode("utf-8-sig").replace("\r\n", "\n")
+
+
+def rewrite_text(path: Path, before: str, after: str) -> None:
+    """Puts a text in the place of another: line ends and byte order mark stay, and the file is never half written.
+
+    Raises:
+        ConfigError: FLOE-R402, the file no longer holds what was read, or has line ends of two kinds.
+    """
+    content = path.read_bytes()
+    if read_text(path) != before:
+        raise ConfigError("the file changed meanwhile", code="FLOE-R402", place=str(path), remedy="try again")
+    windows, lines = content.count(b"\r\n"), content.count(b"\n")
+    if 0 < windows < lines:
+        remedy = "save it with line ends of one kind"
+        raise ConfigError("the file has line ends of two kinds", code="FLOE-R402", place=str(path), remedy=remedy)
+    mark = b"\xef\xbb\xbf" if content.startswith(b"\xef\xbb\xbf") else b""
+    path = path.resolve()
+    handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    with os.fdopen(handle, "wb") as stream:
+        stream.write(mark + (after.replace("\n", "\r\n") if windows else after).encode())
+    os.chmod(beside, path.stat().st_mode)
+    os.replace(beside, path)
 
 
 def real_world(offline: bool = False) -> World:

@@ -129,9 +129,10 @@ def transformed(source: DataFrame, sql: str) -> DataFrame:
 
 
 def _said(error: AnalysisException) -> str:
-    """Spark's first line, without a position in a text that is not the user's, and without the hidden column."""
-    first = str(error).split("\n", 1)[0].split(" SQLSTATE:", 1)[0]
-    return re.sub(rf"`{HIDDEN}`(, )?|^\[[A-Z_.]+\] ", "", first).strip()
+    """Spark's own sentence, without a position in a text that is not the user's, and without the hidden column."""
+    first = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    sentence = re.sub(r"^\[[A-Z_.0-9]+\] ", "", first.split(" SQLSTATE:", 1)[0].strip())
+    return re.sub(rf"`{HIDDEN}`, |, `{HIDDEN}`", "", sentence).rstrip(".")
 
 
 def transform_table(session: SparkSession, rows: pa.Table, sql: str) -> pa.Table:

@@ -23,6 +23,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "validate": ("framework.cli.validate:validate", "Check pipeline files without a cluster."),
     "render": ("framework.cli.render:render_command", "Print a file as it is after templates, target and variables."),
     "explain": ("framework.cli.explain:explain", "Explain an error code, with a wrong and a right example."),
+    "migrate": ("framework.cli.migrate:migrate_command", "Bring files to the current version of their form."),
     "schema": ("framework.cli.schema:schema", "Print a JSON Schema for editors."),
     "docs": ("framework.cli.docs:docs", "Write the reference as Markdown pages."),
     "completion": ("framework.cli.completion:completion", "Print a shell's completion script."),

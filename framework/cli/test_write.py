@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
-from framework.adapters.files import read_text
+from framework.adapters.files import rewrite_text
 from framework.config.load import LoadResult
 from framework.config.spec import LoadedPipeline
 from framework.errors import ConfigError
@@ -128,31 +126,7 @@ def _of_topic(recording: Recording, loaded: LoadedPipeline) -> list[Taken]:
 
 
 def _written(result: LoadResult, made: Rewritten, verb: str) -> FileReport:
-    path = Path(result.file)
-    before = path.read_bytes()
-    if read_text(path) != result.files.sources[result.file].text:
-        raise ConfigError("the file changed meanwhile", code="FLOE-R402", place=result.file, remedy="try again")
-    mark = b"\xef\xbb\xbf" if before.startswith(b"\xef\xbb\xbf") else b""
-    windows, lines = before.count(b"\r\n"), before.count(b"\n")
-    if 0 < windows < lines:
-        raise ConfigError(
-            "the file has line ends of two kinds",
-            code="FLOE-R402",
-            place=result.file,
-            remedy="save it with line ends of one kind",
-        )
-    text = made.text.replace("\n", "\r\n") if windows else made.text
-    _replace_file(path, mark + text.encode())
+    rewrite_text(Path(result.file), result.files.sources[result.file].text, made.text)
     for name in made.cases:
         click.echo(f"{result.file}: {verb} `{name}`", err=True)
     return made.report
-
-
-def _replace_file(path: Path, content: bytes) -> None:
-    """Writes beside the file and moves over it, so that it is never half written."""
-    path = path.resolve()
-    handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    with os.fdopen(handle, "wb") as stream:
-        stream.write(content)
-    os.chmod(beside, path.stat().st_mode)
-    os.replace(beside, path)

@@ -15,6 +15,7 @@ from jsonschema.exceptions import ValidationError
 
 from framework.config.kinds import EXPLAINERS, show
 from framework.config.tree import Mapping, Node, Path, Scalar, Sequence, dotted, find, nearest_span, plain
+from framework.config.versions import CURRENT, unknown_version
 from framework.diagnose.diagnostic import Diagnostic, Span
 from framework.diagnose.suggest import did_you_mean, listed, nearest
 
@@ -142,6 +143,8 @@ def _bad_leaf(node: Scalar, path: Path, schema: Any, keyword: str) -> Diagnostic
 
     if value is None and keyword in ("type", "enum", "const"):
         return found("FLOE-C203", f"{where} has no value", _expected(schema, "give it"))
+    if keyword == "const" and schema["const"] == CURRENT:
+        return unknown_version(str(value), node.span)
     if keyword == "const":
         wanted = schema["const"]
         return found("FLOE-C204", f"{where} is {shown}", f"write `{wanted}`", f"did you mean `{wanted}`?")

@@ -141,4 +141,11 @@ ENTRIES = (
         "source: {kafka: {topics: [orders, orders]}}",
         "source: {kafka: {topics: [orders, refunds]}}",
     ),
+    Code(
+        "FLOE-C219",
+        "A version of the form that this floe does not read",
+        "`apiVersion` says by which form a file is written. A newer one needs a newer floe; an older one is brought up by `floe migrate`.",
+        "apiVersion: floe/v9",
+        "apiVersion: floe/v1",
+    ),
 )

@@ -9,6 +9,7 @@ import html
 import json
 import re
 from collections.abc import Sequence
+from urllib.parse import quote
 
 from framework.diagnose.diagnostic import Diagnostic
 
@@ -154,7 +155,10 @@ def _sarif(diagnostics: Sequence[Diagnostic]) -> str:
             else {"startLine": 1}
         )
         location = {
-            "physicalLocation": {"artifactLocation": {"uri": span.file if span else "command-line"}, "region": region}
+            "physicalLocation": {
+                "artifactLocation": {"uri": quote(span.file) if span else "command-line"},
+                "region": region,
+            }
         }
         results.append(
             {

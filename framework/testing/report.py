@@ -31,7 +31,14 @@ def summary(reports: Sequence[FileReport]) -> str:
     told = f"{_count(len(cases), 'test')} in {_count(len(reports), 'file')}"
     if cases:
         told += f": {len(cases) - failed} passed" + (f", {failed} failed" if failed else "")
-    return told + (f"; {_count(wrong, 'file')} cannot be tested" if wrong else "")
+    told += f"; {_count(wrong, 'file')} cannot be tested" if wrong else ""
+    left_out = sum(is_left_out(report) for report in reports)
+    return told + (f"; the tests of {_count(left_out, 'file')} were not run" if left_out else "")
+
+
+def is_left_out(report: FileReport) -> bool:
+    """Whether a file has tests that were not run, with a warning that says why."""
+    return bool(report.findings) and not report.is_wrong
 
 
 def _text(reports: Sequence[FileReport], colour: bool) -> Iterator[str]:
@@ -75,12 +82,15 @@ def _case(report: CaseReport) -> dict[str, object]:
 def _junit(reports: Sequence[FileReport]) -> Iterator[str]:
     cases = [case for report in reports for case in report.cases]
     failed, wrong = sum(not case.passed for case in cases), [report for report in reports if report.is_wrong]
-    counts = f'tests="{len(cases) + len(wrong)}" failures="{failed}" errors="{len(wrong)}"'
+    left_out = sum(is_left_out(report) for report in reports)
+    counts = f'tests="{len(cases) + len(wrong) + left_out}" failures="{failed}" errors="{len(wrong)}"'
     yield f'<?xml version="1.0" encoding="UTF-8"?>\n<testsuites {counts}>'
     for report in reports:
-        number, bad = len(report.cases) + report.is_wrong, sum(not case.passed for case in report.cases)
+        number, bad = len(report.cases) + bool(report.findings), sum(not case.passed for case in report.cases)
+        skipped = int(is_left_out(report))
         name = _attribute(report.file)
-        yield f'  <testsuite name={name} tests="{number}" failures="{bad}" errors="{int(report.is_wrong)}">'
+        counts = f'tests="{number}" failures="{bad}" errors="{int(report.is_wrong)}" skipped="{skipped}"'
+        yield f"  <testsuite name={name} {counts}>"
         for case in report.cases:
             head = f"    <testcase classname={name} name={_attribute(case.case.name)}"
             if case.passed:
@@ -89,7 +99,10 @@ def _junit(reports: Sequence[FileReport]) -> Iterator[str]:
             told = "\n\n".join(text_of(one) for one in case.differences)
             message = _attribute(case.differences[0].message)
             yield f'{head}><failure type="FLOE-R401" message={message}>{_xml(told)}</failure></testcase>'
-        if report.is_wrong:
+        if skipped:
+            message = _attribute(report.findings[0].message)
+            yield f'    <testcase classname={name} name="the file"><skipped message={message}/></testcase>'
+        elif report.findings:
             told, first = "\n\n".join(text_of(one) for one in report.findings), report.findings[0]
             error = f"<error type={_attribute(first.code)} message={_attribute(first.message)}>{_xml(told)}</error>"
             yield f'    <testcase classname={name} name="the file">{error}</testcase>'

@@ -27,7 +27,7 @@ GOOD = """\
   - name: filtered, computed, dropped and refused
     input: [{value: {id: 1, price: 1.10}}, {value: {id: 2, price: 0}}, {value: nope}, {value: null}]
     expect:
-      tables: {shop.good: {schema: {id: long, twice: "decimal(13, 2)"}, rows: [{id: 1, twice: 2.20}]}}
+      tables: {shop.good: {schema: {id: long, twice: "decimal(12, 2)"}, rows: [{id: 1, twice: 2.20}]}}
       dead_letters: [{offset: 2}]
       filtered: 1
       dropped: 1
@@ -70,6 +70,8 @@ def test_sql_runs_as_in_a_job(tmp_path: Path) -> None:
     assert [test["passed"] for test in good["tests"]] == [True], good
     assert [test["passed"] for test in stops["tests"]] == [True, False], stops
     assert "`number` is 7, expected 8" in stops["tests"][1]["differences"][0]["message"]
+    assert "Traceback" not in done.stderr
+    assert "SQLQueryContextLogger" not in done.stderr
     (refused,) = unknown["findings"]
     assert (refused["code"], refused["path"]) == ("FLOE-C801", "transform.sql")
     assert "idd" in refused["message"]

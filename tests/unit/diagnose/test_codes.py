@@ -24,7 +24,7 @@ WITHOUT_EXAMPLE = {"FLOE-C001", "FLOE-C102", "FLOE-C110", "FLOE-C305", "FLOE-C30
 
 def found(entry: CodeEntry, example: str) -> list[str]:
     files = example_files(example, entry.about)
-    paths = [name for name in files if "/" not in name and files[name].startswith("apiVersion")]
+    paths = [name for name in files if "/" not in name and files[name].startswith(("apiVersion", "kind"))]
     results = load_pipelines(paths, None, world(files, {"FLOE_EXAMPLE_SET": "orders"}))
     return [finding.code for result in results for finding in result.diagnostics]
 
