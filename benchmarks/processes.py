@@ -33,9 +33,10 @@ class Costs:
         return self
 
     def stop(self) -> Costs:
-        self._sample(True)
+        # The last look comes after the thread's own: two at once would note times and sums out of order.
         self._end.set()
         self._thread.join()
+        self._sample(True)
         return self
 
     @property
