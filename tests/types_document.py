@@ -25,8 +25,9 @@ these tables is a test, in columns and record by record.
   itself an ISO form admits every ISO form. Digits behind the column's unit must be zeros.
 - `binary` and `fixed[n]` are base64 with padding, or hexadecimal with `format: hex`.
 - Dates and timestamps lie in the years 1 to 9999, those in nanoseconds in 1677 to 2262; others are out of range.
-- Lists, structs and maps convert element by element; JSON objects become structs or maps, as the table says. Records of
-  tables with map columns are converted one by one, more slowly.
+- Lists, structs and maps convert element by element; JSON objects become structs or maps, as the table says.
+  Records with a map inside of a struct or list, a map whose keys are no text, or a rule that looks into a map are converted
+  one by one, more slowly.
 - Fields a record lacks are null. Keys that differ only in case are one field under `case: insensitive`; a record that has
   two of them is an error (FLOE-D306), as is one with a key twice (FLOE-D103).
 

@@ -99,11 +99,23 @@ class ListConverter(Converter):
 
 @dataclass(frozen=True)
 class MapConverter(Converter):
-    """JSON objects as maps. Arrow's JSON reader has no maps, so records of tables with maps are converted one by one."""
+    """JSON objects as maps. Arrow's JSON reader has no maps: those of outermost columns with text keys are read by
+    framework.record.json_maps, records with others are converted one by one."""
 
     key: Converter
     item: Converter
     item_required: bool
+
+    def array(self, values: pa.Array) -> pa.Array:
+        # Null maps are empty, and keys and items of a slice lie between its own offsets.
+        first, last = values.offsets[0].as_py(), values.offsets[-1].as_py()
+        keys = self.key.array(values.keys.slice(first, last - first))
+        items = self.item.array(values.items.slice(first, last - first))
+        if self.item_required and items.null_count:
+            raise pa.ArrowInvalid("a required value is missing")
+        offsets = pc.subtract(values.offsets, values.offsets[0])
+        mask = values.is_null() if values.null_count else None
+        return pa.MapArray.from_arrays(offsets, keys, items, type=self.target, mask=mask)
 
     def value(self, value: JsonValue, path: str) -> object:
         if not isinstance(value, dict):

@@ -20,7 +20,7 @@ class Converter:
 
     Attributes:
         target: the Arrow type of the result, with field ids in nested fields.
-        parse_type: the Arrow type JSON is parsed to for `array`; None when only `value` can convert (maps).
+        parse_type: the Arrow type JSON is parsed to for `array`; None when only `value` can convert.
         type_name: the Iceberg type as people read it.
     """
 

@@ -18,16 +18,18 @@ import pyarrow as pa
 from framework.config.spec import EvolveMode
 from framework.record.alone import creatable, judge
 from framework.record.arrays import Ints, Mask
-from framework.record.arrow_json import Part, parse_framed
+from framework.record.arrow_json import Part
 from framework.record.batch import Batch
 from framework.record.convert import convert_columns
 from framework.record.convert_nested import fold
 from framework.record.failure import RecordFailure
 from framework.record.framing import frame
+from framework.record.json_maps import is_map, parse_with_maps
 from framework.record.mixed_kinds import Leniency
 from framework.record.observe import missing_fields, observe_records
 from framework.record.parse_plan import ParseGroup, parse_groups, project
 from framework.record.route import Routed, lower_values, route_columns, routing_fields
+from framework.record.shape import TableShape
 from framework.table.admit import admitted_fields, never_admitted
 
 _MOST_BESIDE = 64
@@ -37,9 +39,10 @@ def process_json(batch: Batch, positions: Ints) -> None:
     """Parse, route and convert the JSON records at these positions; the batch gathers what becomes of them."""
     # No rule leads to the dead-letter table; its columns have names that records use for other things.
     shapes = {name: shape for name, shape in batch.shapes.items() if name != batch.plan.write.dead_letter_table}
-    groups = parse_groups({name: shape for name, shape in shapes.items() if shape.vectorised})
-    if shapes and not any(shape.vectorised for shape in shapes.values()):
-        # All tables have maps: their records are judged alone anyway, and Arrow would make a column of each map's key.
+    readable = {name: shape for name, shape in shapes.items() if _is_readable(batch, shape)}
+    groups = parse_groups(readable)
+    if shapes and not readable:
+        # Their records are judged alone anyway, and Arrow would make a column of each key of an inner map.
         batch.judge_alone(positions.tolist())
     elif len(groups) == 1:
         parts, schema = _parse(batch, positions, groups[0].schema)
@@ -49,6 +52,16 @@ def process_json(batch: Batch, positions: Ints) -> None:
         _process_groups(batch, positions, groups)
     batch.take_back_alone()
     judge(batch)
+
+
+def _is_readable(batch: Batch, shape: TableShape) -> bool:
+    """Whether a table's records can be read in columns: no map lies where columns cannot have one, or rules look into one."""
+    if not shape.vectorised:
+        return False
+    maps = {fold(name, batch.insensitive) for name, kind in shape.parse_fields.items() if is_map(kind)}
+    return not maps or maps.isdisjoint(
+        fold(p.split(".")[0], batch.insensitive) for p in routing_fields(batch.plan.route)
+    )
 
 
 def _process_groups(batch: Batch, positions: Ints, groups: list[ParseGroup]) -> None:
@@ -90,7 +103,7 @@ def _parse(batch: Batch, positions: Ints, schema: pa.Schema) -> tuple[list[Part]
     beside = _beside(schema)
     while True:
         known = pa.schema([*schema, *(pa.field(name, kind) for name, kind in beside.items())])
-        parts, alone = parse_framed(framed, known, True, _leniency(batch, known))
+        parts, alone = parse_with_maps(framed, known, _leniency(batch, known))
         found = _not_to_infer(batch, parts, known)
         if not found or len(beside) > _MOST_BESIDE:
             batch.judge_alone(alone)
@@ -277,7 +290,7 @@ def _convert_tables(batch: Batch, names: list[str], rows: _Rows) -> None:
     shape = batch.shapes[name]
     if lacking := batch.lacking_metadata(name):
         batch.need(name, lacking)
-    if not shape.vectorised:
+    if not _is_readable(batch, shape):
         batch.judge_alone(positions.tolist())
         return
     alone = _unknown_fields(batch, name, rows)

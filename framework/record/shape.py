@@ -48,6 +48,7 @@ from framework.record.convert_numbers import (
 from framework.record.convert_text import BytesConverter, StringConverter, UuidConverter
 from framework.record.convert_times import DateConverter, TimeConverter, TimestampConverter, number_parse_type
 from framework.record.converter import Converter
+from framework.record.json_maps import is_map
 from framework.record.model import TableTarget
 from framework.table.arrow_schema import always_required, arrow_schema, arrow_type, parse_schema
 
@@ -178,22 +179,21 @@ def converter_for(kind: IcebergType, path: str, hints: Mapping[str, FieldHint], 
             )
             for child in kind.fields
         )
-        parsed = [pa.field(c.name, c.converter.parse_type) for c in children if c.converter.parse_type is not None]
+        kinds = [(child.name, child.converter.parse_type) for child in children]
+        parsed = [pa.field(name, parse_type) for name, parse_type in kinds if parse_type and not is_map(parse_type)]
         whole = len(parsed) == len(children)
         return StructConverter(target, pa.struct(parsed) if whole else None, "struct", children, insensitive)
     if isinstance(kind, ListType):
         element = converter_for(kind.element_type, path, hints, insensitive)
-        parse_type = None if element.parse_type is None else pa.list_(element.parse_type)
+        readable = element.parse_type is not None and not is_map(element.parse_type)
+        parse_type = pa.list_(element.parse_type) if readable else None
         return ListConverter(target, parse_type, "list", element, kind.element_required)
     if isinstance(kind, MapType):
-        return MapConverter(
-            target,
-            None,
-            "map",
-            converter_for(kind.key_type, path, {}, insensitive),
-            converter_for(kind.value_type, path, hints, insensitive),
-            kind.value_required,
-        )
+        key = converter_for(kind.key_type, path, {}, insensitive)
+        item = converter_for(kind.value_type, path, hints, insensitive)
+        readable = isinstance(kind.key_type, StringType) and item.parse_type is not None
+        parse_type = pa.map_(pa.string(), item.parse_type) if readable else None
+        return MapConverter(target, parse_type, "map", key, item, kind.value_required)
     return _primitive(kind, target, name, hint)
 
 

@@ -11,9 +11,20 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pyiceberg.types import ListType, LongType, MapType, NestedField, StringType, StructType, TimestamptzType, UUIDType
+from pyiceberg.types import (
+    DecimalType,
+    DoubleType,
+    ListType,
+    LongType,
+    MapType,
+    NestedField,
+    StringType,
+    StructType,
+    TimestamptzType,
+    UUIDType,
+)
 
-from framework.config.spec import EvolveMode, FieldHint
+from framework.config.spec import EvolveMode, FieldHint, RouteRule
 from framework.plan.model import Plan
 from framework.record.model import BlockResult, TableTarget
 from framework.record.process import process_block
@@ -136,6 +147,30 @@ COLUMNS: dict[str, object] = {
     "e": ListType(103, TimestamptzType(), element_required=False),
     "g": ListType(104, StructType(NestedField(105, "a", UUIDType(), required=False)), element_required=False),
     "m": MapType(106, StringType(), 107, LongType(), value_required=False),
+    "ms": MapType(108, StringType(), 109, StringType(), value_required=True),
+    "mt": MapType(110, StringType(), 111, TimestamptzType(), value_required=False),
+    "mn": MapType(
+        112,
+        StringType(),
+        113,
+        StructType(
+            NestedField(114, "a", DecimalType(9, 2), required=False),
+            NestedField(115, "v", StringType(), required=False),
+        ),
+        value_required=False,
+    ),
+    "mm": MapType(
+        116,
+        StringType(),
+        117,
+        MapType(118, StringType(), 119, DoubleType(), value_required=False),
+        value_required=False,
+    ),
+    "mi": MapType(120, LongType(), 121, LongType(), value_required=False),
+    "ml": MapType(122, StringType(), 123, ListType(124, LongType(), element_required=False), value_required=False),
+    "om": StructType(
+        NestedField(125, "a", MapType(126, StringType(), 127, LongType(), value_required=False), required=False)
+    ),
 }
 
 
@@ -159,7 +194,7 @@ def test_columns_and_single_records_agree(name: str, values: list[tuple[str, obj
 @given(st.lists(st.dictionaries(st.sampled_from(sorted(COLUMNS)), VALUES, max_size=4), min_size=1, max_size=10))
 def test_blocks_of_whole_records_agree_with_single_records(values: list[dict[str, object]]) -> None:
     """The same for records of many columns at once."""
-    columns = {name: kind for name, kind in COLUMNS.items() if name != "m"}
+    columns = {name: kind for name, kind in COLUMNS.items() if name not in ("mi", "om")}
     pipeline = plan(defaults=STRICT)
     tables = {"ns.t": target(columns=columns, table_policy=STRICT)}
     records = block([json.dumps(value).encode() for value in values])
@@ -197,3 +232,82 @@ def test_text_that_holds_a_field() -> None:
     records = block([json.dumps(value).encode() for value in values])
     result = process_block(records, plan(defaults=STRICT), tables)
     assert result.rows["ns.t"].to_pylist() == [value | {"v": str(value["v"])} for value in values]
+
+
+MAPS = [
+    b'{"v":{}}',
+    b'{ "v" : { "a" : 1 , "b" : null } }',
+    b'{"v":{"a":1,"b":2},"n":{"v":{"a":7}}}',
+    b'{"n":{"v":{"a":7}}}',
+    b'{"n":[{"v":{"a":7}}],"v":{"a":8}}',
+    b'{"v":null}',
+    b'{"v":null,"v":{"a":1}}',
+    b'{"v":{"a":1},"v":{"b":1}}',
+    b'{"v":{"a":1},"V":{"b":1}}',
+    b'{"V":{"b":1}}',
+    b'{"v":{"a":1,"a":2}}',
+    b'{"v":{"a":1,}}',
+    b'{"v":{"a":1 "b":2}}',
+    b'{"v":{"a":1,,"b":2}}',
+    b'{"v":{"a"}}',
+    b'{"v":{,}}',
+    b'{"v":{{}}}',
+    b'{"v":{"a":1}}{"v":{}}',
+    b'{"v":{"a":01}}',
+    b'{"v":{"a":[}]}}',
+    b'{"v":{"a":"1"}}',
+    b'{"v":{"a":1.0,"b":1e2}}',
+    b'{"v":{"a":9223372036854775808}}',
+    b'{"v":{"a":{"b":1}}}',
+    b'{"v":{"a":true}}',
+    b'{"v":true}',
+    b'{"v":[1]}',
+    b'{"v":"{\\"a\\":1}"}',
+    b'{"v":5}',
+    b'{"s":"\\"v\\":{\\"a\\":1}","v":{"a":1}}',
+    b'{"\\"v":{"a":1}}',
+    b'{"v":{"\\"v":1,"}":2,"{":3,",":4,"\\\\":5}}',
+    b'{"v":{"\\u0061":1,"a":2}}',
+    b'{"v":{"\\ud800":1}}',
+    b'{"v":{"a\tb":1}}',
+    b'{"v":{\t"a":1}}',
+    b'{"v":{"a":1},"floe.map:v":0}',
+    b'{"v":{"":1}}',
+    '{"v":{"ä€😀":1}}'.encode(),
+    b'{"v":{"\xff":1}}',
+    b'{"v":{"a\x00b":1}}',
+    b'{"v":\n{"a"\n:1}}',
+    b'{"v":' + b'{"a":' * 40 + b"1" + b"}" * 41,
+]
+
+
+@pytest.mark.parametrize("fewer", [None, 1, 2, 3])
+def test_maps_in_columns_and_in_single_records_agree(fewer: int | None) -> None:
+    """Objects that become maps give the same rows and errors in a block as one by one, whatever stands in their text and
+    beside it."""
+    kind = MapType(106, StringType(), 107, LongType(), value_required=False)
+    tables = {"ns.t": target(columns={"v": kind, "s": "string"}, table_policy=STRICT)}
+    found = MAPS if fewer is None else MAPS[fewer::4] * 3
+    for values in ([each for each in found if b"floe.map" not in each], found, *([each] * 3 for each in found)):
+        records = block(values)
+        same(process_block(records, plan(defaults=STRICT), tables), alone(records, plan(defaults=STRICT), tables))
+
+
+def test_a_rule_may_look_into_a_map() -> None:
+    """Where a rule's field lies in a map, records are routed as they are one by one."""
+    kind = MapType(106, StringType(), 107, StringType(), value_required=False)
+    tables = {f"ns.t_{each}": target(f"ns.t_{each}", columns={"m": kind}) for each in "xy"}
+    pipeline = plan(rules=[RouteRule("ns.t_{m.k}")])
+    records = block([{"m": {"k": "x", "n": 1}}, {"m": {"k": "y"}}])
+    result = process_block(records, pipeline, tables)
+    same(result, alone(records, pipeline, tables))
+    assert result.rows["ns.t_x"].to_pylist() == [{"m": [("k", "x"), ("n", "1")]}]
+    assert len(result.rows["ns.t_y"]) == 1
+
+
+def test_a_field_of_a_struct_in_a_map_becomes_a_column() -> None:
+    """A new field in one value of a map asks for its column, and is not left out."""
+    inner = StructType(NestedField(108, "a", LongType(), required=False))
+    tables = {"ns.t": target(columns={"m": MapType(106, StringType(), 107, inner, value_required=False)})}
+    result = process_block(block([{"m": {"x": {"a": 1}}}, {"m": {"x": {"a": 1}, "y": {"b": "new"}}}]), plan(), tables)
+    assert dict(result.needs["ns.t"].fields) == {"m": ["map", "string", ["struct", [["b", "string"]]]]}
