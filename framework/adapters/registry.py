@@ -24,14 +24,20 @@ _ATTEMPTS = 4
 _ASK_AGAIN_S = 60.0
 _MOST_REFERENCES = 1_000
 _NOT_FOUND = {40401, 40402, 40403}
+_NO_REGISTRY = "check that the url is a schema registry's, path included"
 _HEADERS = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
+
+
+def addresses_of(settings: Mapping[str, str]) -> list[str]:
+    """The addresses of a registry's nodes, each of which answers for all."""
+    return [url.strip().rstrip("/") for url in settings.get("url", "").split(",") if url.strip()]
 
 
 class Registry:
     """One registry; used by one thread of one process."""
 
     def __init__(self, settings: Mapping[str, str]) -> None:
-        self._urls = [url.strip().rstrip("/") for url in settings.get("url", "").split(",") if url.strip()]
+        self._urls = addresses_of(settings)
         self._timeout_s = int(settings.get("timeout.ms", 10_000)) / 1000
         self._patience_s = int(settings.get("unknown.schema.patience.ms", 10_000)) / 1000
         self._session = _session(settings)
@@ -96,10 +102,27 @@ class Registry:
             found[name] = str(answer.get("schema", ""))
         return None
 
+    def subjects(self) -> list[str]:
+        """The subjects that these credentials may see; asked for once, since somebody waits for the answer.
+
+        Raises:
+            RetriableError, SetupError: as `schemas`.
+        """
+        answer = self._ask("/subjects", attempts=1)
+        if not isinstance(answer, list):
+            raise _refused(self._urls[0], "it lists no subjects", _NO_REGISTRY)
+        return sorted(map(str, answer))
+
     def _get(self, path: str) -> dict[str, Any] | UnknownSchema:
+        answer = self._ask(path)
+        if isinstance(answer, list):
+            raise _refused(self._urls[0], f"it answers {path} with a list", _NO_REGISTRY)
+        return answer
+
+    def _ask(self, path: str, attempts: int = _ATTEMPTS) -> dict[str, Any] | list[Any] | UnknownSchema:
         """One answer of one of the addresses, tried for a while."""
         pause_s, last = _PAUSE_S, ""
-        for attempt in range(_ATTEMPTS):
+        for attempt in range(attempts):
             if attempt:
                 time.sleep(pause_s)
                 pause_s = min(_LONGEST_PAUSE_S, pause_s * 2)
@@ -124,7 +147,7 @@ class Registry:
         )
 
 
-def _answer(url: str, path: str, response: requests.Response) -> dict[str, Any] | UnknownSchema | str:
+def _answer(url: str, path: str, response: requests.Response) -> dict[str, Any] | list[Any] | UnknownSchema | str:
     """An answer as a value; text says why another attempt is worth it."""
     if response.status_code in (401, 403):
         remedy = "check basic.auth.user.info or bearer.auth.token of the registry connection, and what it may read"
@@ -135,13 +158,11 @@ def _answer(url: str, path: str, response: requests.Response) -> dict[str, Any] 
         body = None
     if response.status_code == 404 and isinstance(body, dict) and body.get("error_code") in _NOT_FOUND:
         return UnknownSchema(str(body.get("message", "not found")))
-    if response.status_code == 200 and isinstance(body, dict):
+    if response.status_code == 200 and isinstance(body, (dict, list)):
         return body
     if response.status_code >= 500 or response.status_code == 429:
         return f"it answers {response.status_code}"
-    raise _refused(
-        url, f"it answers {response.status_code} to {path}", "check that the url is a schema registry's, path included"
-    )
+    raise _refused(url, f"it answers {response.status_code} to {path}", _NO_REGISTRY)
 
 
 def _refused(url: str, reason: str, remedy: str) -> FloeError:

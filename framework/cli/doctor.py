@@ -31,10 +31,10 @@ _MARKS = {"ok": ("ok     ", "green"), "warning": ("warning", "yellow"), "error":
 @click.option("--spark/--no-spark", "with_spark", default=True, help="Start Spark, too, or leave it out.")
 @json_option
 def doctor(files: tuple[str, ...], target: str | None, with_spark: bool, as_json: bool) -> int:
-    """Check Java, Python, packages, Kafka, catalog, store, clocks and Spark; exit code 3 when something is wrong.
+    """Check Java, Python, packages, Kafka, catalog, store, schema registry, clocks and Spark.
 
-    With pipeline FILEs the Kafka permissions that they need are listed and checked. What it writes for a test, a scratch
-    topic and a scratch namespace, it removes.
+    The exit code is 3 when something is wrong. With pipeline FILEs the Kafka permissions that they need are listed and
+    checked. What it writes for a test, a scratch topic and a scratch namespace, it removes.
     """
     from framework.ops.doctor import ask, exit_code
 
@@ -56,9 +56,9 @@ def doctor(files: tuple[str, ...], target: str | None, with_spark: bool, as_json
 
 
 def questions(files: tuple[str, ...], target: str | None, with_spark: bool) -> Iterator[Question]:
-    """What is asked, in order: this machine, the files, each Kafka connection, each catalog, Spark."""
+    """What is asked, in order: this machine, the files, each Kafka connection, catalog and schema registry, Spark."""
     from framework.local.java import find_java
-    from framework.ops import doctor_catalog, doctor_kafka, doctor_machine
+    from framework.ops import doctor_catalog, doctor_kafka, doctor_machine, doctor_registry
     from framework.ops.doctor import ok
 
     yield "python", doctor_machine.python
@@ -81,6 +81,8 @@ def questions(files: tuple[str, ...], target: str | None, with_spark: bool) -> I
         yield f"kafka {name}", partial(doctor_kafka.examine, partial(_connection, spec, name, pipelines))
     for name, settings in sorted(spec.catalogs.items()):
         yield f"catalog {name}", partial(doctor_catalog.examine, name, partial(resolve, settings))
+    for name, settings in sorted(spec.registries.items()):
+        yield f"registry {name}", partial(doctor_registry.examine, name, partial(resolve, settings))
     if with_spark:
         yield "spark", partial(doctor_machine.spark, spec)
 

@@ -41,6 +41,9 @@ class Handler(BaseHTTPRequestHandler):
             return
         url = urlsplit(self.path)
         parts = [unquote(part) for part in url.path.strip("/").split("/")]
+        if parts == ["subjects"]:
+            self._answer(200, sorted(self.state.subjects))
+            return
         found: int | None = None
         missing = (40403, "Schema not found")
         if parts[:2] == ["schemas", "ids"]:
@@ -93,7 +96,7 @@ class Handler(BaseHTTPRequestHandler):
             return False
         return True
 
-    def _answer(self, status: int, body: dict[str, Any]) -> None:
+    def _answer(self, status: int, body: dict[str, Any] | list[str]) -> None:
         data = json.dumps(body).encode()
         self.send_response(status)
         self.send_header("Content-Type", CONTENT_TYPE)

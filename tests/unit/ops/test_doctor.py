@@ -7,9 +7,11 @@ from collections.abc import Iterator
 import pytest
 
 from framework.errors import SetupError
+from framework.ops import doctor_registry
 from framework.ops.doctor import Finding, State, ask, error, exit_code, ok, warning
 from framework.ops.doctor_kafka import judge_skew
 from framework.ops.doctor_machine import addresses, read_lock
+from tests.servers.registry import RegistryServer
 
 
 def test_a_question_that_fails_is_an_error_line() -> None:
@@ -69,3 +71,35 @@ def test_the_lock_is_read_for_this_python() -> None:
     """Comments are no pins, and a pin for another Python does not count."""
     text = '# the lock\nclick==8.5.1\nnumpy==1.0 ; python_version < "3.0"\nnumpy==2.0 ; python_version >= "3.0"\n'
     assert read_lock(text) == {"click": "8.5.1", "numpy": "2.0"}
+
+
+def test_a_registry_answers_with_its_subjects_or_says_what_to_do() -> None:
+    """Each address of a registry is a line: subjects, no answer beside one that answers, wrong credentials, no registry."""
+    server = RegistryServer("floe:swordfish")
+    try:
+        server.register("orders-value", '"int"')
+        settings = {"url": f"http://127.0.0.1:9,{server.url}", "basic.auth.user.info": "floe:swordfish"}
+
+        def lines(**changed: str) -> list[Finding]:
+            return ask("registry main", lambda: doctor_registry.examine("main", lambda: settings | changed))
+
+        right, down = lines()
+        assert right == ok("registry main", f"{server.url} answers; 1 subject: orders-value")
+        assert (down.state, "no connection" in down.message, "another address" in down.remedy) == (
+            State.WARNING,
+            True,
+            True,
+        )
+        (alone,) = lines(url="http://127.0.0.1:9")
+        assert (alone.state, "no record is lost" in alone.remedy) == (State.ERROR, True)
+        (refused,) = lines(url=server.url, **{"basic.auth.user.info": "floe:wrong"})
+        assert (refused.state, "FLOE-E112" in refused.message, "basic.auth" in refused.remedy) == (
+            State.ERROR,
+            True,
+            True,
+        )
+        server.state.status = 404
+        (other,) = lines(url=server.url)
+        assert (other.state, "path included" in other.remedy) == (State.ERROR, True)
+    finally:
+        server.stop()

@@ -1,0 +1,44 @@
+"""What `floe doctor` asks of a schema registry: does each address answer, and may these credentials see its subjects.
+
+In: a registry connection's settings, secrets resolved. Out: Findings. It only reads, and judges no schema: which subjects
+there should be only producers know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from framework.adapters.registry import Registry, addresses_of
+from framework.errors import RetriableError
+from framework.ops.doctor import Finding, error, ok, warning
+
+_SHOWN = 3
+
+
+def examine(name: str, connect: Callable[[], Mapping[str, str]]) -> Iterator[Finding]:
+    """Each address in turn; one that does not answer is an error only where no other does."""
+    check = f"registry {name}"
+    settings = connect()
+    answers = 0
+    silent: list[RetriableError] = []
+    for url in addresses_of(settings):
+        try:
+            subjects = Registry({**settings, "url": url}).subjects()
+        except RetriableError as raised:
+            silent.append(raised)
+            continue
+        answers += 1
+        yield ok(check, f"{url} answers; {_told(subjects)}")
+    for each in silent:
+        message = f"{each.message} [{each.code}]"
+        if answers:
+            yield warning(check, message, "start it, or take it out of the url; another address answers meanwhile")
+        else:
+            yield error(check, message, "start it, or mend the url; until then batches wait and no record is lost")
+
+
+def _told(subjects: list[str]) -> str:
+    if not subjects:
+        return "it has no subject that these credentials may see"
+    shown = ", ".join(subjects[:_SHOWN]) + (", ..." if len(subjects) > _SHOWN else "")
+    return f"{len(subjects)} subject{'s' if len(subjects) > 1 else ''}: {shown}"
