@@ -14,17 +14,19 @@ from fnmatch import fnmatchcase
 
 from framework.adapters.faults import reach
 from framework.adapters.iceberg import IcebergTables
-from framework.errors import TableBlocked
+from framework.errors import FloeError, TableBlocked
 from framework.plan.explain import template_glob
 from framework.plan.model import Plan
 from framework.record.dead_letter import plan_dead_letter_table
 from framework.record.model import TableNeed, TableTarget
+from framework.runtime.patience import is_outage
 from framework.table.changes import CreateTable, Refusal
 from framework.table.create import plan_create
 from framework.table.evolve import plan_evolution
 
 ATTEMPTS = 10
 REFRESH_AFTER_S = 30.0
+REFRESHED_AT_ONCE = 20
 LOADERS = 4
 HOUR_S = 3600.0
 REFUSED_FOR_S = 60.0
@@ -41,6 +43,7 @@ class TableRegistry:
         self._loaded_at: dict[str, float] = {}
         self._created_at: list[float] = []
         self._refused: dict[str, tuple[float, str]] = {}
+        self._unanswered_at = -REFRESH_AFTER_S
         self._lock = threading.Lock()
 
     @property
@@ -54,10 +57,23 @@ class TableRegistry:
         return tuple((name, reason) for name, (_, reason) in sorted(self._refused.items()))
 
     def begin_batch(self, names: Iterable[str]) -> None:
-        """Load again what was loaded long ago, since others may have changed it, and give refused tables another try."""
+        """Load again what others may have changed, and give refused tables another try.
+
+        A few tables are loaded for each batch, of many those whose turn it is; nothing is older than half a minute.
+        """
         now = time.monotonic()
         self._refused = {name: (at, why) for name, (at, why) in self._refused.items() if at > now - REFUSED_FOR_S}
-        self._load([name for name in names if self._loaded_at.get(name, 0.0) <= now - REFRESH_AFTER_S])
+        oldest = sorted(names, key=lambda name: self._loaded_at.get(name, 0.0))
+        due = [name for name in oldest if self._loaded_at.get(name, 0.0) <= now - REFRESH_AFTER_S]
+        self._load(due)
+        if self._unanswered_at <= now - REFRESH_AFTER_S:
+            try:
+                self._load(oldest[len(due) : REFRESHED_AT_ONCE])
+            except FloeError as error:
+                if not is_outage(error):
+                    raise
+                # What is known is young, and a commit is conditional on it: the batch need not wait for the catalog.
+                self._unanswered_at = now
 
     def preload(self) -> None:
         """Load the tables that exist already and that the routes may reach, so that a restart repeats no batch."""

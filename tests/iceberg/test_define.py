@@ -338,6 +338,39 @@ def test_fifty_drivers_that_see_one_new_field_make_one_change(lake: Lake) -> Non
     assert lake.tables.list_tables() == ["shop.crowd"]
 
 
+def test_the_next_batch_follows_what_others_changed(lake: Lake) -> None:
+    """Partition spec, sort order, columns and properties that another engine changes hold from the next batch, for a pipeline
+    of a few tables; of many, each has its turn within a few batches. A catalog that does not answer holds up neither."""
+    names = [lake.create(f"ns.t{i}") for i in range(22)]
+    catalog = IcebergTables(lake.settings)
+    registry = TableRegistry(plan(defaults=TablePolicy()), catalog, lambda _: None)
+    for name in names:
+        registry.load(name)
+    registry.begin_batch(names[:2])
+    with lake.plain(names[0]).update_spec() as update:
+        update.add_identity("name")
+    with lake.plain(names[0]).update_sort_order() as order:
+        order.desc("id", IdentityTransform(), NullOrder.NULLS_LAST)
+    with lake.plain(names[0]).update_schema() as columns:
+        columns.add_column("more", LongType())
+    with lake.plain(names[0]).transaction() as transaction:
+        transaction.set_properties(owner="somebody")
+    registry.begin_batch(names[:2])
+    found = registry.targets[names[0]]
+    assert (found.spec_id, found.sort_order_id, found.schema_id) == (1, 1, 1)
+    assert found.properties["owner"] == "somebody"
+    with lake.plain(names[1]).update_spec() as update:
+        update.add_identity("name")
+    for _ in range(2):
+        registry.begin_batch(names)
+    assert registry.targets[names[1]].spec_id == 1
+    Path(lake.settings["uri"].removeprefix("sqlite:///")).write_bytes(b"no database" * 1000)
+    with pytest.raises(FloeError):
+        registry.load(names[0])
+    registry.begin_batch(names[:2])
+    assert registry.targets[names[0]] == found
+
+
 def test_what_a_batch_asks_for_is_decided_once_by_the_driver(lake: Lake) -> None:
     """The driver alone decides about new tables: beyond the cap a table is refused for a while with the reason, whatever tasks
     ask again, and the tables that are there still gain their columns."""
