@@ -42,6 +42,19 @@ exists, the first one seen wins, except that `long` gives way to `double`.
 
 Where `evolve.data_type` is `widen` (the default), a value that fits a wider type Iceberg can promote to widens the column
 instead: `int` to `long`, `float` to `double`, a decimal to more digits of the same scale.
+
+## What only format version 3 has
+
+Tables have format version 2, or 1. Version 3 is refused by name, in a file (FLOE-C501) and where a table has it already
+(FLOE-R131): its manifests give every row an id, and PyIceberg 0.12 writes neither such manifests nor metadata of version 3.
+What it would bring is refused or read as follows, and nothing of it is rounded or dropped in silence:
+
+| version 3 | until then |
+|---|---|
+| `timestamp_ns`, `timestamptz_ns` | a column of microseconds; a value with nanoseconds is an error (FLOE-D303), so declare `{type: string}` or `{type: long}` to keep them. The tables of these two types below say what they will take |
+| `variant` | a `string` column takes objects and arrays as their JSON text |
+| default values of columns | a field that a record lacks is null |
+| `unknown`, `geometry`, `geography` | a value for such a column is an error (FLOE-D309) |
 """
 
 
