@@ -51,7 +51,7 @@ What it would bring is refused or read as follows, and nothing of it is rounded 
 
 | version 3 | until then |
 |---|---|
-| `timestamp_ns`, `timestamptz_ns` | a column of microseconds; a value with nanoseconds is an error (FLOE-D303), so declare `{type: string}` or `{type: long}` to keep them. The tables of these two types below say what they will take |
+| `timestamp_ns`, `timestamptz_ns` | microseconds; nanoseconds are an error (FLOE-D303), `string` and `long` keep them |
 | `variant` | a `string` column takes objects and arrays as their JSON text |
 | default values of columns | a field that a record lacks is null |
 | `unknown`, `geometry`, `geography` | a value for such a column is an error (FLOE-D309) |
