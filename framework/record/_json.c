@@ -1,9 +1,10 @@
 /* Parses newline-joined JSON objects of known fields into the buffers of Arrow arrays.
  *
  * In: a tree of kinds and names (compile), then the bytes and how many records they hold (decode). Out: the buffers of every
- * node of the tree, in its order; or None as soon as anything is met that is not plainly what the tree says: an unknown or
- * repeated name, a value of another kind, a number that needs care, no JSON at all. None is no verdict: the caller then asks
- * Arrow's own parser, which this one never contradicts (invariant 9; tests compare the two on random documents).
+ * node of the tree, in its order, and the records that are left out since something is met in them that is not plainly what
+ * the tree says: an unknown or repeated name, a value of another kind, a number that needs care, no JSON at all. None when
+ * these are more than the caller allows. That is no verdict: the caller then asks Arrow's own parser, which this one never
+ * contradicts (invariant 9; tests compare the two on random documents).
  *
  * The bytes are UTF-8 without a NUL (framework.record.framing has looked). It keeps to Python's limited interface of 3.10.
  */
@@ -18,7 +19,7 @@
 #include <string.h>
 
 /* Raised with every change of what the functions take or give: a build of an older checkout is not used. */
-#define INTERFACE 1
+#define INTERFACE 2
 #define NAME "framework.record._json.tree"
 #define MOST_OFFSET 0x7fffffff
 
@@ -676,46 +677,107 @@ static int begin(node_t *node)
     return 1;
 }
 
-static int parse(node_t *root, const char *at, const char *end, Py_ssize_t records)
+/* Takes back what lies behind the first `rows` rows: of a record that was given up half way. */
+static void cut(node_t *node, int64_t rows)
+{
+    int32_t length;
+    for (size_t i = rows; i < node->valid.length; i++)
+        node->nulls -= node->valid.bytes[i] == 0;
+    if (node->valid.length > (size_t)rows)
+        node->valid.length = rows;
+    node->rows = rows;
+    switch (node->kind) {
+    case BOOLEAN:
+    case LONG:
+    case DOUBLE:
+    case DECIMAL: {
+        size_t width = node->kind == BOOLEAN ? 1 : node->kind == DECIMAL ? node->width : 8;
+        if (node->data.length > rows * width)
+            node->data.length = rows * width;
+        return;
+    }
+    case STRING:
+    case LIST:
+        /* There is an offset more than rows, and the text or the elements of a row end where its offset says. */
+        node->offsets.length = (rows + 1) * sizeof length;
+        memcpy(&length, node->offsets.bytes + rows * sizeof length, sizeof length);
+        if (node->kind == STRING)
+            node->data.length = length;
+        else
+            cut(&node->children[0], length);
+        return;
+    case STRUCT:
+        for (int i = 0; i < node->count; i++)
+            cut(&node->children[i], rows);
+    }
+}
+
+/* One record; what is behind it, or NULL. */
+static const char *put_record(node_t *root, const char *at, const char *end)
+{
+    at = skip(at);
+    if (*at != '{')
+        return NULL;
+    root->rows++;
+    if ((at = put_fields(root, at + 1, end)) == NULL)
+        return NULL;
+    at = skip(at);
+    return at == end || *at == '\n' ? at : NULL;
+}
+
+/* 1 when all is done, 0 when Arrow must be asked, -1 with an exception. */
+static int parse(node_t *root, const char *at, const char *end, Py_ssize_t records, Py_ssize_t most, PyObject *odd)
 {
     for (Py_ssize_t record = 0; record < records; record++) {
-        at = skip(at);
-        if (*at != '{')
-            return 0;
-        root->rows++;
-        if ((at = put_fields(root, at + 1, end)) == NULL)
-            return 0;
-        at = skip(at);
-        if (record + 1 < records) {
-            if (*at++ != '\n')
+        int64_t rows = root->rows;
+        const char *behind = put_record(root, at, end);
+        if (behind == NULL) {
+            if (most-- <= 0)
                 return 0;
+            cut(root, rows);
+            PyObject *place = PyLong_FromSsize_t(record);
+            int added = place != NULL && PyList_Append(odd, place) == 0;
+            Py_XDECREF(place);
+            if (!added)
+                return -1;
+            /* No record holds a newline, and no loop above goes past one. */
+            behind = memchr(at, '\n', end - at);
+            behind = behind == NULL ? end : behind;
         }
+        if (record + 1 < records && behind == end)
+            return 0;
+        at = behind == end ? end : behind + 1;
+        if (record + 1 == records && behind != end)
+            return 0;
     }
     return at == end;
 }
 
-PyDoc_STRVAR(decode_doc, "decode(tree, data, records) -> buffers of every node, or None where Arrow must be asked.");
+PyDoc_STRVAR(decode_doc, "decode(tree, data, records, most) -> buffers of every node and the places of up to `most` records "
+                         "that are left out, or None where Arrow must be asked.");
 static PyObject *decode(PyObject *self, PyObject *arguments)
 {
-    PyObject *capsule, *bytes, *found = NULL;
+    PyObject *capsule, *bytes, *nodes = NULL, *odd = NULL, *found = NULL;
     char *data;
-    Py_ssize_t length, records;
+    Py_ssize_t length, records, most;
     (void)self;
     /* A bytes object, which ends with a NUL: the loops above rely on it. */
-    if (!PyArg_ParseTuple(arguments, "OSn", &capsule, &bytes, &records) || PyBytes_AsStringAndSize(bytes, &data, &length) != 0)
+    if (!PyArg_ParseTuple(arguments, "OSnn", &capsule, &bytes, &records, &most)
+        || PyBytes_AsStringAndSize(bytes, &data, &length) != 0)
         return NULL;
     node_t *root = PyCapsule_GetPointer(capsule, NAME);
-    if (root == NULL)
+    if (root == NULL || (odd = PyList_New(0)) == NULL)
         return NULL;
     clear(root);
-    if (begin(root) && parse(root, data, data + length, records)) {
-        found = PyList_New(0);
-        if (found != NULL && !give(root, found)) {
-            Py_DECREF(found);
-            found = NULL;
-        }
-    } else
+    int done = begin(root) ? parse(root, data, data + length, records, most, odd) : 0;
+    if (done > 0) {
+        nodes = PyList_New(0);
+        if (nodes != NULL && give(root, nodes))
+            found = PyTuple_Pack(2, nodes, odd);
+    } else if (done == 0)
         found = Py_NewRef(Py_None);
+    Py_XDECREF(nodes);
+    Py_DECREF(odd);
     clear(root);
     return found;
 }

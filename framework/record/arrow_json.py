@@ -19,13 +19,15 @@ import pyarrow.json
 
 from framework.record.arrays import Ints, Mask
 from framework.record.compiled_json import parse_plain
-from framework.record.framing import Framed, record_starts, runs, without
+from framework.record.framing import Framed, only, record_starts, runs, without
 from framework.record.mixed_kinds import Leniency, rewrite
 from framework.record.suspects import suspect_patterns, suspects
 
 _BLOCK_BYTES = 2 * 1024 * 1024
 _WINDOW_RECORDS = 8192
 _FEW = 8
+# One record in so many may be unlike the others without all of them being parsed by Arrow.
+_RARELY = 50
 _SPARE_SCALE = 20
 _MOST_DIGITS = 76
 _ROW = re.compile(r"in row (\d+)$")
@@ -64,9 +66,9 @@ def parse_framed(
     if len(framed.positions) == 0:
         return [], []
     records = len(framed.positions)
-    plain = parse_plain(framed.data, records, schema)
+    plain = parse_plain(framed.data, records, schema, max(_FEW, records // _RARELY))
     if plain is not None:
-        return [Part(framed.positions, plain)], []
+        return _with_odd(framed, schema, infer, *plain)
     table = _parse(framed.data, records, _options(schema, infer), max(_BLOCK_BYTES, 2 * framed.longest))
     if isinstance(table, pa.Table):
         return [Part(framed.positions, table)], []
@@ -78,6 +80,22 @@ def parse_framed(
     for start in range(0, records, _WINDOW_RECORDS):
         parser.parse(start, min(start + _WINDOW_RECORDS, records))
     return _joined(parser.parts), left + parser.alone
+
+
+def _with_odd(
+    framed: Framed, schema: pa.Schema, infer: bool, table: pa.Table, odd: Ints
+) -> tuple[list[Part], list[int]]:
+    """The plain records, and the few others by Arrow where it takes them all: fields that are new, as a rule. Else they are
+    judged alone, which costs less than a search for those among them that Arrow would take."""
+    if not len(odd):
+        return [Part(framed.positions, table)], []
+    plain = Part(np.delete(framed.positions, odd), table)
+    few = only(framed, record_starts(framed.data), odd)
+    found = _parse(few.data, len(odd), _options(schema, infer), len(few.data) + 1)
+    parts = [plain] if len(plain) else []
+    if isinstance(found, pa.Table):
+        return _joined([*parts, Part(few.positions, found)]), []
+    return parts, few.positions.tolist()
 
 
 def _without_suspects(

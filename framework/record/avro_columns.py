@@ -15,17 +15,20 @@ import pyarrow as pa
 from framework.record.avro_schema import Node, names_of, short, without_null
 from framework.record.columns import (
     Column,
-    CountColumn,
-    DecimalColumn,
     JsonTextColumn,
-    ListColumn,
-    MapColumn,
     MappedColumn,
     PlainColumn,
     StructColumn,
     TimeColumn,
     UnionColumn,
+    day_column,
+    decimal_column,
     json_plain,
+    list_column,
+    map_column,
+    moment_column,
+    plain_column,
+    struct_column,
     struct_kind,
     take_item,
 )
@@ -34,36 +37,22 @@ from framework.record.model import ColumnDetail
 
 _DAY_MS = 86_400_000
 _UTC = "UTC"
-_PLAIN: dict[str, tuple[str, pa.DataType]] = {
-    "null": ("null", pa.null()),
-    "boolean": ("boolean", pa.bool_()),
-    "int": ("int", pa.int32()),
-    "long": ("long", pa.int64()),
-    "float": ("float", pa.float32()),
-    "double": ("double", pa.float64()),
-    "bytes": ("binary", pa.binary()),
-    "string": ("string", pa.string()),
-}
+_UUID = PlainColumn("uuid", pa.string())
 _NUMBERS = (("int", "long"), ("float", "double"))
-
-
-def _moment(unit: str, zone: str | None) -> CountColumn:
-    kind = ("timestamptz" if zone else "timestamp") + ("_ns" if unit == "ns" else "")
-    return CountColumn(kind, pa.timestamp(unit, zone), pa.timestamp("ns" if unit == "ns" else "us", zone))
 
 
 # (physical type, logical type) -> column
 _LOGICAL: dict[tuple[str, str], Column] = {
-    ("int", "date"): CountColumn("date", pa.date32(), pa.date32()),
+    ("int", "date"): day_column(),
     ("int", "time-millis"): TimeColumn("time", _DAY_MS),
     ("long", "time-micros"): TimeColumn("time", _DAY_MS * 1000),
-    ("long", "timestamp-millis"): _moment("ms", _UTC),
-    ("long", "timestamp-micros"): _moment("us", _UTC),
-    ("long", "timestamp-nanos"): _moment("ns", _UTC),
-    ("long", "local-timestamp-millis"): _moment("ms", None),
-    ("long", "local-timestamp-micros"): _moment("us", None),
-    ("long", "local-timestamp-nanos"): _moment("ns", None),
-    ("string", "uuid"): PlainColumn("uuid", pa.string()),
+    ("long", "timestamp-millis"): moment_column("ms", _UTC),
+    ("long", "timestamp-micros"): moment_column("us", _UTC),
+    ("long", "timestamp-nanos"): moment_column("ns", _UTC),
+    ("long", "local-timestamp-millis"): moment_column("ms", None),
+    ("long", "local-timestamp-micros"): moment_column("us", None),
+    ("long", "local-timestamp-nanos"): moment_column("ns", None),
+    ("string", "uuid"): _UUID,
 }
 
 
@@ -83,25 +72,26 @@ def column_of(node: Node, inside: tuple[str, ...] = ()) -> Column:
         return record_column(node, inside)
     if node.kind == "array":
         assert node.items is not None
-        element = column_of(node.items, inside)
-        return ListColumn(["list", element.kind], element)
+        return list_column(column_of(node.items, inside))
     if node.kind == "map":
         assert node.items is not None
-        value = column_of(node.items, inside)
-        return MapColumn(["map", "string", value.kind], PlainColumn("string", pa.string()), value)
+        return map_column(column_of(node.items, inside))
     if node.kind == "union":
         return _union(node, inside)
     if node.kind == "enum":
-        return PlainColumn("string", pa.string())
+        return plain_column("string")
     if node.kind == "fixed":
         return PlainColumn(f"fixed[{node.raw['size']}]", pa.binary(node.raw["size"]))
-    return PlainColumn(*_PLAIN[node.kind])
+    return plain_column(_physical(node.kind))
 
 
 def record_column(node: Node, inside: tuple[str, ...] = ()) -> StructColumn:
     """The column of a record."""
-    children = [(f.name, column_of(f.node, (*inside, node.name)), take_item(f.name)) for f in node.fields]
-    return StructColumn(struct_kind([(name, column) for name, column, _ in children]), tuple(children))
+    return struct_column((f.name, column_of(f.node, (*inside, node.name)), take_item(f.name)) for f in node.fields)
+
+
+def _physical(kind: str) -> str:
+    return "binary" if kind == "bytes" else kind
 
 
 def details_of(node: Node, path: str = "", inside: tuple[str, ...] = ()) -> dict[str, ColumnDetail]:
@@ -122,16 +112,12 @@ def details_of(node: Node, path: str = "", inside: tuple[str, ...] = ()) -> dict
 def _logical(node: Node) -> Column | None:
     """The column of a logical type; an unknown or unfit one is its physical type, as the specification says."""
     if node.logical == "decimal" and node.kind in ("bytes", "fixed"):
-        precision, scale = node.raw.get("precision"), node.raw.get("scale", 0)
-        if isinstance(precision, int) and isinstance(scale, int) and 0 <= scale <= precision <= 38 and precision > 0:
-            return DecimalColumn(f"decimal({precision}, {scale})", pa.decimal128(precision, scale))
-        return None
+        return decimal_column(node.raw.get("precision"), node.raw.get("scale", 0))
     if node.logical == "uuid" and node.kind == "fixed" and node.raw["size"] == 16:
-        return MappedColumn("uuid", PlainColumn("string", pa.string()), bytes.hex)
+        return MappedColumn("uuid", _UUID, bytes.hex)
     if node.logical == "duration" and node.kind == "fixed" and node.raw["size"] == 12:
-        kind = ["struct", [["months", "long"], ["days", "long"], ["milliseconds", "long"]]]
-        parts = tuple((name, PlainColumn("long", pa.int64()), _part(i)) for i, (name, _) in enumerate(kind[1]))
-        return StructColumn(kind, parts)
+        names = ("months", "days", "milliseconds")
+        return struct_column((name, plain_column("long"), _part(i)) for i, name in enumerate(names))
     return _LOGICAL.get((node.kind, node.logical))
 
 
@@ -150,7 +136,7 @@ def _union(node: Node, inside: tuple[str, ...]) -> Column:
     kinds = {branch.kind for branch in node.branches if not branch.logical}
     for ladder in _NUMBERS:
         if len(node.branches) == len([b for b in node.branches if not b.logical]) and kinds <= set(ladder):
-            return PlainColumn(*_PLAIN[max(kinds, key=ladder.index)])
+            return plain_column(max(kinds, key=ladder.index))
     names = names_of(node.branches)
     columns = [column_of(branch, inside) for branch in node.branches]
     branches = tuple(zip(names, columns, strict=True))

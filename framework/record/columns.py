@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -181,6 +181,56 @@ class UnionColumn(Column):
         mask = pa.array([value is None for value in values]) if None in values else None
         fields = [pa.field(name, array.type) for (name, _), array in zip(self.branches, arrays, strict=True)]
         return pa.StructArray.from_arrays(arrays, fields=fields, mask=mask)
+
+
+_ARROW: dict[str, pa.DataType] = {
+    "null": pa.null(),
+    "boolean": pa.bool_(),
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "binary": pa.binary(),
+    "string": pa.string(),
+}
+
+
+def plain_column(kind: str) -> PlainColumn:
+    """The column of a plain Iceberg type."""
+    return PlainColumn(kind, _ARROW[kind])
+
+
+def day_column() -> CountColumn:
+    """Days since 1970 as dates."""
+    return CountColumn("date", pa.date32(), pa.date32())
+
+
+def moment_column(unit: str, zone: str | None) -> CountColumn:
+    """Counts of a unit since 1970 as moments, in microseconds unless they are nanoseconds."""
+    kind = ("timestamptz" if zone else "timestamp") + ("_ns" if unit == "ns" else "")
+    return CountColumn(kind, pa.timestamp(unit, zone), pa.timestamp("ns" if unit == "ns" else "us", zone))
+
+
+def decimal_column(precision: object, scale: object) -> DecimalColumn | None:
+    """The column of decimals of this size; None where Iceberg has none."""
+    if isinstance(precision, int) and isinstance(scale, int) and 0 <= scale <= precision <= 38 and precision > 0:
+        return DecimalColumn(f"decimal({precision}, {scale})", pa.decimal128(precision, scale))
+    return None
+
+
+def list_column(element: Column) -> ListColumn:
+    return ListColumn(["list", element.kind], element)
+
+
+def map_column(value: Column, key: Column | None = None) -> MapColumn:
+    """The column of maps; keys are text unless they have a column of their own."""
+    key = key or plain_column("string")
+    return MapColumn(["map", key.kind, value.kind], key, value)
+
+
+def struct_column(children: Iterable[tuple[str, Column, Take]]) -> StructColumn:
+    fields = tuple(children)
+    return StructColumn(struct_kind([(name, column) for name, column, _ in fields]), fields)
 
 
 def _offsets(values: Sequence[Any]) -> pa.Array:

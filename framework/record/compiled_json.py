@@ -1,8 +1,8 @@
 """The compiled parser of plain JSON: records that are just what a schema says, at a fraction of Arrow's cost.
 
-In: sound framed records and an Arrow schema. Out: the table that Arrow's own parser would give, or None where that one must
-be asked: an unknown field, a value of another kind, a number that needs care, no JSON, or no compiled parser at all. It
-decides nothing that Arrow would decide otherwise (invariant 9).
+In: sound framed records and an Arrow schema. Out: the table that Arrow's own parser would give of them, but for those about
+which that one must be asked: an unknown field, a value of another kind, a number that needs care, no JSON. None where these
+are many, or where there is no compiled parser. It decides nothing that Arrow would decide otherwise (invariant 9).
 """
 
 from __future__ import annotations
@@ -11,12 +11,15 @@ from collections.abc import Iterator
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
+
+from framework.record.arrays import Ints
 
 if TYPE_CHECKING:
     from framework.record import _json
 
-INTERFACE = 1
+INTERFACE = 2
 
 
 @cache
@@ -31,8 +34,9 @@ def available() -> bool:
     return getattr(_json, "INTERFACE", 0) == INTERFACE
 
 
-def parse_plain(data: bytes, records: int, schema: pa.Schema) -> pa.Table | None:
-    """The records in columns of `schema`, one chunk each, nothing inferred; None where Arrow's parser must be asked."""
+def parse_plain(data: bytes, records: int, schema: pa.Schema, most_odd: int = 0) -> tuple[pa.Table, Ints] | None:
+    """The records in columns of `schema`, one chunk each, nothing inferred, and the rows that are left out of them, up to
+    `most_odd`; None where Arrow's parser must be asked about all."""
     if not available() or not len(schema):
         return None
     tree = _tree(schema)
@@ -40,12 +44,14 @@ def parse_plain(data: bytes, records: int, schema: pa.Schema) -> pa.Table | None
         return None
     from framework.record import _json
 
-    nodes = _json.decode(tree, data, records)
-    if nodes is None:
+    decoded = _json.decode(tree, data, records, most_odd)
+    if decoded is None:
         return None
+    nodes, odd = decoded
     found = iter(nodes)
     next(found)  # the records themselves: never null
-    return pa.Table.from_arrays([_array(field.type, found) for field in schema], schema=schema)
+    table = pa.Table.from_arrays([_array(field.type, found) for field in schema], schema=schema)
+    return table, np.array(odd, np.int64)
 
 
 def _array(kind: pa.DataType, nodes: Iterator[_json.Node]) -> pa.Array:

@@ -20,13 +20,13 @@ from framework.record.columns import (
     Column,
     DecimalColumn,
     JsonTextColumn,
-    ListColumn,
-    MapColumn,
     MappedColumn,
-    PlainColumn,
     StructColumn,
     build_rows,
-    struct_kind,
+    list_column,
+    map_column,
+    plain_column,
+    struct_column,
 )
 from framework.record.connect_types import connect_column
 from framework.record.failure import RecordFailure
@@ -37,14 +37,8 @@ from framework.record.typed import TypedRows
 _DECODER = json.JSONDecoder(parse_float=Decimal)
 _SPACE = " \t\r\n"
 _WIDE = Context(prec=200)
-_PLAIN: dict[str, tuple[str, pa.DataType]] = {
-    "boolean": ("boolean", pa.bool_()),
-    "int8": ("int", pa.int32()),
-    "int16": ("int", pa.int32()),
-    "int32": ("int", pa.int32()),
-    "int64": ("long", pa.int64()),
-    "string": ("string", pa.string()),
-}
+_PLAIN = {"boolean": "boolean", "int8": "int", "int16": "int", "int32": "int", "int64": "long", "string": "string"}
+_FLOATS = {"float32": "float", "float": "float", "float64": "double", "double": "double"}
 
 
 @dataclass
@@ -176,22 +170,19 @@ def connect_schema_column(schema: dict[str, Any]) -> Column:
     if special is not None:
         return special
     if kind in _PLAIN:
-        return PlainColumn(*_PLAIN[kind])
-    if kind in ("float32", "float", "float64", "double"):
-        single = kind in ("float32", "float")
-        inner = PlainColumn("float", pa.float32()) if single else PlainColumn("double", pa.float64())
-        return MappedColumn(inner.kind, inner, float)
+        return plain_column(_PLAIN[kind])
+    if kind in _FLOATS:
+        return MappedColumn(_FLOATS[kind], plain_column(_FLOATS[kind]), float)
     if kind == "bytes":
-        return MappedColumn("binary", PlainColumn("binary", pa.binary()), _base64)
+        return MappedColumn("binary", plain_column("binary"), _base64)
     if kind == "array" and isinstance(schema.get("items"), dict):
-        element = connect_schema_column(schema["items"])
-        return ListColumn(["list", element.kind], element)
+        return list_column(connect_schema_column(schema["items"]))
     if kind == "map" and isinstance(schema.get("values"), dict) and (schema.get("keys") or {}).get("type") == "string":
-        value = connect_schema_column(schema["values"])
-        return MapColumn(["map", "string", value.kind], PlainColumn("string", pa.string()), value)
+        return map_column(connect_schema_column(schema["values"]))
     if kind == "struct" and isinstance(schema.get("fields"), list):
-        children = [(str(f["field"]), connect_schema_column(f), _take(str(f["field"]))) for f in schema["fields"]]
-        return StructColumn(struct_kind([(n, c) for n, c, _ in children]), tuple(children))
+        return struct_column(
+            (str(f["field"]), connect_schema_column(f), _take(str(f["field"]))) for f in schema["fields"]
+        )
     return JsonTextColumn("string", _plain_numbers)
 
 

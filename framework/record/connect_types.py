@@ -13,7 +13,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from framework.record.columns import Column, CountColumn, DecimalColumn, MappedColumn, PlainColumn, TimeColumn
+from framework.record.columns import (
+    Column,
+    MappedColumn,
+    PlainColumn,
+    TimeColumn,
+    day_column,
+    decimal_column,
+    moment_column,
+    plain_column,
+)
 
 _DAY_MS = 86_400_000
 _MOMENTS = {
@@ -34,25 +43,20 @@ _DATES = ("org.apache.kafka.connect.data.Date", "io.debezium.time.Date")
 def connect_column(name: str, kind: str, parameters: dict[str, str]) -> Column | None:
     """The column of a named type, for values as they are in Avro."""
     if name in _MOMENTS and kind in ("long", "int64"):
-        unit, zone = _MOMENTS[name]
-        iceberg = ("timestamptz" if zone else "timestamp") + ("_ns" if unit == "ns" else "")
-        return CountColumn(iceberg, pa.timestamp(unit, zone), pa.timestamp("ns" if unit == "ns" else "us", zone))
+        return moment_column(*_MOMENTS[name])
     if name in _TIMES and kind in ("int", "long", "int32", "int64"):
         return TimeColumn("time", _TIMES[name])
     if name in _DATES and kind in ("int", "int32"):
-        return CountColumn("date", pa.date32(), pa.date32())
+        return day_column()
     if name == "org.apache.kafka.connect.data.Decimal" and kind == "bytes":
-        precision = int(parameters.get("connect.decimal.precision", "38"))
-        scale = int(parameters.get("scale", "0"))
-        if 0 <= scale <= precision <= 38:
-            return DecimalColumn(f"decimal({precision}, {scale})", pa.decimal128(precision, scale))
+        return decimal_column(int(parameters.get("connect.decimal.precision", "38")), int(parameters.get("scale", "0")))
     if name == "io.debezium.time.ZonedTimestamp" and kind == "string":
         return PlainColumn("timestamptz", pa.string())
     if name == "io.debezium.data.Uuid" and kind == "string":
         return PlainColumn("uuid", pa.string())
     if name == "io.debezium.data.VariableScaleDecimal":
         # Each value has a scale of its own, so no decimal column holds them all; the text of each is exact.
-        return MappedColumn("string", PlainColumn("string", pa.string()), _variable_decimal)
+        return MappedColumn("string", plain_column("string"), _variable_decimal)
     return None
 
 

@@ -158,7 +158,20 @@ class TimestampConverter(TemporalConverter):
         try:
             local = values.cast(naive)
         except pa.ArrowInvalid:
-            return values.cast(self.target)
+            # Asked first, since Arrow words an error for each text that has no zone.
+            has_zone = pc.match_substring_regex(values, f"[Tt ].*{_ZONE}$")
+            if not has_zone.true_count:
+                raise
+            without = values.filter(pc.invert(has_zone))
+            if len(without) == without.null_count:
+                return values.cast(self.target)
+            nothing = pa.scalar(None, values.type)
+            with_zone = pc.if_else(has_zone, values, nothing).cast(self.target)
+            return pc.coalesce(with_zone, self._in_zone(pc.if_else(has_zone, nothing, values).cast(naive)))
+        return self._in_zone(local)
+
+    def _in_zone(self, local: pa.Array) -> pa.Array:
+        """Moments of the declared zone's clock."""
         if self.zone in _UTC:
             return local.cast(pa.int64()).cast(self.target)
         return pc.assume_timezone(local, self.zone, ambiguous="raise", nonexistent="raise").cast(self.target)

@@ -99,6 +99,12 @@ def without(framed: Framed, starts: Ints, rows: Ints) -> Framed:
     return Framed(b"\n".join(pieces), framed.positions[kept], [], framed.longest)
 
 
+def only(framed: Framed, starts: Ints, rows: Ints) -> Framed:
+    """These rows of the framed records; `starts` as of `record_starts`."""
+    pieces = [framed.data[starts[row] : starts[row + 1] - 1] for row in rows.tolist()]
+    return Framed(b"\n".join(pieces), framed.positions[rows], [], framed.longest)
+
+
 def runs(rows: Ints) -> list[tuple[int, int]]:
     """Ascending rows as ranges [first, end)."""
     if not len(rows):

@@ -16,14 +16,15 @@ from google.protobuf import json_format
 from framework.record.columns import (
     Column,
     JsonTextColumn,
-    ListColumn,
-    MapColumn,
     MappedColumn,
     PlainColumn,
     StructColumn,
     Take,
     Values,
-    struct_kind,
+    list_column,
+    map_column,
+    plain_column,
+    struct_column,
 )
 
 _TIMESTAMP = "google.protobuf.Timestamp"
@@ -35,14 +36,14 @@ _WRAPPERS = frozenset(
 _MAX_INT64 = (1 << 63) - 1
 # FieldDescriptor.cpp_type -> column
 _SCALARS: dict[int, PlainColumn] = {
-    1: PlainColumn("int", pa.int32()),
-    2: PlainColumn("long", pa.int64()),
-    3: PlainColumn("long", pa.int64()),  # uint32
+    1: plain_column("int"),
+    2: plain_column("long"),
+    3: plain_column("long"),  # uint32
     4: PlainColumn("decimal(20, 0)", pa.decimal128(20, 0)),  # uint64
-    5: PlainColumn("double", pa.float64()),
-    6: PlainColumn("float", pa.float32()),
-    7: PlainColumn("boolean", pa.bool_()),
-    9: PlainColumn("string", pa.string()),
+    5: plain_column("double"),
+    6: plain_column("float"),
+    7: plain_column("boolean"),
+    9: plain_column("string"),
 }
 _ENUM, _STRING, _MESSAGE, _BYTES = 8, 9, 10, 12
 
@@ -63,8 +64,7 @@ class _TimestampColumn(Column):
 def message_column(descriptor: Any, inside: tuple[str, ...] = ()) -> StructColumn:
     """The columns of a message; `inside` are the full names of the messages around it."""
     around = (*inside, descriptor.full_name)
-    children = [(f.name, _field(f, around), _take(f)) for f in descriptor.fields]
-    return StructColumn(struct_kind([(name, column) for name, column, _ in children]), tuple(children))
+    return struct_column((f.name, _field(f, around), _take(f)) for f in descriptor.fields)
 
 
 def is_map(field: Any) -> bool:
@@ -74,10 +74,9 @@ def is_map(field: Any) -> bool:
 def _field(field: Any, around: tuple[str, ...]) -> Column:
     if is_map(field):
         entry = field.message_type.fields_by_name
-        key, value = _one(entry["key"], around), _one(entry["value"], around)
-        return MapColumn(["map", key.kind, value.kind], key, value)
+        return map_column(_one(entry["value"], around), _one(entry["key"], around))
     column = _one(field, around)
-    return ListColumn(["list", column.kind], column) if field.is_repeated else column
+    return list_column(column) if field.is_repeated else column
 
 
 def _one(field: Any, around: tuple[str, ...]) -> Column:
@@ -89,7 +88,7 @@ def _one(field: Any, around: tuple[str, ...]) -> Column:
         # A number that the schema has no name for stays a number.
         return MappedColumn("string", _SCALARS[_STRING], lambda number: names.get(number, str(number)))
     if field.type == _BYTES:
-        return PlainColumn("binary", pa.binary())
+        return plain_column("binary")
     return _SCALARS[field.cpp_type]
 
 

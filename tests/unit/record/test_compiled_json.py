@@ -160,7 +160,8 @@ def by_arrow(data: bytes, records: int, schema: pa.Schema) -> pa.Table | None:
 
 
 def check(data: bytes, records: int, schema: pa.Schema) -> pa.Table | None:
-    found, expected = parse_plain(data, records, schema), by_arrow(data, records, schema)
+    plain, expected = parse_plain(data, records, schema), by_arrow(data, records, schema)
+    found = None if plain is None else plain[0]
     if found is not None:
         found.validate(full=True)
         assert expected is not None, (data, schema)
@@ -254,6 +255,38 @@ def test_gives_no_answer_in_doubt(record: str) -> None:
     """What is not plainly a record of the schema is left to Arrow, wherever it stands in the block."""
     for records in ([record], [*PLAIN, record], [record, *PLAIN]):
         assert check("\n".join(records).encode(), len(records), ORDER) is None
+
+
+@settings(max_examples=EXAMPLES)
+@given(st.integers(0, 2**48))
+def test_odd_records_are_left_out(seed: int) -> None:
+    """What is in doubt is left out by its place, and the others come out as if it had not been there."""
+    writer = Writer(seed)
+    schema = writer.schema()
+    records = [
+        writer.broken(record) if writer.chance.random() < 0.4 else record
+        for _ in range(3)
+        for record in writer.records(schema)
+    ]
+    framed = frame(records, np.arange(len(records)))
+    if framed.alone:
+        return
+    found = parse_plain(framed.data, len(records), schema, len(records))
+    assert found is not None
+    table, odd = found
+    kept = framed.data.split(b"\n")
+    for place in odd.tolist()[::-1]:
+        assert parse_plain(kept[place], 1, schema) is None
+        del kept[place]
+    assert len(table) == len(kept)
+    table.validate(full=True)
+    if kept:
+        whole = check(b"\n".join(kept), len(kept), schema)
+        assert whole is not None
+        assert str(table.to_pylist()) == str(whole.to_pylist())
+        assert [c.null_count for c in table.columns] == [c.null_count for c in whole.columns]
+    if len(odd):
+        assert parse_plain(framed.data, len(records), schema, len(odd) - 1) is None
 
 
 def test_counts_records() -> None:
