@@ -60,6 +60,8 @@ class _Layout:
 
 # Flushed down to this share of the bound, so that what stays is copied seldom.
 _FLUSH_DOWN_TO = 0.75
+# Rows of less are put in one piece before they are written: Parquet's writer does not like many small ones.
+_SMALL_BYTES = 8 * 1024 * 1024
 
 
 @dataclass
@@ -149,7 +151,11 @@ class TableWriter:
             target.location,
             tuple(sorted(target.properties.items())),
         )
-        rows = pa.concat_tables(buffer.rows).combine_chunks()
+        rows = pa.concat_tables(buffer.rows)
+        if layout.order or not layout.spec.is_unpartitioned() or buffer.nbytes < _SMALL_BYTES:
+            # Rows that are only written stay as they are: a copy of a large buffer would double what a task holds.
+            rows = rows.combine_chunks()
+        buffer.rows.clear()
         for partition in partitions(rows, layout.spec, layout.schema):
             ordered = sorted_rows(partition.rows, layout.order, layout.schema) if layout.order else partition.rows
             pieces = max(1, -(-ordered.nbytes // (layout.target_file_bytes or self._target_file_bytes)))
@@ -164,7 +170,8 @@ class TableWriter:
         path = layout.locations.new_data_location(file_name, key)  # type: ignore[arg-type]  # only to_path is asked for
         output: OutputFile = self._io_for(path).new_output(path)
         columns = [
-            relabel(column.combine_chunks(), kind.type) for column, kind in zip(rows.columns, layout.arrow, strict=True)
+            pa.chunked_array([relabel(chunk, kind.type) for chunk in column.chunks], kind.type)
+            for column, kind in zip(rows.columns, layout.arrow, strict=True)
         ]
         table = pa.Table.from_arrays(columns, schema=layout.arrow)
         with output.create(overwrite=False) as stream:

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from framework.adapters.faults import reach
+from framework.adapters.memory import release_memory
 from framework.plan.model import Plan
 from framework.record.model import BlockResult, DeadLetter, Slice, SliceReport, TableNeed, TableTarget, TaskReport
 
@@ -131,4 +132,6 @@ def run_slices(slices: list[Slice], context: TaskContext) -> TaskReport:
             newest = stamp if stamp >= 0 and (newest is None or stamp > newest) else newest
         run.slices.append(SliceReport(piece, written, filtered, dead, dropped, fetcher.holes, newest))
     reach("records-written")
-    return run.finish()
+    report = run.finish()
+    release_memory()
+    return report

@@ -94,6 +94,8 @@ class Batch:
 
     def fail(self, position: int, failure: RecordFailure, policy: ErrorPolicy | None = None) -> None:
         """A record that cannot be written; `policy` is the table's or that of the failure's stage unless given."""
+        # Its frames hold the block and often the failure itself: such a ring would stay until the collector comes by.
+        failure.__traceback__ = None
         policy = policy or failure.policy or self.plan.write.policy_at(failure.stage)
         if policy is ErrorPolicy.DROP:
             self._result.dropped += 1

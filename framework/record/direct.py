@@ -201,26 +201,17 @@ def _convert(batch: Batch, part: Part, schema: pa.Schema, routed: Routed) -> Non
         known = {name: column.take(indices) for name, column in known.items()}
         extra = {name: column.take(indices) for name, column in extra.items()}
         positions = positions[taken]
-    bounds = np.searchsorted(labels, np.arange(len(names) + 1))
-
-    def convert(group: list[str]) -> None:
-        first, end = int(bounds[place[group[0]]]), int(bounds[place[group[-1]] + 1])
-        rows = _Rows(
-            positions[first:end],
-            labels[first:end] - place[group[0]],
-            {n: c.slice(first, end - first) for n, c in known.items()},
-            {n: c.slice(first, end - first) for n, c in extra.items()},
-            respelled,
-        )
-        if len(group) > 1 and (_candidates(batch, group[0], rows) or any(map(batch.lacking_metadata, group))):
-            # What a table needs depends on its own policy, and is told for each of them.
-            for name in group:
-                convert([name])
-        elif first < end:
-            _convert_tables(batch, group, rows)
-
+    bounds = np.searchsorted(labels, np.arange(len(names) + 1)).tolist()
+    rows = _Rows(positions, labels, known, extra, respelled)
     for group in groups:
-        convert(group)
+        first, last = place[group[0]], place[group[-1]]
+        of_group = rows.slice(bounds[first], bounds[last + 1], first)
+        if len(group) > 1 and (_candidates(batch, group[0], of_group) or any(map(batch.lacking_metadata, group))):
+            # What a table needs depends on its own policy, and is told for each of them.
+            for number in range(first, last + 1):
+                _convert_tables(batch, [names[number]], rows.slice(bounds[number], bounds[number + 1], number))
+        else:
+            _convert_tables(batch, group, of_group)
 
 
 @dataclass(frozen=True)
@@ -233,6 +224,16 @@ class _Rows:
     known: dict[str, pa.Array]
     extra: dict[str, pa.Array]
     respelled: set[str]
+
+    def slice(self, first: int, end: int, number: int) -> _Rows:
+        """The rows [first, end) of tables of which the first has this number, and is 0 from here on."""
+        return _Rows(
+            self.positions[first:end],
+            self.labels[first:end] - number,
+            {name: column.slice(first, end - first) for name, column in self.known.items()},
+            {name: column.slice(first, end - first) for name, column in self.extra.items()},
+            self.respelled,
+        )
 
 
 def _alike(batch: Batch, names: list[str]) -> list[list[str]]:
@@ -284,6 +285,8 @@ def _respelled(parsed: pa.DataType, known: pa.DataType, insensitive: bool) -> bo
 def _convert_tables(batch: Batch, names: list[str], rows: _Rows) -> None:
     """Give tables that are alike their rows; a single one may also be missing, or need a change."""
     name, positions = names[0], rows.positions
+    if not len(positions):
+        return
     if name not in batch.tables:
         _missing_table(batch, name, positions)
         return

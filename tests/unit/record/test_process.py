@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import time
+import weakref
 
 import pyarrow as pa
 import pytest
@@ -405,3 +407,25 @@ def test_tables_of_one_schema_are_converted_together_and_apart() -> None:
         together = process_block(records, plan(rules), tables)
         same(together, alone(records, plan(rules), tables))
         assert len(together.rows) >= (1 if unknown is EvolveMode.EVOLVE else 20)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pytest.param([{"a": 1}, {"a": 2}], id="plain"),
+        pytest.param([{"a": 1}, {"b": "new"}], id="a new field"),
+        pytest.param([{"a": 1}, b"no json", {"a": "x"}, None], id="bad records"),
+    ],
+)
+def test_a_block_is_gone_when_it_is_done(values: list[object]) -> None:
+    """Nothing of a block that was processed waits for the collector of cycles: a block holds many megabytes."""
+    gc.collect()
+    gc.disable()
+    try:
+        given = block(values)
+        gone = weakref.ref(given)
+        result = process_block(given, plan(), {"ns.t": target(columns={"a": LongType()})})
+        del given, result
+        assert gone() is None
+    finally:
+        gc.enable()
