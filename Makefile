@@ -1,6 +1,6 @@
 # Every command makes .venv itself if it is missing. `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all chaos bench lint format sbom audit clean
+.PHONY: help setup demo test test-all chaos bench versions lint format sbom audit clean
 
 help:  ## list the commands
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,6 +25,12 @@ chaos: setup  ## only the tests that kill processes
 bench: setup  ## floe beside the Iceberg Kafka Connect sink, several hours; QUICK=1: under ten minutes
 	@.venv/bin/python -m benchmarks.compare $(if $(QUICK),--quick)
 	@$(if $(QUICK),,.venv/bin/python -m benchmarks.hot_path && .venv/bin/python -m benchmarks.commit_time)
+
+PYTHONS ?= python3.10 python3.11 python3.12 python3.13
+JAVAS ?= $(JAVA_HOME)
+versions: setup  ## unit tests and the flights on other versions: PYTHONS="python3.10 ..." JAVAS="/a/java/home ..."; an hour
+	@.venv/bin/python -m tests.versions --unit --python $(PYTHONS) --java "$(firstword $(JAVAS))"
+	@.venv/bin/python -m tests.versions --python $(PYTHONS) --java $(or $(JAVAS),"")
 
 lint: setup  ## ruff, mypy and the import contracts
 	@.venv/bin/ruff check .

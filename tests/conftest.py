@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import os
+import platform
 import signal
+import subprocess
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,11 +19,24 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from hypothesis import HealthCheck, settings
 
 from framework.local import stack
+from framework.local.java import find_java, java_major
 from framework.local.replay import counts
 
 # No test fails for being slow on a busy machine: speed is measured by benchmarks.
 settings.register_profile("floe", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("floe")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _platform(request: pytest.FixtureRequest, record_testsuite_property: Callable[[str, object], None]) -> None:
+    """A result file says what it was made on; docs/compatibility.md is made of such files."""
+    if request.config.getoption("xmlpath", None):
+        record_testsuite_property("python", platform.python_version())
+        record_testsuite_property("spark", importlib.metadata.version("pyspark"))
+        said = subprocess.run([find_java(), "-version"], capture_output=True, text=True, check=True).stderr
+        record_testsuite_property("java", java_major(said))
+        if "FLOE_FLIGHTS" in os.environ:  # see tests/flights.py
+            record_testsuite_property("flights", os.environ["FLOE_FLIGHTS"])
 
 
 @dataclass(frozen=True)

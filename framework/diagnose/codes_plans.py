@@ -20,7 +20,7 @@ ENTRIES = (
     Code(
         "FLOE-P003",
         "Drivers in the cluster are not deployed from here",
-        "`floe deploy` supervises drivers on the machine where it runs: it starts, drains and restarts them. A target with `spark.submit.deployMode: cluster` hands them to YARN or Kubernetes, which do that themselves.",
+        "`floe deploy` supervises drivers on the machine where it runs: it starts, drains and restarts them. A target with `spark.submit.deployMode: cluster` hands them to the cluster, which does that itself.",
     ),
     Code(
         "FLOE-P004",

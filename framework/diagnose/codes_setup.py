@@ -142,7 +142,7 @@ ENTRIES = (
     Code(
         "FLOE-E405",
         "The deploy mode is not possible",
-        "Spark runs no Python driver inside a local or standalone master.",
+        "A driver runs in the `client` or, where the master is a cluster, in the `cluster`.",
     ),
     Code(
         "FLOE-E406",

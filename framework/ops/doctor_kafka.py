@@ -20,7 +20,7 @@ from framework.adapters.kafka_admin import KafkaAdmin
 from framework.adapters.kafka_client import ClientLog, client_config, error_of
 from framework.errors import SetupError
 from framework.ops.doctor import Finding, ask, error, ok, warning
-from framework.plan.grants import Grant, Resource, grants_for
+from framework.plan.grants import Grant, Resource, grants_for, replay_grants
 from framework.plan.model import Plan
 
 SKEW_WARNING_MS = 1_000
@@ -123,6 +123,9 @@ def grants(connection: Connection) -> Iterator[Finding]:
             yield ok(check, text)
         else:
             yield error(check, f"not granted: {text}", grant.command(admin.address, f"User:{principal}"))
+    for grant in replay_grants(connection.plans):
+        text = f"{grant.operation} on {grant.resource.value} {grant.name}*, to {grant.why}"
+        yield ok(connection.check("grant"), f"{text} (for `floe replay` and `floe dlq replay` alone; not asked for)")
 
 
 def _held(admin: KafkaAdmin, grant: Grant) -> bool | None:

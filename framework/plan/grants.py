@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
+from framework.commit.replay import replay_name
 from framework.plan.model import Plan, ReadKafka
 
 _LITERAL = re.compile(r"(?:[A-Za-z0-9_-]|\\[.\-])+(?![*+?{])")
@@ -69,6 +70,19 @@ def control_topic_grants(plans: Iterable[Plan]) -> tuple[Grant, ...]:
     return tuple(
         sorted({Grant(Resource.TOPIC, p.announce.control_topic, "Create", why="make the control topic") for p in plans})
     )
+
+
+def replay_grants(plans: Iterable[Plan]) -> tuple[Grant, ...]:
+    """What `floe replay` and `floe dlq replay` need besides: they announce as pipelines of their own, whose names begin with
+    the pipeline's and `.replay`."""
+    found: set[Grant] = set()
+    for plan in plans:
+        group, transactions = replay_name(plan.read.group_id), replay_name(plan.announce.transactional_id)
+        found |= {
+            Grant(Resource.GROUP, group, "Read", True, "keep the offsets of a table's replay"),
+            Grant(Resource.TRANSACTIONAL_ID, transactions, "Write", True, "announce what is replayed"),
+        }
+    return tuple(sorted(found))
 
 
 def source_topics(read: ReadKafka) -> tuple[tuple[str, bool], ...]:

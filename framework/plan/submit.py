@@ -20,10 +20,12 @@ from framework.plan.canonical import plan_hash
 
 FORMAT = 1
 DRIVER = "floe_driver.py"
+STARTER = "starter.jar"  # an empty archive: a Java program is submitted as a jar, and all that runs is Spark's own
 ENVIRONMENT = "environment"  # the folder that the archive becomes, beside every driver and executor
 # As in the session that `floe run` starts itself; a running JVM cannot be given these any more.
 JVM_OPTIONS = "-Xss4m -XX:+IgnoreUnrecognizedVMOptions --sun-misc-unsafe-memory-access=allow"
 DRIVER_MEMORY = "1g"
+_PYTHON_RUNNER = "org.apache.spark.deploy.PythonRunner"
 
 _OWNED = ("spark.master", "spark.app.name", "spark.submit.pyFiles", "spark.pyspark.driver.python")
 _PIPELINES = TypeAdapter(tuple[LoadedPipeline, ...])
@@ -143,14 +145,20 @@ def deploy_mode_of(target: TargetSpec, wanted: str | None) -> str:
         raise SetupError(
             f"there is no deploy mode {mode}", code="FLOE-E405", place=target.name, remedy="use client or cluster"
         )
-    if mode == "cluster" and manager in ("local", "standalone"):
+    if mode == "cluster" and manager == "local":
         raise SetupError(
-            f"Spark runs no Python driver inside a {manager} master (its own rule)",
+            "a local master has no cluster to run the driver in",
             code="FLOE-E405",
             place=target.name,
             remedy="use deploy mode client; `floe submit --restart` starts a driver again that failed",
         )
     return mode
+
+
+def runs_in_standalone_cluster(target: TargetSpec, wanted: str | None) -> bool:
+    """Whether a worker of a standalone master runs the driver. Spark ships it no files: what it needs lies in a folder that
+    every node sees."""
+    return deploy_mode_of(target, wanted) == "cluster" and manager_of(target.spark_master) == "standalone"
 
 
 def needs_environment(target: TargetSpec) -> bool:
@@ -179,6 +187,8 @@ def spark_submit_command(
     conf = dict(target.spark_conf)
     conf.pop("spark.submit.deployMode", None)
     conf.setdefault("spark.driver.memory", DRIVER_MEMORY)
+    if runs_in_standalone_cluster(target, deploy_mode):
+        return _standalone_cluster(pipelines, shipment, conf, arguments)
     options = [conf.get("spark.driver.extraJavaOptions", ""), JVM_OPTIONS]
     if mode == "client":
         options += [f'-Dlog4j2.configurationFile="{shipment.log_config}"', f'-Dfloe.log="{shipment.log_file}"']
@@ -202,14 +212,47 @@ def spark_submit_command(
     conf["spark.executorEnv.PYTHONPATH"] = ":".join(filter(None, (_name(shipment.code), own_path)))
     if mode == "client":
         conf["spark.pyspark.driver.python"] = shipment.python
-    words = [shipment.spark_submit, "--master", target.spark_master, "--deploy-mode", mode]
-    words += ["--name", "floe " + " ".join(p.spec.name for p in pipelines)]
+    words = _head(pipelines, shipment, mode)
     words += ["--py-files", shipment.code, "--files", files]
     words += ["--archives", archives] if archives else []
-    for key in sorted(conf):
-        words += ["--conf", f"{key}={conf[key]}"]
     # `--files` puts the plan into the folder where the driver runs, under its own name, in every mode.
-    return (*words, shipment.driver, _name(shipment.plan), *arguments)
+    return (*words, *_settings(conf), shipment.driver, _name(shipment.plan), *arguments)
+
+
+def _standalone_cluster(
+    pipelines: Sequence[LoadedPipeline], shipment: Shipment, conf: dict[str, str], arguments: Sequence[str]
+) -> tuple[str, ...]:
+    """A driver that a worker of a standalone master runs, and that the master starts again elsewhere if it is lost.
+
+    `spark-submit` refuses Python drivers in this mode. Spark's own starter of Python drivers is a Java program, though, and
+    such are taken; it gets the driver's script as its first argument, the code as its second, and then the script's own.
+    """
+    folder = shipment.driver.rpartition("/")[0]
+    if shipment.environment is not None:
+        conf.setdefault("spark.pyspark.python", f"{folder}/{shared_environment(shipment.environment)}/bin/python")
+    conf["spark.pyspark.driver.python"] = conf["spark.pyspark.python"]
+    conf["spark.driver.extraJavaOptions"] = f"{conf.get('spark.driver.extraJavaOptions', '')} {JVM_OPTIONS}".strip()
+    own_path = conf.get("spark.executorEnv.PYTHONPATH", "")
+    conf["spark.executorEnv.PYTHONPATH"] = ":".join(filter(None, (shipment.code, own_path)))
+    if "--until-caught-up" in arguments:
+        conf.setdefault("spark.standalone.submit.waitAppCompletion", "true")
+    words = [*_head(pipelines, shipment, "cluster"), "--supervise", "--class", _PYTHON_RUNNER, *_settings(conf)]
+    final = ["--final-codes-end-well"]  # the master knows one kind of failure, and starts again after each
+    return (*words, f"{folder}/{STARTER}", shipment.driver, shipment.code, shipment.plan, *final, *arguments)
+
+
+def shared_environment(archive: str) -> str:
+    """The name of the folder that an archive of packages becomes in the folder that all nodes see."""
+    return f"{ENVIRONMENT}-{_name(archive).partition('.')[0]}"
+
+
+def _head(pipelines: Sequence[LoadedPipeline], shipment: Shipment, mode: str) -> list[str]:
+    words = [shipment.spark_submit, "--master", one_target(pipelines).spark_master, "--deploy-mode", mode]
+    return [*words, "--name", "floe " + " ".join(p.spec.name for p in pipelines)]
+
+
+def _settings(conf: dict[str, str]) -> list[str]:
+    return [word for key in sorted(conf) for word in ("--conf", f"{key}={conf[key]}")]
 
 
 def _name(path: str) -> str:
@@ -243,12 +286,17 @@ _FINAL = frozenset({0, 2, 4, 5, 6, 8, 126, 127, 130, 143})
 FIRST_WAIT_S, LONGEST_WAIT_S = 5.0, 300.0
 
 
+def is_final(exit_code: int) -> bool:
+    """Whether starting a driver again that ended so can change nothing, or would do harm."""
+    return exit_code in _FINAL
+
+
 def restart_after(exit_code: int, restarts: int, most: int) -> float | None:
     """Seconds to wait before a driver that ended is started again; None: it stays ended.
 
     Ended well, wrong files, fenced (two supervised runs would fence each other for ever), stored positions that
     disagree, a blocked table, too many dead letters and a wanted end are final; a person must look. Everything else may pass.
     """
-    if exit_code in _FINAL or restarts >= most:
+    if is_final(exit_code) or restarts >= most:
         return None
     return min(LONGEST_WAIT_S, FIRST_WAIT_S * 2.0**restarts)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -25,12 +26,15 @@ from framework.plan.canonical import plan_hash
 from framework.plan.submit import (
     DRIVER,
     ENVIRONMENT,
+    STARTER,
     Shipment,
     deploy_mode_of,
     needs_environment,
     one_target,
     render_submission,
     restart_after,
+    runs_in_standalone_cluster,
+    shared_environment,
     spark_submit_command,
 )
 from framework.runtime.package import Lock, archive_path, build_archive, this_lock, unpacked_path
@@ -42,6 +46,7 @@ POLL_S = 0.2
 SOUND_AFTER_S = 600.0  # an application that ran for so long has not failed "again" when it fails
 Say = Callable[[str], None]
 
+_EMPTY_JAR = b"PK\x05\x06" + bytes(18)  # a zip archive without members
 _DRIVER_TEXT = """import sys
 
 from framework.runtime.submitted import main
@@ -61,6 +66,7 @@ class Application:
     client_mode: bool
     lock: Lock | None
     files: dict[str, bytes] = field(repr=False)
+    shared_folder: bool = False  # every node sees the folder: the packages lie in it, too
 
     @property
     def stop_file(self) -> Path:
@@ -103,6 +109,9 @@ def plan_application(
         LOG_CONFIG: resources.files("framework.adapters").joinpath(LOG_CONFIG).read_bytes(),
     }
     driver, code_file, plan_file, log_config = (str(folder / file) for file in files)
+    in_standalone = runs_in_standalone_cluster(target, deploy_mode)
+    if in_standalone:
+        files[STARTER] = _EMPTY_JAR
     lock = (lock or this_lock()) if needs_environment(target) else None
     shipment = Shipment(
         spark_submit=find_spark_submit(),
@@ -118,7 +127,7 @@ def plan_application(
     arguments += ["--stop-file", STOP_FILE] if client_mode else []
     arguments += ["--deployment", deployment] if deployment else []
     command = spark_submit_command(pipelines, shipment, deploy_mode, arguments)
-    return Application(name, key, folder, command, client_mode, lock, files)
+    return Application(name, key, folder, command, client_mode, lock, files, in_standalone)
 
 
 def find_spark_submit() -> str:
@@ -150,10 +159,24 @@ def stage(application: Application, say: Say) -> None:
     application.stop_file.unlink(missing_ok=True)
     if application.lock is not None:
         build_archive(application.lock, say)
+        if application.shared_folder:
+            name = shared_environment(str(archive_path(application.lock)))
+            _copy_once(unpacked_path(application.lock), application.folder / name)
+            return
+        environment = application.folder / ENVIRONMENT
         # The driver's own helpers run `./environment/bin/python` too, so it is beside a driver that runs here.
-        link = application.folder / ENVIRONMENT
-        link.unlink(missing_ok=True)
-        link.symlink_to(unpacked_path(application.lock), target_is_directory=True)
+        environment.unlink(missing_ok=True)
+        environment.symlink_to(unpacked_path(application.lock), target_is_directory=True)
+
+
+def _copy_once(source: Path, target: Path) -> None:
+    """Complete or absent, and never changed: an application that runs reads from it."""
+    if target.exists():
+        return
+    draft = target.with_suffix(".new")
+    shutil.rmtree(draft, ignore_errors=True)
+    shutil.copytree(source, draft)
+    draft.replace(target)
 
 
 @dataclass(frozen=True)

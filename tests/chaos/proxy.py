@@ -14,6 +14,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 CHUNK = 65_536
@@ -145,8 +146,16 @@ def _shut(end: socket.socket) -> None:
     end.close()
 
 
-# What becomes of one HTTP request: passed on; passed on and answered 504; not passed on and answered with this status.
-Fault = Callable[[str, str], int | None]
+@dataclass(frozen=True)
+class Answer:
+    """An answer that the proxy makes up."""
+
+    status: int
+    body: bytes = b""
+
+
+# What becomes of one HTTP request: passed on, or answered with this status.
+Fault = Callable[[str, str], int | Answer | None]
 
 
 class HttpProxy:
@@ -167,9 +176,9 @@ class HttpProxy:
 
             def _forward(self) -> None:
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-                status = proxy.before(self.command, self.path)
-                if status is not None:
-                    self._answer(status)
+                made_up = proxy.before(self.command, self.path)
+                if made_up is not None:
+                    self._answer(made_up)
                     return
                 try:
                     upstream = http.client.HTTPConnection("127.0.0.1", target_port, timeout=30)
@@ -180,9 +189,9 @@ class HttpProxy:
                 except OSError:
                     self._answer(502)
                     return
-                status = proxy.after(self.command, self.path)
-                if status is not None:
-                    self._answer(status)
+                made_up = proxy.after(self.command, self.path)
+                if made_up is not None:
+                    self._answer(made_up)
                     return
                 self.send_response(response.status)
                 for name, value in response.getheaders():
@@ -197,11 +206,14 @@ class HttpProxy:
 
             do_GET = do_POST = do_PUT = do_DELETE = do_HEAD = _forward
 
-            def _answer(self, status: int) -> None:
-                proxy.answered[status] += 1
-                self.send_response(status)
-                self.send_header("Content-Length", "0")
+            def _answer(self, made_up: int | Answer) -> None:
+                answer = made_up if isinstance(made_up, Answer) else Answer(made_up)
+                proxy.answered[answer.status] += 1
+                self.send_response(answer.status)
+                self.send_header("Content-Length", str(len(answer.body)))
                 self.end_headers()
+                if self.command != "HEAD":
+                    self.wfile.write(answer.body)
 
             def log_message(self, format: str, *args: object) -> None:
                 """Nothing: a test's output is its own."""
@@ -218,6 +230,12 @@ class HttpProxy:
     def close(self) -> None:
         self._server.shutdown()
         self._server.server_close()
+
+
+def s3_error(status: int, code: str) -> Answer:
+    """A refusal as an S3 store words it."""
+    head = '<?xml version="1.0" encoding="UTF-8"?>'
+    return Answer(status, f"{head}<Error><Code>{code}</Code><Message>made up: {code}</Message></Error>".encode())
 
 
 def is_commit(method: str, path: str) -> bool:

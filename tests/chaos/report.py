@@ -7,44 +7,25 @@ neither a test nor a reason, when a named test does not exist, or, with `--check
 
 from __future__ import annotations
 
-import contextlib
-import io
-import re
 import sys
-import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
-import pytest
-
+from tests import reports
 from tests.chaos.failures import FAILURES, Failure
+from tests.reports import ROOT
 
-ROOT = Path(__file__).parents[2]
 DOCUMENT = ROOT / "docs" / "reliability.md"
 BEGIN, END = "<!-- failures: begin -->", "<!-- failures: end -->"
 
 
-class Collector:
-    """A pytest plugin that keeps every test's id, without its parameters, and the failures it is marked with."""
-
-    def __init__(self) -> None:
-        self.marks: dict[str, list[str]] = {}
-
-    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        for item in items:
-            found = self.marks.setdefault(item.nodeid.split("[")[0], [])
-            for mark in item.iter_markers("failure"):
-                found.extend(name for name in mark.args if name not in found)
-
-
-def collect() -> dict[str, list[str]]:
-    """Every test of the project -> the failures it is marked with."""
-    collector = Collector()
-    with contextlib.redirect_stdout(io.StringIO()) as output:
-        code = pytest.main(["--collect-only", "-q", str(ROOT / "tests"), "--rootdir", str(ROOT)], plugins=[collector])
-    if code:
-        raise SystemExit(f"the tests cannot be collected:\n{output.getvalue()[-2000:]}")
-    return collector.marks
+def marked_tests() -> dict[str, list[str]]:
+    """Every test of the project, without its parameters -> the failures it is marked with."""
+    marks: dict[str, list[str]] = {}
+    for test, names in reports.collect("failure").items():
+        found = marks.setdefault(test.partition("[")[0], [])
+        found.extend(name for name in names if name not in found)
+    return marks
 
 
 def evidence(failures: Mapping[str, Failure], marks: Mapping[str, list[str]]) -> tuple[dict[str, list[str]], list[str]]:
@@ -64,19 +45,6 @@ def evidence(failures: Mapping[str, Failure], marks: Mapping[str, list[str]]) ->
             problems.append(f"{name} has neither a test nor a reason")
         found[name] = tests
     return found, problems
-
-
-def results(junit_files: Iterable[Path]) -> dict[str, str]:
-    """Test id -> passed, failed or skipped, over all its parameters: the worst counts."""
-    order = {"passed": 0, "skipped": 1, "failed": 2}
-    found: dict[str, str] = {}
-    for file in junit_files:
-        for case in ElementTree.parse(file).iter("testcase"):
-            name = f"{case.get('classname', '').replace('.', '/')}.py::{case.get('name', '').split('[')[0]}"
-            kinds = {child.tag for child in case}
-            result = "failed" if kinds & {"failure", "error"} else "skipped" if "skipped" in kinds else "passed"
-            found[name] = max(found.get(name, "passed"), result, key=lambda each: order[each])
-    return found
 
 
 def table(failures: Mapping[str, Failure], tests: Mapping[str, list[str]], ran: Mapping[str, str]) -> str:
@@ -102,29 +70,21 @@ def _result(tests: list[str], ran: Mapping[str, str]) -> str:
     return ", ".join(f"{count} {kind}" for kind, count in counts.items() if count)
 
 
-def render(document: str, content: str) -> str:
-    """The document with the part between the two comments replaced."""
-    head, _, rest = document.partition(BEGIN)
-    _, _, tail = rest.partition(END)
-    return f"{head}{BEGIN}\n{content}{END}{tail}"
-
-
-def without_results(document: str) -> str:
-    """The document without its last column, which depends on a run."""
-    return re.sub(r" \| [^|]*\|$", " |", document, flags=re.MULTILINE)
-
-
 def main(arguments: list[str]) -> int:
     check = "--check" in arguments
-    junit_files = [Path(argument) for argument in arguments if argument != "--check"]
-    marks = collect()
-    tests, problems = evidence(FAILURES, marks)
+    runs = reports.read_runs(Path(argument) for argument in arguments if argument != "--check")
+    tests, problems = evidence(FAILURES, marked_tests())
     for problem in problems:
         print(problem, file=sys.stderr)
+    # A test that several runs hold counts as in the worst of them.
+    found: dict[str, str] = {}
+    for run in runs:
+        for test, outcome in reports.without_parameters(run.outcomes).items():
+            found[test] = reports.worst([outcome, found.get(test, outcome)])
     before = DOCUMENT.read_text(encoding="utf-8")
-    after = render(before, table(FAILURES, tests, results(junit_files)))
+    after = reports.replace_part(before, BEGIN, END, table(FAILURES, tests, found))
     if check:
-        if without_results(before) != without_results(after):
+        if reports.without_last_column(before) != reports.without_last_column(after):
             print("docs/reliability.md is out of date; run: python -m tests.chaos.report", file=sys.stderr)
             return 1
         return 1 if problems else 0

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.chaos.checker import assert_exact, assert_sum_holds
 from tests.chaos.conftest import ProxiedCatalog
 from tests.chaos.harness import Running, fan_out, kill, landed, lands, records, wait_for
-from tests.chaos.proxy import HttpProxy
+from tests.chaos.proxy import Answer, HttpProxy, s3_error
 from tests.conftest import Broker
 from tests.project import Project
 from tests.servers.s3 import SECRET_KEY, S3Server
@@ -25,8 +26,9 @@ pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.iceberg, pytest.
 def test_object_store_that_fails_writes(
     project: Project, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """PUTs that are refused with 503, applied and answered 500, and a store that answers nothing but 503 for a while:
-    batches and commits fail, are tried again, and every record lands once."""
+    """PUTs that are refused with 503 SlowDown, applied and answered 500, a store that answers nothing but 503 for a while, and
+    one that finds the credentials expired: batches and commits fail, `floe status` says why, they are tried again, and
+    every record lands once."""
     server = S3Server(tmp_path / "s3")
     proxy = HttpProxy(int(server.endpoint.rpartition(":")[2]))
     try:
@@ -42,10 +44,10 @@ def test_object_store_that_fails_writes(
 
             refused: list[str] = []
 
-            def refuse_some(method: str, path: str) -> int | None:
+            def refuse_some(method: str, path: str) -> Answer | None:
                 if method in ("PUT", "POST") and len(refused) < 12:
                     refused.append(path)
-                    return 503
+                    return s3_error(503, "SlowDown")
                 return None
 
             proxy.before = refuse_some
@@ -72,12 +74,24 @@ def test_object_store_that_fails_writes(
             assert run.running, run.output
             proxy.before = lambda method, path: None
             lands(project, 400, run)
+
+            proxy.before = lambda method, path: s3_error(400, "ExpiredToken")
+            broker.produce(topic, records(100, start=400))
+            told = wait_for(lambda: degraded(project, "store"), "a state that tells of it")
+            assert "ExpiredToken" in told["reason"], told
+            proxy.before = lambda method, path: None
+            lands(project, 500, run)
             assert run.terminate() == 0, run.output
         assert_exact(project.catalog(), broker.bootstrap_servers, [topic])
-        assert_sum_holds(project.status(), "store", 400)
+        assert_sum_holds(project.status(), "store", 500)
     finally:
         proxy.close()
         server.stop()
+
+
+def degraded(project: Project, pipeline: str) -> dict[str, Any] | None:
+    found = next(each for each in project.status()["pipelines"] if each["pipeline"] == pipeline)
+    return found if found["state"] == "DEGRADED" else None
 
 
 @pytest.mark.failure("F35", "F08")

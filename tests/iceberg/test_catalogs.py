@@ -6,89 +6,40 @@ Every catalog is a real server that the test run starts. What is read back is re
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+import uuid
+from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyiceberg.catalog import Catalog, load_catalog
 
 from framework.adapters.iceberg import IcebergTables
+from framework.adapters.parquet_files import TableWriter
 from framework.commit.effects import CommitConflict, Committed
+from tests.chaos.proxy import HttpProxy
 from tests.conftest import Broker
 from tests.iceberg.conftest import Lake
+from tests.iceberg.test_parquet_files import target_of
 from tests.project import Project
-from tests.servers.postgres import Postgres
-from tests.servers.rest_catalog import RestCatalog
-from tests.servers.s3 import SECRET_KEY, S3Server
+from tests.servers.places import Place, Servers
 
 pytestmark = [pytest.mark.iceberg]
 
-NAMES = ["rest", "postgres", "s3", "postgres-s3"]
-
-
-@dataclass(frozen=True)
-class Place:
-    """A catalog's settings, its secrets apart: in a target file each of them is a reference to a variable."""
-
-    settings: Mapping[str, str]
-    secrets: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def resolved(self) -> dict[str, str]:
-        return {**self.settings, **self.secrets}
-
-    @property
-    def by_reference(self) -> dict[str, str]:
-        return {**self.settings, **{key: f"${{secret:env:{variable(key)}}}" for key in self.secrets}}
-
-    @property
-    def environment(self) -> dict[str, str]:
-        return {variable(key): value for key, value in self.secrets.items()}
-
-
-def variable(key: str) -> str:
-    return "TEST_" + key.upper().replace(".", "_").replace("-", "_")
+# What `postgres-s3` would show is shown by `postgres` and by `s3`; a REST catalog writes to the store itself.
+NAMES = ["rest", "postgres", "s3", "rest-s3"]
 
 
 @pytest.fixture(scope="module")
-def servers() -> Iterator[dict[str, object]]:
-    """The servers that were started, by name; each is started on first use and stopped at the end."""
-    started: dict[str, object] = {}
-    yield started
-    for server in started.values():
-        server.stop()  # type: ignore[attr-defined]
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+    servers = Servers(tmp_path_factory.mktemp("servers"))
+    yield servers
+    servers.stop()
 
 
 @pytest.fixture(params=NAMES)
-def place(
-    request: pytest.FixtureRequest,
-    tmp_path: Path,
-    tmp_path_factory: pytest.TempPathFactory,
-    servers: dict[str, object],
-) -> Place:
-    warehouse = tmp_path / "warehouse"
-    warehouse.mkdir()
-    sqlite = {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db"}
-    name: str = request.param
-    if name == "rest":
-        rest = servers.get("rest") or RestCatalog(tmp_path_factory.mktemp("rest")).start()
-        servers["rest"] = rest
-        assert isinstance(rest, RestCatalog)
-        return Place(rest.settings())
-    store: dict[str, str] = {"warehouse": f"file://{warehouse}"}
-    secrets: dict[str, str] = {}
-    if name.endswith("s3"):
-        s3 = servers.get("s3") or S3Server(tmp_path_factory.mktemp("s3"))
-        servers["s3"] = s3
-        assert isinstance(s3, S3Server)
-        store, secrets = s3.settings(), {"s3.secret-access-key": SECRET_KEY}
-    if name.startswith("postgres"):
-        postgres = servers.get("postgres") or Postgres()
-        servers["postgres"] = postgres
-        assert isinstance(postgres, Postgres)
-        return Place({"type": "sql", **store}, {"uri": postgres.uri, **secrets})
-    return Place({**sqlite, **store}, secrets)
+def place(request: pytest.FixtureRequest, tmp_path: Path, servers: Servers) -> Place:
+    return servers.place(request.param, tmp_path)
 
 
 class AnyLake(Lake):
@@ -131,6 +82,29 @@ def test_a_commit_from_an_old_view_is_refused(any_lake: AnyLake, tmp_path: Path)
     answer = IcebergTables(any_lake.settings).commit(any_lake.effect(name, second, 2, view=view))
     assert isinstance(answer, CommitConflict)
     assert any_lake.rows(name) == [1]
+
+
+def test_a_large_file_goes_up_in_parts(servers: Servers, tmp_path: Path) -> None:
+    """A file above the store's part size is uploaded in parts, and is there whole once it is committed."""
+    place = servers.place("s3", tmp_path)
+    proxy = HttpProxy(int(place.settings["s3.endpoint"].rpartition(":")[2]))
+    parts: list[str] = []
+    proxy.before = lambda method, path: parts.append(path) if "partNumber=" in path else None
+    try:
+        lake = AnyLake({**place.resolved, "s3.endpoint": proxy.uri})
+        name = lake.create(table_name(tmp_path))
+        rows = pa.table({"id": range(400_000), "name": [uuid.uuid4().hex for _ in range(400_000)]})
+        target = target_of(lake.plain(name), name)
+        writer = TableWriter({**place.resolved, "s3.endpoint": proxy.uri}, "p", "r", 1, 1 << 30, 1 << 30)
+        writer.add(target, rows.cast(lake.plain(name).schema().as_arrow()))
+        (file,) = writer.finish()[name]
+        assert file.file_size_bytes > 10 << 20
+        assert len(parts) > 1
+        assert isinstance(lake.tables.commit(lake.effect(name, [file], offset=1)), Committed)
+    finally:
+        proxy.close()
+    found = AnyLake(place.resolved).plain(name).scan().to_arrow().sort_by("id")
+    assert found.column("name").to_pylist() == rows.column("name").to_pylist()
 
 
 PIPELINE = """

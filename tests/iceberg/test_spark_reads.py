@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 import uuid
 from datetime import date, datetime, timezone
 from decimal import Decimal
@@ -29,10 +25,10 @@ from pyiceberg.types import (
 from framework.commit.effects import Committed
 from framework.config.spec import PartitionFieldSpec
 from tests.iceberg.conftest import Lake
+from tests.servers.spark_reader import java_read
 
 pytestmark = [pytest.mark.iceberg, pytest.mark.spark]
 
-PACKAGES = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0,org.xerial:sqlite-jdbc:3.50.3.0"
 SCHEMA = Schema(
     NestedField(1, "id", LongType(), required=False),
     NestedField(2, "day", DateType(), required=False),
@@ -43,25 +39,6 @@ SCHEMA = Schema(
     NestedField(7, "buyer", StructType(NestedField(8, "name", StringType(), required=False)), required=False),
     NestedField(9, "tags", ListType(10, StringType(), element_required=False), required=False),
 )
-# Java's JDBC catalog files its tables under its own name, as PyIceberg's does: both are called `default`.
-SCRIPT = """
-import json, sys
-from pyspark.sql import SparkSession
-uri, warehouse, packages, queries = json.loads(sys.argv[1])
-spark = (
-    SparkSession.builder.master("local[1]")
-    .config("spark.ui.enabled", "false")
-    .config("spark.sql.session.timeZone", "UTC")
-    .config("spark.jars.packages", packages)
-    .config("spark.sql.catalog.default", "org.apache.iceberg.spark.SparkCatalog")
-    .config("spark.sql.catalog.default.type", "jdbc")
-    .config("spark.sql.catalog.default.uri", uri)
-    .config("spark.sql.catalog.default.warehouse", warehouse)
-    .config("spark.sql.catalog.default.jdbc.schema-version", "V1")
-    .getOrCreate()
-)
-print("RESULT " + json.dumps([[row.asDict(True) for row in spark.sql(query).collect()] for query in queries], default=str))
-"""
 
 
 def row(number: int) -> dict[str, object]:
@@ -103,18 +80,7 @@ def test_spark_sql_reads_the_table(lake: Lake) -> None:
         f"SELECT summary['floe.control-offset'] AS at FROM {table}.snapshots ORDER BY committed_at",
         f"SELECT sum(record_count) AS n FROM {table}.files",
     ]
-    uri = "jdbc:" + lake.settings["uri"].replace("sqlite:///", "sqlite:")
-    argument = json.dumps([uri, lake.settings["warehouse"], PACKAGES, queries])
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, argument],
-        capture_output=True,
-        text=True,
-        timeout=280,
-        env={**os.environ, "PYSPARK_PYTHON": sys.executable, "TZ": "UTC"},
-    )
-    lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
-    assert lines, done.stderr[-3000:]
-    totals, of_day, one, audit, offsets, files = json.loads(lines[0].removeprefix("RESULT "))
+    totals, of_day, one, audit, offsets, files = java_read(lake.settings, queries).rows
     ids = [*range(40), 100, 101]
     assert totals == [{"n": 42, "ids": sum(ids), "price": str(sum(Decimal(each) for each in ids) / 8)}]
     assert [each["id"] for each in of_day] == [each for each in ids if each % 3 == 1]

@@ -15,6 +15,7 @@ from framework.adapters.kafka_control import ControlPublisher, ControlReader, Co
 from framework.adapters.kafka_fetch import SliceFetcher
 from framework.adapters.kafka_worker import PipelineProducer
 from framework.commit.events import CommitRequested
+from framework.commit.replay import replay_name
 from framework.config.spec import (
     KafkaSourceSpec,
     LoadedPipeline,
@@ -26,7 +27,7 @@ from framework.config.spec import (
 )
 from framework.errors import FloeError, SetupError
 from framework.plan.compile import compile_plan
-from framework.plan.grants import control_topic_grants, grants_for
+from framework.plan.grants import control_topic_grants, grants_for, replay_grants
 from framework.plan.model import Plan
 from framework.record.model import Slice
 from tests.project import Project
@@ -108,18 +109,41 @@ def do_all(settings: Mapping[str, str], plan: Plan) -> None:
             client.close()
 
 
-@pytest.mark.parametrize("kind", ["password", "certificate"])
-def test_the_least_set_is_sufficient(secured: SecuredBroker, kind: str) -> None:
-    """With the listed grants and nothing else, every request that a run makes is answered."""
-    name = f"enough-{kind}"
-    team = Team(secured, name, with_password(secured, name) if kind == "password" else secured.certificate_user(name))
-    secured.grant(name, team.grants)
-    assert secured.grants_of(name) == len(team.grants)
+def test_the_least_set_is_sufficient_and_a_replay_needs_more(secured: SecuredBroker) -> None:
+    """With the listed grants and nothing else, every request that a run makes is answered; a replay is refused until its
+    own two grants are there, and without either of them."""
+    team = Team(secured, "enough", with_password(secured, "enough"))
+    secured.grant("enough", team.grants)
+    assert secured.grants_of("enough") == len(team.grants)
     do_all(team.settings, team.plan)
+    further = replay_grants([team.plan])
+    for granted in [(), *((grant,) for grant in further), further]:
+        secured.grant("enough", granted)
+        if granted == further:
+            do_replay(team, "enough")
+        else:
+            with pytest.raises(FloeError) as raised:
+                do_replay(team, "-".join(grant.resource.value for grant in granted))
+            assert "uthorization" in raised.value.message, raised.value
+            secured.revoke("enough", granted)
+
+
+def do_replay(team: Team, client: str) -> None:
+    """What a replay of one table asks of Kafka beyond a run: announce as a pipeline of its own, and move its own offsets."""
+    name = replay_name(team.plan.announce.transactional_id) + ".1"
+    settings = {**team.settings, "client.id": f"replay-{client}"}
+    producer = PipelineProducer(settings, name, name, team.plan.announce.control_topic)
+    try:
+        producer.start()
+        producer.announce((CommitRequested("r", "orders.replay.1", 1),), {(team.topic, 0): (RECORDS, "")})
+        assert KafkaAdmin(settings).group_offsets(name)
+    finally:
+        producer.close()
 
 
 def test_each_grant_is_necessary(secured: SecuredBroker) -> None:
-    """Without any one of the listed grants a run is refused with an error that says so."""
+    """By client certificate, too, the listed grants are enough; without any one of them a run is refused with an error that
+    says so."""
     team = Team(secured, "each", secured.certificate_user("each"))
     secured.grant("each", team.grants)
     do_all(team.settings, team.plan)

@@ -1,14 +1,16 @@
 """A real Iceberg REST catalog for tests: Iceberg's own servlet over a JDBC catalog on SQLite, on loopback.
 
-In: a folder. Out: an address that PyIceberg's `rest` catalog takes, and doors to stop and start the server on the same
-port and data. The jars come once from Maven Central by PySpark's Ivy. The server is built through py4j, which PySpark
-ships too, so that no Java compiler is needed; it ends with the test process.
+In: a folder, and a store's settings where the warehouse is to lie in one. Out: an address that PyIceberg's `rest` catalog
+takes, and doors to stop and start the server on the same port and data. The jars come once from Maven Central by PySpark's
+Ivy. The server is built through py4j, which PySpark ships too, so that no Java compiler is needed; it ends with the test
+process.
 """
 
 from __future__ import annotations
 
 import signal
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
@@ -37,11 +39,33 @@ def rest_catalog_jars() -> Path:
     )
 
 
+def aws_jars() -> Path:
+    """The directory with what Iceberg's Java library needs besides to reach an S3 store (70 MB)."""
+    needed = (dependency("org.apache.iceberg", name, ICEBERG_VERSION) for name in ("iceberg-aws", "iceberg-aws-bundle"))
+    return jars(f"iceberg-aws-{ICEBERG_VERSION}", list(needed))
+
+
+def java_store(settings: Mapping[str, str]) -> dict[str, str]:
+    """PyIceberg's settings of an S3 store in the words of Iceberg's Java library; of files on this machine, nothing."""
+    if "s3.endpoint" not in settings:
+        return {}
+    return {
+        "io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
+        "s3.endpoint": settings["s3.endpoint"],
+        "s3.path-style-access": "true",
+        "s3.access-key-id": settings["s3.access-key-id"],
+        "s3.secret-access-key": settings["s3.secret-access-key"],
+        "client.region": settings["s3.region"],
+    }
+
+
 class RestCatalog:
     """One REST catalog server. `port` stays the same over `stop` and `start`; the catalog is a SQLite file in `root`."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, store: Mapping[str, str] | None = None) -> None:
         self.root = root
+        self._store = dict(store or {})
+        self._warehouse = self._store.get("warehouse", f"file://{root}/warehouse")
         self.port = free_port()
         self.process: subprocess.Popen[bytes] | None = None
         self._gateway: JavaGateway | None = None
@@ -53,13 +77,13 @@ class RestCatalog:
 
     def settings(self, uri: str | None = None) -> dict[str, str]:
         """Settings of a PyIceberg catalog, at another address if a proxy stands in front of the server."""
-        return {"type": "rest", "uri": uri or self.uri, "warehouse": f"file://{self.root}/warehouse"}
+        return {"type": "rest", "uri": uri or self.uri, "warehouse": self._warehouse}
 
     def start(self) -> RestCatalog:
         py4j = next(JARS_OF_PYSPARK.glob("py4j-*.jar"))
         port, token, self.process = launch_gateway(
             jarpath=str(py4j),
-            classpath=f"{rest_catalog_jars()}/*",
+            classpath=f"{rest_catalog_jars()}/*" + (f":{aws_jars()}/*" if self._store else ""),
             javaopts=[
                 "-Xmx512m",
                 "-XX:TieredStopAtLevel=1",
@@ -79,8 +103,9 @@ class RestCatalog:
             {
                 "catalog-impl": "org.apache.iceberg.jdbc.JdbcCatalog",
                 "uri": f"jdbc:sqlite:{self.root}/rest.db?journal_mode=WAL&synchronous=NORMAL&busy_timeout=60000",
-                "warehouse": f"file://{self.root}/warehouse",
+                "warehouse": self._warehouse,
                 "jdbc.schema-version": "V1",
+                **java_store(self._store),
             },
             jvm.org.apache.hadoop.conf.Configuration(),
         )

@@ -25,10 +25,11 @@ from framework.local.spark import (
 
 
 class SparkCluster:
-    """One master and `workers` workers of one core and 1 GB each."""
+    """One master and `workers` workers of 1 GB each."""
 
-    def __init__(self, root: Path, workers: int = 2) -> None:
+    def __init__(self, root: Path, workers: int = 2, cores: int = 1) -> None:
         self.root = root
+        self._cores = cores
         self._web_port = free_port()
         port = free_port()
         self.master = f"spark://{HOST}:{port}"
@@ -51,7 +52,7 @@ class SparkCluster:
         work.mkdir(parents=True, exist_ok=True)
         self._start(
             name,
-            *worker_words(self.master, 1, "1g", work),
+            *worker_words(self.master, self._cores, "1g", work),
         )
 
     def signal_worker(self, name: str, number: signal.Signals) -> None:
@@ -73,6 +74,10 @@ class SparkCluster:
     def executors(self, name: str) -> list[Path]:
         """The folders of the executors that a worker has started, of all applications."""
         return sorted((self.root / name).glob("app-*/*"))
+
+    def drivers(self, name: str) -> list[Path]:
+        """The folders of the drivers that a worker has started."""
+        return sorted((self.root / name).glob("driver-*"))
 
     def stop(self) -> None:
         for process in self._processes.values():

@@ -168,3 +168,35 @@ def test_sigterm_drains_a_submitted_driver(project: Project, broker: Broker) -> 
     finally:
         kill_group(process)
     check_exact(project, 900)
+
+
+def test_a_driver_in_the_cluster_is_supervised(tmp_path: Path, broker: Broker) -> None:
+    """In cluster mode a worker runs the driver. When that worker is killed, the master starts the driver on the other one,
+    which goes on: nothing lost, nothing twice. `floe stop` drains it, and it is not started again."""
+    cluster = SparkCluster(tmp_path / "cluster", cores=2)
+    project = Project(tmp_path, broker.bootstrap_servers)
+    try:
+        use_cluster(project, cluster.master, **{"spark.submit.deployMode": "cluster", "spark.cores.max": "1"})
+        topic = broker.new_topic("supervised", partitions=2)
+        broker.produce(topic, orders(900))
+        project.run("submit", project.pipeline("orders", PIPELINE.format(topic=topic)))
+        wait_for(lambda: landed(project) == 900, 180, "the first rows")
+        (first,) = [name for name in ("worker-0", "worker-1") if cluster.drivers(name)]
+        (second,) = {"worker-0", "worker-1"} - {first}
+
+        cluster.kill_worker(first)
+        broker.produce(topic, orders(900, start=900))
+        wait_for(lambda: landed(project) == 1800, 240, "the rows after the kill")
+        assert cluster.drivers(second)
+        assert "orders has stopped: drained" in project.run("stop", "orders", "--timeout", "120")
+        wait_for(lambda: not cluster.state()["activedrivers"], 60, "the driver's end")
+        assert {driver["state"] for driver in cluster.state()["completeddrivers"]} == {"FINISHED"}
+    finally:
+        cluster.stop()
+    check_exact(project, 1800)
+
+
+def landed(project: Project) -> int:
+    if "shop" not in {name[0] for name in project.catalog().list_namespaces()}:
+        return 0
+    return sum(project.positions(project.tables("shop")).values())

@@ -14,7 +14,7 @@ from framework.config.spec import (
     TargetSpec,
 )
 from framework.plan.compile import compile_plan
-from framework.plan.grants import Grant, Resource, grants_for, source_topics
+from framework.plan.grants import Grant, Resource, grants_for, replay_grants, source_topics
 from framework.plan.model import Plan
 
 
@@ -39,6 +39,19 @@ def test_grants_are_listed_once_and_name_what_the_plan_names() -> None:
         ("group", "team-refunds", "Read"),
         ("transactional-id", "team-orders", "Write"),
         ("transactional-id", "team-refunds", "Write"),
+    }
+
+
+def test_a_replay_needs_what_a_run_does_not() -> None:
+    """Group and transactional id of a replay are granted by the beginning that all replays of a pipeline share, and not to
+    a pipeline that merely has a longer name."""
+    grants = replay_grants([plan(), plan("orders-eu")])
+    assert not set(grants) & set(grants_for([plan(), plan("orders-eu")]))
+    assert {(grant.resource.value, grant.name, grant.operation, grant.prefixed) for grant in grants} == {
+        ("group", "team-orders.replay", "Read", True),
+        ("group", "team-orders-eu.replay", "Read", True),
+        ("transactional-id", "team-orders.replay", "Write", True),
+        ("transactional-id", "team-orders-eu.replay", "Write", True),
     }
 
 

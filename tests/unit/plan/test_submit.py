@@ -128,6 +128,25 @@ def test_a_driver_elsewhere_runs_no_python_of_this_machine() -> None:
     assert not [path for path in ("/venv/bin/python", "/state/logs/spark.log") if path in command]
 
 
+def test_a_driver_in_a_standalone_cluster_finds_everything_in_one_folder() -> None:
+    """Spark ships nothing there: Spark's own starter of Python drivers gets script, code and plan by their full paths, every
+    Python is the one beside them, and ends that are final do not look like failures to the master."""
+    command = spark_submit_command([loaded()], SHIPMENT, "cluster", ["--deployment", "d"])
+    found = options(command)
+    assert "--supervise" in command
+    assert found["--class"] == ["org.apache.spark.deploy.PythonRunner"]
+    assert not {"--py-files", "--files", "--archives"} & set(found)
+    start = command.index("/stage/starter.jar")
+    assert command[start + 1 : start + 4] == ("/stage/floe_driver.py", "/stage/floe-1.zip", "/stage/plan-1.json")
+    assert command[start + 4 :] == ("--final-codes-end-well", "--deployment", "d")
+    for key in ("spark.pyspark.python", "spark.pyspark.driver.python"):
+        assert f"{key}=/stage/environment-1/bin/python" in found["--conf"]
+    assert "spark.executorEnv.PYTHONPATH=/stage/floe-1.zip" in found["--conf"]
+    assert "spark.standalone.submit.waitAppCompletion=true" in " ".join(
+        spark_submit_command([loaded()], SHIPMENT, "cluster", ["--until-caught-up"])
+    )
+
+
 def test_own_files_and_archives_are_kept() -> None:
     """What the target ships itself, such as a certificate, is shipped too."""
     conf = {"spark.files": "/etc/ca.pem", "spark.archives": "/x.zip#x"}
@@ -149,7 +168,6 @@ def test_the_nodes_own_python_needs_no_archive() -> None:
     ("master", "conf", "mode", "code"),
     [
         ("mesos://host", {}, None, "FLOE-E403"),
-        ("spark://host:7077", {}, "cluster", "FLOE-E405"),
         ("local[2]", {}, "cluster", "FLOE-E405"),
         ("yarn", {"spark.submit.deployMode": "remote"}, None, "FLOE-E405"),
         ("yarn", {"spark.master": "local"}, None, "FLOE-E407"),

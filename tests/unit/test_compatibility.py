@@ -1,0 +1,70 @@
+"""The compatibility document: its tables are made of results alone, and no row names a test that is not there."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tests import reports
+from tests.compatibility import FLIGHTS, places, versions
+
+SUITE = """<testsuites><testsuite><properties>{platform}</properties>{cases}</testsuite></testsuites>"""
+CASE = '<testcase classname="{module}" name="{name}" time="1">{inner}</testcase>'
+
+
+def run(tmp_path: Path, cases: dict[str, str], **platform: str) -> reports.TestRun:
+    """A result file with these tests, read back."""
+    values = {"python": "3.11.7", "java": "17", "spark": "4.1.4", **platform}
+    made = [
+        CASE.format(module=name.partition(".py::")[0].replace("/", "."), name=name.partition("::")[2], inner=inner)
+        for name, inner in cases.items()
+    ]
+    file = tmp_path / f"{len(list(tmp_path.iterdir()))}.xml"
+    properties = "".join(f'<property name="{key}" value="{value}"/>' for key, value in values.items())
+    file.write_text(SUITE.format(platform=properties, cases="".join(made)))
+    return reports.read_runs([file])[0]
+
+
+COUNTED = '<properties><property name="flights" value="336776"/><property name="tables" value="16"/></properties>'
+
+
+def row(table: str, words: str) -> list[str]:
+    """The cells of the one row that begins so."""
+    (line,) = [line for line in table.splitlines() if line.startswith(f"| {words}")]
+    return [cell.strip() for cell in line.strip("|").split("|")][1:]
+
+
+def test_a_row_says_what_was_run_and_what_was_not(tmp_path: Path) -> None:
+    """A passed test shows what it counted; a failure of one test is the row's; what no file holds is `not run`."""
+    submitted = "tests/spark/test_standalone_cluster.py::test_submit_ships_all"
+    printed = "tests/spark/test_standalone_cluster.py::test_the_printed_command_is"
+    here = run(tmp_path, {f"{FLIGHTS}[embedded]": COUNTED, submitted: "", printed: "<failure/>"})
+    other = run(tmp_path, {submitted: ""}, python="3.13.0")
+    table = places([here, other])
+    assert "| Python 3.11.7, Java 17, Spark 4.1.4 | Python 3.13.0, Java 17, Spark 4.1.4 |" in table
+    assert row(table, "Embedded") == ["passed: 336,776 flights, 16 tables", "not run"]
+    assert row(table, "Spark standalone: `floe submit`") == ["failed", "not run"]
+
+
+def test_versions_that_were_not_run_say_so(tmp_path: Path) -> None:
+    """Each pair of Spark and Python has a row, with the unit tests of any Java and the job of each."""
+    unit = run(tmp_path, {"tests/unit/a.py::one": "", "tests/unit/a.py::two": "<skipped/>"}, flights="20000")
+    job = run(tmp_path, {f"{FLIGHTS}[embedded]": COUNTED}, java="21", flights="20000")
+    table = versions([unit, job])
+    assert len(table.splitlines()) == 2 + 8
+    assert row(table, "4.1.4 | 3.11.7") == [
+        "3.11.7",
+        "1 passed, 1 skipped",
+        "not run",
+        "passed: 336,776 flights, 16 tables",
+        "refused by name (`FLOE-E021`)",
+    ]
+    assert row(table, "4.0 | 3.13")[1:4] == ["not run"] * 3
+
+
+def test_every_row_names_tests_and_stands_in_the_document() -> None:
+    """docs/compatibility.md has a row for each place, and each is shown by tests that exist."""
+    command = [sys.executable, "-m", "tests.compatibility", "--check"]
+    answer = subprocess.run(command, cwd=reports.ROOT, capture_output=True, text=True, timeout=240, check=False)
+    assert answer.returncode == 0, answer.stderr + answer.stdout

@@ -1,0 +1,91 @@
+"""Runs tests on other versions: `python -m tests.versions --python PYTHON ... --java JAVA_HOME ... --spark VERSION ...`.
+
+In: interpreters and Java homes of this machine, versions of Spark on the package index. Out: JUnit files in
+`build/versions/`, of which `python -m tests.compatibility` makes the table. Each pair of Python and Spark gets an
+environment from the lock, in which Spark's version alone differs; each is made once. What was run before is not run again
+unless `--again` says so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from framework.local.java import java_major
+from tests.reports import ROOT
+
+BUILD = ROOT / "build" / "versions"
+JOB = ["tests/spark/test_flights.py", "-k", "embedded"]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--python", nargs="+", default=[sys.executable], help="interpreters, by path or name")
+    parser.add_argument("--java", nargs="+", default=[os.environ.get("JAVA_HOME", "")], help="Java homes")
+    parser.add_argument("--spark", nargs="+", default=["4.0.5", "4.1.4"], help="versions")
+    parser.add_argument("--flights", type=int, default=20_000, help="records of each topic")
+    parser.add_argument("--unit", action="store_true", help="the unit tests, once for each environment, and no job")
+    parser.add_argument("--again", action="store_true", help="also what was run before")
+    options = parser.parse_args()
+    failed = []
+    for spark in options.spark:
+        for python in options.python:
+            environment = make_environment(python, spark)
+            for java_home in options.java[:1] if options.unit else options.java:
+                name = f"{environment.name}-{'unit' if options.unit else f'java{java_of(java_home)}'}"
+                result = BUILD / f"{name}.xml"
+                if result.exists() and not options.again:
+                    continue
+                words = ["tests/unit"] if options.unit else JOB
+                code = run_tests(environment, java_home, options.flights, result, words)
+                print(f"{name}: {'passed' if code == 0 else f'exit code {code}'}", flush=True)
+                failed += [name] if code else []
+    return 1 if failed else 0
+
+
+def run_tests(environment: Path, java_home: str, flights: int, result: Path, words: list[str]) -> int:
+    variables = {**os.environ, "FLOE_FLIGHTS": str(flights), "PATH": f"{environment}/bin:{os.environ['PATH']}"}
+    variables |= {"JAVA_HOME": java_home} if java_home else {}
+    variables.pop("PYTHONPATH", None)
+    command = [f"{environment}/bin/python", "-m", "pytest", "-q", f"--junit-xml={result}", "-p", "no:cacheprovider"]
+    with result.with_suffix(".log").open("wb") as log:
+        return subprocess.run(
+            [*command, *words], cwd=ROOT, env=variables, stdout=log, stderr=log, check=False
+        ).returncode
+
+
+def java_of(home: str) -> str:
+    java = f"{home}/bin/java" if home else "java"
+    said = subprocess.run([java, "-version"], capture_output=True, text=True, check=True)
+    return str(java_major(said.stderr))
+
+
+def make_environment(python: str, spark: str) -> Path:
+    """The environment of the lock with this Spark, made if it is not there."""
+    show = "import sys; print('%d.%d' % sys.version_info[:2])"
+    version = subprocess.run([python, "-c", show], capture_output=True, text=True, check=True).stdout.strip()
+    home = BUILD / f"python{version}-spark{spark}"
+    if (home / "complete").exists():
+        return home
+    print(f"making {home.relative_to(ROOT)}", flush=True)
+    wheels, constraints = BUILD / "wheels", BUILD / f"constraints-{spark}.txt"
+    wheels.mkdir(parents=True, exist_ok=True)
+    lock = (ROOT / "constraints.txt").read_text(encoding="utf-8")
+    constraints.write_text(re.sub(r"^pyspark==.*$", f"pyspark=={spark}", lock, flags=re.MULTILINE), encoding="utf-8")
+    pip = [f"{home}/bin/python", "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([python, "-m", "venv", "--clear", str(home)], check=True)
+    if not list(wheels.glob(f"pyspark-{spark}-*.whl")):  # 450 MB; built once for all environments
+        subprocess.run([*pip, "wheel", "--no-deps", "--wheel-dir", str(wheels), f"pyspark=={spark}"], check=True)
+    variables = {**os.environ, "PIP_CONSTRAINT": str(constraints), "PIP_BUILD_CONSTRAINT": str(constraints)}
+    install = [*pip, "install", "--find-links", str(wheels), "--use-pep517", f"{ROOT}[dev]"]
+    subprocess.run(install, env=variables, check=True)
+    (home / "complete").touch()
+    return home
+
+
+if __name__ == "__main__":
+    sys.exit(main())
