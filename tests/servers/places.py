@@ -73,6 +73,12 @@ class Servers:
             return Place({"type": "sql", **store}, {"uri": postgres.uri, **secrets})
         return Place({"type": "sql", "uri": f"sqlite:///{root}/catalog.db", **store}, secrets)
 
+    def requests(self, name: str) -> list[str]:
+        """What an S3 store has logged of the requests that it got."""
+        store = self._started[name]
+        assert isinstance(store, S3Server)
+        return store.log.read_text(errors="replace").splitlines()
+
     def stop(self) -> None:
         for server in self._started.values():
             server.stop()

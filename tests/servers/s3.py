@@ -46,8 +46,8 @@ class S3Server:
         program = moto_server()
         self.endpoint = f"http://{HOST}:{free_port()}"
         folder.mkdir(parents=True, exist_ok=True)
-        self._log = folder / "s3.log"
-        with self._log.open("wb") as log:
+        self.log = folder / "s3.log"
+        with self.log.open("wb") as log:
             self._process = subprocess.Popen(
                 [str(program), "-H", HOST, "-p", self.endpoint.rpartition(":")[2]],
                 stdout=log,
@@ -82,8 +82,8 @@ class S3Server:
                 urllib.request.urlopen(f"{self.endpoint}/moto-api/", timeout=5).close()
                 return
             except OSError:
-                assert self._process.poll() is None, self._log.read_text()
-                assert time.monotonic() < limit, self._log.read_text()
+                assert self._process.poll() is None, self.log.read_text()
+                assert time.monotonic() < limit, self.log.read_text()
                 time.sleep(0.2)
 
     def _make_bucket(self) -> None:
