@@ -71,3 +71,19 @@ def test_spark_understands_the_command(jvm: Any, master: str, conf: dict[str, st
             assert properties[key] == value
     if not master.startswith("local"):
         assert parsed.archives().endswith("/cache/1.tar.gz#environment")
+
+
+def test_spark_understands_a_supervised_driver(jvm: Any) -> None:
+    """In cluster mode of a standalone master Spark sees a Java program of its own, to be supervised, with our arguments."""
+    command = spark_submit_command([loaded("spark://host:7077")], SHIPMENT, "cluster")
+    parsed = parse(jvm, list(command[1:]))
+    assert not parsed.isPython()
+    assert parsed.isStandaloneCluster()
+    assert parsed.supervise()
+    assert parsed.mainClass() == "org.apache.spark.deploy.PythonRunner"
+    assert parsed.primaryResource().endswith("/stage/starter.jar")
+    assert list(jvm.scala.jdk.javaapi.CollectionConverters.asJava(parsed.childArgs()))[:3] == [
+        "/stage/floe_driver.py",
+        "/stage/floe-1.zip",
+        "/stage/plan-1.json",
+    ]
