@@ -29,7 +29,10 @@ EXACT = "every flight once, read back by PyIceberg, Spark and Java"
 ROWS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (f"Embedded broker, SQLite, local Spark: {EXACT}", (f"{FLIGHTS}[embedded]",)),
     (f"Spark standalone, two workers, `floe submit`: {EXACT}", (f"{FLIGHTS}[cluster]",)),
-    (f"REST catalog (Iceberg's Java servlet) with S3 store (moto): {EXACT}", (f"{FLIGHTS}[rest_s3]",)),
+    (
+        f"REST catalog (Iceberg's Java servlet) with S3 store (moto), partitions by month: {EXACT}",
+        (f"{FLIGHTS}[rest_s3]",),
+    ),
     (f"SQL catalog on PostgreSQL: {EXACT}", (f"{FLIGHTS}[postgres]",)),
     (f"Kafka with TLS, SCRAM and the least grants: {EXACT}", (f"{FLIGHTS}[secured]",)),
     ("Spark standalone: `floe run`, the nodes' own Python", (f"{CLUSTER}test_run_on_a_cluster",)),

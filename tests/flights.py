@@ -74,7 +74,7 @@ def _fill(broker: Broker, topic: DemoTopic) -> str:
     return name
 
 
-def flights_pipeline(project: Project, flights: Flights) -> Path:
+def flights_pipeline(project: Project, flights: Flights, partition_by: str = "day(time_hour)") -> Path:
     """The project's own file on these topics, with the Kafka position of each record as columns."""
     text = PIPELINE.read_text(encoding="utf-8").partition("\ntests:")[0]
     for old, new in (
@@ -82,6 +82,7 @@ def flights_pipeline(project: Project, flights: Flights) -> Path:
         ("format: {type: json}", "format: {type: json}\n  metadata_columns: [topic, partition, offset]"),
         ("^weather$", f"^{flights.weather}$"),
         ("control-iceberg", project.control_topic),
+        ("day(time_hour)", partition_by),
     ):
         assert old in text, old
         text = text.replace(old, new)
