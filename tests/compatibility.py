@@ -58,7 +58,7 @@ ROWS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
     (
         "Kafka with TLS, SCRAM and client certificates: each grant is needed, teams are kept apart",
-        (f"{SECURITY}test_the_least_set", f"{SECURITY}test_each", f"{SECURITY}test_two_teams"),
+        tuple(f"{SECURITY}test_{name}" for name in ("the_least_set", "each", "a_replay_needs", "two_teams")),
     ),
 )
 PYTHONS, JAVAS, SPARKS = ("3.10", "3.11", "3.12", "3.13"), ("17", "21", "25"), ("4.0", "4.1")
