@@ -163,10 +163,16 @@ def main(arguments: list[str]) -> int:
         print("\n".join(found), file=sys.stderr)
         return 1 if found else 0
     runs = reports.read_runs(map(Path, arguments))
+    unknown = [
+        file for file, run in zip(arguments, runs, strict=True) if not {"python", "java", "spark"} <= set(run.platform)
+    ]
+    if unknown:
+        raise SystemExit(f"these files do not say what they were made on: {', '.join(unknown)}")
     whole = [run for run in runs if "flights" not in run.platform]
     some = [run for run in runs if "flights" in run.platform]
-    taken = ", ".join(sorted({f"{int(run.platform['flights']):,}" for run in some})) or "0"
-    content = f"{places(whole)}\nOn other versions, with the first {taken} records of each topic:\n\n{versions(some)}"
+    taken = ", ".join(sorted({f"{int(run.platform['flights']):,}" for run in some}))
+    first = f", with the first {taken} records of each topic" if taken else ""
+    content = f"{places(whole)}\nOn other versions{first}:\n\n{versions(some)}"
     DOCUMENT.write_text(reports.replace_part(before, BEGIN, END, content), encoding="utf-8")
     return 0
 

@@ -52,7 +52,7 @@ def main() -> int:
 def run_tests(environment: Path, java_home: str, flights: int, result: Path, words: list[str]) -> int:
     variables = {**os.environ, "FLOE_FLIGHTS": str(flights), "PATH": f"{environment}/bin:{os.environ['PATH']}"}
     variables |= {"JAVA_HOME": java_home} if java_home else {}
-    variables.pop("PYTHONPATH", None)
+    variables["PYTHONPATH"] = str(ROOT)  # the code as it is now, whatever it was when the environment was made
     command = [f"{environment}/bin/python", "-m", "pytest", "-q", f"--junit-xml={result}", "-p", "no:cacheprovider"]
     with result.with_suffix(".log").open("wb") as log:
         return subprocess.run(

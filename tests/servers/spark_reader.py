@@ -17,10 +17,11 @@ from urllib.parse import urlsplit
 
 import pyspark
 
-from tests.servers.rest_catalog import aws_jars, java_store
+from tests.servers.rest_catalog import java_store
 
 SPARK = ".".join(pyspark.__version__.split(".")[:2])
 RUNTIME = f"org.apache.iceberg:iceberg-spark-runtime-{SPARK}_2.13:1.12.0"
+AWS_BUNDLE = "org.apache.iceberg:iceberg-aws-bundle:1.12.0"  # 60 MB; of the runtime's own version
 JDBC_DRIVERS = {"sqlite": "org.xerial:sqlite-jdbc:3.50.3.0", "postgresql": "org.postgresql:postgresql:42.7.7"}
 # Java's JDBC catalog files its tables under its own name, as PyIceberg's does: both are called `default`.
 _SCRIPT = """
@@ -62,9 +63,8 @@ def java_read(
 ) -> JavaRead:
     """Run queries on catalog `default` (in SQL: `` `default`.namespace.table ``), and read `tables` without Spark."""
     catalog, packages = _java_settings(settings)
+    packages += [AWS_BUNDLE] if "s3.endpoint" in settings else []
     conf = {"spark.jars.packages": ",".join(packages)}
-    if "s3.endpoint" in settings:
-        conf["spark.jars"] = str(next(aws_jars().glob("iceberg-aws-bundle-*.jar")))
     request = json.dumps([catalog, conf, list(queries), list(tables)])
     done = subprocess.run(
         [sys.executable, "-c", _SCRIPT],

@@ -170,6 +170,7 @@ def test_sigterm_drains_a_submitted_driver(project: Project, broker: Broker) -> 
     check_exact(project, 900)
 
 
+@pytest.mark.timeout(1200)
 def test_a_driver_in_the_cluster_is_supervised(tmp_path: Path, broker: Broker) -> None:
     """In cluster mode a worker runs the driver. When that worker is killed, the master starts the driver on the other one,
     which goes on: nothing lost, nothing twice. `floe stop` drains it, and it is not started again."""
@@ -180,13 +181,13 @@ def test_a_driver_in_the_cluster_is_supervised(tmp_path: Path, broker: Broker) -
         topic = broker.new_topic("supervised", partitions=2)
         broker.produce(topic, orders(900))
         project.run("submit", project.pipeline("orders", PIPELINE.format(topic=topic)))
-        wait_for(lambda: landed(project) == 900, 180, "the first rows")
+        wait_for(lambda: landed(project) == 900, 420, "the first rows")
         (first,) = [name for name in ("worker-0", "worker-1") if cluster.drivers(name)]
         (second,) = {"worker-0", "worker-1"} - {first}
 
         cluster.kill_worker(first)
         broker.produce(topic, orders(900, start=900))
-        wait_for(lambda: landed(project) == 1800, 240, "the rows after the kill")
+        wait_for(lambda: landed(project) == 1800, 420, "the rows after the kill")
         assert cluster.drivers(second)
         assert "orders has stopped: drained" in project.run("stop", "orders", "--timeout", "120")
         wait_for(lambda: not cluster.state()["activedrivers"], 60, "the driver's end")
