@@ -83,9 +83,22 @@ def drift(number: int) -> bytes:
     return dumps(record)
 
 
-def one_percent_bad(number: int) -> bytes:
-    """Every hundredth record is no JSON."""
-    return b'{"order_id": ' if number % 100 == 99 else one_table(number)
+def one_in(every: int, spoil: Callable[[int], bytes]) -> Encode:
+    """Orders of which every so-manieth is spoiled."""
+    return lambda number: spoil(number) if number % every == every - 1 else one_table(number)
+
+
+def no_json(number: int) -> bytes:
+    return b'{"order_id": '
+
+
+def wrong_type(number: int) -> bytes:
+    """Text where a number is to be."""
+    return dumps({**order(number), "store_id": "store"})
+
+
+def no_time(number: int) -> bytes:
+    return dumps({**order(number), "date_ordered": "yesterday"})
 
 
 def all_days(number: int) -> bytes:

@@ -10,6 +10,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -294,6 +295,8 @@ class KafkaAdmin:
             return future.result(self._timeout_s + 2)
         except KafkaException as raised:
             raise self.error(raised, doing) from raised
+        except FutureTimeout as raised:  # the client's own time-out comes late on a busy machine
+            raise self.error(KafkaException(KafkaError(KafkaError._TIMED_OUT)), doing) from raised
 
     def ensure_control_topic(self, name: str) -> ControlTopicFacts:
         """See `kafka_control_topic.ensure`."""

@@ -1,8 +1,8 @@
 """Which metrics a table's files have, and the counts of NaN that Parquet's own statistics lack.
 
 In: a table's schema and properties; rows of a file. Out: PyIceberg's statistics plan with the rules of Iceberg's Java writer
-where PyIceberg's differ (fields of structs have bounds, wide tables have metrics for their first columns and for those they
-are sorted by), and NaN counts by field id.
+where PyIceberg's differ (fields of structs have bounds, those of lists and maps have sizes alone, wide tables have metrics for
+their first columns and for those they are sorted by), and NaN counts by field id.
 """
 
 from __future__ import annotations
@@ -51,10 +51,9 @@ def statistics_plan(schema: Schema, properties: dict[str, str], order: SortOrder
     sorted_by = {field.source_id for field in order.fields}
     for field_id, collector in plan.items():
         own = properties.get(f"{TableProperties.METRICS_MODE_COLUMN_CONF_PREFIX}.{collector.column_name}")
-        if own is None and field_id not in inferred:
+        if field_id not in in_structs or (own is None and field_id not in inferred):
+            # Of fields in lists and maps Parquet counts the places: an empty list would count as a value that is null.
             mode = MetricsMode(MetricModeTypes.NONE)
-        elif field_id not in in_structs:
-            continue
         else:
             mode = match_metrics_mode(own or default)
         if own is None and field_id in sorted_by and mode.type in (MetricModeTypes.NONE, MetricModeTypes.COUNTS):

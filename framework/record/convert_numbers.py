@@ -27,6 +27,16 @@ def exact_number(value: JsonValue) -> Decimal | None:
     return Decimal(value)
 
 
+def _number(converter: Converter, value: JsonValue, path: str) -> Decimal:
+    """The exact value of what is to be a number; raises RecordFailure when it is none."""
+    number = exact_number(value)
+    if number is not None:
+        return number
+    if isinstance(value, str) and not isinstance(value, NumberText):
+        raise converter.unparsable(value, path)
+    raise converter.wrong_kind(value, path)
+
+
 def decimal_parse_type(precision: int, scale: int) -> pa.DataType:
     """The decimal that JSON numbers can be parsed to without Arrow's multiplication running over in silence.
 
@@ -65,11 +75,7 @@ class IntegerConverter(Converter):
         return pc.and_(pc.greater_equal(values, least), pc.less_equal(values, -least - 1))
 
     def value(self, value: JsonValue, path: str) -> object:
-        number = exact_number(value)
-        if number is None:
-            if isinstance(value, str) and not isinstance(value, NumberText):
-                raise self.unparsable(value, path)
-            raise self.wrong_kind(value, path)
+        number = _number(self, value, path)
         if number.adjusted() > _FURTHEST_EXPONENT:
             raise self.out_of_range(value, path)
         if number != number.to_integral_value():
@@ -97,10 +103,7 @@ class FloatConverter(Converter):
     def value(self, value: JsonValue, path: str) -> object:
         if isinstance(value, str) and value in NON_FINITE:
             return float(value)
-        if exact_number(value) is None:
-            if isinstance(value, str) and not isinstance(value, NumberText):
-                raise self.unparsable(value, path)
-            raise self.wrong_kind(value, path)
+        _number(self, value, path)
         # Arrow rounds text to float32 directly; by way of a double it could be rounded twice.
         nearest = float(pa.scalar(str(value).lstrip("+")).cast(self.target).as_py())
         if nearest in (float("inf"), float("-inf")):
@@ -125,11 +128,7 @@ class DecimalConverter(Converter):
         return pc.and_(pc.less(wide, limit), pc.greater(wide, pc.negate(limit)))
 
     def value(self, value: JsonValue, path: str) -> object:
-        number = exact_number(value)
-        if number is None:
-            if isinstance(value, str) and not isinstance(value, NumberText):
-                raise self.unparsable(value, path)
-            raise self.wrong_kind(value, path)
+        number = _number(self, value, path)
         if number and number.adjusted() >= self.precision - self.scale:
             needed = number.adjusted() + 1 + self.scale
             raise self.out_of_range(value, path, f"decimal({needed}, {self.scale})" if needed <= 38 else None)
