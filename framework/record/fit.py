@@ -55,7 +55,9 @@ def fit(
     record: dict[str, JsonValue], own: dict[str, JsonValue], table: str, shape: TableShape, policy: TablePolicy
 ) -> Fitted:
     """Fit one record; `own` is the record without fields that are named like floe's metadata columns."""
-    lacking = admitted_fields(missing_fields(observe_record(own), shape.root), policy)
+    lacking: dict[str, ObservedType] = {}
+    if not all(shape.has_column(name) and _is_flat(item) for name, item in own.items()):
+        lacking = admitted_fields(missing_fields(observe_record(own), shape.root), policy)
     word = policy.evolve.columns
     if lacking and word not in (EvolveMode.EVOLVE, EvolveMode.DISCARD_VALUE):
         raise no_column(next(iter(lacking)), table, word)
@@ -67,6 +69,15 @@ def fit(
     merge_all_fields(wider, fitting.wider.values())
     needs = new or wider or fitting.optional
     return Fitted(None if needs else row, new, wider, frozenset(fitting.optional))
+
+
+def _is_flat(value: JsonValue) -> bool:
+    """Whether no field can be in a value."""
+    return not isinstance(value, dict) and not (isinstance(value, list) and any(map(_is_nested, value)))
+
+
+def _is_nested(value: JsonValue) -> bool:
+    return isinstance(value, (dict, list))
 
 
 def merge_all_fields(into: dict[str, ObservedType], wanted: Iterable[tuple[str, ObservedType]]) -> None:

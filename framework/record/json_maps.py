@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from framework.record.arrays import Ints, Mask
 from framework.record.arrow_json import Part, parse_framed
-from framework.record.framing import Framed, frame, record_starts
+from framework.record.framing import Framed, frame, record_starts, without
 from framework.record.joined import JoinedValues
 from framework.record.mixed_kinds import Leniency
 
@@ -66,19 +66,24 @@ def parse_with_maps(framed: Framed, schema: pa.Schema, leniency: Leniency) -> tu
     for name in maps:
         data, objects[name] = _take_out(data, name)
     longest = int(np.diff(record_starts(data)).max(initial=1))
+    framed = replace(framed, data=data, longest=longest)
     # What is no object is left where it stood: it is wrong there, or says true or false; either way it is judged alone.
     fields = [field.with_type(pa.bool_()) if field.name in maps else field for field in schema]
-    fields += [pa.field(_TAKEN + name, pa.int64()) for name in maps]
-    parts, alone = parse_framed(replace(framed, data=data, longest=longest), pa.schema(fields), True, leniency)
-    found: list[Part] = []
-    for part in parts:
-        whole, bad = _with_maps(part.table, schema, maps, objects)
-        alone += part.positions[bad].tolist()
-        if not bad.any():
-            found.append(Part(part.positions, whole))
-        elif not bad.all():
-            found.append(Part(part.positions[~bad], whole.filter(pa.array(~bad))))
-    return found, alone
+    wanted = pa.schema([*fields, *(pa.field(_TAKEN + name, pa.int64()) for name in maps)])
+    left: list[int] = []
+    while True:
+        parts, alone = parse_framed(framed, wanted, True, leniency)
+        found: list[Part] = []
+        bad: list[int] = []
+        for part in parts:
+            whole, wrong = _with_maps(part, maps, objects)
+            found.append(whole)
+            bad += part.positions[wrong].tolist()
+        if not bad:
+            return found, left + alone
+        # The others are parsed again: rows of inferred columns, which Arrow may make wrongly, are never copied.
+        left += bad
+        framed = without(framed, record_starts(framed.data), np.flatnonzero(np.isin(framed.positions, bad)))
 
 
 def _take_out(data: bytes, name: str) -> tuple[bytes, list[bytes]]:
@@ -105,24 +110,20 @@ def _field(name: str) -> re.Pattern[bytes]:
     )
 
 
-def _with_maps(
-    table: pa.Table, schema: pa.Schema, maps: dict[str, pa.DataType], objects: dict[str, list[bytes]]
-) -> tuple[pa.Table, Mask]:
-    """The table with its maps in their fields' places, and which rows must be judged alone."""
-    bad = np.zeros(len(table), dtype=bool)
-    columns: dict[str, pa.Array | pa.ChunkedArray] = {}
+def _with_maps(part: Part, maps: dict[str, pa.DataType], objects: dict[str, list[bytes]]) -> tuple[Part, Mask]:
+    """The part with its maps in their fields' places, and which rows must be judged alone."""
+    table = part.table
+    bad: Mask = np.zeros(len(table), dtype=bool)
     for field in table.schema:
-        column = table.column(field.name)
         if field.name in maps or _holds_taken(field.type):
             # No object where a map is to be, or an object taken out of another field, where nobody would look for it.
-            bad |= column.is_valid().to_numpy()
-        if field.name in maps:
-            numbers = table.column(_TAKEN + field.name).combine_chunks()
-            columns[field.name], wrong = _maps(numbers, objects[field.name], maps[field.name])
-            bad |= wrong
-        elif not field.name.startswith(_TAKEN):
-            columns[field.name] = column
-    return pa.table(columns), bad
+            bad |= table.column(field.name).is_valid().to_numpy()
+    for name, kind in maps.items():
+        numbers = _one(table, _TAKEN + name)
+        column, wrong = _maps(numbers, objects[name], kind)
+        bad |= wrong
+        table = table.set_column(table.schema.get_field_index(name), pa.field(name, kind), column)
+    return Part(part.positions, table.drop_columns([_TAKEN + name for name in maps])), bad
 
 
 def _holds_taken(kind: pa.DataType) -> bool:
