@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from framework.commit.effects import CommitTable, PipelineProgress, TableProgres
 from framework.commit.events import DataFile
 from framework.config.spec import PartitionFieldSpec, TablePolicy
 from framework.table.changes import CreateTable
+from tests.iceberg.spark_server import IcebergSpark
 
 TOPIC = "control-topic-id"
 POLICY = TablePolicy()
@@ -120,6 +121,14 @@ def _single_value(value: object) -> object:
     if isinstance(value, bytes):
         return value.hex()
     return str(value) if isinstance(value, (uuid.UUID, Decimal)) else value
+
+
+@pytest.fixture(scope="session")
+def iceberg_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[IcebergSpark]:
+    """Iceberg's own Java runtime, started once for all tests that ask it."""
+    spark = IcebergSpark(tmp_path_factory.mktemp("spark"))
+    yield spark
+    spark.stop()
 
 
 @pytest.fixture
