@@ -1,4 +1,4 @@
-"""Spark SQL with Iceberg's own Java runtime for tests: one process for a test run, which answers queries on any SQL catalog.
+"""Spark SQL with Iceberg's own Java runtime for tests that compare cells: one process for all of them, exact Arrow values.
 
 In: lines on standard input, each a catalog's settings and queries. Out: for each line one with the names of Arrow files, a
 result a query. Each line has a session of its own, since Java's JDBC catalog files its tables under its own name, as
@@ -17,7 +17,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
-PACKAGES = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0,org.xerial:sqlite-jdbc:3.50.3.0"
+from tests.servers.spark_reader import JDBC_DRIVERS, RUNTIME
+
+PACKAGES = f"{RUNTIME},{JDBC_DRIVERS['sqlite']}"
 MARK = "RESULT "
 
 

@@ -91,6 +91,7 @@ def test_pyiceberg_reads_every_value_back(lake: Lake) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_iceberg_in_spark_reads_every_value_back(lake: Lake, iceberg_spark: IcebergSpark) -> None:
     """The same as Iceberg's Java runtime reads them in Spark, which has no type for times of a day; UUIDs are text there."""
     values = [value for value in GOOD if value[0][0] != "time"]
