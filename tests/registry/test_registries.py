@@ -1,0 +1,137 @@
+"""What floe asks of schema registries, on a real one (Apicurio) and on the small one that faster tests use.
+
+Both keep the same promises, so that what is tested with the small one holds for a real one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from google.protobuf import descriptor_pb2
+
+from framework.adapters.registry import Registry
+from framework.config.spec import FormatSpec, FormatType
+from framework.errors import RetriableError, SetupError
+from framework.ops import doctor_registry
+from framework.record.wire import UnknownSchema, WriterSchema
+from tests.format_samples import avro_bytes, framed, land, record_of, records, serialized
+from tests.servers.apicurio import ApicurioRegistry
+from tests.servers.registry import RegistryServer
+
+MONEY = {"type": "record", "name": "Money", "namespace": "shop", "fields": [{"name": "cents", "type": "long"}]}
+Server = ApicurioRegistry | RegistryServer
+
+
+@pytest.fixture(scope="module", params=["small", pytest.param("real", marks=pytest.mark.slow)])
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    made: Server = (
+        RegistryServer() if request.param == "small" else ApicurioRegistry(tmp_path_factory.mktemp("registry"))
+    )
+    yield made
+    made.stop()
+
+
+def client(server: Server, **settings: str) -> Registry:
+    return Registry({"url": server.url, "timeout.ms": "10000", "unknown.schema.patience.ms": "0", **settings})
+
+
+def as_value(schema: WriterSchema | UnknownSchema) -> Any:
+    assert isinstance(schema, WriterSchema), schema
+    return schema.kind, json.loads(schema.text), [(name, json.loads(text)) for name, text in schema.references]
+
+
+def test_schemas_by_id(server: Server) -> None:
+    """An id names what was registered under it, Avro and JSON Schema alike; the same schema keeps its id."""
+    order = record_of({"name": "id", "type": "long", "doc": "its number"})
+    ref, _ = server.register("orders-value", json.dumps(order))
+    assert server.register("orders-value", json.dumps(order))[0] == ref
+    kind = {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object"}
+    other, _ = server.register("clicks-value", json.dumps(kind), "JSON")
+    found = client(server).schemas([ref, other])
+    assert as_value(found[ref]) == ("AVRO", order, [])
+    assert as_value(found[other]) == ("JSON", kind, [])
+
+
+def test_references_come_with_what_needs_them(server: Server) -> None:
+    """A schema that refers to another one is decoded with it."""
+    server.register("money", json.dumps(MONEY))
+    order = record_of({"name": "price", "type": "shop.Money"})
+    needs = [{"name": "shop.Money", "subject": "money", "version": 1}]
+    ref, _ = server.register("priced-value", json.dumps(order), references=needs)
+    found = client(server).schemas([ref])
+    assert as_value(found[ref]) == ("AVRO", order, [("shop.Money", MONEY)])
+    whole = record_of({"name": "price", "type": MONEY})
+    landed = land(
+        records([framed(ref, avro_bytes(whole, {"price": {"cents": 12}}))]),
+        FormatSpec(FormatType.AVRO, registry="main"),
+        found,
+    )
+    assert landed.rows == [{"price": {"cents": 12}}]
+
+
+def test_protobuf_comes_compiled(server: Server) -> None:
+    """A protobuf schema comes compiled, with the files it imports, so that a record of it can be read."""
+    money = descriptor_pb2.FileDescriptorProto(name="money.proto", package="shop", syntax="proto3")
+    money.message_type.add(name="Money").field.add(name="cents", number=1, type=3, label=1)
+    order = descriptor_pb2.FileDescriptorProto(
+        name="order.proto", package="shop", syntax="proto3", dependency=["money.proto"]
+    )
+    order.message_type.add(name="Order").field.add(name="price", number=1, type=11, label=1, type_name=".shop.Money")
+    server.register("money.proto", serialized(money), "PROTOBUF")
+    needs = [{"name": "money.proto", "subject": "money.proto", "version": 1}]
+    ref, _ = server.register("paid-value", serialized(order), "PROTOBUF", needs)
+    found = client(server).schemas([ref])
+    data = bytes([0]) + ref.to_bytes(4, "big") + bytes([0]) + bytes([0x0A, 0x02, 0x08, 0x0C])
+    landed = land(records([data]), FormatSpec(FormatType.PROTOBUF, registry="main"), found)
+    assert landed.codes == []
+    assert landed.rows == [{"price": {"cents": 12}}]
+
+
+def test_protobuf_that_does_not_come_compiled_is_told(server: Server) -> None:
+    """A registry that gives the source of a schema, as some do of what was registered as source, makes each record a dead
+    letter that says so."""
+    source = 'syntax = "proto3"; package shop; message Plain { int64 id = 1; }'
+    if isinstance(server, RegistryServer):
+        pytest.skip("the small registry gives what it was given")
+    ref, _ = server.register("plain-value", source, "PROTOBUF")
+    found = client(server).schemas([ref])
+    spec = FormatSpec(FormatType.PROTOBUF, registry="main")
+    landed = land(records([framed(ref, b"\0\x08\x01")]), spec, found)
+    assert landed.codes == [(0, "FLOE-D116")]
+    assert "not compiled" in landed.letters[0].message
+
+
+def test_what_a_registry_has_not_is_told(server: Server) -> None:
+    """An id that was never given is no error of the registry: the record that names it is judged."""
+    found = client(server).schemas([987_654])[987_654]
+    assert isinstance(found, UnknownSchema)
+    assert found.reason
+
+
+def test_doctor_lists_subjects(server: Server) -> None:
+    """`floe doctor` sees that the registry answers, and what it holds."""
+    server.register("seen-value", '"int"')
+    (finding,) = doctor_registry.examine("main", lambda: {"url": server.url})
+    assert finding.state.value == "ok"
+    assert "subject" in finding.message
+
+
+def test_another_address_is_no_registry(server: Server) -> None:
+    """A path that no registry answers under is told as such."""
+    with pytest.raises(SetupError, match="the schema registry cannot be used"):
+        Registry({"url": server.url + "/nowhere"}).subjects()
+
+
+def test_an_outage_ends(server: Server) -> None:
+    """While it is down nothing is judged; afterwards everything that was registered is there under its id."""
+    ref, _ = server.register("kept-value", '"long"')
+    asking = client(server)
+    server.stop()
+    with pytest.raises(RetriableError) as told:
+        asking.schemas([ref])
+    assert told.value.code == "FLOE-R141"
+    server.start()
+    assert as_value(asking.schemas([ref])[ref])[:2] == ("AVRO", "long")
