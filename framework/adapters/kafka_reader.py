@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from types import ModuleType
 from typing import Any, Generic, Protocol, TypeVar, cast, overload
 
 import confluent_kafka.cimpl
@@ -22,6 +23,7 @@ import numpy as np
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from framework.adapters.kafka_client import ClientLog, build, consumer_config, error_of
+from framework.record.compiled import load_compiled
 from framework.record.joined import JoinedValues
 from framework.record.model import RecordBlock, Slice
 
@@ -82,15 +84,15 @@ def compiled() -> str | None:
     if os.environ.get(FETCH_VARIABLE) == "python":
         return None
     try:
-        from framework.adapters import _fetch
-
-        if getattr(_fetch, "INTERFACE", 1) != FETCH_INTERFACE:
-            raise ImportError("the compiled extension was built from another version of floe")
-        version: str = _fetch.load(confluent_kafka.cimpl.__file__)
+        version: str = _extension().load(confluent_kafka.cimpl.__file__)
     except (ImportError, OSError) as error:
         logger.debug("records are fetched in Python: %s", error)
         return None
     return version
+
+
+def _extension() -> ModuleType:
+    return load_compiled("framework.adapters", "_fetch", FETCH_INTERFACE)
 
 
 def fetch_described() -> str:
@@ -150,8 +152,7 @@ class CompiledReader:
     """Reads through `_fetch`, with a client of its own on the librdkafka that confluent-kafka brought along."""
 
     def __init__(self, settings: Mapping[str, str]) -> None:
-        from framework.adapters import _fetch
-
+        extension = _extension()
         self.log = ClientLog()
         config = _config(settings, self.log)
         self._logger = config.pop("logger")
@@ -159,7 +160,7 @@ class CompiledReader:
 
         def make(config: dict[str, Any]) -> Any:
             try:
-                return _fetch.Reader({name: _text(value) for name, value in config.items()})
+                return extension.Reader({name: _text(value) for name, value in config.items()})
             except ValueError as error:
                 raise KafkaException(KafkaError(KafkaError._INVALID_ARG, str(error))) from error
 

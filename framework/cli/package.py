@@ -20,7 +20,8 @@ def package(python_version: str | None, platform: str | None, as_json: bool) -> 
     from framework.runtime.package import archive_path, build_archive, this_lock
 
     lock = this_lock()
-    lock = replace(lock, python=python_version or lock.python, platform=platform or lock.platform)
+    compiled = lock.compiled if platform in (None, lock.platform) else ""
+    lock = replace(lock, python=python_version or lock.python, platform=platform or lock.platform, compiled=compiled)
     known = archive_path(lock).exists()
     started = time.monotonic()
     archive = build_archive(lock, lambda text: click.echo(f"package: {text}", err=True))

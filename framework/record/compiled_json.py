@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache, lru_cache
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from framework.record.arrays import Ints
+from framework.record.compiled import load_compiled
 
 if TYPE_CHECKING:
     from framework.record import _json
@@ -26,12 +28,15 @@ INTERFACE = 2
 def available() -> bool:
     """Whether this process parses with the compiled parser."""
     try:
-        from framework.record import _json
-
+        _module()
     except ImportError:
         return False  # `floe doctor` tells
-    # A build of another version of floe is left alone.
-    return getattr(_json, "INTERFACE", 0) == INTERFACE
+    return True
+
+
+@cache
+def _module() -> ModuleType:
+    return load_compiled("framework.record", "_json", INTERFACE)
 
 
 def parse_plain(data: bytes, records: int, schema: pa.Schema, most_odd: int = 0) -> tuple[pa.Table, Ints] | None:
@@ -42,9 +47,7 @@ def parse_plain(data: bytes, records: int, schema: pa.Schema, most_odd: int = 0)
     tree = _tree(schema)
     if tree is None:
         return None
-    from framework.record import _json
-
-    decoded = _json.decode(tree, data, records, most_odd)
+    decoded = _module().decode(tree, data, records, most_odd)
     if decoded is None:
         return None
     nodes, odd = decoded
@@ -68,10 +71,8 @@ def _array(kind: pa.DataType, nodes: Iterator[_json.Node]) -> pa.Array:
 
 @lru_cache(maxsize=64)
 def _tree(schema: pa.Schema) -> _json.Tree | None:
-    from framework.record import _json
-
     spec = _spec(pa.struct(list(schema)))
-    return None if spec is None else _json.compile(spec)
+    return None if spec is None else _module().compile(spec)
 
 
 def _spec(kind: pa.DataType) -> _json.Spec | None:

@@ -26,12 +26,14 @@ from pathlib import Path, PurePosixPath
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+import framework
 from framework.errors import SetupError
+from framework.record.compiled import SHIPPED
 
 DISTRIBUTION = "floe-pipelines"
 DEVELOPMENT = frozenset({"dev"})
 FROM_SPARK = frozenset({"pyspark", "py4j"})
-LAYOUT = 1  # part of the key: raise it when the archive is laid out otherwise
+LAYOUT = 2  # part of the key: raise it when the archive is laid out otherwise
 Say = Callable[[str], None]
 
 _PYTHON = """#!/bin/sh
@@ -53,10 +55,12 @@ class Lock:
     requirements: tuple[str, ...]
     python: str
     platform: str
+    compiled: str = ""
+    """The sum of floe's own compiled modules; none for another platform than this machine's."""
 
     @property
     def key(self) -> str:
-        text = json.dumps([LAYOUT, self.requirements, self.python, self.platform])
+        text = json.dumps([LAYOUT, self.requirements, self.python, self.platform, self.compiled])
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -67,7 +71,18 @@ def this_lock() -> Lock:
         SetupError: a required package is not installed.
     """
     found = {canonicalize_name(d.name): f"{d.name}=={d.version}" for d in runtime_distributions()}
-    return Lock(tuple(found[name] for name in sorted(found)), _minor(), sysconfig.get_platform().replace("-", "_"))
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in _compiled()))
+    return Lock(
+        tuple(found[name] for name in sorted(found)),
+        _minor(),
+        sysconfig.get_platform().replace("-", "_"),
+        digest.hexdigest() if _compiled() else "",
+    )
+
+
+def _compiled() -> list[Path]:
+    """floe's compiled modules, which Python cannot load out of the zip of its code."""
+    return sorted(Path(framework.__file__).parent.glob("*/_*.abi3.so"))
 
 
 def runtime_distributions() -> list[Distribution]:
@@ -174,6 +189,8 @@ def build_archive(lock: Lock, say: Say) -> Path:
             _copy_installed(library)
         else:
             _fetch(lock, library)
+        if lock.compiled:
+            copy_compiled(library)
         launcher = made / "bin" / "python"
         launcher.parent.mkdir()
         launcher.write_text(launcher_text(lock.python, _base_python() if here else ""))
@@ -204,6 +221,14 @@ def _copy_installed(library: Path) -> None:
             target = library / name
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(str(dist.locate_file(name)), target)
+
+
+def copy_compiled(library: Path) -> None:
+    """Put floe's compiled modules where `framework.record.compiled` finds them on a node."""
+    for path in _compiled():
+        target = library / SHIPPED / path.name
+        target.parent.mkdir(exist_ok=True)
+        shutil.copy2(path, target)
 
 
 def _files_of(dist: Distribution) -> Iterator[PurePosixPath]:

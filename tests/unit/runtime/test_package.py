@@ -9,7 +9,10 @@ import zipfile
 from dataclasses import replace
 from pathlib import Path
 
-from framework.runtime.package import Lock, launcher_text, runtime_distributions, this_lock
+import pytest
+
+from framework.record import compiled_json
+from framework.runtime.package import Lock, copy_compiled, launcher_text, runtime_distributions, this_lock
 from framework.runtime.package_code import code_zip
 
 
@@ -25,7 +28,8 @@ def test_another_lock_is_another_archive() -> None:
     """The key changes with every pin, Python version and platform, and with nothing else."""
     lock = Lock(("a==1", "b==2"), "3.11", "linux_x86_64")
     others = [replace(lock, requirements=("a==1", "b==3")), replace(lock, python="3.12"), replace(lock, platform="x")]
-    assert len({lock.key, *(other.key for other in others)}) == 4
+    others.append(replace(lock, compiled="f00"))
+    assert len({lock.key, *(other.key for other in others)}) == 5
     assert Lock(("a==1", "b==2"), "3.11", "linux_x86_64").key == lock.key
 
 
@@ -48,6 +52,28 @@ def test_the_code_is_the_same_bytes_and_can_be_imported(tmp_path: Path) -> None:
         check=True,
     )
     assert answer.stdout.splitlines()[0].startswith(str(tmp_path / "floe.zip"))
+
+
+def test_compiled_modules_are_found_beside_the_packages(tmp_path: Path) -> None:
+    """Code that runs out of its zip finds the compiled modules in the shipped environment, and does without them."""
+    if not compiled_json.available():
+        pytest.skip("no C compiler was there when floe was installed")
+    (tmp_path / "floe.zip").write_bytes(code_zip())
+    library = tmp_path / "lib"
+    library.mkdir()
+    script = "from framework.record import compiled_json as c; from framework.adapters import kafka_reader as r; "
+    script += "print(c.__file__, c.available(), r.compiled() is not None)"
+
+    def words() -> list[str]:
+        path = {"PYTHONPATH": f"{tmp_path / 'floe.zip'}:{library}"}
+        command = [sys.executable, "-c", script]
+        done = subprocess.run(command, env=path, cwd=tmp_path, capture_output=True, text=True, check=True)
+        return done.stdout.split()
+
+    place = str(tmp_path / "floe.zip" / "framework" / "record" / "compiled_json.py")
+    assert words() == [place, "False", "False"]
+    copy_compiled(library)
+    assert words() == [place, "True", "True"]
 
 
 def test_the_launcher_finds_packages_and_python(tmp_path: Path) -> None:

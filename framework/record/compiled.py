@@ -1,0 +1,27 @@
+"""Where floe's compiled modules are: beside their sources, or beside the packages of a shipped environment.
+
+In: a package of floe and a module's name. Out: the module, or ImportError. Python loads no compiled module out of the zip
+file in which floe's code travels to a cluster, so `floe package` puts them into the environment's folder `floe_compiled`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+
+SHIPPED = "floe_compiled"
+
+
+def load_compiled(package: str, name: str, interface: int) -> ModuleType:
+    """The module `name` of `package`.
+
+    Raises:
+        ImportError: it is not there, or was built from another version of floe.
+    """
+    try:
+        module = importlib.import_module(f"{package}.{name}")
+    except ImportError:
+        module = importlib.import_module(f"{SHIPPED}.{name}")
+    if getattr(module, "INTERFACE", None) != interface:
+        raise ImportError(f"{name} was built from another version of floe")
+    return module
