@@ -15,8 +15,6 @@ from framework.record.convert_nested import fold
 from framework.record.failure import RecordFailure
 from framework.record.fit import Fitted, fit, refused
 from framework.record.json_strict import JsonValue, NumberText, parse_record
-from framework.record.model import ObservedType
-from framework.record.observe import observe_record
 from framework.record.route import asked_for, lower_values, route_record
 
 Rows = dict[str, list[tuple[int, dict[str, object]]]]
@@ -56,15 +54,15 @@ def judge(batch: Batch) -> None:
 
 def _convert(batch: Batch, position: int, record: dict[str, JsonValue], names: list[str], rows: Rows) -> None:
     fitted: dict[str, Fitted] = {}
-    missing: dict[str, dict[str, ObservedType]] = {}
+    missing: list[str] = []
     own = _without_metadata(batch, record)
     for table in names:
         if table in batch.tables:
             fitted[table] = fit(record, own, table, batch.shapes[table], batch.policy(table))
         elif creatable(batch, table):
-            missing[table] = observe_record(own)
-    for table, fields in missing.items():
-        batch.need(table, fields)
+            missing.append(table)
+    for table in missing:
+        batch.missing(table, [position])
     for table, found in fitted.items():
         if found.row is not None:
             rows.setdefault(table, []).append((position, found.row))

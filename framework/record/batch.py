@@ -20,7 +20,7 @@ from framework.record.convert_nested import fold
 from framework.record.dead_letter import PAST_LAST_TIMESTAMP_MS
 from framework.record.failure import RecordFailure
 from framework.record.model import BlockResult, ColumnDetail, ObservedType, RecordBlock, TableNeed, TableTarget
-from framework.record.observe import apply_hints, merge_fields
+from framework.record.observe import apply_hints, merge_fields, observe_records
 from framework.record.route import routing_fields
 from framework.record.shape import TableShape, table_shape
 from framework.table.details import merge_details
@@ -72,6 +72,7 @@ class Batch:
         self.any_insensitive = self.insensitive or any(shape.insensitive for shape in self.shapes.values())
         self.alone: set[int] = set()
         self._rows: dict[str, list[tuple[Ints, pa.Table]]] = {}
+        self._missing: dict[str, list[int]] = {}
         self._needs: dict[str, dict[str, ObservedType]] = {}
         self._optional: dict[str, set[tuple[str, ...]]] = {}
         self._result = BlockResult()
@@ -128,6 +129,18 @@ class Batch:
             fields = {name: without_nanoseconds(kind) for name, kind in fields.items()}
         for name, kind in apply_hints(fields, hints, insensitive).items():
             merge_fields(wanted, {spelled.setdefault(fold(name, insensitive), name): kind})
+
+    def missing(self, table: str, positions: Iterable[int]) -> None:
+        """These records are of a table that does not exist and may be created."""
+        self._missing.setdefault(table, []).extend(positions)
+
+    def need_missing(self) -> None:
+        """What the missing tables are to be created with. Their records are looked at in order, whichever way each of them
+        went: the order of columns must not depend on it."""
+        metadata = self.metadata_columns
+        for table, positions in self._missing.items():
+            fields = observe_records([self.values[i] or b"" for i in sorted(positions)])
+            self.need(table, {name: kind for name, kind in fields.items() if name.lower() not in metadata})
 
     def relax(self, table: str, columns: Iterable[tuple[str, ...]]) -> None:
         """These columns of the table must become optional."""

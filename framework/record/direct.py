@@ -52,6 +52,7 @@ def process_json(batch: Batch, positions: Ints) -> None:
         _process_groups(batch, positions, groups)
     batch.take_back_alone()
     judge(batch)
+    batch.need_missing()
 
 
 def _is_readable(batch: Batch, shape: TableShape) -> bool:
@@ -318,9 +319,7 @@ def _missing_table(batch: Batch, name: str, positions: Ints) -> None:
         batch.judge_alone(positions.tolist())
         return
     if may_create:
-        fields = observe_records([batch.values[i] or b"" for i in positions.tolist()])
-        metadata = batch.metadata_columns
-        batch.need(name, {n: kind for n, kind in fields.items() if n.lower() not in metadata})
+        batch.missing(name, positions.tolist())
     else:
         # With all_match the records may have other tables; alone they are counted right.
         batch.judge_alone(positions.tolist())

@@ -429,3 +429,12 @@ def test_a_block_is_gone_when_it_is_done(values: list[object]) -> None:
         assert gone() is None
     finally:
         gc.enable()
+
+
+def test_a_new_tables_columns_stand_in_the_order_of_first_sight() -> None:
+    """Which way a record goes, in columns or alone, is not seen in the order of the columns that it brings."""
+    odd = {"l": [{"v": "1"}, {"v": 1}], "second": 2, "third": 3}
+    plain = {"l": [{"v": "1"}], "third": 3}
+    for values in ([odd, plain], [odd, plain, odd]):
+        result = run_missing(values)
+        assert list(fields(result)) == ["l", "second", "third"]
