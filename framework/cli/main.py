@@ -15,6 +15,7 @@ from types import FrameType
 
 import click
 
+from framework.diagnose.suggest import did_you_mean
 from framework.errors import ConfigError, FloeError
 
 # Every verb: its module and command object, and its one-line help, shown without importing it.
@@ -71,6 +72,14 @@ class VerbGroup(click.Group):
         command = getattr(importlib.import_module(module), attribute)
         assert isinstance(command, click.Command)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in VERBS and not args[0].startswith("-"):
+            hint = did_you_mean(args[0], VERBS)
+            ctx.fail(f"there is no command `{args[0]}`{f'; {hint}' if hint else ''}")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

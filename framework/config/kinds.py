@@ -49,6 +49,8 @@ def _duration(value: ScalarValue) -> Explained:
     if isinstance(value, int) and not isinstance(value, bool):
         return Explained("FLOE-C205", f"{show(value)} has no unit", remedy, f"did you mean `{value}s`?")
     text = str(value)
+    if re.match(r"0+(ms|s|m|h|d)\Z", text):
+        return Explained("FLOE-C205", f"{show(value)} is no time at all", "write at least `1ms`")
     clock = re.match(r"(\d{1,3}):(\d\d)\Z", text)
     if clock:
         return Explained(
@@ -120,7 +122,10 @@ def _sort(value: ScalarValue) -> Explained:
             words[1] + (f" {words[3].lower()}" if words[3] else "") + (f" nulls {words[4].lower()}" if words[4] else "")
         )
         return Explained(
-            "FLOE-C208", f"{show(value)} is not a sort field", "write the words as here", f"did you mean `{guess}`?"
+            "FLOE-C208",
+            f"{show(value)} is not a sort field",
+            "write `column`, `column desc` or `column asc nulls last`",
+            f"did you mean `{guess}`?",
         )
     if re.match(r"\s*[A-Za-z_]+\s*\(.*\)\s*\Z", text):
         return _partition(value)

@@ -143,7 +143,9 @@ def _parameters(
     for entry in given.entries if given else ():
         if entry.key not in names:
             message = f"the template `{name}` has no parameter `{entry.key}`"
-            remedy = f"its parameters are {listed(names)}" if names else "remove it: the template has no parameters"
+            remedy = (
+                f"its parameters are {listed(names, 'and')}" if names else "remove it: the template has no parameters"
+            )
             findings.append(
                 Diagnostic(
                     "FLOE-C609",

@@ -196,7 +196,7 @@ def _value(body: str, span: Span, path: Path, state: _State) -> Value:
     word, section = ("parameter", "parameters") if kind == "param" else ("variable", "variables")
     known = sorted({*scope.variables, *scope.open_variables}) if kind == scope.kind else []
     hint = did_you_mean(name, known)
-    remedy = f"declared are {listed(known)}" if known and len(known) < 10 else f"declare it under `{section}:`"
+    remedy = f"declared are {listed(known, 'and')}" if known and len(known) < 10 else f"declare it under `{section}:`"
     _refuse(
         state, path, Diagnostic("FLOE-C301", f"there is no {word} `{name}`", span, path=where, hint=hint, remedy=remedy)
     )

@@ -99,7 +99,7 @@ def _missing_column(document: Document, column: str, item: Node, path: Path) -> 
         remedy = (
             f"add `{name}` to `source.metadata_columns`"
             if name in known
-            else f"Kafka's columns are {listed(_METADATA_TYPES)}"
+            else f"Kafka's columns are {listed(_METADATA_TYPES, 'and')}"
         )
         hint = None if name in known else did_you_mean(column, _METADATA_TYPES)
         yield at("FLOE-C414", f"there is no column `{column}`", item, path, remedy, hint)

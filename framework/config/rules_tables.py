@@ -91,7 +91,7 @@ def overrides_are_meant(document: Document) -> Iterator[Diagnostic]:
                 f"no route leads to a table that `{glob}` matches",
                 node,
                 path,
-                f"the tables are {listed(names[:6])}",
+                f"the tables are {listed(names[:6], 'and')}",
                 did_you_mean(glob, names),
             )
 

@@ -64,8 +64,10 @@ def avro_fault(text: str) -> str | None:
     """Why a text is no Avro schema, as far as its outermost type tells."""
     try:
         schema = json.loads(text)
-    except ValueError as error:
-        return f"it is not JSON: {error}"
+    except json.JSONDecodeError as error:
+        return f"it is not JSON: {error.msg} (line {error.lineno}, column {error.colno})"
+    except (ValueError, RecursionError):
+        return "it is not JSON that can be read: a number too long, or nested too deeply"
     is_type = isinstance(schema, (str, list)) or (isinstance(schema, dict) and "type" in schema)
     return None if is_type else "it names no type"
 

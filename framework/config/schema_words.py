@@ -31,6 +31,13 @@ _SYNONYMS = {
     "seconds": "s", "milliseconds": "ms", "millis": "ms", "microseconds": "us", "micros": "us", "nanoseconds": "ns",
     "ignore": "drop", "skip": "drop", "discard": "drop", "dlq": "dead_letter", "stop": "fail", "add": "evolve",
 }  # fmt: skip
+# Words for one key, in other tools and elsewhere in these files.
+_SAME_KEYS = (
+    {"type", "kind", "format"}, {"interval", "every", "frequency", "period"}, {"sql", "query", "statement"},
+    {"control_topic", "topic"}, {"dead_letter_table", "dead_letters", "dlq"}, {"equals", "eq", "value", "is"},
+    {"matches", "regex", "pattern", "match"}, {"partition_by", "partition", "partitions", "partitioned_by"},
+    {"allow_tables", "allow", "tables"}, {"expect", "output", "outputs", "expected"}, {"topics", "topic"},
+)  # fmt: skip
 
 
 def explain(error: ValidationError, tree: Node, root: Any) -> Iterator[Diagnostic]:
@@ -74,7 +81,8 @@ def _unknown_keys(node: Mapping, path: Path, schema: Any, root: Any) -> Iterator
     for entry in node.entries:
         if entry.key in known or entry.key.startswith("x-"):
             continue
-        hint = did_you_mean(entry.key, [key for key in known if key not in node.keys])
+        free = [key for key in known if key not in node.keys]
+        hint = did_you_mean(entry.key, free) or _same_key(entry.key, free)
         remedy = "correct the name; keys of your own begin with `x-`"
         if hint is None:
             hint = _belongs(entry.key, path, [name for name in known if name in node.keys], root)
@@ -82,6 +90,12 @@ def _unknown_keys(node: Mapping, path: Path, schema: Any, root: Any) -> Iterator
         where = dotted((*path, entry.key))
         message = f"unknown key `{entry.key}` {place}"
         yield Diagnostic("FLOE-C201", message, entry.key_span, path=where, hint=hint, remedy=remedy)
+
+
+def _same_key(key: str, free: list[str]) -> str | None:
+    """Another word for the same thing that is a key here."""
+    meant = [name for words in _SAME_KEYS if key.lower() in words for name in free if name in words]
+    return f"did you mean `{meant[0]}`?" if meant else None
 
 
 def _belongs(key: str, path: Path, present: list[str], root: Any) -> str | None:
@@ -114,10 +128,13 @@ def _missing(error: ValidationError, node: Mapping, path: Path) -> Diagnostic:
     wanted = error.validator_value if isinstance(error.validator_value, list) else []
     key = next((name for name in wanted if error.message == f"{name!r} is a required property"), str(wanted[:1]))
     schema: Any = error.schema
-    value = schema.get("properties", {}).get(key, {}).get("const") if isinstance(schema, dict) else None
+    wanted_here = schema.get("properties", {}).get(key, {}) if isinstance(schema, dict) else {}
     span = node.entries[0].key_span if not path and node.entries else _head(node.span)
     message = f"{_where(path) if path else 'the file'} has no `{key}`"
+    value = wanted_here.get("const") or next((v for v in wanted_here.get("examples", ()) if isinstance(v, str)), None)
     remedy = f"add `{key}: {value}`" if value else f"add `{key}:`"
+    if "const" not in wanted_here and value:
+        remedy = f"add `{key}:`, such as `{value}`"
     return Diagnostic("FLOE-C202", message, span, path=dotted((*path, key)), remedy=remedy)
 
 
@@ -163,12 +180,21 @@ def _bad_leaf(node: Scalar, path: Path, schema: Any, keyword: str) -> Diagnostic
         return found("FLOE-C203", f"{where} is empty", "give it a value, or remove the key")
     if keyword == "pattern":
         return found("FLOE-C215", f"{shown} does not have the form of {where}", _described(schema))
+    if types == ["object"] and (key := _key_of(value, schema)):
+        meant = f"did you mean `{{{key}: {value}}}`?"
+        return found("FLOE-C203", f"{where} must be a mapping, not {shown}", _expected(schema, "write"), meant)
     if types == ["string"]:
         read_as = "a boolean" if isinstance(value, bool) else "a number"
         return found("FLOE-C203", f"{shown} is read as {read_as}, but {where} is text", "put quotes around it")
     if types == ["array"]:
         return found("FLOE-C203", f"{where} must be a list", f"write `[{value}]`")
     return found("FLOE-C203", f"{where} must be {_kinds(types)}, not {shown}", _expected(schema, "write"))
+
+
+def _key_of(value: Any, schema: Any) -> str | None:
+    """The one key of a mapping whose words hold a value that was written in the mapping's place."""
+    keys = [name for name, child in schema.get("properties", {}).items() if value in child.get("enum", ())]
+    return keys[0] if len(keys) == 1 else None
 
 
 def _meant(word: str, words: list[str]) -> str | None:
@@ -190,6 +216,8 @@ def _bad_shape(node: Node, path: Path, schema: Any, keyword: str) -> Diagnostic:
         return Diagnostic("FLOE-C218", message, _repeated(node), path=dotted(path), remedy="keep one of them")
     given = "a mapping" if isinstance(node, Mapping) else "a list"
     remedy = "begin each item with `- `" if _types(schema) == ["array"] else _expected(schema, "write")
+    if isinstance(node, Sequence) and path[-1:] == ("equals",):
+        remedy = "write a rule for each value, or one with `matches:` and a regular expression such as `^(a|b)$`"
     message = f"{where} must be {_kinds(_types(schema))}, not {given}"
     return Diagnostic("FLOE-C203", message, span, path=dotted(path), remedy=remedy)
 
@@ -218,7 +246,8 @@ def _types(schema: Any) -> list[str]:
 
 
 def _kinds(types: list[str]) -> str:
-    words = [_TYPES[name] for name in types]
+    words = [_TYPES[name] for name in types if name != "boolean"]
+    words += ["`true`", "`false`"] if "boolean" in types else []
     return f"{', '.join(words[:-1])} or {words[-1]}" if len(words) > 1 else "".join(words) or "something else"
 
 
@@ -238,7 +267,7 @@ def _expected(schema: Any, verb: str) -> str:
 
 def _described(schema: Any) -> str:
     text = str(schema.get("description", "see the reference")).rstrip(".")
-    return text[0].lower() + text[1:]
+    return f"give {text[0].lower()}{text[1:]}"
 
 
 def _head(span: Span) -> Span:

@@ -97,7 +97,12 @@ def parse(source: SourceText, only: frozenset[str] | None = None) -> tuple[Node 
     except (_Stop, RecursionError):
         return None, [
             *reader.findings,
-            Diagnostic("FLOE-C107", f"more than {_MAX_DEPTH} levels or {_MAX_NODES} values", start_of(source.file)),
+            Diagnostic(
+                "FLOE-C107",
+                f"the file has more than {_MAX_DEPTH} levels or {_MAX_NODES:,} values",
+                start_of(source.file),
+                remedy="make it smaller; what an alias (`*name`) stands for counts each time",
+            ),
         ]
     return node, reader.findings
 

@@ -117,7 +117,11 @@ def unknown_given(declared: tuple[Declared, ...], target: Mapping | None, given:
 def unknown_variable(name: str, known: list[str]) -> Diagnostic:
     """The finding for a name that `--var` gives and nobody declares."""
     span = Span("--var", 1, 1, 1, len(name) + 1)
-    remedy = f"declared are {listed(sorted(known))}" if known else "declare it under `variables:` in the pipeline file"
+    remedy = (
+        f"declared are {listed(sorted(known), 'and')}"
+        if known
+        else "declare it under `variables:` in the pipeline file"
+    )
     return Diagnostic(
         "FLOE-C309",
         f"no file declares the variable `{name}`",

@@ -24,12 +24,12 @@ def did_you_mean(word: str, allowed: Iterable[str]) -> str | None:
     return f"did you mean `{found}`?" if found is not None else None
 
 
-def listed(words: Iterable[str]) -> str:
+def listed(words: Iterable[str], joint: str = "or") -> str:
     """The words for a sentence: `a`, `b` or `c`."""
     quoted = [f"`{word}`" for word in words]
     if len(quoted) < 2:
         return "".join(quoted)
-    return f"{', '.join(quoted[:-1])} or {quoted[-1]}"
+    return f"{', '.join(quoted[:-1])} {joint} {quoted[-1]}"
 
 
 def _plain(word: str) -> str:
