@@ -82,7 +82,9 @@ def _said(preview: PipelinePreview) -> str:
         return "starts for the first time"
     if preview.deployed is None:
         return "restarts; what was deployed is not on record, so nothing can be compared"
-    since = f"{preview.deployed.hash[:_HASH_SHOWN]} of {_time(preview.deployed.timestamp_ms)}"
+    since = preview.deployed.hash[:_HASH_SHOWN]
+    # A saved plan has no time of a deployment.
+    since += f" of {_time(preview.deployed.timestamp_ms)}" if preview.deployed.timestamp_ms else ", a saved plan"
     if preview.action is Action.UNCHANGED:
         return f"unchanged since {since}"
     if preview.changes == ():
