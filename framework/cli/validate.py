@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Mapping
 
@@ -32,7 +33,12 @@ def validate(
     A folder stands for all *.yaml files in it and below it.
     """
     paths = expand(files)
-    findings = check_files(paths, target, real_world(offline=True), variables, sets)
-    click.echo(render(findings, format_, [str(path) for path in paths], use_colour(sys.stdout.isatty())))
+    # Trees of files hold no cycles that matter in a process this short, and looking for them takes a fifth of its time.
+    gc.disable()
+    try:
+        findings = check_files(paths, target, real_world(offline=True), variables, sets)
+        click.echo(render(findings, format_, [str(path) for path in paths], use_colour(sys.stdout.isatty())))
+    finally:
+        gc.enable()
     wrong = any(finding.is_error or strict for finding in findings)
     return 2 if wrong else 0

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from collections.abc import Mapping as Mapped
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 
 from framework.config.template import Rendered, is_template, render
@@ -103,8 +104,12 @@ class Head:
     templated: bool
 
 
+@lru_cache(maxsize=32)
 def read_head(source: SourceText) -> Head:
-    """Parses a file as it was written. The tree is None when nothing more can be done with the file."""
+    """Parses a file as it was written. The tree is None when nothing more can be done with the file.
+
+    A shared template is read again for each file that uses it, so the last ones are kept.
+    """
     templated = is_template(source.text)
     block = source.text.find("{%")
     if block >= 0:

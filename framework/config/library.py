@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping as Mapped
+from functools import lru_cache
 from pathlib import Path
 
 from framework.config.document import Files, read_head, read_source, read_tree, upwards
@@ -86,17 +87,23 @@ def find_template(name: str, folder: Path, world: World) -> tuple[Path | None, s
 
 def read_template(source: SourceText) -> tuple[Mapping | None, tuple[Declared, ...], list[Diagnostic]]:
     """A template file's head: its tree before rendering and its parameters."""
+    tree, declared, findings = _checked(source)
+    return tree, declared, list(findings)
+
+
+@lru_cache(maxsize=32)
+def _checked(source: SourceText) -> tuple[Mapping | None, tuple[Declared, ...], tuple[Diagnostic, ...]]:
     head = read_head(source)
     findings = list(head.findings)
     if head.tree is None or any(finding.is_error for finding in findings):
-        return None, (), findings
+        return None, (), tuple(findings)
     kind = head.tree.get("kind")
     if not isinstance(kind, Scalar) or kind.value != "Template":
         span = kind.span if kind else head.tree.span
         findings.append(
             Diagnostic("FLOE-C211", "this file is not a Template", span, path="kind", remedy="write `kind: Template`")
         )
-        return None, (), findings
+        return None, (), tuple(findings)
     body = head.tree.entry("pipeline")
     shown = tuple(entry for entry in head.tree.entries if entry is not body)
     _, found = check(
@@ -105,7 +112,7 @@ def read_template(source: SourceText) -> tuple[Mapping | None, tuple[Declared, .
         ),
         "template",
     )
-    return head.tree, declarations(head.tree.get("parameters")), findings + found
+    return head.tree, declarations(head.tree.get("parameters")), (*findings, *found)
 
 
 def fill(

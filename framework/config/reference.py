@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping as Mapped
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from framework.config.tree import Entry, Mapping, Node, Path, Scalar, Sequence, dotted
 from framework.config.variables import Value
@@ -247,4 +247,4 @@ def _inside(node: Scalar, text: str, start: int, length: int) -> Span:
     if span.line != span.end_line or span.end_column - span.column not in (len(text), len(text) + 2):
         return span
     column = span.column + start + (span.end_column - span.column - len(text)) // 2
-    return replace(span, column=column, end_column=column + length)
+    return span._replace(column=column, end_column=column + length)

@@ -49,6 +49,10 @@ class Document:
         """Whether a table's name, or the beginning of one, matches a pattern under the `case` policy."""
         if (self.text("tables", "defaults", "case") or "insensitive") == "insensitive":
             name, pattern = name.lower(), pattern.lower()
+        wild = next((at for at, character in enumerate(pattern) if character in "*?["), -1)
+        if wild < 0 or (wild == len(pattern) - 1 and pattern[-1] == "*"):
+            # What most patterns are needs no regular expression of its own.
+            return name == pattern if wild < 0 else name.startswith(pattern[:-1])
         return fnmatchcase(name, pattern)
 
     def mapping(self, *path: str | int) -> tuple[Entry, ...]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+from types import CodeType
 from typing import Any
 
 from jinja2 import BaseLoader, StrictUndefined, nodes
@@ -105,6 +107,9 @@ class Sandbox(ImmutableSandboxedEnvironment):
         self.filters = {name: self.filters[name] for name in FILTERS}
         self.globals = {"range": _Budget()}
 
+    def compile(self, source: str, name: str | None = None, filename: str | None = None, **_: Any) -> CodeType:  # type: ignore[override]  # what a loader asks for
+        return _compiled(source, name, filename)
+
     def getattr(self, obj: Any, attribute: str) -> Any:
         """`param.values` is the parameter, not a method of the mapping that holds it."""
         if isinstance(obj, Mapping):
@@ -119,6 +124,13 @@ class Sandbox(ImmutableSandboxedEnvironment):
         if not numbers or (operator == "**" and (abs(left) > 1000 or abs(right) > 20)):
             raise TooMuch(f"`{operator}` is for small numbers")
         return super().call_binop(context, operator, left, right)
+
+
+@lru_cache(maxsize=32)
+def _compiled(text: str, name: str | None, filename: str | None) -> CodeType:
+    """A template's code, which hangs on its text alone: a shared template is used by many files of one command."""
+    plain = Sandbox(BaseLoader(), lambda one, other: one)
+    return super(Sandbox, plain).compile(text, name, filename)
 
 
 class _Budget:

@@ -18,13 +18,14 @@ from framework.config.text import SourceText, start_of
 from framework.diagnose.diagnostic import Diagnostic, Span
 
 ScalarValue = str | int | float | bool | None
-_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_Fast: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _NULL = {"", "~", "null", "Null", "NULL"}
 _BOOL = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 _INT = re.compile(r"[-+]?[0-9]+\Z")
 _OCTAL_HEX = re.compile(r"0o[0-7]+\Z|0x[0-9a-fA-F]+\Z")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?\Z")
 _NOT_FINITE = re.compile(r"([-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN))\Z")
+_UNTAGGED = "untagged"
 _MAX_NODES = 50_000
 _MAX_DEPTH = 100
 
@@ -77,6 +78,13 @@ PathPart = str | int
 Path = tuple[PathPart, ...]
 
 
+class _Loader(_Fast):  # type: ignore[misc]  # PyYAML's loaders have no types
+    """Gives every value without a tag the same one: what a plain scalar means is decided by `core_value`."""
+
+    def resolve(self, kind: type[yaml.Node], value: object, implicit: object) -> str:
+        return _UNTAGGED
+
+
 class _Stop(Exception):
     """Ends the reading of a file whose nesting is out of all bounds."""
 
@@ -111,6 +119,7 @@ class _Reader:
     def __init__(self, source: SourceText, only: frozenset[str] | None) -> None:
         self.source = source
         self.only = only
+        self.has_tags = "!" in source.text
         self.findings: list[Diagnostic] = []
         self.count = 0
 
@@ -137,12 +146,12 @@ class _Reader:
         if isinstance(node, yaml.MappingNode):
             return self.mapping(node, depth)
         if isinstance(node, yaml.SequenceNode):
-            self.check_tag(node, "tag:yaml.org,2002:seq")
+            self.check_tag(node)
             return Sequence(tuple(self.convert(item, depth + 1) for item in node.value), self.span(node))
         return self.scalar(node)
 
     def mapping(self, node: Any, depth: int) -> Mapping:
-        self.check_tag(node, "tag:yaml.org,2002:map")
+        self.check_tag(node)
         entries: dict[str, Entry] = {}
         for key_node, value_node in node.value:
             key = self.key(key_node)
@@ -181,7 +190,7 @@ class _Reader:
     def scalar(self, node: Any) -> Scalar:
         span = self.span(node)
         plain = not node.style  # None or "", as the loader has it
-        self.check_tag(node, None if plain else "tag:yaml.org,2002:str")
+        self.check_tag(node)
         if not plain:
             return Scalar(str(node.value), span, plain=False)
         text = str(node.value)
@@ -195,10 +204,12 @@ class _Reader:
             return Scalar(0.0, span, text=text)
         return Scalar(core_value(text), span, text=text)
 
-    def check_tag(self, node: Any, expected: str | None) -> None:
+    def check_tag(self, node: Any) -> None:
+        if not self.has_tags:
+            return
         start, end = node.start_mark, node.end_mark
         begins = self.source.line(start.line + 1)[start.column : start.column + 1]
-        if begins == "!" and (start.line, start.column) != (end.line, end.column) and node.tag != expected:
+        if begins == "!" and (start.line, start.column) != (end.line, end.column):
             remedy = "remove the tag; put quotes around a value that must be text"
             self.refuse("FLOE-C108", "YAML tags are not used in these files", node, remedy=remedy)
 

@@ -1,0 +1,127 @@
+"""How long `floe validate` takes in a fresh process: 100 files that are templates, half of them with a shared template too.
+
+In: a number of files and of rounds. Out: each round's wall and CPU time, and the medians. The files are of a usual size: a
+loop over routes, variables in values, overrides, tests.
+
+    python -m benchmarks.validate_time --rounds 9
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+TEMPLATED = """\
+# yaml-language-server: $schema=../schemas/pipeline.v1.schema.json
+apiVersion: floe/v1
+kind: Pipeline
+metadata: {{name: "orders-{number}-${{var.region}}", owner: team-{number}, description: Orders by kind.}}
+variables:
+  region: {{default: eu, choices: [eu, us], description: Where the orders are from.}}
+  kinds: {{default: [refund, order, cancellation, gift], description: A table for each.}}
+source:
+  kafka:
+    connection: main
+    topics: ["orders-{number}-${{var.region}}"]
+  schema:
+    ordered_at: {{type: timestamptz, format: "%Y-%m-%d %H:%M:%S", zone: UTC}}
+    price: decimal(10, 2)
+    order_id: uuid
+  metadata_columns: [partition, offset, timestamp]
+routes:
+  mode: first_match
+  rules:
+#% for kind in var.kinds
+    - {{when: {{field: type, equals: "{{{{ kind }}}}"}}, table: "shop_{number}.{{{{ kind }}}}s"}}
+#% endfor
+    - {{table: "shop_{number}.other"}}
+  unrouted: dead_letter
+  allow_tables: ["shop_{number}.*"]
+tables:
+  defaults:
+    create:
+      partition_by: ["day(ordered_at)", "bucket(16, order_id)"]
+      sort_by: [ordered_at]
+      properties: {{write.parquet.compression-codec: zstd}}
+    evolve: {{columns: evolve, data_type: widen}}
+    commit: {{interval: 1m, max_bytes: 256MiB}}
+  overrides:
+#% for kind in var.kinds
+    - {{match: "shop_{number}.{{{{ kind }}}}s", commit: {{interval: 10s}}}}
+#% endfor
+errors: {{policy: dead_letter, dead_letter_table: shop_{number}.dead_letters, max_ratio: 0.01}}
+commit: {{control_topic: control-iceberg}}
+tests:
+  - name: a refund goes to its own table
+    input: [{{value: {{type: refund, price: 12.10}}}}]
+    expect: {{tables: {{shop_{number}.refunds: {{rows: [{{price: 12.10}}]}}}}}}
+"""
+SHARED = """\
+# yaml-language-server: $schema=../schemas/pipeline.v1.schema.json
+apiVersion: floe/v1
+kind: Pipeline
+metadata: {{name: events-{number}, owner: team-{number}}}
+variables: {{pace: {{default: 1m}}}}
+template:
+  name: fan-out-by-field
+  version: "1"
+  parameters:
+    topics: [events-{number}]
+    field: type
+    namespace: events_{number}
+    time_field: at
+    known_values: [click, view, purchase]
+    interval: ${{var.pace}}
+x-labels:
+#% for label in ["a", "b", "c"]
+  "{{{{ label }}}}": {number}
+#% endfor
+"""
+
+
+def write_files(folder: Path, count: int) -> None:
+    """So many pipeline files in a folder, with the shared templates and targets of the examples beside them."""
+    for name in ("templates", "targets"):
+        (folder / name).symlink_to(ROOT / "pipelines" / name)
+    for number in range(count):
+        text = (SHARED if number % 2 else TEMPLATED).format(number=number)
+        (folder / f"pipeline-{number}.yaml").write_text(text, encoding="utf-8")
+
+
+def one_round(folder: Path, count: int) -> tuple[float, float]:
+    """Wall and CPU seconds of one process."""
+    files = [f"pipeline-{number}.yaml" for number in range(count)]
+    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+    command = [sys.executable, "-m", "framework.cli.main", "validate", *files]
+    done = subprocess.run(command, cwd=folder, check=False, capture_output=True, text=True)
+    wall = time.monotonic() - began
+    if done.returncode:
+        raise SystemExit(done.stdout[-2000:] + done.stderr[-2000:])
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--files", type=int, default=100)
+    parser.add_argument("--rounds", type=int, default=9)
+    chosen = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        write_files(Path(folder), chosen.files)
+        one_round(Path(folder), chosen.files)  # so that Python's own caches are warm
+        rounds = [one_round(Path(folder), chosen.files) for _ in range(chosen.rounds)]
+    for wall, cpu in rounds:
+        print(f"{wall:.2f} s, {cpu:.2f} s of CPU")
+    walls, cpus = (statistics.median(column) for column in zip(*rounds, strict=True))
+    print(f"median of {chosen.rounds}: {walls:.2f} s, {cpus:.2f} s of CPU, for {chosen.files} files")
+
+
+if __name__ == "__main__":
+    main()
