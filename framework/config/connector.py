@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from framework.config.connector_keys import why_not
+from framework.config.connector_keys import SMT_REASONS, why_not
 from framework.config.connector_target import format_of, target_of
 from framework.config.units import partition_field, partition_text
 from framework.errors import ConfigError
@@ -165,8 +165,11 @@ class _Import:
         names = _listed(self.settings.get("transforms", ""))
         for name in names:
             prefix = f"transforms.{name}."
-            kind = self.settings.get(f"{prefix}type", "")
-            if kind.rpartition(".")[2] != "KafkaMetadataTransform":
+            kind = self.settings.get(f"{prefix}type", "").rpartition(".")[2]
+            if kind in SMT_REASONS:
+                self.taken |= {key for key in self.settings if key.startswith(prefix)}
+                self.note(f"{prefix}type", SMT_REASONS[kind], lost=True)
+            if kind != "KafkaMetadataTransform":
                 continue
             for key in [key for key in self.settings if key.startswith(prefix)]:
                 self.taken.add(key)
@@ -313,10 +316,8 @@ class _Import:
         if not topic:
             return {"policy": "drop"}
         table = f"{tables[0].rpartition('.')[0]}.dead_letters"
-        self.note(
-            "errors.deadletterqueue.topic.name", f"dead letters are rows of the table `{table}`, not of `{topic}`"
-        )
-        return {"policy": "dead_letter", "dead_letter_table": table}
+        self.note("errors.deadletterqueue.topic.name", f"each dead letter is a row of the table `{table}`, too")
+        return {"policy": "dead_letter", "dead_letter_table": table, "dead_letter_topic": topic}
 
 
 def _regex(key: str, pattern: str) -> str:

@@ -13,8 +13,8 @@ _OWN_PACE = "floe needs none: the coordinator waits for no answers and each tabl
 _SMT = "single message transforms have no equivalent; `transform.sql` projects and filters"
 # Patterns of whole keys, the first that matches; whether something is lost, and the sentence.
 _REASONS: tuple[tuple[str, bool, str], ...] = (
-    (r"iceberg\.tables\.default-id-columns|iceberg\.table\..+\.id-columns", True,
-     "floe appends rows and sets no identifier fields; set them with ALTER TABLE ... SET IDENTIFIER FIELDS"),
+    (r"iceberg\.tables\.default-id-columns|iceberg\.table\..+\.id-columns", False,
+     "the sink needs them for updates alone; `create.identifier_fields` gives new tables identifier fields"),
     (r"iceberg\.tables\.schema-force-optional", False, "floe makes every column optional that no declared field requires"),
     (r"iceberg\.tables\.replace-null-with-default", False, "JSON has no defaults, so null stays null"),
     (r"iceberg\.control\.commit\.(timeout-ms|threads)", False, _OWN_PACE),
@@ -39,6 +39,15 @@ _REASONS: tuple[tuple[str, bool, str], ...] = (
      "dead letters are rows of a table, with reason and position; what can pass is tried again"),
     (r"config\.action\.reload|plugin\.version|.+\.plugin\.version", False, "Connect's own affair"),
 )  # fmt: skip
+# The sink's own transforms, by the name of their class.
+SMT_REASONS = {
+    "CopyValue": "`transform.sql` copies a field: `SELECT *, a AS b FROM source`, with the fields under `source.schema`",
+    "DebeziumTransform": "floe unpacks Debezium's messages itself: write `format: {type: json, envelope: debezium}`; its "
+    "columns have other names, and each change stays a row",
+    "MongoDebeziumTransform": "floe does not parse the documents inside of Debezium's MongoDB messages; they stay text",
+    "DmsTransform": "floe does not unpack the messages of AWS DMS: `data` stays a struct and `metadata` another",
+    "JsonToMapTransform": "floe makes structs of JSON objects; `format: {type: raw, encoding: text}` keeps a record whole",
+}
 # Settings of Kafka clients that only tune the Java client.
 _TUNING = re.compile(
     r"(max\.poll\.records|(max\.partition\.)?fetch\.(max|min)\.(bytes|wait\.ms)|max\.partition\.fetch\.bytes"

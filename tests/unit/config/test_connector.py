@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
@@ -47,6 +49,73 @@ OPTIONAL = {
     "iceberg.kafka.security.protocol": TEXT,
     "something.else": TEXT,
 }
+
+
+CASES = Path(__file__).parents[2] / "acceptance" / "cases"
+# What the documentation of the sink has, and where it is kept: each configuration that it shows, and its table of options.
+SHOWN = {
+    "a REST catalog, one table": "import-one-table",
+    "static routing": "import-static-routing",
+    "dynamic routing": "import-dynamic-routing",
+    "Hive": "import-catalog-hive",
+    "Glue": "import-catalog-glue",
+    "Nessie": "import-catalog-nessie",
+    "BigQuery": "import-catalog-bigquery",
+    "ADLS": "import-catalog-adls",
+    "GCS": "import-catalog-gcs",
+    "its transforms": "import-transforms",
+}
+DOCUMENTED = [
+    "iceberg.tables",
+    "iceberg.tables.dynamic-enabled",
+    "iceberg.tables.route-field",
+    "iceberg.tables.default-commit-branch",
+    "iceberg.tables.default-id-columns",
+    "iceberg.tables.default-partition-by",
+    "iceberg.tables.auto-create-enabled",
+    "iceberg.tables.evolve-schema-enabled",
+    "iceberg.tables.schema-force-optional",
+    "iceberg.tables.schema-case-insensitive",
+    "iceberg.tables.replace-null-with-default",
+    "iceberg.tables.auto-create-props.*",
+    "iceberg.tables.write-props.*",
+    "iceberg.table.*.commit-branch",
+    "iceberg.table.*.id-columns",
+    "iceberg.table.*.partition-by",
+    "iceberg.table.*.route-regex",
+    "iceberg.control.topic",
+    "iceberg.control.group-id-prefix",
+    "iceberg.control.commit.interval-ms",
+    "iceberg.control.commit.timeout-ms",
+    "iceberg.control.commit.threads",
+    "iceberg.control.commit.max-consecutive-failures",
+    "iceberg.coordinator.transactional.prefix",
+    "iceberg.catalog",
+    "iceberg.catalog.*",
+    "iceberg.hadoop-conf-dir",
+    "iceberg.hadoop.*",
+    "iceberg.kafka.*",
+]
+
+
+@pytest.mark.parametrize("shown", SHOWN)
+def test_every_documented_configuration_is_taken(shown: str) -> None:
+    """Each configuration that the sink's documentation shows becomes a pipeline file, which is kept and reviewed."""
+    output = (CASES / SHOWN[shown] / "output.txt").read_text(encoding="utf-8")
+    assert "exit code: 0" in output
+    assert "kind: Pipeline" in output
+
+
+def test_every_documented_option_is_taken() -> None:
+    """Each option of the sink's documentation is in a kept configuration, and known: mapped, refused, or named with a reason."""
+    kept = [path for path in CASES.glob("import-*/*") if path.suffix in (".json", ".properties")]
+    seen: set[str] = set()
+    for path in kept:
+        with suppress(ConfigError):
+            seen |= set(read_settings(path.read_text(encoding="utf-8"), path.name)[1])
+    assert [option for option in DOCUMENTED if not any(fnmatchcase(key, option) for key in seen)] == []
+    for option in DOCUMENTED:
+        assert why_not(option.replace("*", "x"))[1] != "this is no key that floe knows"
 
 
 @pytest.mark.parametrize(
