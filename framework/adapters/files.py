@@ -130,14 +130,18 @@ def load_or_raise(
     target: str | None,
     variables: Mapping[str, str] | None = None,
     sets: Mapping[str, str] | None = None,
+    offline: bool = False,
 ) -> list[LoadedPipeline]:
     """All files as pipelines, for a command that is about to use them. A folder stands for the pipeline files below it.
+
+    Args:
+        offline: nothing will be connected to, so a target's own values may be missing here.
 
     Raises:
         ConfigError: one or more files are wrong; carries every finding.
         SetupError: the files are right, but the environment lacks a value that they need.
     """
-    world = real_world()
+    world = real_world(offline)
     results = load_pipelines(pipeline_files(paths, world), target, world, variables, sets)
     return pipelines_or_raise(results)
 
@@ -145,6 +149,14 @@ def load_or_raise(
 def pipelines_or_raise(results: Sequence[LoadResult]) -> list[LoadedPipeline]:
     """The pipelines of results without errors; see `load_or_raise`."""
     findings = tuple(dict.fromkeys(finding for result in results for finding in result.diagnostics))
+    if lacking := [result.file for result in results if result.ok and result.pipeline is None]:
+        # Checking files can do without the values of the place where they run; what is made of a file cannot.
+        raise SetupError(
+            "a value that the file refers to is missing here",
+            code="FLOE-C305",
+            place=", ".join(lacking),
+            remedy="set it in the environment, or run `floe local up`; `floe validate` names it",
+        )
     errors = [finding for finding in findings if finding.is_error]
     if errors:
         wrong = len({result.file for result in results if not result.ok})

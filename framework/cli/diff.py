@@ -41,7 +41,7 @@ def diff(
     from framework.ops.preview_text import pipeline_lines
     from framework.runtime.deployed import read_histories
 
-    pipelines = load_or_raise(files, target, variables, sets)
+    pipelines = load_or_raise(files, target, variables, sets, offline=against is not None)
     previews = look(pipelines, True, against) if against else preview_offline(pipelines, read_histories(pipelines))
     differ = [preview for preview in previews if preview.action is not Action.UNCHANGED]
     if as_json:

@@ -124,7 +124,13 @@ def _values(
 def _tell(seen: Proposal) -> None:
     click.echo(f"looked at {seen.records:,} record{'' if seen.records == 1 else 's'}")
     if seen.unreadable:
-        click.echo(f"  {seen.unreadable:,} of them are not JSON objects and would be dead letters")
+        several = seen.unreadable > 1
+        what = (
+            "are no JSON objects and would be dead letters"
+            if several
+            else "is no JSON object and would be a dead letter"
+        )
+        click.echo(f"  {seen.unreadable:,} of them {what}")
     for hint in seen.hints:
         unit = f", whole {hint.unit} since 1970" if hint.unit else ""
         click.echo(f"  {hint.path}: {hint.type}{unit}{', without a zone in its text' if hint.zoneless else ''}")

@@ -62,7 +62,7 @@ def plan(
     from framework.plan.saved import render_saved
 
     allowed = allowed_codes(allow)
-    pipelines = load_or_raise(files, target, variables, sets)
+    pipelines = load_or_raise(files, target, variables, sets, offline=offline or against is not None)
     previews = look(pipelines, offline, against)
     code = exit_code(previews, allowed)
     if out is not None:

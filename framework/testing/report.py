@@ -29,6 +29,8 @@ def summary(reports: Sequence[FileReport]) -> str:
     cases = [case for report in reports for case in report.cases]
     failed, wrong = sum(not case.passed for case in cases), sum(report.is_wrong for report in reports)
     told = f"{_count(len(cases), 'test')} in {_count(len(reports), 'file')}"
+    if not cases and not wrong and not any(report.findings for report in reports):
+        return f"{told}; `floe test FILE --record RECORDS` makes one of real records"
     if cases:
         told += f": {len(cases) - failed} passed" + (f", {failed} failed" if failed else "")
     told += f"; {_count(wrong, 'file')} cannot be tested" if wrong else ""

@@ -84,6 +84,37 @@ def test_many_tables(tmp_path_factory: pytest.TempPathFactory) -> None:
         assert f"flights_by_{expected}, 336,776 flights" in said
 
 
+def test_edit_test_review(tmp_path: Path) -> None:
+    """Every step from an empty folder to a reviewed change works as it is written, with neither broker nor catalog nor Spark."""
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    script = "set -euo pipefail\n" + "\n".join(steps("edit-test-review.md"))
+    done = subprocess.run(
+        ["bash", "-c", script],
+        cwd=tmp_path,
+        env={**environment, "FLOE_HOME": str(tmp_path / "home")},
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    said = done.stdout + done.stderr
+    assert done.returncode == 0, said[-6000:]
+    assert "1 of them is no JSON object and would be a dead letter" in said
+    assert "did you mean `equals`?" in said
+    assert "did you mean `table`?" in said
+    assert "did you mean `3s`?" in said
+    assert "found 3 errors in 2 files" in said
+    assert "masked: customer.email" in said
+    assert "ada@" not in (tmp_path / "shop" / "pipelines" / "orders.yaml").read_text(encoding="utf-8")
+    assert "1 test in 1 file: 0 passed, 1 failed" in said
+    assert (
+        "~ tables.defaults.commit.interval: 3m -> 40m" in said or "! tables.defaults.commit.interval: 3m -> 40m" in said
+    )
+    assert "needs --allow FLOE-P103" in said
+    assert [said.count(f"exit code {code}") for code in (1, 2)] == [1, 2]
+    assert "<svg" in (tmp_path / "shop" / "pipelines.svg").read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize(
     "document",
     [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(TUTORIALS.glob("*.md"))],
