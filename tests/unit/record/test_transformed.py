@@ -6,11 +6,12 @@ from datetime import date, datetime, timezone
 from decimal import Decimal
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from pyiceberg.types import ListType, NestedField, StringType, StructType
 
 from framework.config.spec import Condition, ErrorPolicy, EvolveMode, FieldHint, RouteRule
-from framework.record.process import declared_schema, decode_block, process_transformed
+from framework.record.process import declared_schema, decode_block, process_transformed, process_with_sql
 from tests.record_samples import block, plan, policy, target
 
 HINTS = [
@@ -65,6 +66,33 @@ def test_rows_that_did_not_come_back_are_filtered() -> None:
     result = process_transformed(block([{}] * 5), rows, plan(), {"ns.t": target(columns={"id": "int"})})
     assert result.rows["ns.t"].to_pydict() == {"id": [6, 5]}
     assert (result.written, result.filtered) == (2, 3)
+
+
+def positive(rows: pa.Table) -> pa.Table:
+    """What `SELECT id FROM source WHERE id > 0` gives."""
+    return rows.filter(pc.greater(rows.column("id"), 0)).select(["id", "__floe"])
+
+
+def test_a_block_all_the_way_through_sql_adds_up() -> None:
+    """Of a block that goes through SQL at once, each record is written, filtered, dropped or a dead letter, and none twice."""
+    values = [{"id": 1}, b"x", {"id": -1}, None, {"id": "one"}, {"id": 2}, {"id": None}]
+    table = {"ns.t": target(columns={"id": "long"})}
+    result = process_with_sql(block(values, first_offset=50), plan(hints=HINTS), table, positive)
+
+    assert result.rows["ns.t"].column("id").to_pylist() == [1, 2]
+    assert [letter.offset for letter in result.dead_letters] == [51, 54]
+    assert (result.written, result.filtered, result.dropped) == (2, 2, 1)
+    assert result.written + result.filtered + result.dropped + len(result.dead_letters) == len(values)
+
+
+def test_a_failure_before_the_sql_is_that_of_the_block() -> None:
+    """With `errors.policy: fail` a record that never reaches the SQL stops the batch all the same."""
+    table = {"ns.t": target(columns={"id": "long"})}
+    result = process_with_sql(
+        block([{"id": 1}, b"x"], first_offset=50), plan(hints=HINTS, errors=ErrorPolicy.FAIL), table, positive
+    )
+    assert result.failure is not None
+    assert (result.failure.offset, result.failure.code) == (51, "FLOE-D101")
 
 
 GOOD = [
