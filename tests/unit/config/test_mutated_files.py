@@ -22,7 +22,7 @@ from framework.testing.report import render as render_reports
 from framework.testing.suite import run_file
 from tests.unit.config.in_memory import TARGET, world
 
-EXAMPLES = int(os.environ.get("FLOE_FUZZ_EXAMPLES", "600"))
+EXAMPLES = int(os.environ.get("FLOE_FUZZ_EXAMPLES", "300"))
 ROOT = Path(__file__).parents[3]
 CASES = ROOT / "tests" / "acceptance" / "cases"
 # What people write, and what has broken readers of YAML and templates before.

@@ -58,7 +58,7 @@ def _of_type(kind: str, schema: Any) -> st.SearchStrategy[Any]:
     if kind == "object":
         return _objects(schema)
     if kind == "array":
-        lists = st.lists(values(schema.get("items", {})), min_size=schema.get("minItems", 0), max_size=3)
+        lists = st.lists(values(schema.get("items", {})), min_size=schema.get("minItems", 0), max_size=2)
         return lists.map(_distinct) if schema.get("uniqueItems") else lists
     if kind == "string":
         if "pattern" in schema:
