@@ -232,6 +232,12 @@ class PipelineWorker:
         slices = self.plan.read.slices
         Offer(to_offsets(self._positions), to_offsets(ends), slices, MIN_RECORDS_PER_TASK).write(self._offer_file)
 
+    def heartbeat(self) -> None:
+        """Announces that this run is alive, and where it stands."""
+        self._announcer.tell_plan_again()
+        self._batch += 1
+        self._announcer.heartbeat(self._batch, self._positions, self.report.totals)
+
     def _follow(self, query: Any, pace: Pace | None) -> bool:
         """Steps until there is nothing to do (True), or until the query has to be begun anew (False)."""
         poll_s = min(0.5, max(0.05, self.plan.announce.trigger_every_ms / 10_000))
@@ -239,9 +245,7 @@ class PipelineWorker:
             if pace is Pace.BATCH:
                 self._await_batch(query)
             elif pace is Pace.HEARTBEAT:
-                self._announcer.tell_plan_again()
-                self._batch += 1
-                self._announcer.heartbeat(self._batch, self._positions, self.report.totals)
+                self.heartbeat()
             else:
                 self._check(query)
                 self._draining.wait(poll_s)
