@@ -15,7 +15,6 @@ from urllib.parse import unquote, urlparse
 
 from pyarrow.fs import FileSelector, FileType
 from pyiceberg.io import FileIO
-from pyiceberg.io.fsspec import FsspecFileIO
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.table import Table, TableProperties
 
@@ -93,6 +92,8 @@ def list_files(io: FileIO, location: str) -> list[StoredFile]:
             for info in infos
             if info.type is FileType.File
         ]
+    from pyiceberg.io.fsspec import FsspecFileIO  # 0.2 s of every start, for what only a listing asks
+
     if isinstance(io, FsspecFileIO):
         parsed = urlparse(location)
         files = io.get_fs(parsed.scheme, parsed.hostname).find(location, detail=True)

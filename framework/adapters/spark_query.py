@@ -104,14 +104,24 @@ def start_session(name: str, master: str, conf: Mapping[str, str], log_dir: Path
     logging.getLogger("SQLQueryContextLogger").disabled = True
     spark.dataSource.register(FloeDataSource)
     if master.startswith("local"):
-        threading.Thread(target=_warm_up, args=(spark,), name="warm-up", daemon=True).start()
+        for name, warm_up in (("warm-source", _warm_source), ("warm-workers", _warm_workers)):
+            threading.Thread(target=_quietly, args=(warm_up, spark), name=name, daemon=True).start()
     return spark
 
 
-def _warm_up(spark: SparkSession) -> None:
+def _warm_source(spark: SparkSession) -> None:
+    """Have the processes started that find, make and plan a source: otherwise each waits for the one before it."""
+    spark.read.format("floe").load().collect()
+
+
+def _warm_workers(spark: SparkSession) -> None:
     """Have the first worker forked while the query is being planned: the first batch would wait for it."""
+    spark.range(1, numPartitions=1).mapInArrow(_unchanged, "id long").collect()
+
+
+def _quietly(warm_up: Callable[[SparkSession], None], spark: SparkSession) -> None:
     try:
-        spark.range(1, numPartitions=1).mapInArrow(_unchanged, "id long").collect()
+        warm_up(spark)
     except Exception as error:
         # Whatever it is, also a session that was ended meanwhile: the first batch asks for the same, and tells.
         log.info("Spark's workers could not be warmed up: %s", error)

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 
 from framework.commit.offsets import PartitionKey, Span, cut_tasks
 
@@ -101,6 +101,16 @@ class FloeStreamReader(DataSourceStreamReader):  # type: ignore[misc]
         """Nothing: the safe offset is committed in the announcing transaction (invariant 1)."""
 
 
+class NothingReader(DataSourceReader):  # type: ignore[misc]
+    """No rows. Read once while a session starts, so that Spark's helper processes are there when the first batch comes."""
+
+    def partitions(self) -> list[InputPartition]:
+        return [InputPartition(None)]
+
+    def read(self, partition: InputPartition) -> Iterator[tuple[str]]:
+        return iter(())
+
+
 class FloeDataSource(DataSource):  # type: ignore[misc]
     """`spark.readStream.format("floe")`; registered by the driver."""
 
@@ -110,6 +120,9 @@ class FloeDataSource(DataSource):  # type: ignore[misc]
 
     def schema(self) -> str:
         return "spans string"
+
+    def reader(self, schema: object) -> NothingReader:
+        return NothingReader()
 
     def streamReader(self, schema: object) -> FloeStreamReader:
         return FloeStreamReader(dict(self.options))

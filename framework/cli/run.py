@@ -42,6 +42,11 @@ def run(
     pipelines = load_or_raise(files, target, variables, sets)
     allowed = check_reviewed(pipelines, reviewed, allow)
     started = time.monotonic()
+    from framework.runtime.starting import StartingSession
+
+    spark = StartingSession(pipelines)
+    if not until_caught_up:
+        spark.begin()  # Java starts while the rest of floe is being imported and the broker is asked
 
     def say(text: str) -> None:
         if not quiet:
@@ -50,7 +55,7 @@ def run(
     from framework.runtime.job import run_job
 
     check_dangers(pipelines, allowed)
-    result = run_job(pipelines, until_caught_up, say)
+    result = run_job(pipelines, until_caught_up, say, spark=spark)
     if as_json:
         click.echo(
             json.dumps(

@@ -10,11 +10,10 @@ import shutil
 import signal
 import sys
 import tempfile
-import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -34,6 +33,7 @@ from framework.plan.compile import compile_plan
 from framework.plan.model import Plan
 from framework.runtime.control_watch import ControlWatch
 from framework.runtime.coordinator import Coordinator
+from framework.runtime.starting import StartingSession
 from framework.runtime.telling import StateTeller
 from framework.runtime.worker import PipelineWorker
 from framework.runtime.worker_report import WorkerReport
@@ -54,20 +54,28 @@ class JobResult:
     signal: int | None
 
 
-def run_job(pipelines: Sequence[LoadedPipeline], until_caught_up: bool, say: Say, deployment: str = "") -> JobResult:
+def run_job(
+    pipelines: Sequence[LoadedPipeline],
+    until_caught_up: bool,
+    say: Say,
+    deployment: str = "",
+    spark: StartingSession | None = None,
+) -> JobResult:
     """Run pipelines until caught up, drained by SIGTERM or SIGINT, or failed.
 
     Args:
         deployment: the name under which `floe deploy` started them; it is told with the plan.
+        spark: the session, where it is being started already.
 
     Raises:
         FloeError: the first failure; the other pipelines are drained before it is raised.
     """
-    return Job(pipelines, until_caught_up, say, deployment).run()
+    return Job(pipelines, until_caught_up, say, deployment, spark=spark).run()
 
 
 class Job:
-    """`plans` are run instead of those that the files say, where given: of the same target, in the same order."""
+    """`plans` are run instead of those that the files say, where given: of the same target, in the same order. `spark` may
+    be under way already; the job ends it."""
 
     def __init__(
         self,
@@ -76,6 +84,7 @@ class Job:
         say: Say,
         deployment: str = "",
         plans: Sequence[Plan] | None = None,
+        spark: StartingSession | None = None,
     ) -> None:
         self._plans = plans
         self._pipelines = pipelines
@@ -91,15 +100,14 @@ class Job:
         self._tellers: dict[tuple[str, str], StateTeller] = {}
         self._stop_requests: dict[str, StopRequested] = {}
         self._ended: set[str] = set()  # pipelines that were stopped while others go on
-        self._spark: Future[SparkSession] | None = None
+        self._spark = spark or StartingSession(pipelines, [plan.pipeline for plan in plans or ()])
 
     def run(self) -> JobResult:
         started = time.monotonic()
         try:
             plans = self._plans or [compile_plan(pipeline) for pipeline in self._pipelines]
             if not self._until_caught_up:
-                # Most of a start is Java's; a run that may have nothing to read does not begin with it.
-                self._start_spark(plans)
+                self._spark.begin()  # a run that may have nothing to read does not begin with it
             catalog = open_catalog(self._target.catalogs)
             for pipeline, plan in zip(self._pipelines, plans, strict=True):
                 self._prepare(plan, catalog)
@@ -108,7 +116,7 @@ class Job:
             self._start_coordinators(plans, catalog)
             backlog = sum([worker.freeze_ends() for worker in self._workers]) if self._until_caught_up else 1
             if backlog:
-                self._run_workers(self._start_spark(plans))
+                self._run_workers()
             self._commit_announced(plans)
             for worker in self._workers:
                 if worker.plan.pipeline not in self._ended:
@@ -125,7 +133,7 @@ class Job:
                 teller.close()  # before the run leaves its group: who waits for its end waits for its last word
             for worker in self._workers:
                 worker.close()
-            self._stop_spark()
+            self._spark.stop()
             shutil.rmtree(self._scratch, ignore_errors=True)
         return JobResult(tuple(w.report for w in self._workers), time.monotonic() - started, self._signal)
 
@@ -220,39 +228,10 @@ class Job:
                 coordinator.start()
                 self._coordinators[key] = coordinator
 
-    def _start_spark(self, plans: Sequence[Plan]) -> Future[SparkSession]:
-        """The session of this run, being started. Nothing is read before every worker was prepared (invariant 2)."""
-        if self._spark is not None:
-            return self._spark
-        from framework.adapters.spark_query import INTERPRETED_CONF, start_session
-
-        name = "floe " + " ".join(plan.pipeline for plan in plans)
-        log_dir = Path(self._target.state_dir) / "logs"
-        sql = any(plan.transform is not None for plan in plans)
-        conf = {**({} if sql else INTERPRETED_CONF), **self._target.spark_conf}
-        spark: Future[SparkSession] = Future()
-
-        def start() -> None:
-            try:
-                spark.set_result(start_session(name, self._target.spark_master, conf, log_dir))
-            except BaseException as error:  # handed to whoever asks for the session
-                spark.set_exception(error)
-
-        threading.Thread(target=start, name="spark", daemon=True).start()
-        self._spark = spark
-        return spark
-
-    def _stop_spark(self) -> None:
-        """End the session; one that is still being started ends with this process."""
-        if self._spark is not None and self._spark.done() and self._spark.exception() is None:
-            from framework.adapters.spark_query import stop_session
-
-            stop_session(self._spark.result())
-
-    def _run_workers(self, starting: Future[SparkSession]) -> None:
+    def _run_workers(self) -> None:
         reach("before-query")
         self._say(f"starting Spark; records are fetched by {fetch_described()}")
-        spark = starting.result()
+        spark = self._spark.result()
         restore = [(number, signal.signal(number, self._on_signal)) for number in (signal.SIGTERM, signal.SIGINT)]
         try:
             with ThreadPoolExecutor(len(self._workers)) as pool:
@@ -270,8 +249,7 @@ class Job:
         finally:
             for number, handler in restore:
                 signal.signal(number, handler)
-            self._stop_spark()
-            self._spark = None
+            self._spark.stop()
 
     def _coordinator_error(self) -> FloeError | None:
         return next((c.error for c in self._coordinators.values() if c.error), None)

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from framework.errors import FloeError, SetupError
 from framework.plan.submit import is_final, read_submission
+from framework.runtime.starting import StartingSession
 
 STOP_POLL_S = 0.5
 
@@ -39,12 +40,15 @@ def _run(options: argparse.Namespace) -> int:
     def say(text: str) -> None:
         print(f"{time.monotonic() - started:7.1f} s  {text}", file=sys.stderr, flush=True)
 
-    from framework.runtime.job import run_job
-
     watch = _Watch(Path(options.stop_file)) if options.stop_file else None
     try:
         pipelines = read_submission(_read(options.plan), options.plan)
-        result = run_job(pipelines, options.until_caught_up, say, options.deployment)
+        spark = StartingSession(pipelines)
+        if not options.until_caught_up:
+            spark.begin()
+        from framework.runtime.job import run_job
+
+        result = run_job(pipelines, options.until_caught_up, say, options.deployment, spark)
     except FloeError as error:
         print(error, file=sys.stderr, flush=True)
         return error.exit_code
