@@ -30,6 +30,11 @@ def state_dir() -> Path:
     return Path(os.environ.get("FLOE_HOME") or ".floe")
 
 
+def cache_dir() -> Path:
+    """What may be made again, for all folders of a user: `$XDG_CACHE_HOME/floe`, by default `~/.cache/floe`."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "floe"
+
+
 def read_text(path: Path) -> str:
     """The text of a file. Raises OSError, also for one of more than 4 MiB, and UnicodeDecodeError."""
     with path.open("rb") as stream:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError, Py4JJavaError
 
+from framework.adapters.class_archive import archive_options
 from framework.adapters.spark_source import FloeDataSource, ready_file, to_offsets
 from framework.adapters.spark_stage import REPORT_SCHEMA, TaskContext, make_task
 from framework.commit.offsets import PartitionKey
@@ -84,7 +85,9 @@ def start_session(name: str, master: str, conf: Mapping[str, str], log_dir: Path
     settings = {**DEFAULT_CONF, **(LOOPBACK_CONF | LOCAL_CONF if master.startswith("local") else {}), **conf}
     options = settings.pop("spark.driver.extraJavaOptions", "")
     log4j = Path(__file__).with_name("log4j2.properties")
-    jvm = LOCAL_JVM if master.startswith("local") else ""
+    # Under spark-submit the JVM is running already, and was given its options there.
+    starts_java = master.startswith("local") and "PYSPARK_GATEWAY_PORT" not in os.environ
+    jvm = f"{LOCAL_JVM} {archive_options(_jars(), options)}" if starts_java else ""
     settings["spark.driver.extraJavaOptions"] = (
         f"{options} {jvm} -Dlog4j2.configurationFile={log4j} -Dfloe.log={log_dir / 'spark.log'} -Xss16m "
         "-XX:+IgnoreUnrecognizedVMOptions --sun-misc-unsafe-memory-access=allow"
@@ -107,6 +110,13 @@ def start_session(name: str, master: str, conf: Mapping[str, str], log_dir: Path
         for name, warm_up in (("warm-source", _warm_source), ("warm-workers", _warm_workers)):
             threading.Thread(target=_quietly, args=(warm_up, spark), name=name, daemon=True).start()
     return spark
+
+
+def _jars() -> Path:
+    """Where the Spark that will be started has its jars."""
+    import pyspark
+
+    return Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent) / "jars"
 
 
 def _warm_source(spark: SparkSession) -> None:

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
 
+from framework.adapters.files import cache_dir
 from framework.errors import SetupError
 from framework.local.process import exclusive
 
@@ -35,11 +36,6 @@ _MODULE = f"""<ivy-module version="2.0">
   </dependencies>
 </ivy-module>
 """
-
-
-def cache_dir() -> Path:
-    """`$XDG_CACHE_HOME/floe`, by default `~/.cache/floe`."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "floe"
 
 
 def pinned_sums() -> dict[str, str]:

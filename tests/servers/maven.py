@@ -17,7 +17,8 @@ from pathlib import Path
 
 import pyspark
 
-from framework.local.jars import SETTINGS_VARIABLE, cache_dir
+from framework.adapters.files import cache_dir
+from framework.local.jars import SETTINGS_VARIABLE
 from framework.local.java import find_java
 from framework.local.process import exclusive
 

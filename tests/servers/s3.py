@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 from pyarrow.fs import S3FileSystem
 
+from framework.adapters.files import cache_dir
 from framework.local.broker import HOST, free_port
-from framework.local.jars import cache_dir
 from framework.local.process import exclusive
 
 MOTO = "moto[server]==5.2.5"
