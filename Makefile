@@ -13,7 +13,7 @@ demo: setup  ## start the embedded stack, replay 336,776 flights, show the table
 
 test: setup  ## import contracts, unit tests, and tests on a real broker, catalog and Spark
 	@.venv/bin/lint-imports
-	@.venv/bin/python -m pytest -n 2 --dist loadfile -m "not slow and not chaos and not packaging"
+	@.venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow and not chaos and not packaging"
 
 test-all: setup  ## everything: also the slow, chaos and packaging tests
 	@.venv/bin/lint-imports

@@ -91,6 +91,7 @@ class KafkaAdmin:
         self._timeout_s = timeout_s
         self._log = ClientLog()
         self._met: set[str] = set()
+        self._coordinated: set[str] = set()
         self._client = build(AdminClient, self._settings, client_config(self._settings, self._log))
 
     @property
@@ -203,6 +204,7 @@ class KafkaAdmin:
             return self._committed(group, [TopicPartition(topic, partition) for topic, partition in keys])
 
         def ask() -> dict[Key, GroupOffset]:
+            self._await_coordinator(group)
             request = [ConsumerGroupTopicPartitions(group)]
             futures = self._client.list_consumer_group_offsets(
                 request, require_stable=True, request_timeout=self._timeout_s
@@ -242,10 +244,27 @@ class KafkaAdmin:
         finally:
             consumer.close()
 
+    def _await_coordinator(self, group: str) -> None:
+        """Wait until the group has a coordinator, once for a group.
+
+        librdkafka's admin requests to a coordinator that is not there yet (the broker is new, and makes its offsets topic
+        when it is first asked) end the whole process with a segmentation fault; a consumer waits as it should.
+        """
+        if group in self._coordinated:
+            return
+        consumer = build(Consumer, self._settings, consumer_config(self._settings, self._log, group))
+        try:
+            # What is asked for does not matter, nor whether this user may read it: the answer is a coordinator's.
+            consumer.committed([TopicPartition(group, 0)], timeout=self._timeout_s)
+        finally:
+            consumer.close()
+        self._coordinated.add(group)
+
     def group_members(self, group: str) -> tuple[GroupMember, ...]:
         """The live members of a group and what each owns; empty when there are none or the group does not exist."""
 
         def ask() -> tuple[GroupMember, ...]:
+            self._await_coordinator(group)
             futures = self._client.describe_consumer_groups([group], request_timeout=self._timeout_s)
             try:
                 members = futures[group].result(self._timeout_s + 2).members

@@ -102,7 +102,7 @@ def read_control_log(
         SetupError: the broker cannot be reached, or the control topic does not exist.
     """
     facts = admin.check_control_topic(control_topic)
-    stored = admin.group_offsets(group).get((control_topic, 0))
+    stored = admin.group_offsets(group, [(control_topic, 0)]).get((control_topic, 0))
     topic_id, chain_from = mark_metadata(stored.metadata) if stored else (None, None)
     assigned = Assigned(
         "reader", facts.topic_id, facts.log_start, stored.offset if stored else None, topic_id, chain_from

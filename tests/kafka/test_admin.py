@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaException, Producer, TopicPartition
@@ -11,6 +14,7 @@ from confluent_kafka.admin import NewTopic
 
 from framework.adapters.kafka_admin import KafkaAdmin, TopicFacts
 from framework.errors import SetupError
+from framework.local import stack
 from tests.conftest import Broker
 from tests.kafka.conftest import unique, wait_for
 
@@ -164,3 +168,18 @@ def recreate(admin: KafkaAdmin, topic: str) -> None:
                 raise
             time.sleep(0.2)
     wait_for(lambda: admin.topics([topic]))
+
+
+@pytest.mark.slow
+def test_a_broker_that_never_had_a_group_can_be_asked_about_one(tmp_path: Path) -> None:
+    """The first question about a group on a new broker, which has no offsets topic yet, does not end the process."""
+    code = "import sys; from framework.adapters.kafka_admin import KafkaAdmin; "
+    code += "admin = KafkaAdmin({'bootstrap.servers': sys.argv[1]}); print(admin.group_offsets('g'), admin.group_members('g'))"
+    for number in range(6):
+        state = stack.up(tmp_path / str(number), kafka_port=0)
+        try:
+            command = [sys.executable, "-c", code, state.bootstrap_servers]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+        finally:
+            stack.down(tmp_path / str(number), wipe=True)
+        assert (done.returncode, done.stdout) == (0, "{} ()\n"), done.stderr
