@@ -170,7 +170,7 @@ class TableWriter:
         path = layout.locations.new_data_location(file_name, key)  # type: ignore[arg-type]  # only to_path is asked for
         output: OutputFile = self._io_for(path).new_output(path)
         columns = [
-            pa.chunked_array([relabel(chunk, kind.type) for chunk in column.chunks], kind.type)
+            pa.chunked_array([relabel(chunk, kind.type) for chunk in column.chunks])
             for column, kind in zip(rows.columns, layout.arrow, strict=True)
         ]
         table = pa.Table.from_arrays(columns, schema=layout.arrow)
