@@ -19,6 +19,7 @@ from framework.adapters.files import cache_dir
 _BEING_WRITTEN_S = 300.0
 _SETTLED_S = 5.0
 _NOT_YET = b"\0\0\0\0"  # Java writes the head of the file last
+AT_EXIT = "-XX:ArchiveClassesAtExit"
 # What does not fit into an archive is no news.
 _QUIET = "-Xlog:cds*=off -Xlog:class+path=off"
 
@@ -39,7 +40,7 @@ def archive_options(jars: Path, options: str = "") -> str:
         if not archive.exists() and not _adopt(archive):
             part = archive.with_suffix(f".{os.getpid()}.part")
             part.touch(exist_ok=False)
-            return f"{_QUIET} -XX:ArchiveClassesAtExit={part}"
+            return f"{_QUIET} {AT_EXIT}={part}"
     except OSError:  # a cache that cannot be written, or another process was faster: a start without an archive
         return ""
     return f"{_QUIET} -XX:SharedArchiveFile={archive}" if archive.exists() else ""

@@ -10,6 +10,7 @@ import json
 import logging
 import os
 import pickle
+import subprocess
 import sys
 import threading
 import time
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError, Py4JJavaError
 
-from framework.adapters.class_archive import archive_options
+from framework.adapters.class_archive import AT_EXIT, archive_options
 from framework.adapters.spark_source import FloeDataSource, ready_file, to_offsets
 from framework.adapters.spark_stage import REPORT_SCHEMA, TaskContext, make_task
 from framework.commit.offsets import PartitionKey
@@ -51,6 +52,7 @@ DEFAULT_CONF = {
     "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
     "spark.driver.memory": "1g",
 }
+_ARCHIVE_S = 60
 # The JVM of a local master does little but start: records never enter it. Half of the CPU of a start was its compiler.
 LOCAL_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
 # Where floe is installed beside Spark, workers are forked with all imports done. Code that came as a zip file is on the
@@ -147,6 +149,24 @@ def stop_session(spark: SparkSession) -> None:
         spark.stop()
     except (Py4JError, ConnectionError) as error:
         log.info("Spark could not be stopped in order: %s", error)
+    _let_java_end()
+
+
+def _let_java_end() -> None:
+    """Wait for a Java that writes its archive of classes at its end: whoever started this process may end its whole group
+    as soon as it is gone, and every start would begin an archive that is never finished."""
+    from pyspark import SparkContext
+
+    gateway = SparkContext._gateway
+    process = getattr(gateway, "proc", None)
+    if process is None or AT_EXIT not in " ".join(map(str, process.args)):
+        return
+    SparkContext._gateway = SparkContext._jvm = None  # a later session of this process starts a Java of its own
+    process.stdin.close()
+    try:
+        process.wait(_ARCHIVE_S)
+    except subprocess.TimeoutExpired:
+        log.info("Java still writes its archive of classes after %d s; it is left alone", _ARCHIVE_S)
 
 
 @contextmanager
