@@ -335,7 +335,7 @@ FAILURES: dict[str, Failure] = {
         "first run and shutdown are guesswork",
         "`starting_offsets` counts once; SIGTERM drains and commits",
         (
-            E2E + "test_sigterm_drains",
+            "tests/spark/test_running_jobs.py::test_sigterm_drains",
             OFFSETS + "test_first_run_starts_at_the_log_start_or_end",
             OFFSETS + "test_a_later_run_ignores_starting_offsets",
         ),

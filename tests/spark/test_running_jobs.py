@@ -1,0 +1,110 @@
+"""Jobs that go on, drain, share a driver or run SQL, on a real broker, catalog and Spark."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Broker
+from tests.project import Project, kill_group, wait_for
+from tests.spark.test_end_to_end import FAN_OUT, orders
+
+pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.iceberg]
+
+
+@pytest.fixture
+def project(tmp_path: Path, broker: Broker) -> Project:
+    return Project(tmp_path, broker.bootstrap_servers)
+
+
+def test_sql_projects_and_filters(project: Project, broker: Broker) -> None:
+    """`transform.sql` runs between decode and write; what it removes is counted as filtered."""
+    topic = broker.new_topic("sql", partitions=2)
+    broker.produce(topic, orders(1000))
+    file = project.pipeline(
+        "sql",
+        f"""
+        source:
+          kafka: {{connection: main, topics: [{topic}]}}
+          format: {{type: json}}
+          schema: {{id: {{type: long}}, region: {{type: string}}, total: {{type: double}}}}
+        transform: {{sql: "SELECT id, upper(region) AS region, total * 2 AS twice FROM source WHERE id % 2 = 0"}}
+        routes:
+          rules: [{{table: shop.even}}]
+          allow_tables: ["shop.*"]
+          unrouted: fail
+        tables: {{defaults: {{commit: {{interval: 1s}}}}}}
+        errors: {{policy: fail}}
+        """,
+    )
+
+    project.run("run", file, "--until-caught-up")
+
+    rows = project.table("shop.even").sort_by("id")
+    assert rows.column_names == ["id", "region", "twice"]
+    assert rows.column("id").to_pylist() == list(range(0, 1000, 2))
+    assert rows.column("twice").to_pylist() == [i / 2 for i in range(0, 1000, 2)]
+    assert set(rows.column("region").to_pylist()) == {"EU", "US", "AP"}
+    totals = project.run_json("status")["pipelines"][0]["totals"]
+    assert (totals["offsets"], totals["written"], totals["filtered"]) == (1000, 500, 500)
+
+
+def test_sigterm_drains(project: Project, broker: Broker) -> None:
+    """SIGTERM finishes the batch in hand, commits what is announced, and the exit code is 0."""
+    topic = broker.new_topic("drain", partitions=2)
+    broker.produce(topic, orders(500))
+    text = FAN_OUT.format(topic=topic).replace("interval: 1s", "interval: 1h")
+    process = project.start("run", project.pipeline("drain", text))
+    try:
+        assert process.stdout is not None
+        seen = ""
+        while "announced in" not in seen:
+            line = process.stdout.readline()
+            assert line, seen
+            seen += line
+        time.sleep(0.5)
+        process.send_signal(signal.SIGTERM)
+        rest, _ = process.communicate(timeout=60)
+        assert process.returncode == 0, seen + rest
+    finally:
+        kill_group(process)
+    assert set(project.positions(project.tables("shop")).values()) == {1}
+    assert len(project.positions(project.tables("shop"))) == 500
+
+
+def test_two_pipelines_share_one_driver(project: Project, broker: Broker) -> None:
+    """Several files run in one driver with one coordinator, and each record lands once."""
+    topics = [broker.new_topic("left"), broker.new_topic("right", partitions=2)]
+    for topic in topics:
+        broker.produce(topic, orders(400))
+    files = [project.pipeline(f"p{i}", FAN_OUT.format(topic=topic)) for i, topic in enumerate(topics)]
+
+    project.run("run", *files, "--until-caught-up")
+
+    counts = project.positions(project.tables("shop"))
+    assert set(counts.values()) == {1}
+    assert len(counts) == 800
+    assert {p["pipeline"] for p in project.run_json("status")["pipelines"]} == {"p0", "p1"}
+
+
+def test_a_running_job_commits_each_interval(project: Project, broker: Broker) -> None:
+    """Without --until-caught-up records become visible within the interval, again and again."""
+    topic = broker.new_topic("live")
+    broker.produce(topic, orders(30))
+    process = project.start("run", project.pipeline("live", FAN_OUT.format(topic=topic)))
+    try:
+        for more in (30, 60):
+            wait_for(
+                lambda more=more: (
+                    "shop" in {n[0] for n in project.catalog().list_namespaces()}
+                    and sum(project.positions(project.tables("shop")).values()) == more
+                ),
+                what=f"{more} rows",
+            )
+            broker.produce(topic, orders(30, start=more))
+        wait_for(lambda: sum(project.positions(project.tables("shop")).values()) == 90, what="90 rows")
+    finally:
+        kill_group(process)
