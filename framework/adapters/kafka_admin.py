@@ -44,6 +44,8 @@ T = TypeVar("T")
 # A transaction that was just committed may need a moment until its offsets are stable; one whose owner died is aborted
 # by the broker at the latest one clean-up round (10 s) after its own time-out (10 s).
 STABLE_OFFSETS_TIMEOUT_S = 30.0
+# A new broker makes its offsets topic in about a second.
+COORDINATOR_TIMEOUT_S = 5.0
 _NOT_NOW = frozenset(
     {
         KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
@@ -255,10 +257,14 @@ class KafkaAdmin:
         consumer = build(Consumer, self._settings, consumer_config(self._settings, self._log, group))
         try:
             # What is asked for does not matter, nor whether this user may read it: the answer is a coordinator's.
-            consumer.committed([TopicPartition(group, 0)], timeout=self._timeout_s)
+            consumer.committed([TopicPartition(group, 0)], timeout=min(self._timeout_s, COORDINATOR_TIMEOUT_S))
+            self._coordinated.add(group)
+        except KafkaException as raised:
+            # A consumer waits for what it is refused, too; the request itself then says what is wrong.
+            if error_of(raised).code() != KafkaError._TIMED_OUT:
+                raise
         finally:
             consumer.close()
-        self._coordinated.add(group)
 
     def group_members(self, group: str) -> tuple[GroupMember, ...]:
         """The live members of a group and what each owns; empty when there are none or the group does not exist."""
