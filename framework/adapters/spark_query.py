@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from py4j.protocol import Py4JError, Py4JJavaError
 
 from framework.adapters.class_archive import AT_EXIT, archive_options
+from framework.adapters.spark_python import python_command
 from framework.adapters.spark_source import FloeDataSource, ready_file, to_offsets
 from framework.adapters.spark_stage import REPORT_SCHEMA, TaskContext, make_task
 from framework.commit.offsets import PartitionKey
@@ -76,9 +77,9 @@ def start_session(name: str, master: str, conf: Mapping[str, str], log_dir: Path
     from pyspark.sql import SparkSession
 
     if master.startswith("local"):
-        # Workers and the planner must be this very interpreter, not whatever `python3` is on the path.
-        os.environ["PYSPARK_PYTHON"] = sys.executable
-        os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+        # Workers and the planner must be this very interpreter, not whatever `python3` is on the path; the second variable
+        # names what Spark starts for the driver itself.
+        os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = python_command(_jars().parent)
     else:
         # Spark heeds this setting only for drivers that spark-submit starts, which set the variable for us.
         os.environ.setdefault("PYSPARK_PYTHON", conf.get("spark.pyspark.python", sys.executable))

@@ -1,0 +1,62 @@
+"""The command with which a local Spark starts Python: this very interpreter, importing the installed, compiled PySpark.
+
+In: the interpreter and where Spark is installed. Out: the path of a command. Spark puts its own copy of PySpark, a zip file,
+before everything else on the path of each Python process. What comes out of a zip file is compiled anew in each of them:
+0.75 s for each of the six processes of a start, one after the other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+import sys
+from pathlib import Path
+
+from framework.adapters.files import cache_dir
+
+_SCRIPT = """#!/bin/sh
+# Starts Python for a local Spark with the PySpark that is installed beside it, not with the same one as a zip file.
+# Made by floe at each start where it is missing; safe to delete.
+kept=
+set -f
+IFS=:
+for entry in $PYTHONPATH; do
+  case $entry in
+    */python/lib/pyspark.zip | */python/lib/py4j-*-src.zip) ;;
+    *) kept=$kept${kept:+:}$entry ;;
+  esac
+done
+unset IFS
+# NumPy's linear algebra, which nothing here uses, starts a thread for each core when it is imported.
+PYTHONPATH=$kept OPENBLAS_NUM_THREADS=${OPENBLAS_NUM_THREADS:-1} exec @PYTHON@ "$@"
+"""
+
+
+def python_command(spark_home: Path) -> str:
+    """The interpreter itself where PySpark is not installed as files, or no command can be made; else the command.
+
+    Args:
+        spark_home: where the Spark is whose zip files are left out; another Spark than ours needs its own.
+    """
+    import py4j
+    import pyspark
+
+    installed = Path(pyspark.__file__).parent == spark_home and all(
+        Path(str(module.__file__)).is_file() for module in (pyspark, py4j)
+    )
+    if not installed or os.name != "posix":
+        return sys.executable
+    text = _SCRIPT.replace("@PYTHON@", shlex.quote(sys.executable))
+    command = cache_dir() / "python" / hashlib.sha256(text.encode()).hexdigest()[:16]
+    try:
+        if not command.is_file():
+            command.parent.mkdir(parents=True, exist_ok=True)
+            new = command.with_suffix(f".{os.getpid()}.new")
+            new.write_text(text, encoding="utf-8")
+            new.chmod(0o755)
+            os.replace(new, command)
+        # A cache on a file system from which nothing may be started is no help.
+        return str(command) if os.access(command, os.X_OK) else sys.executable
+    except OSError:
+        return sys.executable
