@@ -102,9 +102,7 @@ class Task:
     def __init__(self, folder: Path, servers: str, topic: str, plan: Plan) -> None:
         self.kafka = {"bootstrap.servers": servers}
         self.plan = plan
-        catalog = IcebergTables(
-            {"type": "sql", "uri": f"sqlite:///{folder}/c.db", "warehouse": f"file://{folder}/w"}, "default"
-        )
+        catalog = IcebergTables({"type": "sql", "uri": f"sqlite:///{folder}/c.db", "warehouse": f"file://{folder}/w"})
         self.registry = TableRegistry(plan, catalog, lambda text: None)
         self.io = catalog.io_properties()
         admin = KafkaAdmin(self.kafka)

@@ -43,10 +43,15 @@ class Project:
             "uri": f"sqlite:///{root}/catalog.db",
             "warehouse": f"file://{root}/warehouse",
         }
+        self.further_catalogs: dict[str, Mapping[str, str]] = {}
         self.write_target()
 
     def write_target(self, bootstrap_servers: str | None = None, catalog: Mapping[str, str] | None = None) -> None:
-        settings = "\n".join(f'      {k}: "{v}"' for k, v in (catalog or self.catalog_settings).items())
+        catalogs = {"default": catalog or self.catalog_settings, **self.further_catalogs}
+        settings = "\n".join(
+            f"    {name}:\n" + "\n".join(f'      {k}: "{v}"' for k, v in each.items())
+            for name, each in catalogs.items()
+        )
         (self.root / "pipelines" / "targets" / "it.yaml").write_text(
             f"""apiVersion: floe/v1
 kind: Target
@@ -58,7 +63,6 @@ connections:
     main:
       bootstrap.servers: "{bootstrap_servers or self.bootstrap_servers}"
   catalog:
-    default:
 {settings}
 spark:
   master: "local[2,4]"

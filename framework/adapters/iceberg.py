@@ -1,25 +1,22 @@
-"""The door to one Iceberg catalog: what the driver and the coordinator may ask of tables.
+"""The door to Iceberg tables: what the driver and the coordinator may ask of them, whichever catalog they live in.
 
-In: a catalog's settings (PyIceberg's own keys) and the plain values of `framework.commit`, `framework.table` and
-`framework.record`. Out: views, targets and outcomes as plain values; no PyIceberg object leaves this package. The
-commit itself, and the invariants it keeps, are in `iceberg_commit`; creating and altering in `iceberg_define`.
+In: catalogs, full names of tables, and the plain values of `framework.commit`, `framework.table` and `framework.record`.
+Out: views, targets and outcomes as plain values; no PyIceberg object leaves this package. The commit itself, and the
+invariants it keeps, are in `iceberg_commit`; creating and altering in `iceberg_define`; a catalog in `iceberg_catalog`.
 """
 
 from __future__ import annotations
 
-import logging
-import re
-import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
-from pyiceberg.catalog import Catalog, load_catalog
-from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, NotInstalledError
+from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, EqualTo, GreaterThanOrEqual
 from pyiceberg.table import Table
 
 from framework.adapters import iceberg_define, iceberg_history
-from framework.adapters.iceberg_commit import SUPPORTED_FORMAT_VERSIONS, Outcome, TableCommits
+from framework.adapters.iceberg_catalog import IcebergCatalog, first_line
+from framework.adapters.iceberg_commit import SUPPORTED_FORMAT_VERSIONS, Outcome
 from framework.adapters.iceberg_files import (
     StoredFile,
     TablePlace,
@@ -28,86 +25,69 @@ from framework.adapters.iceberg_files import (
     place_of,
     references_of,
 )
-from framework.adapters.iceberg_rest import BoundedRestCatalog
 from framework.adapters.iceberg_views import SnapshotInfo, ancestry, head_of, info_of, target_of, view_of
 from framework.commit.effects import CommitTable, RecordedTable, TableView
 from framework.commit.events import SourceRange
 from framework.commit.progress import MISSING_PROPERTY, PROGRESS_PROPERTY
 from framework.commit.rollback import RollbackFacts
 from framework.config.spec import TablePolicy
+from framework.config.table_names import DEFAULT_CATALOG, catalog_of, identifier_of
+from framework.diagnose.suggest import listed
 from framework.errors import FloeError, SetupError, TableBlocked
 from framework.record.model import TableTarget
 from framework.table.changes import AlterTable, CreateTable
 
 __all__ = ["IcebergTables", "SnapshotInfo", "StoredFile", "TablePlace", "TableReferences"]
 
-log = logging.getLogger(__name__)
-
-CATALOG_TYPES = ("sql", "rest", "hive", "glue", "dynamodb", "bigquery")
-
-# What only the catalog itself needs; everything else goes to the tasks, which need it to write files.
-_CATALOG_ONLY = ("uri", "type", "name", "credential", "token", "scope", "py-catalog-impl", "echo")
-_CATALOG_ONLY_PREFIXES = ("rest.", "oauth2", "auth", "header.", "ssl", "hive.", "dynamodb.", "pool_", "init_catalog_")
-
-
 # A condition on a column: equal to a value, or not less than it (moments as ISO 8601).
 Where = tuple[str, str, object]
 
 
 class IcebergTables:
-    """One catalog. Opened at first use, and anew after it refused our credentials; safe for threads."""
+    """The tables of a target's catalogs, each by its full name, which says its catalog. Safe for threads.
+
+    A catalog is opened when a table of it is first asked for, so one that is down troubles its own tables alone
+    (invariant 10).
+    """
 
     def __init__(
-        self,
-        settings: Mapping[str, str],
-        name: str = "default",
-        settings_now: Callable[[], Mapping[str, str]] | None = None,
+        self, settings: Mapping[str, str], settings_now: Callable[[], Mapping[str, str]] | None = None
     ) -> None:
-        """`settings_now` gives the settings with secrets read anew: a token that was replaced is found without a restart."""
-        self._settings = dict(settings)
-        self._settings_now = settings_now
-        self._name = name
-        self._lock = threading.Lock()
-        self._opened: tuple[Catalog, TableCommits] | None = None
+        """The default catalog alone; `over` takes several."""
+        self._catalogs = {DEFAULT_CATALOG: IcebergCatalog(settings, DEFAULT_CATALOG, settings_now)}
 
-    # ---- the catalog ------------------------------------------------------------------------------------------------
+    @classmethod
+    def over(cls, catalogs: Mapping[str, IcebergCatalog]) -> IcebergTables:
+        """All tables of these catalogs, by their names in the target."""
+        tables = cls({})
+        tables._catalogs = dict(catalogs)
+        return tables
 
-    def check(self) -> None:
-        """Find out whether the catalog can be used.
+    # ---- the catalogs -----------------------------------------------------------------------------------------------
+
+    @property
+    def catalogs(self) -> tuple[str, ...]:
+        """The names of the catalogs, in order."""
+        return tuple(sorted(self._catalogs))
+
+    def check(self, catalogs: Iterable[str] | None = None) -> None:
+        """Find out whether some catalogs (all, where none are named) can be used.
 
         Raises:
-            SetupError: FLOE-E201 it cannot be reached; FLOE-E202 its settings are wrong; FLOE-E203 it has no warehouse
-                to put new tables into; FLOE-E204 a package is missing.
+            SetupError: as `IcebergCatalog.check`, for the first that cannot; FLOE-E311 there is none of that name.
         """
-        if self._kind() == "sql" and not self._settings.get("warehouse"):
-            raise self._setup_error(
-                "it has no `warehouse`", "FLOE-E203", "set `warehouse`, for example file:///data/lake"
-            )
-        catalog, _ = self._open()
-        try:
-            catalog.list_namespaces()
-        except Exception as error:  # each catalog has exceptions of its own
-            raise self._unreachable(error) from error
+        for name in self.catalogs if catalogs is None else catalogs:
+            self._catalog(name).check()
 
-    def io_properties(self) -> dict[str, str]:
-        """The settings that tasks need to write files. Credentials of the catalog itself are left out."""
-        return {
-            key: value
-            for key, value in self._settings.items()
-            if key not in _CATALOG_ONLY and not key.startswith(_CATALOG_ONLY_PREFIXES)
-        }
+    def io_properties(self, catalogs: Iterable[str] | None = None) -> dict[str, dict[str, str]]:
+        """By catalog (of all, where none are named) the settings that tasks need to write files of its tables."""
+        names = self.catalogs if catalogs is None else catalogs
+        return {name: self._catalog(name).io_properties() for name in names}
 
-    def list_tables(self, namespace: str | None = None) -> list[str]:
-        """Full names of the tables of one namespace (none when it does not exist), or of all, in order."""
-        catalog, _ = self._open()
-        try:
-            names = [(namespace,)] if namespace is not None else list(_namespaces(catalog, ()))
-            found = [table for each in names for table in catalog.list_tables(".".join(each))]
-        except NoSuchNamespaceError:
-            return []
-        except Exception as error:  # each catalog has exceptions of its own
-            raise self._unreachable(error) from error
-        return sorted({".".join(table) for table in found})
+    def list_tables(self, namespace: str | None = None, catalogs: Iterable[str] | None = None) -> list[str]:
+        """Full names of the tables of one namespace (none where it does not exist), or of all, catalog by catalog."""
+        names = self.catalogs if catalogs is None else catalogs
+        return [table for name in names for table in self._catalog(name).list_tables(namespace)]
 
     # ---- tables -----------------------------------------------------------------------------------------------------
 
@@ -200,7 +180,7 @@ class IcebergTables:
             return rows.cast(pa.schema([plain_field(field) for field in rows.schema])).select(list(columns))
         except Exception as error:  # each store has exceptions of its own
             raise FloeError(
-                f"table {table} cannot be read: {_first_line(error)}",
+                f"table {table} cannot be read: {first_line(error)}",
                 code="FLOE-R135",
                 place=table,
                 remedy="check that the store answers and that the table has the columns that floe made it with",
@@ -228,7 +208,7 @@ class IcebergTables:
             return references_of(loaded)
         except Exception as error:  # whatever cannot be read might name a file that is in use
             raise FloeError(
-                f"the manifests of table {table} cannot all be read: {_first_line(error)}",
+                f"the manifests of table {table} cannot all be read: {first_line(error)}",
                 code="FLOE-R371",
                 place=table,
                 remedy="nothing of the table was removed; see whether its store answers, and run the command again",
@@ -245,7 +225,7 @@ class IcebergTables:
             return [file for location in locations if loaded for file in list_files(loaded.io, location)]
         except Exception as error:  # each store has exceptions of its own
             raise FloeError(
-                f"the files of table {table} cannot be listed: {_first_line(error)}",
+                f"the files of table {table} cannot be listed: {first_line(error)}",
                 code="FLOE-R372",
                 place=", ".join(locations),
                 remedy="see whether the store answers and whether these credentials may list it",
@@ -266,7 +246,7 @@ class IcebergTables:
                 continue  # somebody else was faster
             except Exception as error:  # each store has exceptions of its own
                 raise FloeError(
-                    f"{location} cannot be removed: {_first_line(error)}",
+                    f"{location} cannot be removed: {first_line(error)}",
                     code="FLOE-R373",
                     place=location,
                     remedy="see whether these credentials may delete; the files before it are removed",
@@ -278,102 +258,43 @@ class IcebergTables:
 
         Never raises for what the catalog does; never retries; deletes nothing while the outcome is unknown.
         """
-        return self._open()[1].commit(effect)
+        return self._catalog(catalog_of(effect.table)).open()[1].commit(effect)
 
     def create_table(self, change: CreateTable) -> None:
         """Make the table and its namespace. A table that is there already is success: load it and check."""
-        iceberg_define.create(self._open()[0], change)
+        iceberg_define.create(self._catalog(catalog_of(change.table)).open()[0], change)
 
     def alter_table(self, change: AlterTable) -> bool:
         """Make the new schema current; False when the table has changed meanwhile: load it and plan again."""
-        catalog, commits = self._open()
+        catalog, commits = self._catalog(catalog_of(change.table)).open()
         return iceberg_define.alter(catalog, commits, change)
 
     # ---- inside -----------------------------------------------------------------------------------------------------
 
+    def _catalog(self, name: str) -> IcebergCatalog:
+        found = self._catalogs.get(name)
+        if found is None:
+            raise SetupError(
+                f"the target names no catalog {name}",
+                code="FLOE-E311",
+                place=f"connections.catalog.{name}",
+                remedy=f"name one of {listed(self.catalogs, 'and')}, or add connections.catalog.{name}",
+            )
+        return found
+
     def _load(self, table: str) -> Table | None:
-        catalog, _ = self._open()
+        catalog, _ = self._catalog(catalog_of(table)).open()
         try:
-            return catalog.load_table(table)
+            return catalog.load_table(identifier_of(table))
         except NoSuchTableError:
             return None
         except Exception as error:  # each catalog and store has its own
             raise FloeError(
-                f"table {table} cannot be loaded: {_first_line(error)}",
+                f"table {table} cannot be loaded: {first_line(error)}",
                 code="FLOE-R135",
                 place=table,
                 remedy="check that the catalog answers and that the table's metadata file can be read",
             ) from error
-
-    def _open(self) -> tuple[Catalog, TableCommits]:
-        with self._lock:
-            if self._opened is not None and getattr(self._opened[0], "refused", False):
-                self._renew_settings()
-                self._opened = None
-            if self._opened is None:
-                catalog = self._load_catalog()
-                self._opened = (catalog, TableCommits(catalog))
-            return self._opened
-
-    def _renew_settings(self) -> None:
-        if self._settings_now is None:
-            return
-        try:
-            self._settings = dict(self._settings_now())
-        except SetupError as error:  # a secret that is just being replaced: what was read before is tried once more
-            log.warning("the catalog's settings are not read anew: %s", error.message)
-
-    def _load_catalog(self) -> Catalog:
-        kind = self._kind()
-        if "py-catalog-impl" not in self._settings and kind not in CATALOG_TYPES:
-            said = f"its type is {kind!r}" if kind else "it has no `type`"
-            raise self._setup_error(said, "FLOE-E202", f"set `type` to one of {', '.join(CATALOG_TYPES)}")
-        try:
-            rest = kind == "rest" and "py-catalog-impl" not in self._settings
-            if (rest or kind == "sql") and not self._settings.get("uri"):
-                raise ValueError("`uri` is missing")
-            if kind == "sql":
-                return self._sql_catalog()
-            if rest:
-                return BoundedRestCatalog(self._name, **self._settings)
-            return load_catalog(self._name, **self._settings)
-        except NotInstalledError as error:
-            raise self._setup_error(
-                f"a package is missing: {_first_line(error)}", "FLOE-E204", f'pip install "pyiceberg[{kind}]"'
-            ) from error
-        except (ValueError, KeyError, ImportError) as error:
-            raise self._setup_error(
-                f"its settings are wrong: {_first_line(error)}", "FLOE-E202", "mend the target's connections.catalog"
-            ) from error
-        except Exception as error:  # each catalog has exceptions of its own
-            raise self._unreachable(error) from error
-
-    def _sql_catalog(self) -> Catalog:
-        from framework.adapters.iceberg_sql import FlatSqlCatalog  # SQLAlchemy is needed for this kind alone
-
-        try:
-            return FlatSqlCatalog(self._name, **self._settings)
-        except Exception as error:  # SQLAlchemy wraps what each database says
-            # Two processes that open a new database at once both create its tables; the second finds them made.
-            if "already exists" not in str(error):
-                raise
-            return FlatSqlCatalog(self._name, **self._settings)
-
-    def _kind(self) -> str:
-        return self._settings.get("type", "").lower()
-
-    def _unreachable(self, error: Exception) -> SetupError:
-        return self._setup_error(
-            f"it cannot be used: {_first_line(error)}",
-            "FLOE-E201",
-            "check that the catalog runs and that the target's connections.catalog points to it",
-        )
-
-    def _setup_error(self, said: str, code: str, remedy: str) -> SetupError:
-        # An address may carry a password; it is never shown.
-        address = re.sub(r"//[^/@]*@", "//***@", self._settings.get("uri", ""))
-        place = f"connections.catalog.{self._name}" + (f", {address}" if address else "")
-        return SetupError(f"catalog {self._name}: {said}", code=code, place=place, remedy=remedy)
 
 
 def _expression(where: Sequence[Where]) -> BooleanExpression:
@@ -401,14 +322,3 @@ def _plain_type(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return pa.list_(plain_field(kind.value_field))
     return kind
-
-
-def _namespaces(catalog: Catalog, above: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    for namespace in catalog.list_namespaces(above):
-        yield namespace
-        yield from _namespaces(catalog, namespace)
-
-
-def _first_line(error: Exception) -> str:
-    text = str(error).strip() or type(error).__name__
-    return re.sub(r"//[^/@\s]*@", "//***@", text.splitlines()[0])

@@ -40,6 +40,7 @@ from framework.adapters.iceberg_manifests import SnapshotFiles, UnknownSpec, sch
 from framework.adapters.iceberg_views import head_of, snapshot_by_id, start_of, view_of
 from framework.commit.effects import CommitConflict, CommitFailed, CommitTable, Committed, RecoverTable
 from framework.commit.progress import PROGRESS_PROPERTY, SUMMARY_COMMIT_ID, merge, parse, summary
+from framework.config.table_names import identifier_of
 
 log = logging.getLogger(__name__)
 
@@ -69,7 +70,7 @@ class TableCommits:
     def commit(self, effect: CommitTable) -> Outcome:
         """Append the effect's files and record its progress, or say for certain, after reading back, why not."""
         try:
-            table = self._catalog.load_table(effect.table)
+            table = self._catalog.load_table(identifier_of(effect.table))
             settled = self._settled(effect, table.metadata, None)
             if settled is not None:
                 return settled
@@ -184,7 +185,7 @@ class TableCommits:
     def _read_back(self, effect: CommitTable, before: Table, attempt: _Attempt, error: Exception) -> Outcome:
         """Invariant 7: whatever the exception says, look for the snapshot first; until then no file goes."""
         try:
-            now = self._catalog.load_table(effect.table)
+            now = self._catalog.load_table(identifier_of(effect.table))
         except NoSuchTableError:
             return CommitConflict(effect.table, effect.commit_id, "the table does not exist any more")
         except Exception as second:  # unknown for now, which is said as it is

@@ -29,6 +29,7 @@ from pyiceberg.types import NestedField
 
 from framework.adapters.iceberg_commit import SUPPORTED_FORMAT_VERSIONS, TableCommits
 from framework.config.spec import PartitionFieldSpec, SortFieldSpec
+from framework.config.table_names import identifier_of
 from framework.errors import FloeError, TableBlocked
 from framework.table.changes import AlterTable, CreateTable
 
@@ -76,9 +77,9 @@ def create(catalog: Catalog, change: CreateTable) -> None:
     spec = partition_spec(change.table, schema, change.partition_by)
     order = sort_order(change.table, schema, change.sort_by)
     try:
-        _ensure_namespace(catalog, Catalog.namespace_from(change.table))
+        _ensure_namespace(catalog, Catalog.namespace_from(identifier_of(change.table)))
         catalog.create_table(
-            change.table,
+            identifier_of(change.table),
             schema,
             location=change.location,
             partition_spec=spec,
@@ -94,7 +95,7 @@ def create(catalog: Catalog, change: CreateTable) -> None:
 
 def _check_exists(catalog: Catalog, table: str, cause: Exception | None) -> None:
     try:
-        catalog.load_table(table)
+        catalog.load_table(identifier_of(table))
     except Exception as error:  # each catalog has exceptions of its own
         reason = str(cause or error).strip().splitlines()[0]
         raise FloeError(
@@ -197,7 +198,7 @@ def alter(catalog: Catalog, commits: TableCommits, change: AlterTable) -> bool:
     """
     wanted = Schema.model_validate_json(change.schema_json)
     try:
-        table = catalog.load_table(change.table)
+        table = catalog.load_table(identifier_of(change.table))
         metadata = table.metadata
         same = next((each for each in metadata.schemas if _same(each, wanted)), None)
         if same is not None and same.schema_id == metadata.current_schema_id:
@@ -222,7 +223,7 @@ def alter(catalog: Catalog, commits: TableCommits, change: AlterTable) -> bool:
         commits.apply(table, requirements, updates)
     except Exception as error:  # invariant 7: conflict or lost answer, the table says which
         try:
-            now = catalog.load_table(change.table).metadata
+            now = catalog.load_table(identifier_of(change.table)).metadata
         except NoSuchTableError:
             return False
         except Exception as second:  # unknown for now, which is said as it is

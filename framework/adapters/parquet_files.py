@@ -36,6 +36,7 @@ from framework.adapters.parquet_metrics import FloatColumn, float_columns, nan_c
 from framework.adapters.parquet_partition import Partition, partitions
 from framework.adapters.parquet_sort import can_sort, sorted_rows
 from framework.commit.events import DataFile
+from framework.config.table_names import catalog_of
 from framework.record.model import TableTarget
 from framework.table.arrow_schema import arrow_schema, parse_schema
 
@@ -79,7 +80,7 @@ class TableWriter:
     """Buffers rows per table and writes one file per table and partition at each flush.
 
     Args:
-        io_properties: settings of PyIceberg's FileIO.
+        io_properties: by catalog the settings of PyIceberg's FileIO: each may have a store of its own.
         pipeline, run, batch: become part of every file name.
         buffer_bytes: rows held in memory over all tables; above it the largest tables are flushed.
         target_file_bytes: a partition with more rows than that (in memory) is written as several files, unless the table's
@@ -88,7 +89,7 @@ class TableWriter:
 
     def __init__(
         self,
-        io_properties: Mapping[str, str],
+        io_properties: Mapping[str, Mapping[str, str]],
         pipeline: str,
         run: str,
         batch: int,
@@ -102,7 +103,7 @@ class TableWriter:
         self._buffers: dict[str, _Buffer] = {}
         self._buffered = 0
         self._files: dict[str, list[DataFile]] = {}
-        self._io: dict[str, FileIO] = {}
+        self._io: dict[tuple[str, str], FileIO] = {}
 
     def add(self, target: TableTarget, rows: pa.Table) -> None:
         """Take rows of one table; they must have the file schema of `target`."""
@@ -134,10 +135,10 @@ class TableWriter:
         """
         self._buffers.clear()
         self._buffered = 0
-        for files in self._files.values():
+        for name, files in self._files.items():
             for file in files:
                 with contextlib.suppress(OSError):
-                    self._io_for(file.path).delete(file.path)
+                    self._io_for(name, file.path).delete(file.path)
         self._files = {}
 
     def _flush(self, name: str) -> None:
@@ -168,7 +169,7 @@ class TableWriter:
         file_name = f"{self._prefix}-{uuid.uuid4()}.parquet"
         key = None if partition.path is None else partition
         path = layout.locations.new_data_location(file_name, key)  # type: ignore[arg-type]  # only to_path is asked for
-        output: OutputFile = self._io_for(path).new_output(path)
+        output: OutputFile = self._io_for(target.name, path).new_output(path)
         columns = [
             pa.chunked_array([relabel(chunk, kind.type) for chunk in column.chunks])
             for column, kind in zip(rows.columns, layout.arrow, strict=True)
@@ -204,11 +205,11 @@ class TableWriter:
             sort_order_id=target.sort_order_id if layout.order else UNSORTED_SORT_ORDER_ID,
         )
 
-    def _io_for(self, location: str) -> FileIO:
-        scheme = location.split("://", 1)[0] if "://" in location else ""
-        if scheme not in self._io:
-            self._io[scheme] = load_file_io(self._io_properties, location)
-        return self._io[scheme]
+    def _io_for(self, table: str, location: str) -> FileIO:
+        key = (catalog_of(table), location.split("://", 1)[0] if "://" in location else "")
+        if key not in self._io:
+            self._io[key] = load_file_io(dict(self._io_properties[key[0]]), location)
+        return self._io[key]
 
 
 @lru_cache(maxsize=4096)

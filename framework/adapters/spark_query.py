@@ -217,7 +217,7 @@ def run_stage(
     frame: DataFrame,
     plan: Plan,
     kafka: dict[str, str],
-    io_properties: dict[str, str],
+    io_properties: dict[str, dict[str, str]],
     tables: dict[str, TableTarget],
     topic_ids: dict[str, str],
     run: str,

@@ -29,7 +29,7 @@ class TaskContext:
 
     plan: Plan
     kafka: dict[str, str] = field(repr=False)
-    io_properties: dict[str, str] = field(repr=False)
+    io_properties: dict[str, dict[str, str]] = field(repr=False)
     tables: dict[str, TableTarget]
     topic_ids: dict[str, str]
     run: str

@@ -46,6 +46,7 @@ def clean(
     \b
     floe clean --target prod
     floe clean 'rpc.*' --older-than 7d --delete --target prod
+    floe clean 'cold:*'   # the tables of one catalog
     """
     from framework.runtime.job import open_catalog
     from framework.runtime.orphans import clean as look
@@ -62,7 +63,9 @@ def clean(
         )
     control = open_control(target, connection, control_topics[0])
     say = (lambda text: None) if as_json else (lambda text: click.echo(text, err=True))
-    reports = look(control.kafka, control_topics, open_catalog(control.target.catalogs), patterns, age_ms, delete, say)
+    # All of them: a table of any catalog may lie in the location of another.
+    catalog = open_catalog(control.target.catalogs, control.target.catalogs)
+    reports = look(control.kafka, control_topics, catalog, patterns, age_ms, delete, say)
     if as_json:
         tables = [
             {

@@ -5,10 +5,16 @@ from __future__ import annotations
 import signal
 import threading
 import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import click
 
 from framework.cli.target_options import open_control, target_options
+from framework.errors import SetupError
+
+if TYPE_CHECKING:
+    from framework.adapters.iceberg import IcebergTables
 
 
 @click.command()
@@ -29,7 +35,9 @@ def coordinator(target: str | None, connection: str | None, control_topic: str) 
 
     KafkaAdmin(control.kafka).ensure_control_topic(control.topic)
     group = coordinator_group(control.target.prefix, control.topic)
-    committer = Coordinator(control.kafka, group, control.topic, open_catalog(control.target.catalogs), say)
+    catalog = open_catalog(control.target.catalogs, ())
+    check_some(catalog, say)
+    committer = Coordinator(control.kafka, group, control.topic, catalog, say)
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
@@ -41,3 +49,21 @@ def coordinator(target: str | None, connection: str | None, control_topic: str) 
         committer.stop()
     if committer.error is not None:
         raise committer.error
+
+
+def check_some(catalog: IcebergTables, say: Callable[[str], None]) -> None:
+    """Begin although a catalog is down, which is said: invariant 10, its tables wait. Where none answers, do not begin.
+
+    Raises:
+        SetupError: of the first catalog.
+    """
+    troubles = []
+    for name in catalog.catalogs:
+        try:
+            catalog.check((name,))
+        except SetupError as error:
+            troubles.append(error)
+    if len(troubles) == len(catalog.catalogs):
+        raise troubles[0]
+    for trouble in troubles:
+        say(f"{trouble.message}; its tables wait")

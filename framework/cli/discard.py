@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from framework.cli.options import dry_run_option, json_option
+from framework.cli.options import dry_run_option, json_option, table_option
 from framework.cli.target_options import open_control, target_options
+from framework.config.table_names import catalog_of
 
 if TYPE_CHECKING:
     from framework.commit.discard import DiscardPlan
 
 
 @click.command()
-@click.option("--table", required=True, help="The table, with its namespace.")
+@table_option
 @target_options
 @dry_run_option
 @json_option
@@ -33,7 +34,8 @@ def discard(
     from framework.runtime.job import open_catalog
 
     control = open_control(target, connection, control_topic)
-    at = ControlPlace(control.target.prefix, control.kafka, control.topic, open_catalog(control.target.catalogs))
+    catalog = open_catalog(control.target.catalogs, (catalog_of(table),))
+    at = ControlPlace(control.target.prefix, control.kafka, control.topic, catalog)
     plan = decide_discard(at, table)
     if not dry_run:
         refuse_live_pipelines(at, plan)

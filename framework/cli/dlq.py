@@ -24,6 +24,7 @@ from framework.cli.dlq_text import (
 )
 from framework.cli.options import json_option
 from framework.config.spec import LoadedPipeline
+from framework.config.table_names import catalog_of
 from framework.errors import SetupError
 
 if TYPE_CHECKING:
@@ -47,8 +48,8 @@ def _read(pipeline: LoadedPipeline, selection: Selection, columns: tuple[str, ..
     from framework.runtime.letters import letter_table, read_with_marks
 
     plan = compile_plan(pipeline)
-    letter_table(plan)
-    found = read_with_marks(plan, open_catalog(pipeline.target.catalogs), selection, columns)
+    catalog = open_catalog(pipeline.target.catalogs, (catalog_of(letter_table(plan)),))
+    found = read_with_marks(plan, catalog, selection, columns)
     at = found.schema.get_field_index("timestamp")
     found = found.set_column(at, "timestamp", found.column(at).cast(pa.int64()))
     keys = [("timestamp", "descending"), ("topic", "ascending"), ("partition", "ascending"), ("offset", "descending")]
@@ -60,7 +61,13 @@ def _read(pipeline: LoadedPipeline, selection: Selection, columns: tuple[str, ..
 
 
 def _nothing(pipeline: LoadedPipeline, replayed: int) -> str:
-    return nothing_waits(pipeline.spec.name, pipeline.spec.errors.dead_letter_table, replayed)
+    return nothing_waits(pipeline.spec.name, _letter_table(pipeline), replayed)
+
+
+def _letter_table(pipeline: LoadedPipeline) -> str | None:
+    """The full name of the table that the file names."""
+    named = pipeline.spec.errors.dead_letter_table
+    return pipeline.spec.tables.full_name(named) if named else None
 
 
 @dlq.command("list")
@@ -118,7 +125,7 @@ def show_command(pipeline_file: PipelineFile, place: tuple[str, int, int], raw: 
         raise SetupError(
             f"pipeline {pipeline.spec.name} has no dead letter {topic}-{partition}@{offset}",
             code="FLOE-E602",
-            place=str(pipeline.spec.errors.dead_letter_table),
+            place=str(_letter_table(pipeline)),
             remedy=f"`floe dlq list {pipeline_file.file} --all` lists them",
         )
     row = rows[0]
@@ -194,6 +201,8 @@ def replay_command(letters: Letters, as_json: bool, quiet: bool) -> None:
     Example: floe dlq replay pipelines/orders.yaml -t prod --code FLOE-D304
     """
     from framework.adapters.secrets import resolve
+    from framework.plan.catalogs import used_catalogs
+    from framework.plan.compile import compile_plan
     from framework.runtime.job import open_catalog
     from framework.runtime.replay import replay
 
@@ -205,7 +214,7 @@ def replay_command(letters: Letters, as_json: bool, quiet: bool) -> None:
             click.echo(f"{time.monotonic() - started:7.1f} s  {text}", err=True)
 
     kafka = resolve(pipeline.target.kafka[pipeline.spec.source.kafka.connection])
-    catalog = open_catalog(pipeline.target.catalogs)
+    catalog = open_catalog(pipeline.target.catalogs, used_catalogs(compile_plan(pipeline)))
     report = replay(pipeline, kafka, catalog, letters.selection, say)
     if as_json:
         click.echo(json.dumps(replay_json(report)))

@@ -43,7 +43,8 @@ def show(pipeline: str, target: str | None, connection: str | None, control_topi
     from framework.runtime.source_offsets import read_places
 
     name, control, loaded = open_pipeline(pipeline, target, connection, control_topic)
-    places = read_places(_where(name, control, loaded), open_catalog(control.target.catalogs))
+    catalog = open_catalog(control.target.catalogs, _needed(loaded))
+    places = read_places(_where(name, control, loaded), catalog)
     found = disagreements(places)
     if as_json:
         click.echo(json.dumps({"command": "offsets show", "ok": True, **asdict(places), "disagreements": list(found)}))
@@ -102,7 +103,7 @@ def set_command(
         raise click.UsageError("name one of --from-log, --from-tables, --to-time and TOPIC:PARTITION=OFFSET")
     origin = Origin.LOG if from_log else Origin.TABLES if from_tables else Origin.GIVEN
     name, control, loaded = open_pipeline(pipeline, target, connection, control_topic)
-    where, catalog = _where(name, control, loaded), open_catalog(control.target.catalogs)
+    where, catalog = _where(name, control, loaded), open_catalog(control.target.catalogs, _needed(loaded))
     doing = "floe offsets set"
     from framework.adapters.kafka_admin import KafkaAdmin
 
@@ -152,9 +153,19 @@ def _where(name: str, control: Control, loaded: LoadedPipeline | None) -> Where:
     topics: tuple[str, ...] | str = () if kafka is None else (kafka.topics or kafka.topic_pattern or ())
     tables: tuple[str, ...] = ()
     if loaded is not None:
-        tables = tuple(rule.table for rule in loaded.spec.routes.rules if "{" not in rule.table)
-        tables += (loaded.spec.errors.dead_letter_table,) if loaded.spec.errors.dead_letter_table else ()
+        spec = loaded.spec
+        named = [rule.table for rule in spec.routes.rules if "{" not in rule.table]
+        named += [spec.errors.dead_letter_table] if spec.errors.dead_letter_table else []
+        tables = tuple(map(spec.tables.full_name, named))
     return Where(name, control.target.prefix, control.kafka, control.topic, topics, tables)
+
+
+def _needed(loaded: LoadedPipeline | None) -> tuple[str, ...]:
+    """The catalogs to check before anything is asked; without a file, those of the tables in the log are found open or not."""
+    from framework.plan.catalogs import used_catalogs
+    from framework.plan.compile import compile_plan
+
+    return used_catalogs(compile_plan(loaded)) if loaded is not None else ()
 
 
 def _show(places: Places) -> None:

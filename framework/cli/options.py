@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 
 import click
 
+from framework.config.table_names import as_written
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 FILES = click.argument("files", nargs=-1, required=True, type=click.Path(), metavar="FILE...")
@@ -64,6 +66,16 @@ def json_option(command: Command) -> Command:
 def dry_run_option(command: Command) -> Command:
     """Adds `--dry-run`, which arrives as `dry_run`."""
     return click.option("--dry-run", is_flag=True, help="Show what would be done and change nothing.")(command)
+
+
+def table_option(command: Command) -> Command:
+    """Adds `--table`, which arrives as `table`: a full name, with the catalog where it is not the default one."""
+    return click.option(
+        "--table",
+        required=True,
+        callback=lambda context, parameter, value: as_written(value),
+        help="The table, as namespace.name; in another catalog than `default`, as CATALOG:namespace.name.",
+    )(command)
 
 
 def milliseconds(text: str) -> int:

@@ -17,7 +17,11 @@ from framework.commit.events import Holds, PauseChanged
 def _what(command: click.Command) -> click.Command:
     """--reading and --commits."""
     for option in (
-        click.option("--commits", metavar="PATTERN", help="Tables whose commits are meant: a name or a glob."),
+        click.option(
+            "--commits",
+            metavar="PATTERN",
+            help="Tables whose commits are meant: a name or a glob; `cold:*` for a catalog's.",
+        ),
         click.option("--reading", metavar="PATTERN", help="Pipelines whose reading is meant: a name or a glob."),
     ):
         command = option(command)

@@ -14,6 +14,7 @@ from rich.table import Table
 from framework.adapters.files import load_or_raise
 from framework.cli.options import dry_run_option, json_option, loading_options, milliseconds
 from framework.cli.recovery import open_recovery
+from framework.config.table_names import as_written
 
 if TYPE_CHECKING:
     from framework.commit.rebase import RebaseFacts, RebasePlan
@@ -80,7 +81,8 @@ def rebase(
 
     def decide(facts: RebaseFacts) -> RebasePlan:
         begin = begin_offsets(at, facts, begin_time) if begin_time is not None else None
-        return plan_rebase(facts, RebaseChoice(same_offsets, begin, complete, from_log_start, allow_loss))
+        lacking_nothing = tuple(map(as_written, complete))
+        return plan_rebase(facts, RebaseChoice(same_offsets, begin, lacking_nothing, from_log_start, allow_loss))
 
     plan = decide(read_facts(at, make_control_topic=not dry_run))
     if not as_json:

@@ -8,6 +8,7 @@ import click
 
 from framework.adapters.secrets import resolve
 from framework.config.spec import LoadedPipeline
+from framework.plan.catalogs import used_catalogs
 from framework.plan.compile import compile_plan
 
 if TYPE_CHECKING:
@@ -29,4 +30,4 @@ def open_recovery(loaded: LoadedPipeline, quiet: bool) -> Recovery:
 
     plan = compile_plan(loaded)
     kafka = resolve(loaded.target.kafka[plan.read.connection])
-    return Recovery(plan, loaded.target.prefix, kafka, open_catalog(loaded.target.catalogs), say)
+    return Recovery(plan, loaded.target.prefix, kafka, open_catalog(loaded.target.catalogs, used_catalogs(plan)), say)

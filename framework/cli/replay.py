@@ -12,7 +12,7 @@ import click
 
 from framework.adapters.files import load_or_raise
 from framework.cli.offsets import parse_positions
-from framework.cli.options import dry_run_option, json_option, loading_options, milliseconds
+from framework.cli.options import dry_run_option, json_option, loading_options, milliseconds, table_option
 from framework.cli.recovery import open_recovery
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("file", type=click.Path(), metavar="FILE")
-@click.option("--table", required=True, help="The table, with its namespace.")
+@table_option
 @click.option(
     "--from",
     "begin",

@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING
 import click
 
 from framework.cli.log import time_text
-from framework.cli.options import dry_run_option, json_option, milliseconds
+from framework.cli.options import dry_run_option, json_option, milliseconds, table_option
 from framework.cli.target_options import open_control, target_options
+from framework.config.table_names import catalog_of
 
 if TYPE_CHECKING:
     from framework.commit.rollback import RollbackPlan
 
 
 @click.command()
-@click.option("--table", required=True, help="The table, with its namespace.")
+@table_option
 @click.option(
     "--to",
     required=True,
@@ -55,7 +56,8 @@ def rollback(
     is_time = not to.isdigit()
     moment = milliseconds(to) if is_time else int(to)
     control = open_control(target, connection, control_topic)
-    at = ControlPlace(control.target.prefix, control.kafka, control.topic, open_catalog(control.target.catalogs))
+    catalog = open_catalog(control.target.catalogs, (catalog_of(table),))
+    at = ControlPlace(control.target.prefix, control.kafka, control.topic, catalog)
     plan = decide_rollback(at, table, moment, is_time, replay)
     if not dry_run:
         refuse_live_pipelines(at, plan)

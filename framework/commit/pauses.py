@@ -13,6 +13,7 @@ from datetime import datetime, timezone
 from fnmatch import fnmatchcase
 
 from framework.commit.events import CommitComplete, Holds, PauseChanged
+from framework.config.table_names import name_matches
 
 PauseKey = tuple[Holds, str]
 
@@ -73,9 +74,14 @@ def holding(pauses: Pauses, holds: Holds, name: str) -> PauseChanged | None:
     found = [
         seen.event
         for seen in pauses.values()
-        if seen.event.paused and seen.event.holds is holds and fnmatchcase(name, seen.event.pattern)
+        if seen.event.paused and seen.event.holds is holds and _means(holds, seen.event.pattern, name)
     ]
     return min(found, key=lambda event: event.timestamp_ms, default=None)
+
+
+def _means(holds: Holds, pattern: str, name: str) -> bool:
+    """Whether a pattern means a pipeline, or a table by its name with or without its catalog."""
+    return name_matches(name, pattern) if holds is Holds.COMMITS else fnmatchcase(name, pattern)
 
 
 def describe(event: PauseChanged) -> str:

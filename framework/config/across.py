@@ -31,7 +31,7 @@ def findings_between(
         found += _names(tree, spec, names)
         found += _policies(tree, spec, tables, dead_letter_tables)
         if spec.errors.dead_letter_table:
-            dead_letter_tables.setdefault(spec.errors.dead_letter_table, tree.span)
+            dead_letter_tables.setdefault(spec.tables.full_name(spec.errors.dead_letter_table), tree.span)
     return findings
 
 
@@ -55,16 +55,16 @@ def _policies(
             continue
         path = ("routes", "rules", index, "table")
         node = find(tree, path) or tree
-        policy = spec.tables.policy_for(rule.table)
-        known, first = tables.setdefault(rule.table, (policy, node.span))
+        table, policy = spec.tables.full_name(rule.table), spec.tables.policy_for(rule.table)
+        known, first = tables.setdefault(table, (policy, node.span))
         if known != policy:
-            message = f"`{rule.table}` has another policy here than at {first.file}:{first.line}"
+            message = f"`{table}` has another policy here than at {first.file}:{first.line}"
             remedy = "give the table the same policy in both files, or put it in a shared template"
             findings.append(
                 Diagnostic("FLOE-C423", message, node.span, path=f"routes.rules[{index}].table", remedy=remedy)
             )
-        if rule.table in dead_letter_tables:
-            message = f"`{rule.table}` is the dead-letter table of {dead_letter_tables[rule.table].file}"
+        if table in dead_letter_tables:
+            message = f"`{table}` is the dead-letter table of {dead_letter_tables[table].file}"
             findings.append(
                 Diagnostic(
                     "FLOE-C416", message, node.span, path=f"routes.rules[{index}].table", remedy="choose another table"

@@ -158,7 +158,8 @@ def table_policy(values: Values) -> TablePolicy:
         for key, value in _own(values.get("evolve", {})).items()
     }
     case = Case(values["case"]) if "case" in values else TablePolicy.case
-    return TablePolicy(CreatePolicy(**create), EvolvePolicy(**evolve), CommitPolicy(**commit), case)
+    catalog = values.get("catalog", TablePolicy.catalog)
+    return TablePolicy(CreatePolicy(**create), EvolvePolicy(**evolve), CommitPolicy(**commit), case, catalog=catalog)
 
 
 def _errors(errors: Values) -> ErrorsSpec:

@@ -164,6 +164,12 @@ def _evolution(value: ScalarValue) -> Explained:
     return Explained("FLOE-C204", f"{show(value)} {said}", remedy, f"did you mean `{guess}`?" if guess else None)
 
 
+def glob_of(template: str) -> str:
+    """`shop.{kind}` as the pattern `shop.*`, in quotes where YAML wants them."""
+    glob = re.sub(r"\{[^{}]*\}", "*", template)
+    return f'"{glob}"' if "*" in glob else glob
+
+
 def _table(value: ScalarValue) -> Explained:
     text = str(value)
     if "{" in text:
@@ -176,6 +182,13 @@ def _table(value: ScalarValue) -> Explained:
 def _table_template(value: ScalarValue) -> Explained:
     text = str(value)
     remedy = "write `namespace.name`, with letters, digits, `_` and `-`"
+    catalog, colon, name = text.partition(":")
+    if colon and re.fullmatch(r"[A-Za-z0-9_-]+", catalog) and "." in name:
+        return Explained(
+            "FLOE-C212",
+            f"{show(value)} names a catalog, and a table's catalog follows from its name",
+            f"write `{name}`, and say `tables: {{overrides: [{{match: {glob_of(name)}, catalog: {catalog}}}]}}`",
+        )
     if text.startswith("{"):
         return Explained(
             "FLOE-C403",
@@ -196,6 +209,13 @@ def _table_template(value: ScalarValue) -> Explained:
 
 
 def _glob(value: ScalarValue) -> Explained:
+    catalog, colon, name = str(value).partition(":")
+    if colon and "." in name:
+        return Explained(
+            "FLOE-C209",
+            f"{show(value)} is not a pattern for names: a table's catalog follows from its name",
+            f'write `{name}`; `tables.overrides` says the catalog: `{{match: "{name}", catalog: {catalog}}}`',
+        )
     return Explained(
         "FLOE-C209",
         f"{show(value)} is not a pattern for names",

@@ -78,14 +78,16 @@ def overrides_apply(document: Document) -> Iterator[Diagnostic]:
 
 
 def overrides_are_meant(document: Document) -> Iterator[Diagnostic]:
-    """An override matches at least one table of the routes, where all their names are literal."""
+    """An override matches the dead-letter table or a table of the routes, where all their names are literal."""
     tables = [document.text(*path, "table") for path, _ in document.items("routes", "rules")]
     names = [table for table in tables if table and "{" not in table]
     if not tables or len(names) != len(tables):
         return
+    letters = document.text("errors", "dead_letter_table")
+    written = [*names, letters] if letters else names
     for path, _ in document.items("tables", "overrides"):
         glob, node = document.text(*path, "match"), document.node(*path, "match")
-        if glob and node is not None and not any(document.names_match(name, glob) for name in names):
+        if glob and node is not None and not any(document.names_match(name, glob) for name in written):
             yield at(
                 "FLOE-C413",
                 f"no route leads to a table that `{glob}` matches",
@@ -94,6 +96,24 @@ def overrides_are_meant(document: Document) -> Iterator[Diagnostic]:
                 f"the tables are {listed(names[:6], 'and')}",
                 did_you_mean(glob, names),
             )
+
+
+def declared_catalogs(document: Document) -> Iterator[Diagnostic]:
+    """A table's catalog is one that the target declares."""
+    for policy in table_policies(document):
+        path = (*policy, "catalog")
+        name, node = document.text(*path), document.node(*path)
+        if document.target is None or name is None or node is None or name in document.target.catalogs:
+            continue
+        known = sorted(document.target.catalogs)
+        yield at(
+            "FLOE-C401",
+            f"the target `{document.target.name}` declares no catalog `{name}`",
+            node,
+            path,
+            f"use {listed(known)}, or declare it under `connections.catalog`",
+            did_you_mean(name, known),
+        )
 
 
 def one_spelling(document: Document) -> Iterator[Diagnostic]:
@@ -143,6 +163,7 @@ RULES: tuple[Rule, ...] = (
     evolution_is_possible,
     overrides_apply,
     overrides_are_meant,
+    declared_catalogs,
     one_spelling,
     tests_are_named_once,
 )

@@ -7,9 +7,11 @@ value came from, and no secret is ever held: a secret stays a `SecretRef` until 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from fnmatch import fnmatchcase
+
+from framework.config.table_names import DEFAULT_CATALOG, Catalogs, identifier_of, placed
 
 
 class RouteMode(str, Enum):
@@ -231,6 +233,7 @@ class TablePolicy:
     evolve: EvolvePolicy = field(default_factory=EvolvePolicy)
     commit: CommitPolicy = field(default_factory=CommitPolicy)
     case: Case = Case.INSENSITIVE
+    catalog: str = DEFAULT_CATALOG
 
 
 @dataclass(frozen=True)
@@ -241,12 +244,31 @@ class TablesSpec:
     overrides: tuple[tuple[str, TablePolicy], ...] = ()
 
     def policy_for(self, table: str) -> TablePolicy:
-        """The policy of one table, by its full name; the case policy of the defaults holds of names and patterns."""
-        fold = str.lower if self.defaults.case is Case.INSENSITIVE else str
+        """The policy of one table, by its name with or without its catalog."""
+        table = self.fold(identifier_of(table))
         for glob, policy in self.overrides:
-            if fnmatchcase(fold(table), fold(glob)):
+            if fnmatchcase(table, self.fold(glob)):
                 return policy
         return self.defaults
+
+    def fold(self, name: str) -> str:
+        """A name as names and patterns are compared: the case policy of the defaults holds of them."""
+        return name.lower() if self.defaults.case is Case.INSENSITIVE else name
+
+    @property
+    def catalogs(self) -> Catalogs:
+        """Which catalog a table lives in, by its name; empty where all live in the default one."""
+        found = (*((glob, policy.catalog) for glob, policy in self.overrides), ("*", self.defaults.catalog))
+        return found if any(catalog != DEFAULT_CATALOG for _, catalog in found) else ()
+
+    def full_name(self, identifier: str) -> str:
+        """The name by which floe knows the table that the pipeline file calls so."""
+        return placed(identifier, self.catalogs, self.fold)
+
+    def in_one_catalog(self) -> TablesSpec:
+        """The same with every table in the default catalog, so that full names are those of the pipeline file."""
+        overrides = tuple((glob, replace(policy, catalog=DEFAULT_CATALOG)) for glob, policy in self.overrides)
+        return TablesSpec(replace(self.defaults, catalog=DEFAULT_CATALOG), overrides)
 
 
 @dataclass(frozen=True)

@@ -68,6 +68,11 @@ ENTRIES = (
         "`floe deploy` found a pipeline of this deployment that the folder no longer holds. It is stopped only with `--allow-remove`; its tables and its position stay.",
     ),
     Code(
+        "FLOE-P109",
+        "A table moves to another catalog",
+        "`catalog` in `tables` says another catalog for it than what was deployed. New rows go to a table of that name there; the old table stays with the rows it has, and is not written any more. What was announced for it is still committed.",
+    ),
+    Code(
         "FLOE-R410",
         "The record of a deployed application is damaged",
         "`floe deploy` keeps what it has started in `run/` of the state directory. A file there is not what was written.",

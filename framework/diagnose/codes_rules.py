@@ -13,7 +13,7 @@ ENTRIES = (
     Code(
         "FLOE-C401",
         "Undeclared connection",
-        "A pipeline names a Kafka connection; the target declares it. So the same file runs against every target.",
+        "A pipeline names a Kafka connection, and perhaps a schema registry and catalogs for some of its tables; the target declares them. So the same file runs against every target.",
         "source: {kafka: {connection: primary, topics: [orders]}}",
         "source: {kafka: {connection: main, topics: [orders]}}",
     ),

@@ -122,11 +122,20 @@ ENTRIES = (
     Code("FLOE-E204", "A package for the catalog is missing", "The message holds the command that installs it."),
     Code("FLOE-E301", "Spark does not start", "Java is missing or the master cannot be reached."),
     Code("FLOE-E310", "No topic to read", "The topics of `source.kafka` do not exist, or the pattern matches none."),
-    Code("FLOE-E311", "The target has no default catalog", "floe writes to the catalog that is named `default`."),
+    Code(
+        "FLOE-E311",
+        "The target has no catalog of this name",
+        "Tables live in the catalog `default`, or in the one that `catalog` in `tables` says; their full names begin with it, as in `cold:archive.orders`. All targets that share a control topic name the same catalogs, since whichever driver coordinates commits for all.",
+    ),
     Code(
         "FLOE-E312",
         "The target's connection is not clear",
         "The target has several Kafka connections; name one with `--connection`.",
+    ),
+    Code(
+        "FLOE-E313",
+        "The table's catalog is not named",
+        "A table of another catalog than `default` is named with it everywhere outside the pipeline file: `cold:archive.orders`.",
     ),
     Code(
         "FLOE-E401",

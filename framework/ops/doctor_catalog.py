@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from framework.adapters.iceberg import IcebergTables
+from framework.adapters.iceberg_catalog import IcebergCatalog
 from framework.ops.doctor import Finding, error, ok, warning
 
 if TYPE_CHECKING:
@@ -30,8 +30,7 @@ def examine(name: str, connect: Callable[[], Mapping[str, str]]) -> Iterator[Fin
 
     settings = connect()
     check = f"catalog {name}"
-    tables = IcebergTables(settings, name)
-    tables.check()
+    IcebergCatalog(settings, name).check()
     yield ok(check, f"{settings.get('type', 'rest')} catalog answers")
     # The scratch table is made through PyIceberg's own door: what other engines would do, and nothing of floe's protocol.
     opened = load_catalog(name, **settings)

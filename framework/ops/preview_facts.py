@@ -28,6 +28,7 @@ from framework.ops.preview import (
     preview_table,
 )
 from framework.plan.canonical import plan_hash
+from framework.plan.catalogs import used_catalogs
 from framework.plan.compile import compile_plan
 from framework.plan.model import Plan
 from framework.runtime.deployed import History, changes_since, read_histories
@@ -45,7 +46,7 @@ def preview(pipelines: Sequence[LoadedPipeline]) -> list[PipelinePreview]:
         SetupError: the broker or the catalog cannot be reached.
     """
     history = read_histories(pipelines)
-    catalog = open_catalog(pipelines[0].target.catalogs)
+    catalog = open_catalog(pipelines[0].target.catalogs, used_catalogs(*map(compile_plan, pipelines)))
     return [_preview(pipeline, history, catalog) for pipeline in pipelines]
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 
 from framework.ops.preview import Action, PipelinePreview, StartPreview, TablePreview
+from framework.plan.catalogs import shown_table
 from framework.plan.diff import ChangeKind, PlanChange
 from framework.plan.explain import explain_plan, template_glob
 
@@ -68,7 +69,7 @@ def pipeline_lines(preview: PipelinePreview, allowed: Collection[str], with_step
             yield from _table_lines(table, table.table == plan.write.dead_letter_table)
         for rule in plan.route.rules:
             if "{" in rule.table:
-                glob, most = template_glob(rule.table), plan.route.max_new_tables_per_hour
+                glob, most = template_glob(shown_table(plan, rule.table)), plan.route.max_new_tables_per_hour
                 yield Line("+", 2, f"{glob}: made as records name them, {most} an hour at most")
     if with_steps:
         yield Line(" ", 1, "steps")

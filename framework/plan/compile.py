@@ -75,6 +75,7 @@ def compile_plan(loaded: LoadedPipeline) -> Plan:
     spec, target = loaded.spec, loaded.target
     kafka = spec.source.kafka
     group = group_id(target.prefix, spec.name)
+    dead_letters = spec.errors.dead_letter_table
     return Plan(
         pipeline=spec.name,
         target=target.name,
@@ -104,11 +105,12 @@ def compile_plan(loaded: LoadedPipeline) -> Plan:
             unrouted=spec.routes.unrouted,
             allow_tables=spec.routes.allow_tables,
             max_new_tables_per_hour=spec.routes.max_new_tables_per_hour,
+            catalogs=spec.tables.catalogs,
         ),
         write=WriteFiles(
             tables=spec.tables,
             errors=spec.errors.policy,
-            dead_letter_table=spec.errors.dead_letter_table,
+            dead_letter_table=spec.tables.full_name(dead_letters) if dead_letters else None,
             max_error_ratio=spec.errors.max_ratio,
             max_error_count=spec.errors.max_count,
             target_file_bytes=TARGET_FILE_BYTES,
@@ -126,7 +128,7 @@ def compile_plan(loaded: LoadedPipeline) -> Plan:
         ),
         commit=CommitTables(
             coordinator_group=coordinator_group(target.prefix, spec.control_topic),
-            catalog="default",
+            catalog=spec.tables.defaults.catalog,
             tables=spec.tables,
         ),
     )

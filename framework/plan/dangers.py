@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
+from framework.config.table_names import DEFAULT_CATALOG, identifier_of, reachable
 from framework.plan.explain import condition_text, duration, template_glob
 
 RAISED_BY = 10
@@ -122,11 +123,34 @@ def _group(before: Value, after: Value, has_run: bool) -> Iterator[Danger]:
         yield Danger("FLOE-P107", "group_id", old, new, _ANEW.format(start=after["read"]["starting_offsets"]))
 
 
+def _catalogs(before: Value, after: Value, has_run: bool) -> Iterator[Danger]:
+    """Where the tables live that both plans write; dead letters, too."""
+    old, new = before["write"], after["write"]
+    names = {table for table, _ in _rules(before)} & {table for table, _ in _rules(after)}
+    letters = [identifier_of(plan["dead_letter_table"] or "") for plan in (old, new)]
+    names |= {letters[0]} if letters[0] and letters[0] == letters[1] else set()
+    for table in sorted(names):
+        was, now = (_places(plan["tables"], table) for plan in (old, new))
+        if was != now:
+            why = "new rows go to a table there; the one they went to stays as it is, and nothing is written to it any more"
+            yield Danger("FLOE-P109", f"table {table}", f"in catalog {was}", f"in catalog {now}", why)
+
+
+def _places(tables: Value, table: str) -> str:
+    """The catalog that a table lives in; several, with their patterns, where its name comes from the record."""
+    catalogs = tuple((glob, policy.get("catalog", DEFAULT_CATALOG)) for glob, policy in tables["overrides"])
+    catalogs += (("*", tables["defaults"].get("catalog", DEFAULT_CATALOG)),)
+    fold = str if tables["defaults"].get("case") == "sensitive" else str.lower
+    found = reachable(template_glob(table), catalogs, fold)
+    *some, (_, rest) = found
+    return ", ".join([*(f"{catalog} for {glob}" for glob, catalog in some), f"else {rest}" if some else rest])
+
+
 _ANEW = (
     "a new name or prefix is a new consumer group: it starts at {start}, and rows that are in the tables come again; "
     "stop the other one for good first"
 )
-_RULES: tuple[Rule, ...] = (_routes, _interval, _starting_offsets, _data_loss, _drops, _group)
+_RULES: tuple[Rule, ...] = (_routes, _interval, _starting_offsets, _data_loss, _drops, _group, _catalogs)
 
 
 def renamed_from(new: Value, others: Sequence[Value]) -> Danger | None:

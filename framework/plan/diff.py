@@ -39,7 +39,15 @@ _IN_THE_FILE = (
     ("write.", ""),
 )
 # Said once elsewhere, or of no meaning beyond one run.
-_LEFT_OUT = ("pipeline", "target", "route.refused_tables", "route.rules", "announce.transactional_id")
+_LEFT_OUT = (
+    "pipeline",
+    "target",
+    "route.refused_tables",
+    "route.rules",
+    "route.catalogs",
+    "commit.catalog",
+    "announce.transactional_id",
+)
 _SETTINGS = {"kafka": "connections.kafka", "catalogs": "connections.catalog"}
 
 

@@ -82,7 +82,11 @@ def _lines(step: Step) -> list[str]:
 
 
 def _commit_lines(step: CommitTables) -> list[str]:
-    lines = [f"{glob}: every {duration(policy.commit.interval_ms)}" for glob, policy in step.tables.overrides]
+    lines = [
+        f"{glob}: every {duration(policy.commit.interval_ms)}"
+        + (f", catalog {policy.catalog}" if policy.catalog != step.catalog else "")
+        for glob, policy in step.tables.overrides
+    ]
     default = step.tables.defaults.commit
     lines.append(
         f"{'other tables' if lines else 'tables'}: every {duration(default.interval_ms)} on branch {default.branch}"

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from framework.config.spec import Condition, ErrorPolicy
+from framework.plan.catalogs import shown_table
 from framework.plan.model import Plan
 
 
@@ -56,7 +57,7 @@ def _edges(plan: Plan) -> Iterator[GraphEdge]:
     for topic in plan.read.topics or (f"/{plan.read.topic_pattern}/",):
         yield GraphEdge(GraphNode(NodeKind.TOPIC, topic), pipeline)
     for rule in plan.route.rules:
-        yield GraphEdge(pipeline, GraphNode(NodeKind.TABLE, rule.table), condition_text(rule.when))
+        yield GraphEdge(pipeline, GraphNode(NodeKind.TABLE, shown_table(plan, rule.table)), condition_text(rule.when))
     if plan.write.dead_letter_table and ErrorPolicy.DEAD_LETTER in (plan.write.errors, plan.route.unrouted):
         yield GraphEdge(pipeline, GraphNode(NodeKind.DEAD_LETTERS, plan.write.dead_letter_table), "cannot be written")
 

@@ -17,6 +17,7 @@ from framework.config.spec import (
     RouteRule,
     TablesSpec,
 )
+from framework.config.table_names import Catalogs
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,7 @@ class Route:
     max_new_tables_per_hour: int
     refused_tables: tuple[tuple[str, str], ...] = ()  # while running: (table that cannot be made now, why)
     only_table: str | None = None  # what goes to other tables is dropped: they hold it already
+    catalogs: Catalogs = ()  # where tables live, by their names; records are routed to full names
 
 
 @dataclass(frozen=True)

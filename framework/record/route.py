@@ -1,7 +1,7 @@
 """Every record to the names of its tables, by the plan's rules.
 
-In: parsed columns of many records, or one record's JSON values, and the topic. Out: table names. A rule's condition and a
-name's `{field}` are evaluated once per distinct value, by the same functions for both forms, so that they cannot differ.
+In: parsed columns of many records, or one record's JSON values, and the topic. Out: full names of tables. A rule's condition
+and a name's `{field}` are evaluated once per distinct value, by the same functions for both forms, so that they cannot differ.
 A rendered name is confined: its values hold letters, digits, `_` and `-` only, and the whole name must match a glob of
 `allow_tables`. Values are lower-cased where the tables' default case policy is insensitive.
 """
@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from framework.config.spec import Case, Condition, RouteMode, RouteRule
+from framework.config.table_names import placed
 from framework.plan.model import Plan, Route
 from framework.record.arrays import Ints, Mask
 from framework.record.convert_nested import fold
@@ -94,7 +95,7 @@ def _pattern(pattern: str) -> re.Pattern[str]:
 
 
 def render(rule: RouteRule, values: tuple[Scalar, ...], route: Route, lower: bool) -> str | None:
-    """The table name for the values of its placeholders, in order; None when one is missing. Raises RecordFailure."""
+    """The table's full name for the values of its placeholders, in order; None when one is missing. Raises RecordFailure."""
     parts = iter(values)
     texts = []
     for path in _PLACEHOLDER.findall(rule.table):
@@ -123,6 +124,7 @@ def render(rule: RouteRule, values: tuple[Scalar, ...], route: Route, lower: boo
             expected=", ".join(route.allow_tables) or "no table",
             actual=name,
         )
+    name = placed(name, route.catalogs, fold_case)
     for refused, reason in route.refused_tables:
         if name == refused:
             raise RecordFailure(

@@ -31,6 +31,7 @@ from framework.commit.offsets import (
     encode_metadata,
     read_back,
 )
+from framework.config.table_names import catalog_of
 from framework.errors import FloeError, OutcomeUnknown, RetriableError
 from framework.plan.model import Plan
 from framework.record.dead_letter import LetterMessage, letter_messages
@@ -200,7 +201,8 @@ class Announcer:
                 if isinstance(event, DataWritten) and event.table == write.dead_letter_table
                 for file in event.files
             ]
-            batches = read_files(self._catalog.io_properties(), paths)
+            catalog = catalog_of(write.dead_letter_table or "")
+            batches = read_files(self._catalog.io_properties((catalog,))[catalog], paths)
             letters = (letter for batch in batches for letter in letter_messages(batch))
         self.control_offset = self._producer.announce(result.events, offsets, letters, write.dead_letter_topic or "")
 

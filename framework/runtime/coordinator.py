@@ -39,6 +39,7 @@ from framework.commit.effects import (
 )
 from framework.commit.split import split
 from framework.commit.state import CoordinatorState, next_due_ms, step, wants_more
+from framework.config.table_names import catalog_of
 from framework.errors import FloeError, StateDisagreement
 from framework.runtime.patience import is_retriable
 
@@ -72,7 +73,7 @@ class Coordinator:
         self._say = say
         self._stopping = threading.Event()
         self._answers: queue.SimpleQueue[tuple[int, Input]] = queue.SimpleQueue()
-        self._pool = ThreadPoolExecutor(COMMITTERS, thread_name_prefix="commit")
+        self._pools: dict[str, ThreadPoolExecutor] = {}
         self._term = 0
         self._in_flight = 0
         self._caught_up = False
@@ -109,7 +110,8 @@ class Coordinator:
             self.error = FloeError(f"the coordinator ended: {type(error).__name__}: {error}", place=self.name)
             self.error.__cause__ = error
         finally:
-            self._pool.shutdown(wait=True)
+            for pool in self._pools.values():
+                pool.shutdown(wait=True)
 
     def _serve(self) -> None:
         self._seat = CoordinatorSeat(self._kafka, self._group, self._control_topic, self.name)
@@ -190,7 +192,7 @@ class Coordinator:
     def _perform(self, effect: Effect) -> None:
         if isinstance(effect, LoadTable | CommitTable):
             self._in_flight += 1
-            self._pool.submit(self._answer, self._term, effect)
+            self._pool_of(effect.table).submit(self._answer, self._term, effect)
         elif isinstance(effect, Publish):
             self._publisher.publish(split(effect.event))
             reach("progress-published")
@@ -203,6 +205,13 @@ class Coordinator:
             self._read_again = True
         elif isinstance(effect, Stop):
             raise StateDisagreement(effect.message, code=effect.code, remedy=effect.remedy)
+
+    def _pool_of(self, table: str) -> ThreadPoolExecutor:
+        """Invariant 10: a catalog that hangs holds threads of its own, and no other catalog's."""
+        catalog = catalog_of(table)
+        if catalog not in self._pools:
+            self._pools[catalog] = ThreadPoolExecutor(COMMITTERS, thread_name_prefix=f"commit-{catalog}")
+        return self._pools[catalog]
 
     def _answer(self, term: int, effect: LoadTable | CommitTable) -> None:
         """On a thread of the pool. Every outcome becomes an input; none is swallowed."""

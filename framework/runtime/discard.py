@@ -16,7 +16,9 @@ from framework.adapters.kafka_admin import KafkaAdmin
 from framework.adapters.kafka_control import ControlPublisher
 from framework.commit.cycle import waiting_reason
 from framework.commit.discard import DiscardPlan, plan_discard
-from framework.errors import StateDisagreement
+from framework.config.table_names import identifier_of
+from framework.diagnose.suggest import listed
+from framework.errors import SetupError, StateDisagreement
 from framework.plan.compile import coordinator_group
 from framework.runtime.control_log import read_control_log
 from framework.runtime.liveness import exclusive, refuse_live
@@ -38,7 +40,8 @@ def decide_discard(at: ControlPlace, table: str) -> DiscardPlan:
     """Look, and change nothing.
 
     Raises:
-        SetupError: broker or catalog cannot be reached. StateDisagreement: as `plan_discard`.
+        SetupError: broker or catalog cannot be reached, or the table's catalog is not named. StateDisagreement: as
+            `plan_discard`.
     """
     group = coordinator_group(at.prefix, at.control_topic)
     log = read_control_log(KafkaAdmin(at.kafka), at.kafka, at.control_topic, group, at.catalog)
@@ -46,6 +49,14 @@ def decide_discard(at: ControlPlace, table: str) -> DiscardPlan:
         stop = log.state.stopped
         raise StateDisagreement(stop.message, code=stop.code, place=at.control_topic, remedy=stop.remedy)
     state = log.state.tables.get(table)
+    namesakes = [name for name in log.state.tables if identifier_of(name) == identifier_of(table)]
+    if state is None and namesakes:
+        raise SetupError(
+            f"nothing is announced for table {table}, but for {listed(namesakes, 'and')} of another catalog",
+            code="FLOE-E313",
+            place=table,
+            remedy=f"name the table with its catalog: --table {namesakes[0]}",
+        )
     view = at.catalog.load_view(table, state.branch, log.facts.topic_id) if state is not None else None
     return plan_discard(table, state, view, waiting_reason(log.state, state) if state is not None else None)
 

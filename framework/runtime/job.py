@@ -12,9 +12,10 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from types import FrameType
@@ -22,13 +23,15 @@ from typing import TYPE_CHECKING
 
 from framework.adapters.faults import reach
 from framework.adapters.iceberg import IcebergTables
+from framework.adapters.iceberg_catalog import IcebergCatalog
 from framework.adapters.kafka_control import ControlPublisher, ControlReader
 from framework.adapters.kafka_reader import fetch_described
 from framework.adapters.secrets import resolve
 from framework.commit.events import CommitComplete, CommitRequested, Deployed, Health, StopRequested
 from framework.config.spec import LoadedPipeline, SettingValue
-from framework.errors import DeadlinePassed, FloeError, SetupError, TableBlocked
+from framework.errors import DeadlinePassed, FloeError, TableBlocked
 from framework.plan.canonical import canonical, hash_of
+from framework.plan.catalogs import used_catalogs
 from framework.plan.compile import compile_plan
 from framework.plan.model import Plan
 from framework.runtime.control_watch import ControlWatch
@@ -108,7 +111,7 @@ class Job:
             plans = self._plans or [compile_plan(pipeline) for pipeline in self._pipelines]
             if not self._until_caught_up:
                 self._spark.begin()  # a run that may have nothing to read does not begin with it
-            catalog = open_catalog(self._target.catalogs)
+            catalog = open_catalog(self._target.catalogs, used_catalogs(*plans))
             for pipeline, plan in zip(self._pipelines, plans, strict=True):
                 self._prepare(plan, catalog)
                 self._workers[-1].tell_plan(told(pipeline, self._deployment))
@@ -277,21 +280,20 @@ def told(pipeline: LoadedPipeline, deployment: str) -> Deployed:
     return Deployed(pipeline.spec.name, "", hash_of([value]), value, version("floe-pipelines"), 0, deployment)
 
 
-def open_catalog(catalogs: Mapping[str, Mapping[str, SettingValue]], check: bool = True) -> IcebergTables:
-    """The target's default catalog, checked unless an outage of it is to be shown rather than to stop us.
+def open_catalog(catalogs: Mapping[str, Mapping[str, SettingValue]], needed: Iterable[str]) -> IcebergTables:
+    """The tables of a target's catalogs. Those that are needed are checked; the others are opened if they are asked for.
+
+    Args:
+        needed: none where an outage is to be shown, or to hold up a catalog's own tables, rather than to stop us.
 
     Raises:
-        SetupError: it cannot be reached, or the target names none.
+        SetupError: one that is needed cannot be reached, or the target does not name it.
     """
-    if "default" not in catalogs:
-        raise SetupError(
-            "the target has no catalog named default", code="FLOE-E311", remedy="add connections.catalog.default"
-        )
-    settings = catalogs["default"]
-    catalog = IcebergTables(resolve(settings), "default", lambda: resolve(settings))
-    if check:
-        catalog.check()
-    return catalog
+    tables = IcebergTables.over(
+        {name: IcebergCatalog(None, name, partial(resolve, settings)) for name, settings in catalogs.items()}
+    )
+    tables.check(needed)
+    return tables
 
 
 def request_commit(

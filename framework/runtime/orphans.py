@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 
 from framework.adapters.iceberg import IcebergTables, TablePlace
 from framework.adapters.iceberg_files import path_key
@@ -18,6 +17,7 @@ from framework.adapters.kafka_admin import KafkaAdmin
 from framework.adapters.kafka_control import ControlReader
 from framework.commit.events import DataWritten
 from framework.commit.orphans import StoredFile, inside, sort_out
+from framework.config.table_names import name_matches
 
 Say = Callable[[str], None]
 
@@ -79,12 +79,12 @@ def clean(
     announced = Announced(kafka, control_topics)
     try:
         names = catalog.list_tables()
-        say(f"{len(names)} tables in the catalog")
+        say(f"{len(names)} tables in the catalog{'s' if len(catalog.catalogs) > 1 else ''}")
         known = {name: place for name in names if (place := catalog.place(name)) is not None}
         wanted = [
             name
             for name, place in known.items()
-            if place.control_topic_ids and (not patterns or any(fnmatchcase(name, p) for p in patterns))
+            if place.control_topic_ids and (not patterns or any(name_matches(name, p) for p in patterns))
         ]
         reports = []
         for number, name in enumerate(wanted, start=1):

@@ -12,10 +12,18 @@ from collections.abc import Callable
 from framework.adapters.faults import reach
 from framework.adapters.iceberg import IcebergTables
 from framework.commit.effects import CommitConflict, Committed, RecordedTable, RecoverTable, TableProgress
+from framework.config.table_names import DEFAULT_CATALOG, identifier_of
 from framework.errors import FloeError, TableBlocked
 
 CONFLICTS = 10
 BRANCH = "main"
+
+
+def no_such_table(catalog: IcebergTables, table: str) -> TableBlocked:
+    """The error for a name that means no table."""
+    others = catalog.catalogs != (DEFAULT_CATALOG,)
+    beside = f"; in another catalog than `default` it is CATALOG:{identifier_of(table)}" if others else ""
+    return TableBlocked(f"table {table} does not exist", place=table, remedy=f"correct the name of the table{beside}")
 
 
 def recover_table(

@@ -31,6 +31,7 @@ from framework.commit.progress import PROGRESS_PROPERTY, check_recorded_here
 from framework.commit.replay import ReplayPosition, replay_name, replay_position, replay_range
 from framework.config.spec import LoadedPipeline
 from framework.errors import FloeError, OutcomeUnknown, StateDisagreement, TableBlocked
+from framework.plan.catalogs import used_catalogs
 from framework.plan.compile import compile_plan, transactional_id
 from framework.plan.model import Plan
 from framework.record.model import BlockResult, DeadLetter, RecordBlock, Slice, SliceReport, TableNeed, TaskReport
@@ -280,7 +281,7 @@ class Replay:
         targets = self._tables.targets
         write = self._plan.write
         writer = TableWriter(
-            self._catalog.io_properties(),
+            self._catalog.io_properties(used_catalogs(self._original)),
             self._plan.pipeline,
             self._report.run,
             number,

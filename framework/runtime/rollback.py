@@ -19,7 +19,7 @@ from framework.commit.rollback import RollbackPlan, gaps_between, plan_rollback,
 from framework.errors import StateDisagreement, TableBlocked
 from framework.runtime.discard import ControlPlace
 from framework.runtime.liveness import exclusive, refuse_live
-from framework.runtime.recover_table import BRANCH, commit_recovery, recover_table
+from framework.runtime.recover_table import BRANCH, commit_recovery, no_such_table, recover_table
 
 DOING = "floe rollback"
 
@@ -34,7 +34,7 @@ def decide_rollback(at: ControlPlace, table: str, to: int, is_time: bool, replay
     control = KafkaAdmin(at.kafka).check_control_topic(at.control_topic)
     facts = at.catalog.load_history(table, BRANCH, control.topic_id)
     if facts is None:
-        raise TableBlocked(f"table {table} does not exist", place=table, remedy="correct the name of the table")
+        raise no_such_table(at.catalog, table)
     if facts.progress is None:
         raise TableBlocked(
             f"floe never committed to table {table} by control topic {at.control_topic}",

@@ -26,7 +26,7 @@ def write_batch(
     plan: Plan,
     scope: BatchScope,
     kafka: dict[str, str],
-    io_properties: dict[str, str],
+    io_properties: dict[str, dict[str, str]],
     tables: TableRegistry,
     registry: dict[str, str],
 ) -> tuple[list[TaskReport], int]:

@@ -23,7 +23,7 @@ from framework.plan.model import Plan
 from framework.runtime.job import Job, Say
 from framework.runtime.liveness import refuse_live
 from framework.runtime.rebase import Recovery
-from framework.runtime.recover_table import BRANCH, commit_recovery, recover_table
+from framework.runtime.recover_table import BRANCH, commit_recovery, no_such_table, recover_table
 from framework.runtime.source import PipelineSource
 from framework.runtime.source_offsets import own_offset
 
@@ -60,7 +60,7 @@ def decide_replay(at: Recovery, table: str, named: Named | None) -> ReplayPlan:
         )
     found = at.catalog.load_recorded(table, BRANCH, control_topic_id(at))
     if found is None:
-        raise TableBlocked(f"table {table} does not exist", place=table, remedy="correct the name of the table")
+        raise no_such_table(at.catalog, table)
     facts = source_facts(at)
     noted = gaps_of(found.missing_text)
     gap: Gap | None = None

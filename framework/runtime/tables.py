@@ -14,7 +14,9 @@ from fnmatch import fnmatchcase
 
 from framework.adapters.faults import reach
 from framework.adapters.iceberg import IcebergTables
+from framework.config.table_names import catalog_of, identifier_of
 from framework.errors import FloeError, TableBlocked
+from framework.plan.catalogs import used_catalogs
 from framework.plan.explain import template_glob
 from framework.plan.model import Plan
 from framework.record.dead_letter import plan_dead_letter_table
@@ -43,7 +45,8 @@ class TableRegistry:
         self._loaded_at: dict[str, float] = {}
         self._created_at: list[float] = []
         self._refused: dict[str, tuple[float, str]] = {}
-        self._unanswered_at = -REFRESH_AFTER_S
+        self._outages: dict[str, tuple[float, FloeError]] = {}  # by catalog: when it was asked and did not answer
+        self._written_as_known: set[str] = set()  # catalogs whose tables a batch did not wait for
         self._lock = threading.Lock()
 
     @property
@@ -59,21 +62,58 @@ class TableRegistry:
     def begin_batch(self, names: Iterable[str]) -> None:
         """Load again what others may have changed, and give refused tables another try.
 
-        A few tables are loaded for each batch, of many those whose turn it is; nothing is older than half a minute.
+        A few tables are loaded for each batch, of many those whose turn it is; nothing is older than half a minute, but for
+        the tables of a catalog that does not answer while another one does.
+
+        Raises:
+            FloeError: no catalog of these tables answers.
         """
         now = time.monotonic()
         self._refused = {name: (at, why) for name, (at, why) in self._refused.items() if at > now - REFUSED_FOR_S}
-        oldest = sorted(names, key=lambda name: self._loaded_at.get(name, 0.0))
+        by_catalog: dict[str, list[str]] = {}
+        for name in sorted(names, key=lambda name: self._loaded_at.get(name, 0.0)):
+            by_catalog.setdefault(catalog_of(name), []).append(name)
+        silent = [catalog for catalog in by_catalog if self._asked_lately(catalog, now)]
+        outages = {
+            catalog: outage
+            for catalog, own in by_catalog.items()
+            if (outage := self._refresh(catalog, own, now, ask_again=len(silent) == len(by_catalog))) is not None
+        }
+        # Invariant 10: where one of several does not answer, its tables are written as they were known. Their commits are
+        # conditional on it and wait, and the others go on.
+        if outages and len(outages) == len(by_catalog):
+            raise next(iter(outages.values()))
+        for catalog in sorted(set(outages) - self._written_as_known):
+            self._say(f"{outages[catalog].message}; tables of catalog {catalog} are written as they were known")
+        self._written_as_known = set(outages)
+
+    def _asked_lately(self, catalog: str, now: float) -> bool:
+        return catalog in self._outages and self._outages[catalog][0] > now - REFRESH_AFTER_S
+
+    def _refresh(self, catalog: str, oldest: list[str], now: float, ask_again: bool) -> FloeError | None:
+        """Load tables of one catalog; the outage in which those that are due could not be loaded, if there is one."""
         due = [name for name in oldest if self._loaded_at.get(name, 0.0) <= now - REFRESH_AFTER_S]
-        self._load(due)
-        if self._unanswered_at <= now - REFRESH_AFTER_S:
+        lately = self._asked_lately(catalog, now)
+        if due and lately and not ask_again:
+            return self._outages[catalog][1]
+        try:
+            self._load(due)
+            if due:
+                self._outages.pop(catalog, None)
+        except FloeError as error:
+            if not is_outage(error):
+                raise
+            self._outages[catalog] = (now, error)
+            return error
+        if not lately:
             try:
                 self._load(oldest[len(due) : REFRESHED_AT_ONCE])
             except FloeError as error:
                 if not is_outage(error):
                     raise
                 # What is known is young, and a commit is conditional on it: the batch need not wait for the catalog.
-                self._unanswered_at = now
+                self._outages[catalog] = (now, error)
+        return None
 
     def preload(self) -> None:
         """Load the tables that exist already and that the routes may reach, so that a restart repeats no batch."""
@@ -156,15 +196,19 @@ class TableRegistry:
 def reachable_tables(plan: Plan, catalog: IcebergTables) -> tuple[str, ...]:
     """The tables that the plan's rules name, dead letters included, and those of the catalog that a rule with a field of
     the record in its name may reach. The first need not exist."""
-    names = [rule.table for rule in plan.route.rules if "{" not in rule.table]
+    tables = plan.write.tables
+    names = [tables.full_name(rule.table) for rule in plan.route.rules if "{" not in rule.table]
     if plan.write.dead_letter_table:
         names.append(plan.write.dead_letter_table)
     patterns = [template_glob(rule.table) for rule in plan.route.rules if "{" in rule.table]
     namespaces = {pattern.rsplit(".", 1)[0] for pattern in patterns}
     everywhere = any("*" in namespace for namespace in namespaces)
     for namespace in (None,) if everywhere else sorted(namespaces):
-        found = catalog.list_tables(namespace)
-        names += [name for name in found if any(fnmatchcase(name, pattern) for pattern in patterns)]
+        for name in catalog.list_tables(namespace, used_catalogs(plan)):
+            bare = identifier_of(name)
+            # A table of this name in another catalog is not the one that the rule leads to.
+            if tables.full_name(bare) == name and any(fnmatchcase(bare, pattern) for pattern in patterns):
+                names.append(name)
     return tuple(dict.fromkeys(names))
 
 

@@ -30,6 +30,7 @@ from framework.commit.pacing import Pace, PaceFacts, PaceRules, decide_pace
 from framework.commit.progress import PROGRESS_PROPERTY, check_recorded_here
 from framework.commit.rebase import held_ends, next_cut
 from framework.errors import FloeError, RetriableError
+from framework.plan.catalogs import used_catalogs
 from framework.plan.model import Plan
 from framework.runtime.announcer import Announcer, now_ms
 from framework.runtime.batch import BatchResult, BatchScope, summarise, summarise_gaps
@@ -66,6 +67,7 @@ class PipelineWorker:
         self._kafka = kafka
         self._registry = registry or {}
         self._catalog = catalog
+        self._catalogs = used_catalogs(plan)
         self._scratch = scratch
         self._say = say
         self.standing = Standing(plan, self.run_id, self.report, say)
@@ -323,7 +325,7 @@ class PipelineWorker:
             return False
         started = time.monotonic()
         self._tables.begin_batch(self.report.rows)
-        io = self._catalog.io_properties()
+        io = self._catalog.io_properties(self._catalogs)
         reports, rewrites = write_batch(frame, self.plan, scope, self._kafka, io, self._tables, self._registry)
         if scope.starts != scope.ends and not any(report.slices for report in reports):
             return False

@@ -25,6 +25,7 @@ from pyiceberg.types import (
 
 from framework.config.metadata import metadata_column, metadata_type
 from framework.config.spec import Case, FieldHint, PartitionFieldSpec, TablePolicy
+from framework.config.table_names import identifier_of
 from framework.table.admit import admitted_fields
 from framework.table.build import FieldIds, build_type, children
 from framework.table.changes import CreateTable, Refusal
@@ -88,7 +89,7 @@ def _location(pattern: str | None, table: str) -> str | None:
     """A table's own location: `{namespace}` with `/` between its parts, and `{table}`."""
     if pattern is None:
         return None
-    namespace, _, name = table.rpartition(".")
+    namespace, _, name = identifier_of(table).rpartition(".")
     return pattern.replace("{namespace}", namespace.replace(".", "/")).replace("{table}", name)
 
 

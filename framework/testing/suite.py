@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from framework.config.load import LoadResult
 from framework.config.spec import LoadedPipeline, PipelineSpec, TargetSpec
@@ -81,7 +81,9 @@ def run_file(result: LoadResult, engine: SqlEngine | None = None) -> FileReport:
 
 
 def plan_of(file: str, spec: PipelineSpec) -> Plan:
-    """The plan of a file's pipeline. No target takes part: tests need neither broker nor catalog."""
+    """The plan of a file's pipeline. No target takes part: tests need neither broker nor catalog, and name tables as the
+    routes do."""
+    spec = replace(spec, tables=spec.tables.in_one_catalog())
     return compile_plan(LoadedPipeline(file, spec, _NO_TARGET))
 
 

@@ -18,6 +18,7 @@ from pyiceberg.table import Table
 from pyiceberg.types import LongType, NestedField, StringType
 
 from framework.adapters.iceberg import IcebergTables
+from framework.adapters.iceberg_catalog import IcebergCatalog
 from framework.commit.effects import CommitTable, PipelineProgress, TableProgress, TableView
 from framework.commit.events import DataFile
 from framework.config.spec import PartitionFieldSpec, TablePolicy
@@ -35,15 +36,15 @@ SCHEMA = Schema(
 class Lake:
     """One catalog, seen through floe (`tables`) and through plain PyIceberg (`catalog`), which shares nothing with it."""
 
-    def __init__(self, settings: dict[str, str]) -> None:
-        self.settings = settings
-        self.tables = IcebergTables(settings)
+    def __init__(self, settings: dict[str, str], name: str = "default") -> None:
+        self.settings, self.name = settings, name
+        self.tables = IcebergTables.over({"default": IcebergCatalog(settings, name)})
         self.tables.check()
 
     @property
     def catalog(self) -> Catalog:
         """A catalog of PyIceberg's own class with nothing cached: what any other engine would see now."""
-        return SqlCatalog("default", **{key: value for key, value in self.settings.items() if key != "type"})
+        return SqlCatalog(self.name, **{key: value for key, value in self.settings.items() if key != "type"})
 
     def plain(self, name: str) -> Table:
         return self.catalog.load_table(name)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from framework.adapters.iceberg import IcebergTables
+from framework.adapters.iceberg_catalog import IcebergCatalog
 from framework.errors import FloeError, SetupError
 
 pytestmark = pytest.mark.iceberg
@@ -33,7 +34,7 @@ pytestmark = pytest.mark.iceberg
 def test_wrong_settings_are_named(settings: dict[str, str], code: str, said: str) -> None:
     """Each kind of wrong setting has its own code, says what is wrong, and names the target's entry and a remedy."""
     with pytest.raises(SetupError) as caught:
-        IcebergTables(settings, "lake").check()
+        IcebergCatalog(settings, "lake").check()
     assert caught.value.code == code
     assert said in caught.value.message
     assert "connections.catalog.lake" in caught.value.place
@@ -82,7 +83,7 @@ def test_tasks_get_what_they_need_and_no_more() -> None:
         "s3.endpoint": "http://store",
         "s3.secret-access-key": "k",
     }
-    assert IcebergTables(settings).io_properties() == {
+    assert IcebergCatalog(settings).io_properties() == {
         "warehouse": "s3://lake",
         "s3.endpoint": "http://store",
         "s3.secret-access-key": "k",

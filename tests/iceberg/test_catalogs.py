@@ -90,7 +90,7 @@ def test_a_large_file_goes_up_in_parts(servers: Servers, tmp_path: Path) -> None
     name = lake.create(table_name(tmp_path))
     names = [base64.b64encode(os.urandom(45)).decode() for _ in range(300_000)]
     rows = pa.table({"id": range(300_000), "name": names})
-    writer = TableWriter(lake.settings, "p", "r", 1, 1 << 30, 1 << 30)
+    writer = TableWriter(lake.tables.io_properties(), "p", "r", 1, 1 << 30, 1 << 30)
     writer.add(target_of(lake.plain(name), name), rows.cast(lake.plain(name).schema().as_arrow()))
     (file,) = writer.finish()[name]
     assert file.file_size_bytes > 10 << 20

@@ -157,7 +157,7 @@ def test_a_table_is_made_as_the_file_says(lake: Lake, tmp_path: Path) -> None:
     assert found is not None
     schema = arrow_schema(table.schema())
     rows = [{"note": "n", "id": number, "at": 1_704_369_600_000_000} for number in (3, 9, 5)]
-    writer = TableWriter({}, "p", "r", 1, 1 << 20, 1 << 20)
+    writer = TableWriter({"default": {}}, "p", "r", 1, 1 << 20, 1 << 20)
     writer.add(found, pa.Table.from_pylist(rows, schema=schema))
     (file,) = writer.finish()["shop.orders"]
     assert file.path.startswith(f"file://{tmp_path}/elsewhere/at_day=2024-01-04/")
@@ -179,7 +179,7 @@ def test_a_sort_order_that_others_change_is_followed(lake: Lake) -> None:
     schema = arrow_schema(lake.plain(name).schema())
     files = []
     for found in (before, after):
-        writer = TableWriter({}, "p", "r", 1, 1 << 20, 1 << 20)
+        writer = TableWriter({"default": {}}, "p", "r", 1, 1 << 20, 1 << 20)
         writer.add(found, pa.Table.from_pylist([{"id": 1}, {"id": 2}], schema=schema))
         files += writer.finish()[name]
     with lake.plain(name).update_sort_order() as update:

@@ -80,7 +80,7 @@ def target_of(table: Table, name: str = "ns.t") -> TableTarget:
 
 
 def writer(buffer_bytes: int = 64 * MB, target_file_bytes: int = 128 * MB) -> TableWriter:
-    return TableWriter({}, "p", "run1", 7, buffer_bytes, target_file_bytes)
+    return TableWriter({"default": {}}, "p", "run1", 7, buffer_bytes, target_file_bytes)
 
 
 def rows_for(table: Table, rows: list[dict[str, Any]]) -> pa.Table:

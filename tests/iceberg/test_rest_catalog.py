@@ -24,7 +24,7 @@ class RestLake(Lake):
     """A lake whose floe side goes through the REST server, while `catalog` still sees the database behind it."""
 
     def __init__(self, settings: dict[str, str], server: RestServer) -> None:
-        self.settings = settings
+        self.settings, self.name = settings, "default"
         self.server = server
         self.tables = IcebergTables({"type": "rest", "uri": server.uri})
         self.tables.check()

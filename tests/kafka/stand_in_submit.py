@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 from framework.adapters.secrets import resolve
+from framework.plan.catalogs import used_catalogs
 from framework.plan.compile import compile_plan
 from framework.plan.submit import read_submission
 from framework.runtime.job import open_catalog, told
@@ -24,7 +25,7 @@ def main() -> None:
     workers = []
     for pipeline in read_submission(Path(plan).read_text(encoding="utf-8"), plan):
         made = compile_plan(pipeline)
-        catalog = open_catalog(pipeline.target.catalogs)
+        catalog = open_catalog(pipeline.target.catalogs, used_catalogs(made))
         kafka = resolve(pipeline.target.kafka[made.read.connection])
         worker = PipelineWorker(made, kafka, catalog, Path("scratch"), print)
         worker.prepare()

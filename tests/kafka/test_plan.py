@@ -57,7 +57,11 @@ def start(pipeline: LoadedPipeline) -> None:
     """What a run does before it reads: take over, tell what it runs, and announce that it is alive."""
     kafka = {key: str(value) for key, value in pipeline.target.kafka["main"].items()}
     worker = PipelineWorker(
-        compile_plan(pipeline), kafka, open_catalog(pipeline.target.catalogs), Path("scratch"), lambda text: None
+        compile_plan(pipeline),
+        kafka,
+        open_catalog(pipeline.target.catalogs, ["default"]),
+        Path("scratch"),
+        lambda text: None,
     )
     try:
         worker.prepare()

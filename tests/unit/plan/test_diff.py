@@ -40,6 +40,14 @@ def tables(*intervals_ms: int, glob: str = "shop.*") -> TablesSpec:
     return TablesSpec(policies[0], tuple((glob, policy) for policy in policies[1:]))
 
 
+def in_catalogs(*overrides: tuple[str, str]) -> TablesSpec:
+    """Tables that match a pattern in a catalog; the others in the default one."""
+    return TablesSpec(TablePolicy(), tuple((glob, TablePolicy(catalog=catalog)) for glob, catalog in overrides))
+
+
+ANY_SHOP = {"rules": (RouteRule("shop.{kind}"),), "allow_tables": ("shop.*",)}
+
+
 def changes(before: LoadedPipeline, after: LoadedPipeline, has_run: bool = True) -> tuple[PlanChange, ...]:
     return diff(canonical(before), canonical(after), has_run)
 
@@ -156,6 +164,30 @@ DANGERS: list[tuple[str, LoadedPipeline, LoadedPipeline, str, str | None, str | 
         "floe-pizzas",
         "team-a-pizzas",
     ),
+    (
+        "P109",
+        loaded(),
+        changed(tables=in_catalogs(("*.refunds", "cold"))),
+        "table shop.refunds",
+        "in catalog default",
+        "in catalog cold",
+    ),
+    (
+        "P109",
+        changed(errors=DEAD),
+        changed(errors=DEAD, tables=in_catalogs(("shop.dead", "cold"))),
+        "table shop.dead",
+        "in catalog default",
+        "in catalog cold",
+    ),
+    (
+        "P109",
+        changed(routes=ANY_SHOP, tables=in_catalogs(("shop.a*", "cold"))),
+        changed(routes=ANY_SHOP, tables=in_catalogs(("shop.a*", "cold"), ("shop.b*", "cold"))),
+        "table shop.{kind}",
+        "in catalog cold for shop.a*, else default",
+        "in catalog cold for shop.a*, cold for shop.b*, else default",
+    ),
 ]
 
 
@@ -167,7 +199,9 @@ def test_each_danger_is_on_the_line_that_it_is_about(
     found = [change for change in changes(before, after) if change.danger]
     assert [(c.danger, c.subject, c.before, c.after) for c in found] == [(f"FLOE-{code}", subject, was, is_now)]
     assert found[0].why
-    assert not [c for c in changes(after, before) if c.danger == f"FLOE-{code}" and code not in ("P104", "P107")]
+    assert not [
+        c for c in changes(after, before) if c.danger == f"FLOE-{code}" and code not in ("P104", "P107", "P109")
+    ]
 
 
 def test_before_the_first_run_some_changes_are_harmless() -> None:
@@ -200,6 +234,17 @@ def test_a_plan_of_another_version_can_be_compared() -> None:
         ("add", "slices"),
         ("remove", "source.ancient"),
     ]
+
+
+def test_only_a_table_that_moves_is_a_danger() -> None:
+    """Naming the default catalog, a catalog for tables that no rule leads to, or a plan from before there were several
+    changes where no table lives."""
+    elsewhere = changed(tables=in_catalogs(("shop.*", "default"), ("else.*", "cold")))
+    old: Any = canonical(loaded())
+    for tables in (old["plan"]["write"]["tables"], old["plan"]["commit"]["tables"]):
+        del tables["defaults"]["catalog"]
+    for before in (old, canonical(loaded())):
+        assert not [change for change in diff(before, canonical(elsewhere)) if change.danger]
 
 
 def test_dangers_are_refused_until_each_is_allowed_by_name() -> None:

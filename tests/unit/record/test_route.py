@@ -107,7 +107,7 @@ def test_values_become_part_of_names() -> None:
     assert set(run(sensitive, values, []).needs) == {"ns.t_AA_5_true", "ns.t_aa_5_true", "ns.t_b-B_-1_false"}
 
 
-@pytest.mark.parametrize("value", ["a.b", "../x", "a b", "", "é", "a\nb", "x" * 129, 1.5, '"; drop'])
+@pytest.mark.parametrize("value", ["a.b", "cold:a", "../x", "a b", "", "é", "a\nb", "x" * 129, 1.5, '"; drop'])
 def test_a_record_cannot_name_what_is_no_name(value: object) -> None:
     """A value that is no plain identifier never becomes part of a table's name; the record is a dead letter."""
     result = run(plan([RouteRule("ns.t_{kind}"), RouteRule("ns.rest")]), [{"kind": value}], ["ns.rest"])

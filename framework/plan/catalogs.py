@@ -1,0 +1,31 @@
+"""Which catalogs a plan needs, and the names of its tables as they are shown.
+
+In: a plan. Out: catalogs' names and tables' full names. Pure. A catalog that no route can reach is not among them, so that
+it need not answer for the pipeline to run.
+"""
+
+from __future__ import annotations
+
+from framework.config.table_names import catalog_of, full_name, reachable
+from framework.plan.explain import template_glob
+from framework.plan.model import Plan
+
+
+def used_catalogs(*plans: Plan) -> tuple[str, ...]:
+    """The catalogs in which tables of these plans may live, in order."""
+    found = set()
+    for plan in plans:
+        tables = plan.write.tables
+        for rule in plan.route.rules:
+            found |= {catalog for _, catalog in reachable(template_glob(rule.table), tables.catalogs, tables.fold)}
+        if plan.write.dead_letter_table:
+            found.add(catalog_of(plan.write.dead_letter_table))
+    return tuple(sorted(found))
+
+
+def shown_table(plan: Plan, table: str) -> str:
+    """The full name of a rule's table; of a table whose name comes from the record, if all that it may be are in one
+    catalog, and else as the rule writes it."""
+    tables = plan.write.tables
+    places = reachable(template_glob(table), tables.catalogs, tables.fold)
+    return full_name(places[0][1], table) if len(places) == 1 else table

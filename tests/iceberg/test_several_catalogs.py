@@ -1,0 +1,201 @@
+"""Tables of several catalogs behind one door: each is found in its own, and one that is down troubles no other's."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from framework.adapters.iceberg import IcebergTables
+from framework.adapters.iceberg_catalog import IcebergCatalog
+from framework.adapters.parquet_files import TableWriter
+from framework.cli.coordinator import check_some
+from framework.commit.effects import CommitFailed, Committed, TableView
+from framework.config.spec import RouteRule, SecretRef, SettingValue, TablePolicy
+from framework.errors import FloeError, SetupError
+from framework.plan.catalogs import used_catalogs
+from framework.record.model import TableNeed
+from framework.runtime import tables as registries
+from framework.runtime.job import open_catalog
+from framework.runtime.orphans import _why_not
+from framework.runtime.tables import TableRegistry, reachable_tables
+from framework.table.arrow_schema import arrow_schema, parse_schema
+from framework.table.changes import CreateTable
+from tests.iceberg.conftest import SCHEMA, TOPIC, Lake
+from tests.record_samples import plan
+
+pytestmark = pytest.mark.iceberg
+
+HOT, COLD = "archive.orders", "cold:archive.orders"
+
+
+class Lakes:
+    """Two catalogs with a warehouse each: `default`, and `cold`."""
+
+    def __init__(self, root: Path) -> None:
+        self.settings: dict[str, dict[str, SettingValue]] = {}
+        for name in ("default", "cold"):
+            (root / name).mkdir()
+            self.settings[name] = {
+                "type": "sql",
+                "uri": f"sqlite:///{root}/{name}.db",
+                "warehouse": f"file://{root}/{name}",
+            }
+        self.root = root
+        self.tables = open_catalog(self.settings, self.settings)
+        # As others see them, each alone: by the names that the tables have there.
+        self.hot, self.cold = (Lake({k: str(v) for k, v in s.items()}, name) for name, s in self.settings.items())
+
+    def lose_cold(self) -> None:
+        """The catalog's database is no database any more."""
+        (self.root / "cold.db").write_bytes(b"no database" * 1000)
+
+
+@pytest.fixture
+def lakes(tmp_path: Path) -> Lakes:
+    return Lakes(tmp_path)
+
+
+def view(lakes: Lakes, name: str) -> TableView:
+    found = lakes.tables.load_view(name, "main", TOPIC)
+    assert found is not None
+    return found
+
+
+def test_one_name_in_two_catalogs_is_two_tables(lakes: Lakes) -> None:
+    """Made, filled, altered and listed by its full name, each table is in its own catalog and its files are in that
+    catalog's store, as plain PyIceberg reads them; what is told of it carries the full name."""
+    for name in (HOT, COLD):
+        lakes.tables.create_table(CreateTable(name, SCHEMA.model_dump_json(), (), ()))
+        lakes.tables.create_table(CreateTable(name, SCHEMA.model_dump_json(), (), ()))  # is there: success
+    assert lakes.tables.list_tables() == [COLD, HOT]
+    assert lakes.tables.list_tables("archive", ["cold"]) == [COLD]
+    writer = TableWriter(lakes.tables.io_properties(), "p", "r", 1, 1 << 20, 1 << 20)
+    for name, ids in ((HOT, [1]), (COLD, [2, 3])):
+        target = lakes.tables.load_target(name, TablePolicy())
+        assert target is not None
+        assert target.name == name
+        schema = arrow_schema(parse_schema(target.schema_json))
+        writer.add(target, pa.Table.from_pylist([{"id": n} for n in ids], schema=schema))
+    files = writer.finish()
+    for name, lake in ((HOT, lakes.hot), (COLD, lakes.cold)):
+        before = view(lakes, name)
+        effect = replace(lake.effect(HOT, files[name], 5, view=before), table=name)
+        answer = lakes.tables.commit(effect)
+        assert isinstance(answer, Committed)
+        assert (answer.table, answer.view.table) == (name, name)
+        history = lakes.tables.load_history(name, "main", TOPIC)
+        assert history is not None
+        assert history.table == name
+        place = lakes.tables.place(name)
+        assert place is not None
+        warehouse = str(lake.settings["warehouse"])
+        assert all(root.startswith(warehouse) for root in place.roots)
+        stored = [file.location for file in lakes.tables.stored_files(name, place.roots)]
+        assert any(location.endswith(files[name][0].path.rpartition("/")[2]) for location in stored)
+    assert (lakes.hot.rows(HOT), lakes.cold.rows(HOT)) == ([1], [2, 3])
+
+    registry = TableRegistry(plan(defaults=TablePolicy()), lakes.tables, lambda _: None)
+    registry.satisfy([TableNeed(COLD, (("more", "string"),))])
+    assert lakes.cold.plain(HOT).schema().column_names == ["id", "name", "more"]
+    assert lakes.hot.plain(HOT).schema().column_names == ["id", "name"]
+
+
+def test_a_catalog_that_nobody_needs_may_be_wrong(lakes: Lakes) -> None:
+    """What is needed is checked, and the first that fails is named; the secrets of others are not even read. A name of no
+    catalog is refused with those that there are."""
+    secret = SecretRef("env", "FLOE_NO_SUCH_SECRET")
+    settings = {**lakes.settings, "gone": {"type": "rest", "uri": "http://127.0.0.1:1", "token": secret}}
+    tables = open_catalog(settings, ["default", "cold"])
+    assert tables.list_tables("archive", ["default"]) == []
+    with pytest.raises(SetupError, match="FLOE_NO_SUCH_SECRET"):
+        open_catalog(settings, ["default", "gone"])
+    lakes.lose_cold()
+    with pytest.raises(SetupError, match="catalog cold") as caught:
+        open_catalog(lakes.settings, ["cold", "default"])
+    assert caught.value.code == "FLOE-E201"
+    with pytest.raises(SetupError, match="no catalog warm") as unknown:
+        lakes.tables.load_view("warm:archive.orders", "main", TOPIC)
+    assert unknown.value.code == "FLOE-E311"
+    assert "`cold` and `default`" in unknown.value.remedy
+
+
+def test_a_coordinator_begins_while_one_catalog_answers(lakes: Lakes) -> None:
+    """Invariant 10: a catalog that is down is named, and the tables of the others are committed; with none there is
+    nothing to begin with."""
+    said: list[str] = []
+    check_some(lakes.tables, said.append)
+    assert said == []
+    lakes.lose_cold()
+    check_some(open_catalog(lakes.settings, ()), said.append)
+    assert len(said) == 1
+    assert said[0].startswith("catalog cold: ")
+    with pytest.raises(SetupError):
+        check_some(
+            IcebergTables.over({"cold": IcebergCatalog({"type": "rest", "uri": "http://127.0.0.1:1"}, "cold")}), print
+        )
+
+
+def test_a_catalog_that_is_down_holds_up_its_own_tables_alone(lakes: Lakes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Invariant 10: a commit to it fails for now. A batch for tables of both goes on with what is known of its tables, which
+    is said once; a batch for its tables alone waits, and so does one that needs a change there."""
+    monkeypatch.setattr(registries, "REFRESH_AFTER_S", 0.0)  # everything is old at once
+    lakes.hot.create(HOT)
+    lakes.cold.create(HOT)
+    said: list[str] = []
+    registry = TableRegistry(plan(defaults=TablePolicy()), lakes.tables, said.append)
+    for name in (HOT, COLD):
+        registry.load(name)
+    known = registry.targets[COLD]
+    effect = replace(lakes.cold.effect(HOT, (), 5, view=view(lakes, COLD)), table=COLD)
+    lakes.lose_cold()
+    with lakes.hot.plain(HOT).update_schema() as update:
+        update.add_column("more", SCHEMA.fields[1].field_type)
+
+    for _ in range(2):
+        registry.begin_batch([COLD, HOT])
+    assert registry.targets[COLD] == known
+    assert registry.targets[HOT].schema_id == 1
+    assert [line for line in said if "as they were known" in line] == said
+    assert len(said) == 1
+    assert COLD in said[0]
+    with pytest.raises(FloeError, match=COLD):
+        registry.begin_batch([COLD])
+    with pytest.raises(FloeError, match=COLD):
+        registry.satisfy([TableNeed(COLD, (("other", "string"),))])
+    answer = lakes.tables.commit(effect)
+    assert isinstance(answer, CommitFailed)
+    assert answer.table == COLD
+    hot = lakes.hot.effect(HOT, lakes.hot.files(HOT, [{"id": 1}]), 5, view=view(lakes, HOT))
+    assert isinstance(lakes.tables.commit(hot), Committed)
+
+
+def test_a_rule_reaches_the_tables_of_its_own_catalogs(lakes: Lakes) -> None:
+    """Tables that records may name are looked for where the pipeline would make them: one of the same name in another
+    catalog is not the pipeline's."""
+    for lake in (lakes.hot, lakes.cold):
+        for name in ("archive.a", "archive.b", "other.a"):
+            lake.create(name)
+    overrides = [("archive.a*", replace(TablePolicy(), catalog="cold"))]
+    made = plan([RouteRule("archive.{kind}")], allow=("archive.*",), defaults=TablePolicy(), overrides=overrides)
+    assert used_catalogs(made) == ("cold", "default")
+    assert reachable_tables(made, lakes.tables) == ("ns.dead_letters", "cold:archive.a", "archive.b")
+
+
+def test_files_of_two_catalogs_in_one_place_are_left_alone(lakes: Lakes) -> None:
+    """Invariant 12: where two catalogs share a warehouse, a table may lie where one of the other catalog does; then the
+    orphans of neither can be told."""
+    shared = {**lakes.settings, "cold": {**lakes.settings["cold"], "warehouse": lakes.settings["default"]["warehouse"]}}
+    tables = open_catalog(shared, shared)
+    for name in (HOT, COLD, "shop.orders"):
+        tables.create_table(CreateTable(name, SCHEMA.model_dump_json(), (), ()))
+    known = {name: place for name in tables.list_tables() if (place := tables.place(name)) is not None}
+    assert len(known) == 3
+    said = {name: _why_not(name, known, frozenset()) for name in known}
+    assert said == {
+        HOT: f"the files of table {COLD} lie in its location",
+        COLD: f"the files of table {HOT} lie in its location",
+        "shop.orders": "",
+    }
