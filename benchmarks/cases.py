@@ -129,7 +129,7 @@ loaded: dict[str, int] = {}
 def one_table(servers: Servers, contender: Contender, quick: bool) -> Figures:
     count = _size(quick, 4_000_000, 24_000_000)
     topic = _topic(servers, "one", records.one_table, count)
-    return drained(servers, contender, Job(topic, _space(), "orders", 3_000 if quick else 10_000), count)
+    return drained(servers, contender, Job(topic, _space(), "orders", 3_000 if quick else 5_000), count)
 
 
 def _many(tables: int, quick_count: int, count: int) -> Callable[[Servers, Contender, bool], Figures]:
@@ -182,6 +182,16 @@ def days(servers: Servers, contender: Contender, quick: bool) -> Figures:
     count = _size(quick, 500_000, 4_000_000)
     topic = _topic(servers, "days", records.all_days, count)
     return drained(servers, contender, Job(topic, _space(), "orders", 10_000, "truncate(date_ordered, 10)"), count)
+
+
+def many_partitions(servers: Servers, contender: Contender, quick: bool) -> Figures:
+    """Nearly every record goes to a partition of its own: what is held in memory, and how many files it takes."""
+    count, tables = _size(quick, 100_000, 500_000), 50
+    space = f"partitioned_{tables}"
+    topic = _topic(servers, "partitioned", records.many_tables(space, tables), count)
+    drop(servers, space)
+    job = Job(topic, space, "{kind}", 10_000, "bucket(order_id, 5000)")
+    return drained(servers, contender, job, count)
 
 
 def one_partition(servers: Servers, contender: Contender, quick: bool) -> Figures:
@@ -288,11 +298,14 @@ def validate(servers: Servers, contender: Contender, quick: bool) -> Figures:
 
 CASES: dict[str, Case] = {
     "one-table": Case("one table", one_table),
-    "100-tables": Case("100 tables, by a field", _many(100, 1_000_000, 5_000_000)),
-    "1000-tables": Case("1,000 tables, by a field", _many(1000, 500_000, 3_000_000)),
+    "100-tables": Case("100 tables, by a field", _many(100, 1_000_000, 10_000_000)),
+    "1000-tables": Case("1,000 tables, by a field", _many(1000, 500_000, 10_000_000)),
     "cold-start": Case("cold start to the first visible row, commits every 1 s", cold_start),
     "fresh-1s": Case("freshness at 5,000 records/s, commits every 1 s", _freshness(1_000)),
     "fresh-10s": Case("freshness at 5,000 records/s, commits every 10 s", _freshness(10_000)),
+    "many-partitions": Case(
+        "50 tables of 5,000 partitions each", many_partitions, ("floe",), "files are tiny on purpose"
+    ),
     "one-partition": Case("one partition, two cores", one_partition),
     "wide": Case("wide records: 100 columns, nested", wide),
     "drift": Case("a new column every 100,000 records", drift),

@@ -43,6 +43,7 @@ from framework.runtime.tables import TableRegistry
 CASES: dict[str, tuple[records.Encode, str]] = {
     "1 table": (records.one_table, "bench.orders"),
     "100 tables": (records.many_tables("bench", 100), "bench.{kind}"),
+    "1000 tables": (records.many_tables("bench", 1000), "bench.{kind}"),
     "wide": (records.wide, "bench.wide"),
 }
 READERS = {"python": PythonReader, "compiled": CompiledReader}

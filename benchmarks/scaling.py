@@ -58,6 +58,7 @@ def curves(scale: float) -> dict[str, list[Point]]:
         "partitions": [Point(p, f"partitions{p}", one, of(4), partitions=p) for p in (1, 4, 16, 64, 256)],
         "columns": [Point(c, f"columns{c}", records.columns(c), of(20 / c)) for c in (5, 10, 20, 50, 100, 200)],
         "cores": [Point(c, "cores", one, of(8), cores=c) for c in (1, 2)],
+        "cores-of-one-partition": [Point(c, "hot", one, of(8), partitions=1, cores=c) for c in (1, 2)],
         "executors": [Point(e, "executors", one, of(4), executors=e) for e in (1, 2, 3)],
     }
 

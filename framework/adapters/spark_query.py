@@ -23,9 +23,10 @@ from typing import TYPE_CHECKING, Any
 from py4j.protocol import Py4JError, Py4JJavaError
 
 from framework.adapters.class_archive import AT_EXIT, archive_options
+from framework.adapters.spark_exchange import exchange, is_distributed
 from framework.adapters.spark_python import python_command
 from framework.adapters.spark_source import FloeDataSource, ready_file, to_offsets
-from framework.adapters.spark_stage import REPORT_SCHEMA, TaskContext, make_task
+from framework.adapters.spark_stage import REPORT_SCHEMA, TaskContext, make_sending_task, make_task
 from framework.commit.offsets import PartitionKey
 from framework.errors import FloeError, SetupError
 from framework.plan.model import Plan
@@ -237,7 +238,10 @@ def run_stage(
         report = run_sql_stage(frame, plan.transform.sql, context)
         redo_all = bool(report.needs) and report.failure is None
         return ([], frame, list(report.needs.values())) if redo_all else ([report], None, [])
-    rows = frame.mapInArrow(make_task(context), REPORT_SCHEMA).collect()
+    if is_distributed(plan):
+        rows = exchange(frame, make_sending_task(context), context).collect()
+    else:
+        rows = frame.mapInArrow(make_task(context), REPORT_SCHEMA).collect()
     reports: list[TaskReport] = [pickle.loads(bytes(row[0])) for row in rows]
     failed = [report for report in reports if report.failure is not None]
     if failed:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from framework.adapters.spark_exchange import Outbox, exchange, is_distributed, sent_report
 from framework.adapters.spark_stage import TaskContext, TaskRun
 from framework.commit.events import DataFile
 from framework.errors import ConfigError
@@ -98,10 +99,16 @@ def run_sql_stage(frame: DataFrame, sql: str, context: TaskContext) -> TaskRepor
         rows = transformed(decoded.where(f"{HIDDEN}.note IS NULL"), sql)
         notes = decoded.where(f"{HIDDEN}.note IS NOT NULL").select(f"{HIDDEN}.note")
         early = notes.mapInArrow(make_note_writer(context), "report binary").collect()
-        late = rows.mapInArrow(make_writer(context), "report binary").collect()
+        if is_distributed(context.plan):
+            late = exchange(rows, make_writer(context, sending=True), context).collect()
+        else:
+            late = rows.mapInArrow(make_writer(context), "report binary").collect()
     finally:
         decoded.unpersist()
-    return combine([pickle.loads(bytes(row[0])) for row in early], [pickle.loads(bytes(row[0])) for row in late])
+    arrived = [pickle.loads(bytes(row[0])) for row in late]
+    # A writer behind the exchange gives a report of its files alone: it counted nothing.
+    arrived = [each if isinstance(each, tuple) else (each, {}) for each in arrived]
+    return combine([pickle.loads(bytes(row[0])) for row in early], arrived)
 
 
 def transformed(source: DataFrame, sql: str) -> DataFrame:
@@ -238,14 +245,16 @@ def make_note_writer(context: TaskContext):  # type: ignore[no-untyped-def]  # a
     return write
 
 
-def make_writer(context: TaskContext):  # type: ignore[no-untyped-def]  # a closure for mapInArrow
-    """Rows after the SQL in; a report and the records counted per topic-partition out."""
+def make_writer(context: TaskContext, sending: bool = False):  # type: ignore[no-untyped-def]  # a closure for mapInArrow
+    """Rows after the SQL in; a report and the records counted per topic-partition out, and with `sending` the rows of
+    distributed tables."""
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from framework.record.process import process_transformed
 
         pa.set_cpu_count(1)
-        run = TaskRun(context)
+        outbox = Outbox(context.plan) if sending else None
+        run = TaskRun(context, outbox)
         counts: PartitionCounts = {}
         for batch in batches:
             for block, rows in blocks(pa.Table.from_batches([batch])):
@@ -256,7 +265,12 @@ def make_writer(context: TaskContext):  # type: ignore[no-untyped-def]  # a clos
                 arrived.written += result.written
                 arrived.dropped += result.dropped
                 arrived.dead_lettered += len(result.dead_letters)
-        yield pickled((run.finish(), counts))
+        report = (run.finish(), counts)
+        if outbox is None:
+            yield pickled(report)
+        else:
+            yield sent_report(pickle.dumps(report))
+            yield from outbox.sent()
 
     return write
 

@@ -11,14 +11,19 @@ import json
 import pickle
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from framework.adapters.faults import reach
 from framework.adapters.memory import release_memory
+from framework.adapters.spark_exchange import Outbox, sent_report
 from framework.plan.model import Plan
 from framework.record.model import BlockResult, DeadLetter, Slice, SliceReport, TableNeed, TableTarget, TaskReport
+
+if TYPE_CHECKING:
+    from framework.adapters.parquet_files import TableWriter
 
 REPORT_SCHEMA = "report binary"
 
@@ -49,25 +54,47 @@ def make_task(context: TaskContext):  # type: ignore[no-untyped-def]  # a closur
     return task
 
 
+def make_sending_task(context: TaskContext):  # type: ignore[no-untyped-def]  # a closure for mapInArrow
+    """As `make_task`, for plans with distributed tables: a report and the rows for other writers out."""
+
+    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for text in batch.column(0).to_pylist():
+                spans = [Slice(t, context.topic_ids[t], p, start, end) for t, p, start, end in json.loads(text)]
+                outbox = Outbox(context.plan)
+                yield sent_report(pickle.dumps(run_slices(spans, context, outbox)))
+                yield from outbox.sent()
+
+    return task
+
+
 def report_batch(report: TaskReport) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array([pickle.dumps(report)], pa.binary())], ["report"])
 
 
+def new_writer(context: TaskContext) -> TableWriter:
+    """The writer of one task, with the bounds of its plan."""
+    from framework.adapters.parquet_files import TableWriter
+
+    plan = context.plan
+    return TableWriter(
+        context.io_properties,
+        plan.pipeline,
+        context.run,
+        context.batch,
+        plan.write.buffer_bytes,
+        plan.write.target_file_bytes,
+    )
+
+
 class TaskRun:
-    """Gathers the results of a task's blocks; files are closed at the end, so a task that fails reports nothing."""
+    """Gathers the results of a task's blocks; files are closed at the end, so a task that fails reports nothing. With an
+    outbox, rows of the tables that it takes go there; dead letters never do."""
 
-    def __init__(self, context: TaskContext) -> None:
-        from framework.adapters.parquet_files import TableWriter
-
+    def __init__(self, context: TaskContext, outbox: Outbox | None = None) -> None:
         self.context = context
-        self.writer = TableWriter(
-            context.io_properties,
-            context.plan.pipeline,
-            context.run,
-            context.batch,
-            context.plan.write.buffer_bytes,
-            context.plan.write.target_file_bytes,
-        )
+        self.writer = new_writer(context)
+        self.outbox = outbox
         self.needs: dict[str, TableNeed] = {}
         self.failure: DeadLetter | None = None
         self.rows: dict[str, int] = {}
@@ -96,26 +123,29 @@ class TaskRun:
             self.rows[name] = self.rows.get(name, 0) + len(letters)
         for table, rows in result.rows.items():
             if len(rows):
-                self.writer.add(self.context.tables[table], rows)
+                writer = self.outbox if self.outbox is not None and self.outbox.takes(table) else self.writer
+                writer.add(self.context.tables[table], rows)
                 self.rows[table] = self.rows.get(table, 0) + len(rows)
 
     def finish(self) -> TaskReport:
         if self.needs or self.failure:
             self.writer.discard()
+            if self.outbox is not None:
+                self.outbox.discard()
             return TaskReport(tuple(self.slices), {}, {}, {}, self.needs, self.failure)
         files = self.writer.finish()
         targets = {name: (t.table_uuid, t.schema_id) for name in files for t in (self.context.tables[name],)}
         return TaskReport(tuple(self.slices), files, targets, self.rows, {}, None)
 
 
-def run_slices(slices: list[Slice], context: TaskContext) -> TaskReport:
+def run_slices(slices: list[Slice], context: TaskContext, outbox: Outbox | None = None) -> TaskReport:
     """The fused path: fetch, decode, route, convert and write the slices of one task."""
     from framework.adapters.kafka_fetch import SliceFetcher
     from framework.adapters.registry import registry_of
     from framework.record.process import needed_schemas, process_block
 
     pa.set_cpu_count(1)  # one task a core: Arrow's own threads would fight the neighbours
-    run = TaskRun(context)
+    run = TaskRun(context, outbox)
     fetcher, registry = SliceFetcher(context.kafka), registry_of(context.registry)
     for piece in slices:
         written = filtered = dead = dropped = 0

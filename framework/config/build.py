@@ -14,6 +14,7 @@ from framework.config.spec import (
     CommitPolicy,
     Condition,
     CreatePolicy,
+    Distribution,
     Encoding,
     Envelope,
     ErrorPolicy,
@@ -159,7 +160,10 @@ def table_policy(values: Values) -> TablePolicy:
     }
     case = Case(values["case"]) if "case" in values else TablePolicy.case
     catalog = values.get("catalog", TablePolicy.catalog)
-    return TablePolicy(CreatePolicy(**create), EvolvePolicy(**evolve), CommitPolicy(**commit), case, catalog=catalog)
+    distribution = Distribution(values["distribution"]) if "distribution" in values else TablePolicy.distribution
+    return TablePolicy(
+        CreatePolicy(**create), EvolvePolicy(**evolve), CommitPolicy(**commit), case, catalog, distribution
+    )
 
 
 def _errors(errors: Values) -> ErrorsSpec:

@@ -46,6 +46,13 @@ class Case(str, Enum):
     INSENSITIVE = "insensitive"
 
 
+class Distribution(str, Enum):
+    """How rows are shared out to writers; the words are those of Iceberg's `write.distribution-mode`."""
+
+    NONE = "none"
+    HASH = "hash"
+
+
 @dataclass(frozen=True)
 class SecretRef:
     """A secret by reference: a scheme (`env`, `file` or what a package offers) and a name.
@@ -234,6 +241,7 @@ class TablePolicy:
     commit: CommitPolicy = field(default_factory=CommitPolicy)
     case: Case = Case.INSENSITIVE
     catalog: str = DEFAULT_CATALOG
+    distribution: Distribution = Distribution.NONE
 
 
 @dataclass(frozen=True)

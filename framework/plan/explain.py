@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 
 from framework.config.metadata import metadata_column
-from framework.config.spec import Condition, Envelope, EvolveMode, FormatSpec, FormatType, TablePolicy
+from framework.config.spec import Condition, Distribution, Envelope, EvolveMode, FormatSpec, FormatType, TablePolicy
 from framework.config.units import partition_text, sort_text
 from framework.plan.canonical import plain
 from framework.plan.model import (
@@ -154,6 +154,7 @@ def _policy(policy: TablePolicy) -> str:
     return (
         f"{create}; columns {evolve.columns.value}{paths}, "
         f"data_type {evolve.data_type.value}, nullability {evolve.nullability.value}{otherwise}, case {policy.case.value}"
+        + (f", distribution {policy.distribution.value}" if policy.distribution is not Distribution.NONE else "")
     )
 
 

@@ -66,6 +66,7 @@ def summarise(plan: Plan, scope: BatchScope, reports: Iterable[TaskReport], tota
             raise record_error(plan, report.failure)
     _check_coverage(scope, reports)
     accounting = _account(scope, reports)
+    _check_files(scope, reports)
     new_totals = totals + accounting
     _check_error_limits(plan, accounting, new_totals)
     ranges = _ranges(scope, reports)
@@ -164,6 +165,24 @@ def _account(scope: BatchScope, reports: list[TaskReport]) -> Accounting:
             total = total + line
         total = total + Accounting(rows=sum(report.rows.values()))
     return total
+
+
+def _check_files(scope: BatchScope, reports: list[TaskReport]) -> None:
+    """The files of a table hold the rows that tasks counted for it: who counts a row need not be who writes it."""
+    counted: dict[str, int] = {}
+    for report in reports:
+        for table, count in report.rows.items():
+            counted[table] = counted.get(table, 0) + count
+        for table, files in report.files.items():
+            counted[table] = counted.get(table, 0) - sum(file.record_count for file in files)
+    for table, difference in counted.items():
+        if difference:
+            raise AccountingError(
+                f"batch {scope.batch}: the files for {table} hold {abs(difference):,} rows "
+                f"{'less' if difference > 0 else 'more'} than its tasks counted",
+                place=table,
+                remedy="nothing was announced; the batch is done again. If this repeats, report it with the driver's log",
+            )
 
 
 def _check_error_limits(plan: Plan, batch: Accounting, totals: Accounting) -> None:

@@ -68,6 +68,22 @@ def test_files_of_two_schemas_are_parts_of_one_set() -> None:
     assert [(e.schema_id, e.part, e.parts) for e in parts] == [(0, 0, 2), (1, 1, 2)]
 
 
+@pytest.mark.parametrize("lost", [0, 1])
+def test_rows_that_no_file_holds_stop_the_batch(lost: int) -> None:
+    """Rows written by another task than the one that counted them are announced if the files hold all of them."""
+    reader = replace(report(10, 100), files={}, targets={})
+    file = DataFile("f", 90 - lost, 10, 0)
+    writer = TaskReport((), {"a.b": [file]}, {"a.b": ("uuid", 0)}, {}, {})
+
+    if lost:
+        with pytest.raises(AccountingError, match="hold 1 rows less"):
+            summarise(plan(), scope(), [reader, writer], Accounting())
+    else:
+        result = summarise(plan(), scope(), [reader, writer], Accounting())
+        assert result.accounting == Accounting(90, 90, rows=90)
+        assert result.rows == {"a.b": 90}
+
+
 @pytest.mark.parametrize(
     "reports",
     [

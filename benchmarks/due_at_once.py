@@ -1,0 +1,134 @@
+"""A coordinator with many tables due at once: how long until all are committed, and whether its memory stays the same.
+
+In: how many tables and rounds. Out: a line for each round, and with `--json FILE` the same figures for machines. Broker,
+catalog (SQLite, local files) and `floe coordinator`, a process of its own, are real; what is announced are files of which
+only the metadata exists, since a commit never opens them. In each round every table has one announcement; the round ends
+when the coordinator has answered that all of it is committed.
+
+    python -m benchmarks.due_at_once --tables 1000 --rounds 5
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from pyiceberg.catalog import load_catalog
+from pyiceberg.schema import Schema
+
+from benchmarks.commit_time import FIELDS, data_files
+from benchmarks.processes import Costs
+from framework.adapters.kafka_admin import KafkaAdmin
+from framework.adapters.kafka_control import ControlPublisher
+from framework.commit.events import (
+    Accounting,
+    ControlEvent,
+    DataComplete,
+    DataWritten,
+    SourceRange,
+    TableCommitPolicy,
+)
+from framework.local import stack
+from framework.runtime.job import ask_commit
+
+TOPIC = "control"
+DEADLINE_S = 600.0
+TARGET = """apiVersion: floe/v1
+kind: Target
+metadata: {{name: bench}}
+prefix: bench
+connections:
+  kafka: {{main: {{bootstrap.servers: "{servers}"}}}}
+  catalog: {{default: {{type: sql, uri: "sqlite:///{folder}/catalog.db", warehouse: "file://{folder}/warehouse"}}}}
+"""
+
+
+def announce(kafka: dict[str, str], uuids: dict[str, str], batch: int) -> None:
+    """One batch with a file for each table."""
+    rows = 100_000
+    per_batch = rows * len(uuids)
+    ranges = (SourceRange("orders", "id-of-orders", 0, (batch - 1) * per_batch, batch * per_batch, 1_000),)
+    policy = TableCommitPolicy(1_000, 1 << 40, 1 << 40)
+    events: list[ControlEvent] = [
+        DataWritten("bench", "run", batch, name, table_uuid, 0, data_files(1, batch), ranges, policy)
+        for name, table_uuid in uuids.items()
+    ]
+    line = Accounting(per_batch, per_batch, rows=per_batch)
+    events.append(DataComplete("bench", "run", batch, ranges, line, line, tuple(uuids)))
+    publisher = ControlPublisher(kafka, TOPIC)
+    publisher.publish(events)
+    publisher.close()
+
+
+def run(tables: int, rounds: int, folder: Path) -> list[dict[str, float]]:
+    found = stack.up(folder / "stack", kafka_port=0)
+    kafka = {"bootstrap.servers": found.bootstrap_servers}
+    catalog = load_catalog(
+        "bench", type="sql", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}/warehouse"
+    )
+    catalog.create_namespace("bench")
+    names = [f"bench.t{number:04}" for number in range(tables)]
+    uuids = {name: str(catalog.create_table(name, Schema(*FIELDS)).metadata.table_uuid) for name in names}
+    print(f"{tables:,} tables are made", file=sys.stderr, flush=True)
+    (folder / "pipelines" / "targets").mkdir(parents=True)
+    (folder / "pipelines" / "targets" / "bench.yaml").write_text(
+        TARGET.format(servers=found.bootstrap_servers, folder=folder)
+    )
+    KafkaAdmin(kafka).ensure_control_topic(TOPIC)
+    words = ["coordinator", "--control-topic", TOPIC, "--target", "bench"]
+    coordinator = subprocess.Popen(
+        [sys.executable, "-m", "framework.cli.main", *words], cwd=folder, stdout=subprocess.DEVNULL, stderr=None
+    )
+    results: list[dict[str, float]] = []
+    try:
+        ask_commit(kafka, TOPIC, DEADLINE_S, None)  # it runs, and has nothing to do
+        costs = Costs(coordinator.pid).start()
+        for number in range(1, rounds + 1):
+            before = costs.cpu_s
+            announce(kafka, uuids, number)
+            began = time.monotonic()
+            answer = ask_commit(kafka, TOPIC, DEADLINE_S, None)
+            if answer.blocked:
+                raise RuntimeError(f"blocked: {sorted(answer.blocked.items())[0]}")
+            results.append(
+                {
+                    "round": number,
+                    "tables": tables,
+                    "seconds": round(time.monotonic() - began, 1),
+                    "cpu_s": round(costs.cpu_s - before, 1),
+                    "peak_memory_mb": round(costs.peak_bytes / 1e6),
+                }
+            )
+            print(results[-1], flush=True)
+        costs.stop()
+    finally:
+        coordinator.terminate()
+        coordinator.wait(60)
+        stack.down(folder / "stack", wipe=True)
+    for name in names:
+        head = catalog.load_table(name).current_snapshot()
+        if head is None or head.summary is None or head.summary["total-data-files"] != str(rounds):
+            raise RuntimeError(f"{name} does not hold what was announced: {head}")
+    return results
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--tables", type=int, default=1_000)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--json", type=Path, help="write the figures here, too")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="floe-due-") as folder:
+        results = run(options.tables, options.rounds, Path(folder))
+    if options.json:
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        options.json.write_text(json.dumps(results, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
