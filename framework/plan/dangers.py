@@ -133,6 +133,8 @@ def _catalogs(before: Value, after: Value, has_run: bool) -> Iterator[Danger]:
         was, now = (_places(plan["tables"], table) for plan in (old, new))
         if was != now:
             why = "new rows go to a table there; the one they went to stays as it is, and nothing is written to it any more"
+            if table in letters:
+                why += "; `floe dlq` looks at the new one, so replay first what waits in the old one"
             yield Danger("FLOE-P109", f"table {table}", f"in catalog {was}", f"in catalog {now}", why)
 
 

@@ -8,12 +8,13 @@ in neither plan, such as a table's contents, is no matter of this module.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from enum import Enum
 from typing import Any
 
-from framework.config.spec import PartitionFieldSpec, SortFieldSpec
+from framework.config.spec import PartitionFieldSpec, SortFieldSpec, TablePolicy
 from framework.config.units import partition_text, sort_text
+from framework.plan.canonical import plain
 from framework.plan.dangers import Danger, dangers, renamed_from
 from framework.plan.explain import condition_text, duration
 
@@ -48,6 +49,8 @@ _LEFT_OUT = (
     "commit.catalog",
     "announce.transactional_id",
 )
+# What an older floe did before a policy had the key, so that a newer one changes nothing by having it.
+_POLICY = {key: plain(value) for key, value in asdict(TablePolicy()).items()}
 _SETTINGS = {"kafka": "connections.kafka", "catalogs": "connections.catalog"}
 
 
@@ -127,7 +130,7 @@ def _facts(value: Any, path: str) -> Iterator[tuple[tuple[str, str], str]]:
             yield (f"{_place(path)}.{hint['path']}", ""), hint["type"] + (f" ({rest})" if rest else "")
     elif path.endswith(".overrides"):
         for glob, policy in value:
-            yield from _facts(policy, f"{path}[{glob}]")
+            yield from _facts({**_POLICY, **policy}, f"{path}[{glob}]")
     elif path.endswith(".partition_by"):
         yield (_place(path), ""), ", ".join(partition_text(PartitionFieldSpec(**field)) for field in value) or "none"
     elif path == "write.error_stages":
@@ -139,7 +142,7 @@ def _facts(value: Any, path: str) -> Iterator[tuple[tuple[str, str], str]]:
         for key, text in value:
             yield (f"{_place(path)}.{key}", ""), str(text)
     elif isinstance(value, Mapping):
-        for key, item in value.items():
+        for key, item in ({**_POLICY, **value} if path.endswith(".tables.defaults") else value).items():
             yield from _facts(item, f"{path}.{key}" if path else str(key))
     elif isinstance(value, list):
         for item in value:

@@ -9,6 +9,7 @@ import base64
 import json
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,10 +17,12 @@ import pytest
 from pyiceberg.catalog import Catalog, load_catalog
 
 from framework.adapters.iceberg import IcebergTables
+from framework.adapters.iceberg_catalog import IcebergCatalog
 from framework.adapters.parquet_files import TableWriter
 from framework.commit.effects import CommitConflict, Committed
+from framework.table.changes import CreateTable
 from tests.conftest import Broker
-from tests.iceberg.conftest import Lake
+from tests.iceberg.conftest import SCHEMA, TOPIC, Lake
 from tests.iceberg.test_parquet_files import target_of
 from tests.project import Project
 from tests.servers.places import Place, Servers
@@ -98,6 +101,30 @@ def test_a_large_file_goes_up_in_parts(servers: Servers, tmp_path: Path) -> None
     assert isinstance(lake.tables.commit(lake.effect(name, [file], offset=1)), Committed)
     found = lake.plain(name).scan().to_arrow().sort_by("id")
     assert found.column("name").to_pylist() == names
+
+
+def test_each_catalog_has_a_store_of_its_own(
+    servers: Servers, catalog_settings: dict[str, str], tmp_path: Path
+) -> None:
+    """One task writes for tables of two catalogs: the files of each go to its own store, with its own credentials, and are
+    committed there."""
+    settings = {"default": catalog_settings, "cold": servers.place("rest-s3", tmp_path).resolved}
+    tables = IcebergTables.over({name: IcebergCatalog(each, name) for name, each in settings.items()})
+    writer = TableWriter(tables.io_properties(), "p", "r", 1, 1 << 20, 1 << 20)
+    name = table_name(tmp_path)
+    lakes = {name: Lake(catalog_settings), f"cold:{name}": AnyLake(settings["cold"])}
+    for number, (full_name, lake) in enumerate(lakes.items(), start=1):
+        tables.create_table(CreateTable(full_name, SCHEMA.model_dump_json(), (), ()))
+        rows = pa.table({"id": [number], "name": ["x"]})
+        writer.add(target_of(lake.plain(name), full_name), rows.cast(lake.plain(name).schema().as_arrow()))
+    files = writer.finish()
+    assert [files[full_name][0].path.partition("://")[0] for full_name in lakes] == ["file", "s3"]
+    for number, (full_name, lake) in enumerate(lakes.items(), start=1):
+        view = tables.load_view(full_name, "main", TOPIC)
+        assert view is not None
+        effect = replace(lake.effect(name, files[full_name], 1, view=view), table=full_name)
+        assert isinstance(tables.commit(effect), Committed)
+        assert lake.rows(name) == [number]
 
 
 PIPELINE = """

@@ -120,8 +120,7 @@ def killed_in_the_commits(project: TwoCatalogs, file: Path) -> None:
         warehouse = "warehouse" if name == HOT else "glacier"
         assert found
         assert all(path.startswith(f"file://{project.root}/{warehouse}/") for path in found)
-    shown = project.run("plan", file)
-    assert EU in shown or "4 as they are" in shown
+    assert "4 as they are" in project.run("plan", file)
 
 
 def paused_then_taken_away(project: TwoCatalogs, broker: Broker, topic: str, file: Path) -> None:

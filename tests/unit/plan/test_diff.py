@@ -243,6 +243,7 @@ def test_only_a_table_that_moves_is_a_danger() -> None:
     old: Any = canonical(loaded())
     for tables in (old["plan"]["write"]["tables"], old["plan"]["commit"]["tables"]):
         del tables["defaults"]["catalog"]
+    assert diff(old, canonical(loaded())) == ()
     for before in (old, canonical(loaded())):
         assert not [change for change in diff(before, canonical(elsewhere)) if change.danger]
 
