@@ -29,6 +29,7 @@ from framework.table.evolve import plan_evolution
 ATTEMPTS = 10
 REFRESH_AFTER_S = 30.0
 REFRESHED_AT_ONCE = 20
+REFRESHES_A_SECOND = 5.0
 LOADERS = 4
 HOUR_S = 3600.0
 REFUSED_FOR_S = 60.0
@@ -43,6 +44,7 @@ class TableRegistry:
         self._say = say
         self._targets: dict[str, TableTarget] = {}
         self._loaded_at: dict[str, float] = {}
+        self._begun_at = time.monotonic()
         self._created_at: list[float] = []
         self._refused: dict[str, tuple[float, str]] = {}
         self._outages: dict[str, tuple[float, FloeError]] = {}  # by catalog: when it was asked and did not answer
@@ -62,14 +64,18 @@ class TableRegistry:
     def begin_batch(self, names: Iterable[str]) -> None:
         """Load again what others may have changed, and give refused tables another try.
 
-        A few tables are loaded for each batch, of many those whose turn it is; nothing is older than half a minute, but for
-        the tables of a catalog that does not answer while another one does.
+        A few tables are loaded for each batch, of many those whose turn it is: of up to 150 nothing is older than half a
+        minute, and of more each has its turn at five a second, but for the tables of a catalog that does not answer while
+        another one does.
 
         Raises:
             FloeError: no catalog of these tables answers.
         """
         now = time.monotonic()
         self._refused = {name: (at, why) for name, (at, why) in self._refused.items() if at > now - REFUSED_FOR_S}
+        # Without a bound a thousand tables, made within seconds, would all be loaded again before one batch.
+        most = max(REFRESHED_AT_ONCE, int((now - self._begun_at) * REFRESHES_A_SECOND))
+        self._begun_at = now
         by_catalog: dict[str, list[str]] = {}
         for name in sorted(names, key=lambda name: self._loaded_at.get(name, 0.0)):
             by_catalog.setdefault(catalog_of(name), []).append(name)
@@ -77,7 +83,7 @@ class TableRegistry:
         outages = {
             catalog: outage
             for catalog, own in by_catalog.items()
-            if (outage := self._refresh(catalog, own, now, ask_again=len(silent) == len(by_catalog))) is not None
+            if (outage := self._refresh(catalog, own, now, most, ask_again=len(silent) == len(by_catalog))) is not None
         }
         # Invariant 10: where one of several does not answer, its tables are written as they were known. Their commits are
         # conditional on it and wait, and the others go on.
@@ -90,9 +96,9 @@ class TableRegistry:
     def _asked_lately(self, catalog: str, now: float) -> bool:
         return catalog in self._outages and self._outages[catalog][0] > now - REFRESH_AFTER_S
 
-    def _refresh(self, catalog: str, oldest: list[str], now: float, ask_again: bool) -> FloeError | None:
+    def _refresh(self, catalog: str, oldest: list[str], now: float, most: int, ask_again: bool) -> FloeError | None:
         """Load tables of one catalog; the outage in which those that are due could not be loaded, if there is one."""
-        due = [name for name in oldest if self._loaded_at.get(name, 0.0) <= now - REFRESH_AFTER_S]
+        due = [name for name in oldest[:most] if self._loaded_at.get(name, 0.0) <= now - REFRESH_AFTER_S]
         lately = self._asked_lately(catalog, now)
         if due and lately and not ask_again:
             return self._outages[catalog][1]
@@ -138,24 +144,35 @@ class TableRegistry:
         return self._catalog.load_target(name, self._plan.write.tables.policy_for(name))
 
     def satisfy(self, needs: Iterable[TableNeed]) -> None:
-        """Make every table able to hold what was seen.
+        """Make every table able to hold what was seen; several at once, since each is a few requests to its catalog.
 
         Raises:
             TableBlocked: the policy or Iceberg's rules refuse; the message names table, column and reason.
         """
-        for need in needs:
-            with self._lock:
-                self._satisfy(need)
+        needs = list(needs)
+        with self._lock, ThreadPoolExecutor(LOADERS) as pool:
+            targets = list(pool.map(self._load_one, [need.table for need in needs]))
+            # Which tables may be made is decided in order, so that the same batch done again makes the same ones.
+            refused = {
+                need.table
+                for need, target in zip(needs, targets, strict=True)
+                if target is None and not self._admit(need)
+            }
+            wanted = [(n, t) for n, t in zip(needs, targets, strict=True) if n.table not in refused]
+            list(pool.map(self._satisfy, *zip(*wanted, strict=True))) if wanted else ()
 
-    def _satisfy(self, need: TableNeed) -> None:
+    def _satisfy(self, need: TableNeed, target: TableTarget | None) -> None:
+        """`target` is the table as it was found; a table that was not there has been admitted."""
+        admitted = target is None
         for _ in range(ATTEMPTS):
-            target = self._load_one(need.table)
+            if target is None and admitted:
+                self._make(need)
+                admitted = False
+            target = target or self._load_one(need.table)
             if target is None:
-                refusal = self._create(need)
-                if refusal:
-                    self._refused[need.table] = (time.monotonic(), refusal)
-                    self._say(f"not created {need.table}: {refusal}")
+                if not self._admit(need):  # somebody dropped it meanwhile
                     return
+                admitted = True
                 continue
             change = None if need.table == self._plan.write.dead_letter_table else plan_evolution(target, need)
             if isinstance(change, Refusal):
@@ -167,26 +184,39 @@ class TableRegistry:
             if self._catalog.alter_table(change):
                 words = ", ".join(f"{type(c).__name__} {'.'.join(c.path)}" for c in change.changes)
                 self._say(f"altered {need.table}: {words}")
+            target = None
         raise TableBlocked(
             f"the definition of {need.table} changed under us {ATTEMPTS} times in a row",
             place=need.table,
             remedy="find out who else alters this table, then start the pipeline again",
         )
 
-    def _create(self, need: TableNeed) -> str:
-        """Make the table; returns why it cannot be made, or "" when it is there."""
+    def _admit(self, need: TableNeed) -> bool:
+        """Whether a table that is not there may be made; why not is said and remembered."""
+        refusal = self._refusal(need)
+        if refusal:
+            self._refused[need.table] = (time.monotonic(), refusal)
+            self._say(f"not created {need.table}: {refusal}")
+            return False
+        self._created_at.append(time.monotonic())
+        return True
+
+    def _refusal(self, need: TableNeed) -> str:
         plan = self._plan
         if need.table != plan.write.dead_letter_table and self._too_many():
             limit = plan.route.max_new_tables_per_hour
             return f"routes.max_new_tables_per_hour is {limit}, and so many were made within the last hour"
         change = plan_creation(plan, need)
-        if isinstance(change, Refusal):
-            return f"{'.'.join(change.path)}: {change.reason}" if change.path else change.reason
+        if not isinstance(change, Refusal):
+            return ""
+        return f"{'.'.join(change.path)}: {change.reason}" if change.path else change.reason
+
+    def _make(self, need: TableNeed) -> None:
+        change = plan_creation(self._plan, need)
+        assert not isinstance(change, Refusal)  # `_admit` has asked
         self._catalog.create_table(change)
         reach("table-created")
-        self._created_at.append(time.monotonic())
         self._say(f"created {need.table}")
-        return ""
 
     def _too_many(self) -> bool:
         recent = [at for at in self._created_at if at > time.monotonic() - HOUR_S]
