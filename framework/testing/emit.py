@@ -13,7 +13,8 @@ from framework.config.tree import core_value
 from framework.testing.values import Plain
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*\Z")
-_UNPRINTABLE = re.compile("[^\t\x20-\x7e\xa0-\ud7ff\ue100-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
+# Also what YAML takes for the end of a line.
+_UNPRINTABLE = re.compile("[^\t\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue100-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
 _TEMPLATE = re.compile(r"(?<=\{)[{%#]|(?<=#)%")
 
 

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from framework.config.text import SourceText
@@ -225,6 +225,7 @@ def test_tests_load_neither_spark_nor_kafka() -> None:
 
 
 @given(JSON_VALUES)
+@example({"\u2028": None, "b": "\u2029 \x85"})
 def test_values_read_back_as_they_were_written(value: object) -> None:
     """What is written into a file is the same value when it is read, in either form."""
     for text in (flow(value), block(value, 0)):
