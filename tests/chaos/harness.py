@@ -104,12 +104,13 @@ def planners_of(driver: int) -> list[int]:
 
 def python_workers_of(driver: int) -> list[int]:
     """The forks of Spark's Python daemon that run tasks."""
-    daemons = {p.pid for p in descendants(driver) if "pyspark.daemon" in p.command}
+    daemons = set(python_daemons_of(driver))
     return [p.pid for p in descendants(driver) if p.parent in daemons]
 
 
 def python_daemons_of(driver: int) -> list[int]:
-    return [p.pid for p in descendants(driver) if "pyspark.daemon" in p.command]
+    """Spark's own daemons, and the one of floe that forks the processes of tasks."""
+    return [p.pid for p in descendants(driver) if "pyspark.daemon" in p.command or "spark_daemon" in p.command]
 
 
 def kill(pids: Iterable[int], number: signal.Signals = signal.SIGKILL) -> int:
