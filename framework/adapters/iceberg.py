@@ -17,6 +17,7 @@ from pyiceberg.table import Table
 from framework.adapters import iceberg_define, iceberg_history
 from framework.adapters.iceberg_catalog import IcebergCatalog, first_line
 from framework.adapters.iceberg_commit import SUPPORTED_FORMAT_VERSIONS, Outcome
+from framework.adapters.iceberg_examined import ExaminedTables
 from framework.adapters.iceberg_files import (
     StoredFile,
     TablePlace,
@@ -55,6 +56,7 @@ class IcebergTables:
     ) -> None:
         """The default catalog alone; `over` takes several."""
         self._catalogs = {DEFAULT_CATALOG: IcebergCatalog(settings, DEFAULT_CATALOG, settings_now)}
+        self._examined = ExaminedTables()
 
     @classmethod
     def over(cls, catalogs: Mapping[str, IcebergCatalog]) -> IcebergTables:
@@ -99,7 +101,11 @@ class IcebergTables:
             StateDisagreement: the recorded progress cannot be read.
         """
         loaded = self._load(table)
-        return view_of(table, loaded.metadata, branch, control_topic_id) if loaded else None
+        if loaded is None:
+            return None
+        view = view_of(table, loaded.metadata, branch, control_topic_id)
+        self._examined.put(view, loaded)
+        return view
 
     def load_recorded(self, table: str, branch: str, control_topic_id: str) -> RecordedTable | None:
         """The same with the properties in which floe records what the table holds; None when there is no such table.
@@ -258,7 +264,7 @@ class IcebergTables:
 
         Never raises for what the catalog does; never retries; deletes nothing while the outcome is unknown.
         """
-        return self._catalog(catalog_of(effect.table)).open()[1].commit(effect)
+        return self._catalog(catalog_of(effect.table)).open()[1].commit(effect, self._examined.take(effect.view))
 
     def create_table(self, change: CreateTable) -> None:
         """Make the table and its namespace. A table that is there already is success: load it and check."""

@@ -67,10 +67,14 @@ class TableCommits:
         self._lists: OrderedDict[str, tuple[ManifestFile, ...]] = OrderedDict()
         self._lists_lock = threading.Lock()
 
-    def commit(self, effect: CommitTable) -> Outcome:
-        """Append the effect's files and record its progress, or say for certain, after reading back, why not."""
+    def commit(self, effect: CommitTable, examined: Table | None = None) -> Outcome:
+        """Append the effect's files and record its progress, or say for certain, after reading back, why not.
+
+        Args:
+            examined: the table from which the effect's view was taken, where it is still at hand.
+        """
         try:
-            table = self._catalog.load_table(identifier_of(effect.table))
+            table = examined or self._catalog.load_table(identifier_of(effect.table))
             settled = self._settled(effect, table.metadata, None)
             if settled is not None:
                 return settled

@@ -53,9 +53,12 @@ _LOCAL = frozenset({"127.0.0.1", "localhost", "[::1]"})
 _UNREACHABLE = frozenset(
     {
         KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._MSG_TIMED_OUT,
         KafkaError._RESOLVE,
         KafkaError._TIMED_OUT,
+        KafkaError._TIMED_OUT_QUEUE,
         KafkaError._TRANSPORT,
+        KafkaError._WAIT_COORD,
         KafkaError.BROKER_NOT_AVAILABLE,
         KafkaError.NETWORK_EXCEPTION,
         KafkaError.REQUEST_TIMED_OUT,

@@ -11,6 +11,7 @@ import queue
 import threading
 import time
 import uuid
+from collections import Counter, deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -44,6 +45,8 @@ from framework.errors import FloeError, StateDisagreement
 from framework.runtime.patience import is_retriable
 
 COMMITTERS = 4
+# What the pool is given at once: enough that no thread waits for this one.
+SUBMITTED = 2 * COMMITTERS
 IDLE_POLL_S = 0.2
 BUSY_POLL_S = 0.01
 REBUILD_AFTER_S = 2.0
@@ -72,8 +75,10 @@ class Coordinator:
         self._catalog = catalog
         self._say = say
         self._stopping = threading.Event()
-        self._answers: queue.SimpleQueue[tuple[int, Input]] = queue.SimpleQueue()
+        self._answers: queue.SimpleQueue[tuple[int, str, Input]] = queue.SimpleQueue()
         self._pools: dict[str, ThreadPoolExecutor] = {}
+        self._loads: dict[str, deque[tuple[int, LoadTable]]] = {}
+        self._submitted: Counter[str] = Counter()
         self._term = 0
         self._in_flight = 0
         self._caught_up = False
@@ -169,10 +174,12 @@ class Coordinator:
                 self._caught_up = True
                 self._position = message.position
         while not self._answers.empty():
-            term, answer = self._answers.get()
+            term, catalog, answer = self._answers.get()
+            self._submitted[catalog] -= 1
             if term == self._term:
                 self._in_flight -= 1
                 self._feed(answer)
+            self._submit_loads(catalog)
         if self.owner:
             self._feed(Tick(self._caught_up, self._position))
 
@@ -190,9 +197,14 @@ class Coordinator:
             self._perform(effect)
 
     def _perform(self, effect: Effect) -> None:
-        if isinstance(effect, LoadTable | CommitTable):
+        if isinstance(effect, LoadTable):
             self._in_flight += 1
-            self._pool_of(effect.table).submit(self._answer, self._term, effect)
+            catalog = catalog_of(effect.table)
+            self._loads.setdefault(catalog, deque()).append((self._term, effect))
+            self._submit_loads(catalog)
+        elif isinstance(effect, CommitTable):
+            self._in_flight += 1
+            self._submit(self._term, effect)
         elif isinstance(effect, Publish):
             self._publisher.publish(split(effect.event))
             reach("progress-published")
@@ -206,12 +218,22 @@ class Coordinator:
         elif isinstance(effect, Stop):
             raise StateDisagreement(effect.message, code=effect.code, remedy=effect.remedy)
 
-    def _pool_of(self, table: str) -> ThreadPoolExecutor:
+    def _submit(self, term: int, effect: LoadTable | CommitTable) -> None:
         """Invariant 10: a catalog that hangs holds threads of its own, and no other catalog's."""
-        catalog = catalog_of(table)
+        catalog = catalog_of(effect.table)
         if catalog not in self._pools:
             self._pools[catalog] = ThreadPoolExecutor(COMMITTERS, thread_name_prefix=f"commit-{catalog}")
-        return self._pools[catalog]
+        self._submitted[catalog] += 1
+        self._pools[catalog].submit(self._answer, term, effect)
+
+    def _submit_loads(self, catalog: str) -> None:
+        """A few at a time: of a thousand tables that are due at once each is committed soon after it was examined, while
+        what was loaded for it is still at hand, and not after the last of the thousand."""
+        waiting = self._loads.get(catalog, deque())
+        while waiting and self._submitted[catalog] < SUBMITTED:
+            term, effect = waiting.popleft()
+            if term == self._term:
+                self._submit(term, effect)
 
     def _answer(self, term: int, effect: LoadTable | CommitTable) -> None:
         """On a thread of the pool. Every outcome becomes an input; none is swallowed."""
@@ -232,7 +254,7 @@ class Coordinator:
             else:
                 answer = LoadFailed(effect.table, reason)
             self._say(f"{effect.table}: {reason}")
-        self._answers.put((term, answer))
+        self._answers.put((term, catalog_of(effect.table), answer))
 
     def _report(self, effect: CommitTable, answer: Input) -> None:
         if isinstance(answer, Committed):

@@ -246,7 +246,8 @@ class Job:
                     if failed or self._signal or self._coordinator_error():
                         for worker in self._workers:
                             worker.drain()
-                error = next((run.exception() for run in runs if run.exception()), None) or self._coordinator_error()
+                # A coordinator that ended is why the workers were drained: what they met meanwhile is not the reason.
+                error = self._coordinator_error() or next((run.exception() for run in runs if run.exception()), None)
             if error is not None:
                 raise error
         finally:

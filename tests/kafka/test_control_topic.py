@@ -7,8 +7,12 @@ from collections.abc import Mapping
 import pytest
 
 from framework.adapters.kafka_admin import KafkaAdmin
+from framework.adapters.kafka_control import ControlPublisher
 from framework.adapters.kafka_control_topic import RETENTION_MS
-from framework.errors import SetupError
+from framework.commit.events import CommitRequested
+from framework.errors import FloeError, SetupError
+from framework.local.broker import free_port
+from framework.runtime.patience import is_retriable
 from tests.conftest import Broker
 from tests.kafka.conftest import unique
 
@@ -61,3 +65,15 @@ def test_a_missing_topic_is_named_with_the_command_that_makes_it(admin: KafkaAdm
     assert caught.value.code == "FLOE-E108"
     assert f"--create --topic {name}" in caught.value.remedy
     assert admin.topics([name]) == {}
+
+
+def test_an_event_that_nobody_takes_is_an_outage() -> None:
+    """A broker that is away for longer than a message may wait is waited for: whoever publishes tries again."""
+    publisher = ControlPublisher({"bootstrap.servers": f"127.0.0.1:{free_port()}"}, "control", timeout_s=0.5)
+
+    with pytest.raises(FloeError) as raised:
+        publisher.publish([CommitRequested("request", "", 0)])
+    publisher.close()
+
+    assert raised.value.code == "FLOE-E101"
+    assert is_retriable(raised.value)
