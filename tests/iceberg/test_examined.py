@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from pyiceberg.catalog import Catalog
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.types import LongType, NestedField
@@ -14,14 +13,15 @@ from framework.adapters import iceberg_examined
 from framework.adapters.iceberg_examined import MOST, ExaminedTables
 from framework.adapters.iceberg_views import view_of
 from framework.commit.effects import TableView
+from tests.iceberg.conftest import Lake
 
 pytestmark = pytest.mark.iceberg
 
 
 @pytest.fixture
-def table(catalog: Catalog) -> Table:
-    catalog.create_namespace_if_not_exists("shop")
-    return catalog.create_table("shop.examined", Schema(NestedField(1, "id", LongType(), required=False)))
+def table(lake: Lake) -> Table:
+    lake.catalog.create_namespace_if_not_exists("shop")
+    return lake.catalog.create_table("shop.examined", Schema(NestedField(1, "id", LongType(), required=False)))
 
 
 @pytest.fixture
