@@ -81,6 +81,7 @@ def questions(files: tuple[str, ...], target: str | None, with_spark: bool) -> I
         yield f"kafka {name}", partial(doctor_kafka.examine, partial(_connection, spec, name, pipelines))
     for name, settings in sorted(spec.catalogs.items()):
         yield f"catalog {name}", partial(doctor_catalog.examine, name, partial(resolve, settings))
+    yield "catalogs", partial(doctor_catalog.shared_places, spec.catalogs)
     for name, settings in sorted(spec.registries.items()):
         yield f"registry {name}", partial(doctor_registry.examine, name, partial(resolve, settings))
     if with_spark:

@@ -12,6 +12,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from framework.adapters.iceberg_catalog import IcebergCatalog
+from framework.config.spec import SettingValue
+from framework.diagnose.suggest import listed
 from framework.ops.doctor import Finding, error, ok, warning
 
 if TYPE_CHECKING:
@@ -49,6 +51,22 @@ def examine(name: str, connect: Callable[[], Mapping[str, str]]) -> Iterator[Fin
     finally:
         with suppress(Exception):  # what cannot be removed was named in the lines above
             opened.drop_namespace(namespace)
+
+
+def shared_places(catalogs: Mapping[str, Mapping[str, SettingValue]]) -> Iterator[Finding]:
+    """A warning for each warehouse that several catalogs have: tables of one name would lie in one place."""
+    found: dict[str, list[str]] = {}
+    for name, settings in sorted(catalogs.items()):
+        warehouse = str(settings.get("warehouse", "")).rstrip("/")
+        if "://" in warehouse:  # others are names, which mean something to their own server alone
+            found.setdefault(warehouse, []).append(name)
+    for warehouse, names in found.items():
+        if len(names) > 1:
+            yield warning(
+                "catalogs",
+                f"{listed(names, 'and')} have one warehouse, {warehouse}: tables of one name in both would lie in one place",
+                "give each a warehouse of its own; `floe clean` leaves tables alone that lie in one place",
+            )
 
 
 def _write(check: str, opened: Catalog, table: str) -> Iterator[Finding]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from framework.errors import SetupError
-from framework.ops import doctor_registry
+from framework.ops import doctor_catalog, doctor_registry
 from framework.ops.doctor import Finding, State, ask, error, exit_code, ok, warning
 from framework.ops.doctor_kafka import judge_skew
 from framework.ops.doctor_machine import addresses, read_lock
@@ -42,6 +42,17 @@ def test_only_errors_make_the_exit_code() -> None:
     """3 when there is an error; warnings alone are 0."""
     assert exit_code([ok("a", ""), warning("b", "", "")]) == 0
     assert exit_code([ok("a", ""), error("b", "", "")]) == 3
+
+
+def test_catalogs_with_one_warehouse_are_told() -> None:
+    """Two tables of one name would lie in one place; a warehouse that is a name says nothing across servers."""
+    here = {"type": "sql", "uri": "sqlite:///a.db", "warehouse": "s3://lake/tables"}
+    there = {**here, "uri": "sqlite:///b.db", "warehouse": "s3://lake/tables/"}
+    (finding,) = doctor_catalog.shared_places({"default": here, "cold": there, "warm": {"type": "rest", "uri": "u"}})
+    assert finding.state is State.WARNING
+    assert "`cold` and `default` have one warehouse, s3://lake/tables:" in finding.message
+    named = {"type": "rest", "uri": "http://a", "warehouse": "lake"}
+    assert not list(doctor_catalog.shared_places({"default": named, "cold": {**named, "uri": "http://b"}}))
 
 
 @pytest.mark.parametrize(
