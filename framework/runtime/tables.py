@@ -131,13 +131,16 @@ class TableRegistry:
         self._load([name])
 
     def _load(self, names: Iterable[str]) -> None:
+        """A table that was dropped, or replaced by another of its name, stays known as it was: what is announced for it
+        waits and its state says so, while rows written to a new one, behind the back of whoever did it, would part its
+        rows in two. The next run begins with what it finds."""
         names = list(names)
         with ThreadPoolExecutor(LOADERS) as pool:
             for name, target in zip(names, pool.map(self._load_one, names), strict=True):
-                if target is None:
-                    self._targets.pop(name, None)
-                else:
+                known = self._targets.get(name)
+                if target is not None and (known is None or known.table_uuid == target.table_uuid):
                     self._targets[name] = target
+                if name in self._targets:
                     self._loaded_at[name] = time.monotonic()
 
     def _load_one(self, name: str) -> TableTarget | None:
