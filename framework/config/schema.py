@@ -92,13 +92,15 @@ def _coerce(node: Node, schema: Any) -> Node:
             else type(entry)(entry.key, entry.key_span, value)
             for entry in node.entries
         )  # fmt: skip
-        return node if entries == node.entries else Mapping(entries, node.span)
+        return node if _same(entries, node.entries) else Mapping(entries, node.span)
     if isinstance(node, Sequence):
         items = tuple(_coerce(item, schema.get("items")) for item in node.items)
-        return node if items == node.items else Sequence(items, node.span)
-    if schema.get("type") == "integer" and isinstance(node.value, float) and node.value.is_integer():
+        return node if _same(items, node.items) else Sequence(items, node.span)
+    kinds = schema["type"] if isinstance(schema.get("type"), list) else [schema.get("type")]
+    if "integer" in kinds and "number" not in kinds and isinstance(node.value, float) and node.value.is_integer():
         return Scalar(int(node.value), node.span, node.plain, node.text)  # JSON Schema counts 1e3 as a whole number
-    if isinstance(node.value, str) and not node.plain:
+    # Only where the published schema takes text, too: an editor and the loader say the same.
+    if isinstance(node.value, str) and not node.plain and schema.get("x-floe-kind") in _QUOTED:
         if schema.get("type") == "integer" and re.match(r"[0-9]{1,18}\Z", node.value):
             return Scalar(int(node.value), node.span, plain=False)
         if schema.get("type") == "number" and re.match(r"[0-9]{1,18}(\.[0-9]+)?\Z", node.value):
@@ -106,3 +108,8 @@ def _coerce(node: Node, schema: Any) -> Node:
         if schema.get("type") == "boolean" and node.value in ("true", "false"):
             return Scalar(node.value == "true", node.span, plain=False)
     return node
+
+
+def _same(new: tuple[object, ...], old: tuple[object, ...]) -> bool:
+    """Whether nothing was replaced. Not by value: to Python 90.0 equals 90."""
+    return all(one is other for one, other in zip(new, old, strict=True))

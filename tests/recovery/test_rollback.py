@@ -147,8 +147,14 @@ def test_a_replay_adds_what_the_table_lacks_once(hand: HandRun) -> None:
     table = hand.names[0]
     hand.floe("rollback", "--table", table, "--to", str(first), "--replay", "--control-topic", hand.control_topic)
     group, others = hand.group(), [hand.project.catalog().load_table(n).metadata_location for n in hand.names[1:]]
-    crash(hand.project, "announced", "replay", hand.file, "--table", table)
-    crash(hand.project, "table-recovered", "replay", hand.file, "--table", table)
+    [gap] = missing(hand)
+    for point in ("announced", "table-recovered"):
+        crash(hand.project, point, "replay", hand.file, "--table", table)
+        # To the broker a run that was killed is alive for six seconds more, and a verb refuses for as long.
+        name = f"{gap['pipeline']}.replay.{gap['id']}"
+        wait_for(
+            lambda name=name: not live_members(hand.admin, hand.project.prefix, name), "the end of the killed replay"
+        )
     hand.floe("replay", hand.file, "--table", table)
     assert hand.landed() == once({0: 30, 1: 30})
     assert missing(hand) == []

@@ -146,6 +146,19 @@ def test_loader_and_published_schema_agree(name: str) -> None:
     agree()
 
 
+def test_a_whole_number_with_a_point_is_one() -> None:
+    """JSON Schema counts 90.0 as a whole number, also where a size may stand."""
+    text = (
+        "apiVersion: floe/v1\nkind: Pipeline\nmetadata: {name: a}\nsource: {kafka: {connection: main, topics: [a]}}\n"
+        "routes: {rules: [{table: a.b}]}\ncommit: {max_waiting_bytes: 90.0}\n"
+    )
+    tree, _ = parse(SourceText("a.yaml", text))
+    assert tree is not None
+    checked, findings = check(tree, "pipeline")
+    assert findings == []
+    assert build_pipeline(plain(checked)).max_waiting_bytes == 90
+
+
 def test_schema_defaults_are_those_of_the_spec() -> None:
     """What the schema calls a default is what the spec has without the key."""
     top = resolved("pipeline")["properties"]
