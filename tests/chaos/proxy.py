@@ -175,14 +175,15 @@ class HttpProxy:
             protocol_version = "HTTP/1.1"
 
             def _forward(self) -> None:
-                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                body = self._body()
+                headers = {name: value for name, value in self.headers.items() if name.lower() != "transfer-encoding"}
                 made_up = proxy.before(self.command, self.path)
                 if made_up is not None:
                     self._answer(made_up)
                     return
                 try:
                     upstream = http.client.HTTPConnection("127.0.0.1", target_port, timeout=30)
-                    upstream.request(self.command, self.path, body or None, dict(self.headers))
+                    upstream.request(self.command, self.path, body or None, headers)
                     response = upstream.getresponse()
                     data = response.read()
                     upstream.close()
@@ -203,6 +204,18 @@ class HttpProxy:
                 self.end_headers()
                 if self.command != "HEAD":
                     self.wfile.write(data)
+
+            def _body(self) -> bytes:
+                """The whole body; a store's client sends it in chunks, without saying how long it is."""
+                if "chunked" not in (self.headers.get("Transfer-Encoding") or ""):
+                    return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                parts: list[bytes] = []
+                while size := int(self.rfile.readline().split(b";")[0], 16):
+                    parts.append(self.rfile.read(size))
+                    self.rfile.readline()
+                while self.rfile.readline().strip():  # trailers
+                    pass
+                return b"".join(parts)
 
             do_GET = do_POST = do_PUT = do_DELETE = do_HEAD = _forward
 

@@ -78,7 +78,8 @@ def test_object_store_that_fails_writes(
             proxy.before = lambda method, path: s3_error(400, "ExpiredToken")
             broker.produce(topic, records(100, start=400))
             told = wait_for(lambda: degraded(project, "store"), "a state that tells of it")
-            assert "ExpiredToken" in told["reason"], told
+            # An answer to HEAD has no body, so there the status is all that a store can say.
+            assert "ExpiredToken" in told["reason"] or "HTTP status 400" in told["reason"], told
             proxy.before = lambda method, path: None
             lands(project, 500, run)
             assert run.terminate() == 0, run.output
