@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -18,6 +19,8 @@ from framework.plan.model import Plan
 from framework.record.model import TableTarget, TaskReport
 
 if TYPE_CHECKING:
+    from pyiceberg.partitioning import PartitionSpec
+    from pyiceberg.schema import Schema
     from pyspark.sql import DataFrame
 
     from framework.adapters.spark_stage import TaskContext
@@ -41,6 +44,16 @@ def exchange(frame: DataFrame, send: Callable[..., object], context: TaskContext
     return sent.repartition(context.plan.read.slices, "place").mapInArrow(make_receiver(context), "report binary")
 
 
+@lru_cache(maxsize=4096)
+def _shape(spec_json: str, schema_json: str) -> tuple[PartitionSpec, Schema]:
+    """Cached: a task adds rows of one table for each block that it reads."""
+    from pyiceberg.partitioning import PartitionSpec
+
+    from framework.table.arrow_schema import parse_schema
+
+    return PartitionSpec.model_validate_json(spec_json), parse_schema(schema_json)
+
+
 class Outbox:
     """The rows of one task for distributed tables, by table and partition, until the task is done."""
 
@@ -54,12 +67,9 @@ class Outbox:
 
     def add(self, target: TableTarget, rows: pa.Table) -> None:
         """Take rows of one table; they must have the file schema of `target`."""
-        from pyiceberg.partitioning import PartitionSpec
-
         from framework.adapters.parquet_partition import partitions
-        from framework.table.arrow_schema import parse_schema
 
-        spec, schema = PartitionSpec.model_validate_json(target.spec_json), parse_schema(target.schema_json)
+        spec, schema = _shape(target.spec_json, target.schema_json)
         for partition in partitions(rows, spec, schema):
             place = json.dumps([target.name, *partition.values])
             _, waiting, nbytes = self._waiting.get(place, (target.name, [], 0))

@@ -46,10 +46,8 @@ def make_task(context: TaskContext):  # type: ignore[no-untyped-def]  # a closur
     """The function for `mapInArrow`: spans in, one report out."""
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for text in batch.column(0).to_pylist():
-                spans = [Slice(t, context.topic_ids[t], p, start, end) for t, p, start, end in json.loads(text)]
-                yield report_batch(run_slices(spans, context))
+        for spans in _spans(batches, context):
+            yield report_batch(run_slices(spans, context))
 
     return task
 
@@ -58,14 +56,19 @@ def make_sending_task(context: TaskContext):  # type: ignore[no-untyped-def]  # 
     """As `make_task`, for plans with distributed tables: a report and the rows for other writers out."""
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for text in batch.column(0).to_pylist():
-                spans = [Slice(t, context.topic_ids[t], p, start, end) for t, p, start, end in json.loads(text)]
-                outbox = Outbox(context.plan)
-                yield sent_report(pickle.dumps(run_slices(spans, context, outbox)))
-                yield from outbox.sent()
+        for spans in _spans(batches, context):
+            outbox = Outbox(context.plan)
+            yield sent_report(pickle.dumps(run_slices(spans, context, outbox)))
+            yield from outbox.sent()
 
     return task
+
+
+def _spans(batches: Iterator[pa.RecordBatch], context: TaskContext) -> Iterator[list[Slice]]:
+    """What each row of the source tells a task to read."""
+    for batch in batches:
+        for text in batch.column(0).to_pylist():
+            yield [Slice(t, context.topic_ids[t], p, start, end) for t, p, start, end in json.loads(text)]
 
 
 def report_batch(report: TaskReport) -> pa.RecordBatch:

@@ -162,7 +162,8 @@ class TableRegistry:
                 if target is None and not self._admit(need)
             }
             wanted = [(n, t) for n, t in zip(needs, targets, strict=True) if n.table not in refused]
-            list(pool.map(self._satisfy, *zip(*wanted, strict=True))) if wanted else ()
+            for done in [pool.submit(self._satisfy, need, target) for need, target in wanted]:
+                done.result()
 
     def _satisfy(self, need: TableNeed, target: TableTarget | None) -> None:
         """`target` is the table as it was found; a table that was not there has been admitted."""
