@@ -45,17 +45,20 @@ instead: `int` to `long`, `float` to `double`, a decimal to more digits of the s
 
 ## What only format version 3 has
 
-Tables have format version 2, or 1. Version 3 is refused by name, in a file (FLOE-C501) and where a table has it already
-(FLOE-R131): its manifests give every row an id, and PyIceberg 0.12 writes neither such manifests nor metadata of version 3.
-What it would bring is refused or read as follows, and nothing of it is rounded or dropped in silence:
+New tables have format version 2 unless `create.properties` says `format-version: "3"`; an existing table keeps its own, and
+what follows goes by that. Version 3 gives every row an id: `_row_id` and `_last_updated_sequence_number`, which engines that
+know them read. Nothing of what it brings is rounded or dropped in silence:
 
-| version 3 | until then |
+| version 3 | in floe |
 |---|---|
-| `timestamp_ns`, `timestamptz_ns` | microseconds; nanoseconds are an error (FLOE-D303), `string` and `long` keep them |
-| `variant` | a `string` column takes objects and arrays as their JSON text |
-| default values of columns | a field that a record lacks is null |
-| `unknown`, `geometry`, `geography` | a value for such a column is an error (FLOE-D309) |
-"""
+| `timestamp_ns`, `timestamptz_ns` | exact, from 1677-09-21 to 2262-04-11; a moment outside is an error (FLOE-D302). They come from a declared type and from formats that count nanoseconds. In a table of an older version the same column counts microseconds, and a moment with nanoseconds is an error (FLOE-D303). Spark 4.1 cannot read a table that has such a column |
+| `initial-default` of a column | read by every reader for files from before the column came |
+| `write-default` of a column | not used: a value that a record lacks is null, and where the column is required the record is an error (FLOE-D305), since a value that was never sent would look like one that was. Other writers' rows keep theirs |
+| `variant` | a table that has such a column is refused (FLOE-R131); a `string` column takes objects and arrays as their JSON text |
+| `unknown`, `geometry`, `geography` | such a column stays null; a value for it is an error (FLOE-D309) |
+| deletion vectors | those of other writers stay in force; floe only adds rows |
+| encrypted tables | refused (FLOE-R131) |
+"""  # noqa: E501 (a row of a table is one line)
 
 
 def render() -> str:

@@ -16,7 +16,7 @@ from pyiceberg.table import Table
 
 from framework.adapters import iceberg_define, iceberg_history
 from framework.adapters.iceberg_catalog import IcebergCatalog, first_line
-from framework.adapters.iceberg_commit import SUPPORTED_FORMAT_VERSIONS, Outcome
+from framework.adapters.iceberg_commit import Outcome
 from framework.adapters.iceberg_examined import ExaminedTables
 from framework.adapters.iceberg_files import (
     StoredFile,
@@ -26,6 +26,7 @@ from framework.adapters.iceberg_files import (
     place_of,
     references_of,
 )
+from framework.adapters.iceberg_supported import refused, unreadable, unwritable
 from framework.adapters.iceberg_views import SnapshotInfo, ancestry, head_of, info_of, target_of, view_of
 from framework.commit.effects import CommitTable, RecordedTable, TableView
 from framework.commit.events import SourceRange
@@ -34,7 +35,7 @@ from framework.commit.rollback import RollbackFacts
 from framework.config.spec import TablePolicy
 from framework.config.table_names import DEFAULT_CATALOG, catalog_of, identifier_of
 from framework.diagnose.suggest import listed
-from framework.errors import FloeError, SetupError, TableBlocked
+from framework.errors import FloeError, SetupError
 from framework.record.model import TableTarget
 from framework.table.changes import AlterTable, CreateTable
 
@@ -142,18 +143,14 @@ class IcebergTables:
 
         Raises:
             FloeError: the catalog cannot be asked now.
-            TableBlocked: the table has a format version that cannot be written.
+            TableBlocked: the table is of a kind that cannot be written.
         """
         loaded = self._load(table)
         if loaded is None:
             return None
-        if loaded.metadata.format_version not in SUPPORTED_FORMAT_VERSIONS:
-            raise TableBlocked(
-                f"table {table} has Iceberg format version {loaded.metadata.format_version}; 1 and 2 can be written",
-                code="FLOE-R131",
-                place=table,
-                remedy="write to another table, or have this one made again with format version 2",
-            )
+        reason = unwritable(loaded.metadata, self._catalog(catalog_of(table)).open()[0])
+        if reason is not None:
+            raise refused(table, reason)
         return target_of(table, loaded.metadata, policy)
 
     def snapshots(self, table: str, branch: str = "main", limit: int | None = None) -> list[SnapshotInfo]:
@@ -295,6 +292,8 @@ class IcebergTables:
         except NoSuchTableError:
             return None
         except Exception as error:  # each catalog and store has its own
+            if (reason := unreadable(error)) is not None:
+                raise refused(table, reason) from error
             raise FloeError(
                 f"table {table} cannot be loaded: {first_line(error)}",
                 code="FLOE-R135",

@@ -35,8 +35,16 @@ from pyiceberg.table.update import (
     TableUpdate,
 )
 
+from framework.adapters import iceberg_row_lineage as lineage
 from framework.adapters.faults import reach
-from framework.adapters.iceberg_manifests import SnapshotFiles, UnknownSpec, schema_for_spec, to_iceberg
+from framework.adapters.iceberg_manifests import (
+    SnapshotFiles,
+    UnknownSpec,
+    WrittenSnapshot,
+    schema_for_spec,
+    to_iceberg,
+)
+from framework.adapters.iceberg_supported import unreadable, unwritable
 from framework.adapters.iceberg_views import head_of, snapshot_by_id, start_of, view_of
 from framework.commit.effects import CommitConflict, CommitFailed, CommitTable, Committed, RecoverTable
 from framework.commit.progress import PROGRESS_PROPERTY, SUMMARY_COMMIT_ID, merge, parse, summary
@@ -44,7 +52,6 @@ from framework.config.table_names import identifier_of
 
 log = logging.getLogger(__name__)
 
-SUPPORTED_FORMAT_VERSIONS = (1, 2)
 MAX_REMEMBERED_LISTS = 1_000
 
 Outcome = Committed | CommitConflict | CommitFailed
@@ -78,12 +85,15 @@ class TableCommits:
             settled = self._settled(effect, table.metadata, None)
             if settled is not None:
                 return settled
+            if (reason := unwritable(table.metadata, self._catalog)) is not None:
+                return CommitFailed(effect.table, effect.commit_id, reason)
             if effect.view.branch != MAIN_BRANCH and head_of(table.metadata, MAIN_BRANCH) is None:
                 table = self._with_main(table)
         except NoSuchTableError:
             return CommitConflict(effect.table, effect.commit_id, "the table does not exist any more")
         except Exception as error:  # nothing of this commit was sent yet: it is certainly not in the table
-            return CommitFailed(effect.table, effect.commit_id, f"the table cannot be loaded: {_words(error)}")
+            said = unreadable(error) or f"the table cannot be loaded: {_words(error)}"
+            return CommitFailed(effect.table, effect.commit_id, said)
         reason = _unsupported(effect, table.metadata)
         if reason is not None:
             return CommitFailed(effect.table, effect.commit_id, reason)
@@ -117,8 +127,8 @@ class TableCommits:
         first, with an empty snapshot; another writer may do the same at the same time, which serves as well."""
         snapshot_id = table.metadata.new_snapshot_id()
         files = SnapshotFiles(table.metadata, table.io, snapshot_id)
-        path, manifests = files.write(None, (), ())
-        snapshot = _snapshot(table.metadata, snapshot_id, None, path, (), {})
+        written = files.write(None, (), ())
+        snapshot = _snapshot(table.metadata, snapshot_id, None, written, (), {})
         try:
             requirements = (
                 AssertTableUUID(uuid=table.metadata.table_uuid),
@@ -130,27 +140,30 @@ class TableCommits:
             if head_of(again.metadata, MAIN_BRANCH) is None:
                 raise
             return again
-        self._remember(path, tuple(manifests))
+        self._remember(written.manifest_list, written.manifests)
         return table
 
     def _write(self, effect: CommitTable, table: Table, files: SnapshotFiles, snapshot_id: int) -> _Attempt:
         metadata = table.metadata
         added = _iceberg_files(effect, metadata)
         parent = _parent(effect, metadata)
-        path, manifests = files.write(
-            parent.snapshot_id if parent else None, self._manifests(table.io, parent) if parent else (), added
-        )
+        listed = self._manifests(table.io, parent, metadata.format_version) if parent else ()
+        written = files.write(parent.snapshot_id if parent else None, listed, added)
         own = summary(effect.progress, effect.commit_id, effect.valid_through_ms)
         if isinstance(effect, RecoverTable):
             own |= effect.notes
-        snapshot = _snapshot(metadata, snapshot_id, parent, path, added, own)
-        return _Attempt(snapshot, tuple(manifests), tuple(files.written))
+        snapshot = _snapshot(metadata, snapshot_id, parent, written, added, own)
+        return _Attempt(snapshot, written.manifests, tuple(files.written))
 
-    def _manifests(self, io: FileIO, snapshot: Snapshot) -> tuple[ManifestFile, ...]:
+    def _manifests(self, io: FileIO, snapshot: Snapshot, format_version: int) -> tuple[ManifestFile, ...]:
         """What a snapshot lists. Manifest lists never change, so what was written or read before is not read again."""
         with self._lists_lock:
             known = self._lists.get(snapshot.manifest_list)
-        return known if known is not None else tuple(snapshot.manifests(io))
+        if known is not None:
+            return known
+        if format_version >= lineage.VERSION:
+            return lineage.read_manifests(io, snapshot.manifest_list)
+        return tuple(snapshot.manifests(io))
 
     def _remember(self, path: str, manifests: tuple[ManifestFile, ...], before: str | None = None) -> None:
         with self._lists_lock:
@@ -221,7 +234,8 @@ class TableCommits:
         known = {snapshot.snapshot_id for snapshot in before.snapshots}
         new = [snapshot for snapshot in now.metadata.snapshots if snapshot.snapshot_id not in known]
         try:
-            listed = {manifest.manifest_path for each in new for manifest in self._manifests(now.io, each)}
+            version = now.metadata.format_version
+            listed = {manifest.manifest_path for each in new for manifest in self._manifests(now.io, each, version)}
         except Exception as error:  # what cannot be found out counts as in use
             log.warning("metadata files of a refused commit to %s are left behind: %s", ".".join(now.name()), error)
             return True
@@ -264,11 +278,6 @@ def _parent(effect: CommitTable, metadata: TableMetadata) -> Snapshot | None:
 
 def _unsupported(effect: CommitTable, metadata: TableMetadata) -> str | None:
     """Why this commit can never be made to this table."""
-    if metadata.format_version not in SUPPORTED_FORMAT_VERSIONS:
-        return (
-            f"Iceberg format version {metadata.format_version} cannot be written, since PyIceberg writes no manifests with "
-            "row ids; versions 1 and 2 can"
-        )
     ref = metadata.refs.get(effect.view.branch)
     if ref is not None and ref.snapshot_ref_type != SnapshotRefType.BRANCH:
         return f"{effect.view.branch} is a tag, not a branch"
@@ -301,7 +310,7 @@ def _snapshot(
     metadata: TableMetadata,
     snapshot_id: int,
     parent: Snapshot | None,
-    manifest_list: str,
+    written: WrittenSnapshot,
     added: Sequence[DataFile],
     own: dict[str, str],
 ) -> Snapshot:
@@ -319,11 +328,13 @@ def _snapshot(
         sequence_number=metadata.next_sequence_number(),
         # Readers refuse a snapshot log that runs backwards, which the clocks of two writers could make.
         timestamp_ms=max(time.time_ns() // 1_000_000, metadata.last_updated_ms),
-        manifest_list=manifest_list,
+        manifest_list=written.manifest_list,
         summary=update_snapshot_summaries(
             Summary(Operation.APPEND, **counters, **own), parent.summary if parent else None
         ),
         schema_id=metadata.current_schema_id,
+        first_row_id=written.first_row_id,
+        added_rows=written.added_rows,
     )
 
 

@@ -27,7 +27,8 @@ from pyiceberg.table.update import (
 from pyiceberg.transforms import Transform, parse_transform
 from pyiceberg.types import NestedField
 
-from framework.adapters.iceberg_commit import SUPPORTED_FORMAT_VERSIONS, TableCommits
+from framework.adapters.iceberg_commit import TableCommits
+from framework.adapters.iceberg_supported import writable_versions
 from framework.config.spec import PartitionFieldSpec, SortFieldSpec
 from framework.config.table_names import identifier_of
 from framework.errors import FloeError, TableBlocked
@@ -66,12 +67,12 @@ def create(catalog: Catalog, change: CreateTable) -> None:
     """
     properties = {**DEFAULT_PROPERTIES, **dict(change.properties)}
     version = properties.get(TableProperties.FORMAT_VERSION, "2")
-    if version not in {str(each) for each in SUPPORTED_FORMAT_VERSIONS}:
+    if version not in {str(each) for each in writable_versions(catalog)}:
         raise TableBlocked(
-            f"table {change.table} cannot be created with Iceberg format version {version}",
+            f"table {change.table} cannot be created with Iceberg format version {version} through {type(catalog).__name__}",
             code="FLOE-R131",
             place=change.table,
-            remedy='set tables.defaults.create.properties.format-version to "2" (or "1")',
+            remedy='set tables.defaults.create.properties.format-version to "2" (or "1"); 3 needs a REST or SQL catalog',
         )
     schema = Schema.model_validate_json(change.schema_json)
     spec = partition_spec(change.table, schema, change.partition_by)

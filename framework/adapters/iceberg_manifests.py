@@ -13,6 +13,7 @@ import math
 import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -25,6 +26,7 @@ from pyiceberg.manifest import (
     ManifestEntry,
     ManifestEntryStatus,
     ManifestFile,
+    ManifestListWriter,
     ManifestWriter,
     write_manifest,
     write_manifest_list,
@@ -34,7 +36,7 @@ from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import TableProperties
 from pyiceberg.table.locations import load_location_provider
-from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.metadata import TableMetadata, TableMetadataV3
 from pyiceberg.transforms import UnknownTransform
 from pyiceberg.typedef import Record
 from pyiceberg.types import (
@@ -51,6 +53,7 @@ from pyiceberg.types import (
 from pyiceberg.utils.bin_packing import ListPacker
 from pyiceberg.utils.properties import property_as_bool, property_as_int
 
+from framework.adapters import iceberg_row_lineage as lineage
 from framework.commit.events import DataFile
 
 
@@ -126,6 +129,17 @@ def _bounds(bounds: dict[str, str]) -> dict[int, bytes]:
     return {int(field_id): base64.b64decode(bound) for field_id, bound in bounds.items()}
 
 
+@dataclass(frozen=True)
+class WrittenSnapshot:
+    """The manifest list of a new snapshot, and the manifests it names. `first_row_id` and `added_rows` are the row ids that
+    it took, which tables have from format version 3 on."""
+
+    manifest_list: str
+    manifests: tuple[ManifestFile, ...]
+    first_row_id: int | None = None
+    added_rows: int | None = None
+
+
 class SnapshotFiles:
     """Writes the manifests and the manifest list of one attempted snapshot, and remembers the paths it has written."""
 
@@ -135,6 +149,7 @@ class SnapshotFiles:
         self._io = io
         self._snapshot_id = snapshot_id
         self._sequence_number = metadata.next_sequence_number()
+        self._next_row_id = metadata.next_row_id if isinstance(metadata, TableMetadataV3) else None
         self._attempt = uuid.uuid4()
         self._locations = load_location_provider(metadata.location, metadata.properties)
         self._compression: Any = metadata.properties.get(
@@ -143,8 +158,8 @@ class SnapshotFiles:
 
     def write(
         self, parent_snapshot_id: int | None, parent: Sequence[ManifestFile], files: Iterable[IcebergDataFile]
-    ) -> tuple[str, list[ManifestFile]]:
-        """Write everything; gives the manifest list's location and the manifests it lists.
+    ) -> WrittenSnapshot:
+        """Write everything.
 
         The new files come first, then the parent's data manifests (merged where many small ones have gathered), then
         its delete manifests as they are.
@@ -157,28 +172,43 @@ class SnapshotFiles:
         data = [manifest for manifest in live if manifest.content == ManifestContent.DATA]
         deletes = [manifest for manifest in live if manifest.content == ManifestContent.DELETES]
         manifests = new + self._merged(data) + deletes
+        added_rows = None
+        if self._next_row_id is not None:
+            manifests, added_rows = lineage.with_row_ids(manifests, self._next_row_id)
         path = self._locations.new_metadata_location(f"snap-{self._snapshot_id}-0-{self._attempt}.avro")
         self.written.append(path)
-        with write_manifest_list(
+        with self._list_writer(path, parent_snapshot_id) as writer:
+            writer.add_manifests(manifests)
+        return WrittenSnapshot(path, tuple(manifests), self._next_row_id, added_rows)
+
+    def _list_writer(self, path: str, parent_snapshot_id: int | None) -> ManifestListWriter:
+        output, number = self._io.new_output(path), self._sequence_number
+        if self._next_row_id is not None:
+            return lineage.ManifestListWriterV3(
+                output, self._snapshot_id, parent_snapshot_id, number, self._compression, self._next_row_id
+            )
+        return write_manifest_list(
             format_version=self._metadata.format_version,
-            output_file=self._io.new_output(path),
+            output_file=output,
             snapshot_id=self._snapshot_id,
             parent_snapshot_id=parent_snapshot_id,
-            sequence_number=self._sequence_number,
+            sequence_number=number,
             avro_compression=self._compression,
-        ) as writer:
-            writer.add_manifests(manifests)
-        return path, manifests
+        )
 
     def _writer(self, spec_id: int) -> ManifestWriter:
         spec = self._metadata.specs()[spec_id]
+        schema = schema_for_spec(self._metadata, spec)
         path = self._locations.new_metadata_location(f"{self._attempt}-m{len(self.written)}.avro")
         self.written.append(path)
+        output = self._io.new_output(path)
+        if self._next_row_id is not None:
+            return lineage.ManifestWriterV3(spec, schema, output, self._snapshot_id, self._compression)
         return write_manifest(
             format_version=self._metadata.format_version,
             spec=spec,
-            schema=schema_for_spec(self._metadata, spec),
-            output_file=self._io.new_output(path),
+            schema=schema,
+            output_file=output,
             snapshot_id=self._snapshot_id,
             avro_compression=self._compression,
         )
@@ -233,14 +263,19 @@ class SnapshotFiles:
 
     def _rewritten(self, spec_id: int, manifests: list[ManifestFile]) -> list[ManifestFile]:
         """One manifest in place of several. Entries keep their snapshot and their sequence numbers, or delete files
-        that came after them would no longer apply to the right rows."""
-        entries = [entry for manifest in manifests for entry in manifest.fetch_manifest_entry(self._io)]
+        that came after them would no longer apply to the right rows; and their row ids, where they have some."""
+        entries = [entry for manifest in manifests for entry in self._entries(manifest)]
         if not entries:
             return []
         with self._writer(spec_id) as writer:
             for entry in entries:
                 writer.existing(entry)
         return [self._finished(writer)]
+
+    def _entries(self, manifest: ManifestFile) -> list[ManifestEntry]:
+        if self._next_row_id is not None:
+            return lineage.read_live_entries(self._io, manifest)
+        return manifest.fetch_manifest_entry(self._io)
 
 
 def _integer(properties: dict[str, str], name: str, default: int) -> int:

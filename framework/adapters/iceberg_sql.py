@@ -19,7 +19,7 @@ from pyiceberg.io import FileIO
 from pyiceberg.serializers import Compressor, ToOutputFile
 from pyiceberg.table import CommitTableResponse, StagedTable, Table
 from pyiceberg.table.locations import load_location_provider
-from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.metadata import TableMetadata, TableMetadataV3
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.update import (
     AddSchemaUpdate,
@@ -32,7 +32,7 @@ from pyiceberg.table.update import (
     TableUpdate,
     update_table_metadata,
 )
-from pyiceberg.typedef import Identifier
+from pyiceberg.typedef import IcebergBaseModel, Identifier
 
 # About 5 kB of memory each; tables beyond this are read again from their metadata files, which is slow but right.
 MAX_CACHED_SNAPSHOTS = 40_000
@@ -57,7 +57,12 @@ class _Known:
 
 
 class FlatSqlCatalog(SqlCatalog):
-    """A `SqlCatalog` whose `commit_table` costs the same at the first and at the 5,000th snapshot. Safe for threads."""
+    """A `SqlCatalog` whose `commit_table` costs the same at the first and at the 5,000th snapshot. Safe for threads.
+
+    It also writes metadata of format version 3, which PyIceberg reads and does not write.
+    """
+
+    writes_version_3 = True
 
     def __init__(self, name: str, **properties: str) -> None:
         self._known: OrderedDict[tuple[str, str], tuple[str, _Known]] = OrderedDict()
@@ -122,7 +127,8 @@ class FlatSqlCatalog(SqlCatalog):
 
     def _write_metadata(self, metadata: TableMetadata, io: FileIO, metadata_path: str) -> None:  # type: ignore[override]
         """Write a metadata file; an instance method here, since it uses what was rendered before."""
-        if metadata.current_snapshot_id is None:  # also the one case in which PyIceberg may write nulls
+        own = isinstance(metadata, TableMetadataV3)
+        if not own and metadata.current_snapshot_id is None:  # also the one case in which PyIceberg may write nulls
             ToOutputFile.table_metadata(metadata, io.new_output(metadata_path))
             return
         text = self._render(metadata)
@@ -145,7 +151,7 @@ class FlatSqlCatalog(SqlCatalog):
                 held = (snapshot, plain.model_dump_json())
                 rendered[snapshot.snapshot_id] = held
             texts.append(held[1])
-        rest = metadata.model_dump_json(exclude={"snapshots"})
+        rest = _rest(metadata)
         return f'{rest[:-1]},"snapshots":[{",".join(texts)}]}}'
 
     def _remember(self, name: tuple[str, str], location: str, known: _Known) -> None:
@@ -159,6 +165,16 @@ class FlatSqlCatalog(SqlCatalog):
             while total > MAX_CACHED_SNAPSHOTS and self._known:
                 _, (_, dropped) = self._known.popitem(last=False)
                 total -= len(dropped.metadata.snapshots)
+
+
+def _rest(metadata: TableMetadata) -> str:
+    """Metadata without its snapshots as JSON."""
+    if not isinstance(metadata, TableMetadataV3):
+        return metadata.model_dump_json(exclude={"snapshots"})
+    if metadata.next_row_id is None and not metadata.snapshots:  # PyIceberg leaves out what a new table must say
+        metadata = metadata.model_copy(update={"next_row_id": 0})
+    # PyIceberg's own method refuses version 3, for want of the manifests; the model is complete.
+    return IcebergBaseModel.model_dump_json(metadata, exclude={"snapshots"})
 
 
 def _updated(base: TableMetadata, updates: tuple[TableUpdate, ...], base_location: str) -> TableMetadata:

@@ -121,6 +121,7 @@ def target_of(name: str, metadata: TableMetadata, policy: TablePolicy) -> TableT
         properties=dict(metadata.properties),
         policy=policy,
         sort_order_json=metadata.sort_order().model_dump_json() if metadata.default_sort_order_id else "",
+        format_version=metadata.format_version,
     )
 
 

@@ -292,8 +292,8 @@ class _Import:
             prefix = f"iceberg.tables.{kind}."
             for key in [key for key in self.settings if key.startswith(prefix)]:
                 name, value = key.removeprefix(prefix), self.take(key) or ""
-                if name == "format-version" and value not in ("1", "2"):
-                    self.note(key, f"floe writes format versions 1 and 2, not {value}", lost=True)
+                if name == "format-version" and value not in ("1", "2", "3"):
+                    self.note(key, f"floe writes format versions 1, 2 and 3, not {value}", lost=True)
                 elif name == "write.format.default" and value.lower() != "parquet":
                     self.note(key, f"floe writes Parquet, not {value}", lost=True)
                 elif not creates:

@@ -20,7 +20,7 @@ from framework.diagnose.suggest import listed, nearest
 
 ICEBERG_TYPES = (
     "boolean", "int", "long", "float", "double", "decimal(10, 2)", "date", "time",
-    "timestamp", "timestamptz", "string", "uuid", "binary", "fixed[16]",
+    "timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns", "string", "uuid", "binary", "fixed[16]",
 )  # fmt: skip
 _TYPE_WORDS = {
     "bool": "boolean", "integer": "int", "bigint": "long", "smallint": "int", "number": "double", "real": "float",
@@ -138,7 +138,7 @@ def _sort(value: ScalarValue) -> Explained:
 
 def _iceberg_type(value: ScalarValue) -> Explained:
     text = str(value)
-    if re.match(r"(list|map|struct|array|timestamp_ns|timestamptz_ns|variant|geo)", text):
+    if re.match(r"(list|map|struct|array|variant|geo|unknown)", text):
         remedy = "declare fields of plain types; nested values are read as they come"
         return Explained("FLOE-C501", f"the type {show(value)} cannot be declared for a field", remedy)
     if re.match(r"decimal\s*\(", text):

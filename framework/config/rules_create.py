@@ -13,7 +13,9 @@ from framework.config.units import COLUMN, partition_field, partition_text, sort
 from framework.diagnose.diagnostic import Diagnostic
 from framework.diagnose.suggest import did_you_mean, listed
 
-_DATES, _TIMES = ("date", "timestamp", "timestamptz"), ("timestamp", "timestamptz")
+_NANOSECONDS = ("timestamp_ns", "timestamptz_ns")
+_TIMES = ("timestamp", "timestamptz", *_NANOSECONDS)
+_DATES = ("date", *_TIMES)
 _SOURCES = {"year": _DATES, "month": _DATES, "day": _DATES, "hour": _TIMES}
 _TRUNCATED = ("int", "long", "string", "binary", "decimal")
 _NOT_BUCKETED = ("boolean", "float", "double")
@@ -157,15 +159,15 @@ def table_properties(document: Document) -> Iterator[Diagnostic]:
             elif (
                 entry.key == "format-version"
                 and isinstance(entry.value, Scalar)
-                and str(entry.value.value) not in ("1", "2")
+                and str(entry.value.value) not in ("1", "2", "3")
                 and path not in document.unresolved
             ):
                 yield at(
                     "FLOE-C501",
-                    f"format version {entry.value.value} is not supported yet: PyIceberg writes no manifests with row ids",
+                    f"format version {entry.value.value} is not supported",
                     entry.value,
                     path,
-                    'use `format-version: "2"`',
+                    'use `format-version: "2"` or `"3"`',
                 )
             elif (
                 entry.key == "write.format.default"
@@ -184,6 +186,29 @@ def table_properties(document: Document) -> Iterator[Diagnostic]:
                 if wanted is not None:
                     message = f"`{entry.value.value}` is no value of `{entry.key}`"
                     yield at("FLOE-C441", message, entry.value, path, f"use {wanted}")
+
+
+def nanoseconds_have_a_place(document: Document) -> Iterator[Diagnostic]:
+    """A type that counts nanoseconds is declared only where some tables have the format version that knows it."""
+    versions = {document.text(*policy, "create", "properties", "format-version") for policy in table_policies(document)}
+    numbers = [document.node(*policy, "create", "properties", "format-version") for policy in table_policies(document)]
+    versions |= {str(node.value) for node in numbers if isinstance(node, Scalar)}
+    if "3" in versions or document.unresolved & {
+        (*policy, "create", "properties", "format-version") for policy in table_policies(document)
+    }:
+        return
+    for entry in document.mapping("source", "schema"):
+        for path in (("source", "schema", entry.key, "type"), ("source", "schema", entry.key)):
+            text, node = document.text(*path), document.node(*path)
+            if text in _NANOSECONDS and node is not None:
+                yield at(
+                    "FLOE-C444",
+                    f"`{text}` needs tables of Iceberg's format version 3, and none of this file has it",
+                    node,
+                    path,
+                    'set `create: {properties: {format-version: "3"}}`, '
+                    f"or declare `{text.removesuffix('_ns')}`, which counts microseconds",
+                )
 
 
 def _wanted(key: str, value: str) -> str | None:
@@ -244,4 +269,4 @@ def create_is_used(document: Document) -> Iterator[Diagnostic]:
             )
 
 
-RULES: tuple[Rule, ...] = (partition_columns, table_properties, locations, create_is_used)
+RULES: tuple[Rule, ...] = (partition_columns, table_properties, nanoseconds_have_a_place, locations, create_is_used)

@@ -24,7 +24,7 @@ _REFUSED_SQL = (
     (r"\bEXPLODE(_OUTER)?\s*\(", "EXPLODE"),
     (r"\bLATERAL\s+VIEW\b", "LATERAL VIEW"),
 )
-_DATED = ("date", "time", "timestamp", "timestamptz")
+_DATED = ("date", "time", "timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns")
 
 
 def topics_or_pattern(document: Document) -> Iterator[Diagnostic]:
@@ -109,7 +109,7 @@ def hints_agree(document: Document) -> Iterator[Diagnostic]:
                 (*path, "unit"),
                 "keep the one that the records need",
             )
-        if zone and kind in ("date", "time", "timestamp"):
+        if zone and kind in ("date", "time", "timestamp", "timestamp_ns"):
             yield at(
                 "FLOE-C409",
                 f"`zone` has no meaning for `{kind}`, which is not bound to a zone",
@@ -144,7 +144,7 @@ def _format_directives(document: Document, path: tuple[str, ...], kind: str) -> 
             (*path, "format"),
             "use strptime's words, such as `%Y-%m-%d %H:%M:%S`",
         )
-    elif kind == "timestamptz" and "z" not in directives and document.entry(*path, "zone") is None:
+    elif kind in ("timestamptz", "timestamptz_ns") and "z" not in directives and document.entry(*path, "zone") is None:
         message = f"the text of `{path[-1]}` names no zone and none is declared"
         yield at(
             "FLOE-C419",

@@ -236,6 +236,13 @@ ENTRIES = (
         _DEFAULTS % '"location": "s3://lake/{namespace}/{table}"',
     ),
     Code(
+        "FLOE-C444",
+        "Nanoseconds without format version 3",
+        "Iceberg has columns of nanoseconds from format version 3 on. In tables of an older version the column counts microseconds, and a moment with nanoseconds is an error, not rounded.",
+        _SCHEMA % "at: {type: timestamptz_ns, unit: ns}",
+        _SCHEMA % "at: {type: timestamptz_ns, unit: ns}" + "\n" + _DEFAULTS % 'properties: {format-version: "3"}',
+    ),
+    Code(
         "FLOE-C501",
         "Not supported yet",
         "The value is part of the file's form, but this version of floe does not do it. It is refused rather than ignored.",

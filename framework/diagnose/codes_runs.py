@@ -86,8 +86,8 @@ ENTRIES = (
     ),
     Code(
         "FLOE-R131",
-        "The table's format version is not supported",
-        "floe writes format versions 1 and 2. Version 3 gives every row an id through its manifests, and PyIceberg 0.12 writes no such manifests and knows no variant type; a table of that version is not touched.",
+        "A table that floe does not write",
+        "floe writes tables of format versions 1, 2 and 3, of version 3 through REST and SQL catalogs alone. A table with a column of the type variant, which PyIceberg 0.12 does not know, or with encrypted files is not touched; the message says what it is.",
     ),
     Code("FLOE-R132", "A table could not be created", "The catalog or the store refused; the message has its words."),
     Code(

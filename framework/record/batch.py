@@ -24,7 +24,7 @@ from framework.record.observe import apply_hints, merge_fields, observe_records
 from framework.record.route import routing_fields
 from framework.record.shape import TableShape, table_shape
 from framework.table.details import merge_details
-from framework.table.types import without_nanoseconds
+from framework.table.types import NANOSECONDS_SINCE, format_version, without_nanoseconds
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 _NO_MATCH = RecordFailure("route", "FLOE-D201", "no rule of routes matches the record")
@@ -125,9 +125,9 @@ class Batch:
         wanted = self._needs.setdefault(table, {})
         spelled = {fold(name, insensitive): name for name in wanted}
         hints = self.hints(insensitive) if hinted else {}
-        if not self._counts_nanoseconds(table):
-            fields = {name: without_nanoseconds(kind) for name, kind in fields.items()}
+        counted = self._counts_nanoseconds(table)
         for name, kind in apply_hints(fields, hints, insensitive).items():
+            kind = kind if counted else without_nanoseconds(kind)
             merge_fields(wanted, {spelled.setdefault(fold(name, insensitive), name): kind})
 
     def missing(self, table: str, positions: Iterable[int]) -> None:
@@ -148,8 +148,10 @@ class Batch:
         self._optional.setdefault(table, set()).update(columns)
 
     def _counts_nanoseconds(self, table: str) -> bool:
-        """Whether the table may have columns of nanoseconds, which format version 3 brought."""
-        return int(dict(self.policy(table).create.properties).get("format-version", "2")) >= 3
+        """Whether the table may have columns of nanoseconds."""
+        target = self.tables.get(table)
+        version = target.format_version if target else format_version(self.policy(table).create.properties)
+        return version >= NANOSECONDS_SINCE
 
     # ---- what the steps ask --------------------------------------------------------------------------------------
 

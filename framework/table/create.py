@@ -31,7 +31,14 @@ from framework.table.build import FieldIds, build_type, children
 from framework.table.changes import CreateTable, Refusal
 from framework.table.details import with_details
 from framework.table.model import ObservedType, TableNeed
-from framework.table.types import known_part, merge_spellings, primitive_type
+from framework.table.types import (
+    NANOSECONDS_SINCE,
+    format_version,
+    known_part,
+    merge_spellings,
+    primitive_type,
+    without_nanoseconds,
+)
 
 _TRANSFORMS = frozenset({"identity", "bucket", "truncate", "year", "month", "day", "hour"})
 _WITH_ARGUMENT = frozenset({"bucket", "truncate"})
@@ -45,6 +52,8 @@ def plan_create(
         return Refusal(need.table, (), "the table does not exist and create.enabled is false", "FLOE-T101")
     insensitive = policy.case is Case.INSENSITIVE
     columns = _with_hints(_observed_columns(need, policy), hints, insensitive)
+    if format_version(policy.create.properties) < NANOSECONDS_SINCE:
+        columns = {name: without_nanoseconds(kind) for name, kind in columns.items()}
     for name in metadata_columns:
         columns[metadata_column(name)] = metadata_type(name)
     if not columns:

@@ -35,6 +35,7 @@ class TableTarget:
     properties: dict[str, str]
     policy: TablePolicy
     sort_order_json: str = ""
+    format_version: int = 2
 
 
 @dataclass(frozen=True)

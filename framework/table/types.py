@@ -36,6 +36,7 @@ from pyiceberg.types import (
 from framework.table.model import ObservedType
 
 BIG_INTEGER = "decimal(38, 0)"
+NANOSECONDS_SINCE = 3  # the format version that brought timestamp_ns and timestamptz_ns
 
 _PLAIN: dict[str, PrimitiveType] = {
     str(kind): kind
@@ -185,6 +186,11 @@ def promotes(present: str, wanted: str) -> bool:
         return True
     left, right = _DECIMAL.fullmatch(present), _DECIMAL.fullmatch(wanted)
     return bool(left and right and left[2] == right[2] and int(left[1]) < int(right[1]))
+
+
+def format_version(properties: Iterable[tuple[str, str]]) -> int:
+    """The format version of a table made with these properties."""
+    return int(dict(properties).get("format-version", "2"))
 
 
 def without_nanoseconds(observed: ObservedType) -> ObservedType:

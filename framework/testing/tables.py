@@ -18,7 +18,7 @@ from framework.table.arrow_schema import parse_schema
 from framework.table.changes import AlterTable, Refusal
 from framework.table.create import plan_create
 from framework.table.evolve import plan_evolution
-from framework.table.types import primitive_type
+from framework.table.types import format_version, primitive_type
 
 Given = tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
 
@@ -87,4 +87,5 @@ class MemoryTables:
             last_column_id=schema.highest_field_id,
             properties={},
             policy=self._plan.write.tables.policy_for(table),
+            format_version=format_version(self._plan.write.tables.policy_for(table).create.properties),
         )
