@@ -186,7 +186,7 @@ def days(servers: Servers, contender: Contender, quick: bool) -> Figures:
 
 def many_partitions(servers: Servers, contender: Contender, quick: bool) -> Figures:
     """Nearly every record goes to a partition of its own: what is held in memory, and how many files it takes."""
-    count, tables = _size(quick, 100_000, 500_000), 50
+    count, tables = _size(quick, 20_000, 150_000), 50
     space = f"partitioned_{tables}"
     topic = _topic(servers, "partitioned", records.many_tables(space, tables), count)
     drop(servers, space)

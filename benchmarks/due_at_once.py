@@ -19,7 +19,9 @@ import time
 from pathlib import Path
 
 from pyiceberg.catalog import load_catalog
+from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
+from pyiceberg.transforms import DayTransform
 
 from benchmarks.commit_time import FIELDS, data_files
 from benchmarks.processes import Costs
@@ -69,11 +71,13 @@ def run(tables: int, rounds: int, folder: Path) -> list[dict[str, float]]:
     found = stack.up(folder / "stack", kafka_port=0)
     kafka = {"bootstrap.servers": found.bootstrap_servers}
     catalog = load_catalog(
-        "bench", type="sql", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}/warehouse"
+        "default", type="sql", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}/warehouse"
     )
     catalog.create_namespace("bench")
     names = [f"bench.t{number:04}" for number in range(tables)]
-    uuids = {name: str(catalog.create_table(name, Schema(*FIELDS)).metadata.table_uuid) for name in names}
+    by_day = PartitionSpec(PartitionField(2, 1000, DayTransform(), "at_day"))
+    made = ((name, catalog.create_table(name, Schema(*FIELDS), partition_spec=by_day)) for name in names)
+    uuids = {name: str(table.metadata.table_uuid) for name, table in made}
     print(f"{tables:,} tables are made", file=sys.stderr, flush=True)
     (folder / "pipelines" / "targets").mkdir(parents=True)
     (folder / "pipelines" / "targets" / "bench.yaml").write_text(

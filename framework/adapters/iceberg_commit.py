@@ -34,6 +34,7 @@ from pyiceberg.table.update import (
     TableRequirement,
     TableUpdate,
 )
+from pyiceberg.types import IcebergType
 
 from framework.adapters import iceberg_row_lineage as lineage
 from framework.adapters.faults import reach
@@ -41,6 +42,7 @@ from framework.adapters.iceberg_manifests import (
     SnapshotFiles,
     UnknownSpec,
     WrittenSnapshot,
+    partition_types,
     schema_for_spec,
     to_iceberg,
 )
@@ -294,15 +296,15 @@ def _unsupported(effect: CommitTable, metadata: TableMetadata) -> str | None:
 
 def _iceberg_files(effect: CommitTable, metadata: TableMetadata) -> list[DataFile]:
     specs = metadata.specs()
-    schemas = {}
+    kinds: dict[int, list[IcebergType]] = {}
     files = []
     for file in effect.files:
         spec = specs.get(file.spec_id)
         if spec is None:
             raise UnknownSpec(f"{file.path} was written for partition spec {file.spec_id}, unknown to the table")
-        if spec.spec_id not in schemas:
-            schemas[spec.spec_id] = schema_for_spec(metadata, spec)
-        files.append(to_iceberg(file, spec, schemas[spec.spec_id]))
+        if spec.spec_id not in kinds:
+            kinds[spec.spec_id] = partition_types(spec, schema_for_spec(metadata, spec))
+        files.append(to_iceberg(file, kinds[spec.spec_id]))
     return files
 
 

@@ -93,11 +93,15 @@ def schema_for_spec(metadata: TableMetadata, spec: PartitionSpec) -> Schema:
     raise UnknownSpec(f"partition spec {spec.spec_id} names columns that no schema of the table has: {sorted(sources)}")
 
 
-def to_iceberg(file: DataFile, spec: PartitionSpec, schema: Schema) -> IcebergDataFile:
-    """An announced file as PyIceberg's DataFile."""
-    types = [field.field_type for field in spec.partition_type(schema).fields]
+def partition_types(spec: PartitionSpec, schema: Schema) -> list[IcebergType]:
+    """The types of a file's partition values."""
+    return [field.field_type for field in spec.partition_type(schema).fields]
+
+
+def to_iceberg(file: DataFile, types: Sequence[IcebergType]) -> IcebergDataFile:
+    """An announced file as PyIceberg's DataFile; `types` are those of its spec's partition values."""
     if len(types) != len(file.partition):
-        raise UnknownSpec(f"{file.path}: {len(file.partition)} partition values, spec {spec.spec_id} has {len(types)}")
+        raise UnknownSpec(f"{file.path}: {len(file.partition)} partition values, spec {file.spec_id} has {len(types)}")
     values = [partition_value(kind, value) for kind, value in zip(types, file.partition, strict=True)]
     made = IcebergDataFile.from_args(
         content=DataFileContent.DATA,
@@ -117,7 +121,7 @@ def to_iceberg(file: DataFile, spec: PartitionSpec, schema: Schema) -> IcebergDa
         equality_ids=None,
         sort_order_id=file.sort_order_id,
     )
-    made.spec_id = spec.spec_id
+    made.spec_id = file.spec_id
     return made
 
 

@@ -6,9 +6,9 @@ announcement only when its table's metadata holds it, so that a reader that begi
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import takewhile
 
+from framework.commit.changed import changed
 from framework.commit.effects import Publish, ReadAgain, StoreLowWater
 from framework.commit.events import CommitComplete, Heartbeat, Holds
 from framework.commit.model import CoordinatorState, Phase, Request, TableState
@@ -91,7 +91,7 @@ def finish(turn: Turn) -> None:
             continue
         waits, blocked = _standing(turn.state, request, turn.now_ms)
         if not waits:
-            turn.put_request(replace(request, answered_ms=turn.now_ms))
+            turn.put_request(changed(request, answered_ms=turn.now_ms))
             _say_complete(turn, request.request_id, blocked)
             said = True
     state = turn.state
@@ -185,7 +185,7 @@ def _advance_visible(turn: Turn) -> None:
             waiting |= {name for name, offset in table.newest.items() if offset >= first}
     for name, pipeline in turn.state.pipelines.items():
         if name not in waiting and pipeline.valid_through_ms != pipeline.visible_through_ms:
-            turn.put_pipeline(replace(pipeline, visible_through_ms=pipeline.valid_through_ms))
+            turn.put_pipeline(changed(pipeline, visible_through_ms=pipeline.valid_through_ms))
 
 
 def _store(turn: Turn, cycle_ended: bool) -> None:
@@ -199,7 +199,7 @@ def _store(turn: Turn, cycle_ended: bool) -> None:
         for pipeline in list(state.pipelines.values()):
             passed = sum(1 for _ in takewhile(lambda anchor: anchor[0] < low, pipeline.anchors))
             if passed:
-                turn.put_pipeline(replace(pipeline, anchors=pipeline.anchors.drop(passed)))
+                turn.put_pipeline(changed(pipeline, anchors=pipeline.anchors.drop(passed)))
 
 
 def next_cycle_ms(state: CoordinatorState) -> int | None:

@@ -6,9 +6,8 @@ pipelines' chains, requests. Keeps invariant 2: a batch counts once its DataComp
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from framework.commit.chain import Fit, check_link, next_link, settled_link
+from framework.commit.changed import changed
 from framework.commit.events import (
     CommitComplete,
     CommitRequested,
@@ -64,8 +63,8 @@ def _data_written(turn: Turn, offset: int, event: DataWritten) -> None:
         batch = None
     if batch is None:
         batch = OpenBatch(event.run, event.batch, offset, _link_before(pipeline, offset))
-    batch = replace(batch, parts=batch.parts.append((event.table, event.part, event.parts)))
-    turn.put_pipeline(replace(pipeline, open=batch, last_offset=offset))
+    batch = changed(batch, parts=batch.parts.append((event.table, event.part, event.parts)))
+    turn.put_pipeline(changed(pipeline, open=batch, last_offset=offset))
     if offset >= turn.state.floor:  # what is below the low-water mark is in every table
         enqueue(turn, offset, event)
 
@@ -73,18 +72,18 @@ def _data_written(turn: Turn, offset: int, event: DataWritten) -> None:
 def _link(turn: Turn, offset: int, event: DataComplete | Heartbeat) -> None:
     pipeline = turn.state.pipelines.get(event.pipeline) or PipelineState(event.pipeline)
     if pipeline.broken is not None:
-        turn.put_pipeline(replace(pipeline, last_offset=offset, open=None))
+        turn.put_pipeline(changed(pipeline, last_offset=offset, open=None))
         return
     batch = pipeline.open
     before = batch.link_before if batch is not None else _link_before(pipeline, offset)
-    pipeline = replace(pipeline, anchors=pipeline.anchors.append((offset, before)))
+    pipeline = changed(pipeline, anchors=pipeline.anchors.append((offset, before)))
     if offset < turn.state.floor:
         # Read again for the chain's sake only: what is below the low-water mark was found good before.
         if pipeline.link is None or pipeline.link.batch < event.batch:
-            pipeline = replace(
+            pipeline = changed(
                 pipeline, link=next_link(pipeline.link, event), link_offset=offset, confirmed_below=offset
             )
-        turn.put_pipeline(replace(pipeline, last_offset=offset, open=None))
+        turn.put_pipeline(changed(pipeline, last_offset=offset, open=None))
         return
     first_offset = batch.first_offset if batch is not None else offset
     verdict = check_link(pipeline.link, event)
@@ -94,16 +93,16 @@ def _link(turn: Turn, offset: int, event: DataComplete | Heartbeat) -> None:
         pipeline = _break(pipeline, first_offset, reason)
     elif verdict.fit is Fit.REPEAT:
         count = _forget_batch(turn, pipeline, offset)
-        pipeline = replace(pipeline, repeats=pipeline.repeats + count, confirmed_below=offset)
+        pipeline = changed(pipeline, repeats=pipeline.repeats + count, confirmed_below=offset)
     else:
-        pipeline = replace(
+        pipeline = changed(
             _advance_valid_through(pipeline, event),
             link=next_link(pipeline.link, event),
             link_offset=offset,
             confirmed_below=offset,
         )
         turn.set(unreported=turn.state.unreported | {pipeline.pipeline})
-    turn.put_pipeline(replace(pipeline, last_offset=offset, open=None))
+    turn.put_pipeline(changed(pipeline, last_offset=offset, open=None))
 
 
 def _offsets_set(turn: Turn, offset: int, event: OffsetsSet) -> None:
@@ -114,7 +113,7 @@ def _offsets_set(turn: Turn, offset: int, event: OffsetsSet) -> None:
     """
     pipeline = turn.state.pipelines.get(event.pipeline) or PipelineState(event.pipeline)
     if pipeline.link is not None and event.batch <= pipeline.link.batch:
-        turn.put_pipeline(replace(pipeline, last_offset=offset))
+        turn.put_pipeline(changed(pipeline, last_offset=offset))
         return
     before = _link_before(pipeline, offset)
     if pipeline.broken_offset is not None:
@@ -122,7 +121,7 @@ def _offsets_set(turn: Turn, offset: int, event: OffsetsSet) -> None:
     forget(turn, pipeline.pipeline, pipeline.confirmed_below, offset)
     forget(turn, pipeline.pipeline, 0, offset, {(r.topic_id, r.partition): r.end for r in event.ranges})
     turn.put_pipeline(
-        replace(
+        changed(
             pipeline,
             link=settled_link(event),
             link_offset=offset,
@@ -163,7 +162,7 @@ def _incomplete(pipeline: PipelineState, event: DataComplete | Heartbeat) -> str
 def _break(pipeline: PipelineState, offset: int, reason: str) -> PipelineState:
     if pipeline.broken is not None:
         return pipeline
-    return replace(pipeline, broken=reason, broken_offset=offset)
+    return changed(pipeline, broken=reason, broken_offset=offset)
 
 
 def _forget_batch(turn: Turn, pipeline: PipelineState, offset: int) -> int:
@@ -174,7 +173,7 @@ def _forget_batch(turn: Turn, pipeline: PipelineState, offset: int) -> int:
     dropped = forget(turn, pipeline.pipeline, batch.first_offset, offset)
     for name, count in dropped.items():
         table = turn.state.tables[name]
-        turn.put_table(replace(table, repeats=table.repeats + count))
+        turn.put_table(changed(table, repeats=table.repeats + count))
     return sum(dropped.values())
 
 
@@ -192,7 +191,7 @@ def _advance_valid_through(pipeline: PipelineState, event: DataComplete | Heartb
         seen = [r.max_timestamp_ms for r in event.ranges if r.start < r.end and r.max_timestamp_ms is not None]
         reached = min(seen, default=None)
         newest = _later(pipeline.newest_ms, max(seen, default=None))
-    return replace(pipeline, newest_ms=newest, valid_through_ms=_later(pipeline.valid_through_ms, reached))
+    return changed(pipeline, newest_ms=newest, valid_through_ms=_later(pipeline.valid_through_ms, reached))
 
 
 def _later(a: int | None, b: int | None) -> int | None:
@@ -212,7 +211,7 @@ def _commit_to_table(turn: Turn, event: CommitToTable) -> None:
     turn.set(last_commits={**turn.state.last_commits, event.table: event})
     table = turn.state.tables.get(event.table)
     if table is not None and table.last_commit_ms is None:
-        turn.put_table(replace(table, last_commit_ms=min(event.timestamp_ms, turn.now_ms)))
+        turn.put_table(changed(table, last_commit_ms=min(event.timestamp_ms, turn.now_ms)))
 
 
 def _commit_complete(turn: Turn, offset: int, event: CommitComplete) -> None:
@@ -225,7 +224,7 @@ def _commit_complete(turn: Turn, offset: int, event: CommitComplete) -> None:
     for name, reached in event.valid_through_ms.items():
         pipeline = turn.state.pipelines.get(name) or PipelineState(name)
         turn.put_pipeline(
-            replace(
+            changed(
                 pipeline,
                 newest_ms=_later(pipeline.newest_ms, reached),
                 valid_through_ms=_later(pipeline.valid_through_ms, reached),
@@ -249,6 +248,6 @@ def _carry(turn: Turn, position: int, link: Heartbeat) -> None:
     if pipeline.last_offset >= position or pipeline.broken is not None or pipeline.open is not None:
         return
     if pipeline.link is None or pipeline.link.batch < link.batch:
-        turn.put_pipeline(replace(pipeline, link=link, link_offset=position))
+        turn.put_pipeline(changed(pipeline, link=link, link_offset=position))
     elif (pipeline.link.batch, pipeline.link.ranges) == (link.batch, link.ranges):
-        turn.put_pipeline(replace(pipeline, link_offset=max(pipeline.link_offset, position)))
+        turn.put_pipeline(changed(pipeline, link_offset=max(pipeline.link_offset, position)))

@@ -6,8 +6,7 @@ ten seconds) and when its reason does (in five minutes). Information only: no de
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from framework.commit.changed import changed
 from framework.commit.cycle import waiting_reason
 from framework.commit.effects import Publish
 from framework.commit.events import Health, Holds, StateChanged, Subject
@@ -46,7 +45,7 @@ def tell(turn: Turn) -> None:
             continue
         if told is None or not 0 <= turn.now_ms - told.timestamp_ms < _pause_ms(turn.state, told, event):
             turn.emit(Publish(event))
-            turn.put_table(replace(table, told=event))
+            turn.put_table(changed(table, told=event))
 
 
 def next_tell_ms(state: CoordinatorState) -> int | None:

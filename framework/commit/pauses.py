@@ -71,6 +71,8 @@ def active(pauses: Pauses) -> tuple[SeenPause, ...]:
 
 def holding(pauses: Pauses, holds: Holds, name: str) -> PauseChanged | None:
     """The oldest pause that holds a pipeline's reading, or a table's commits; None when it may go on."""
+    if not pauses:
+        return None
     found = [
         seen.event
         for seen in pauses.values()

@@ -8,8 +8,8 @@ metadata says that it is in the table, when its batch is none, or when a person 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
+from framework.commit.changed import changed
 from framework.commit.effects import LoadTable
 from framework.commit.events import DataWritten, Discarded, Holds
 from framework.commit.fifo import Fifo
@@ -21,7 +21,7 @@ from framework.commit.turn import Turn
 def queue_announcement(table: TableState, announcement: Announcement, now_ms: int) -> TableState:
     """The table with one more announcement at the end of its queue."""
     event = announcement.event
-    return replace(
+    return changed(
         table,
         policy=event.commit,
         pending=table.pending.append(announcement),
@@ -44,7 +44,7 @@ def drop_announcements(table: TableState, count: int, now_ms: int) -> TableState
         size += event.bytes
         files += len(event.files)
     pending = table.pending.drop(count)
-    return replace(
+    return changed(
         table,
         pending=pending,
         pending_rows=table.pending_rows - rows,
@@ -88,7 +88,7 @@ def _must_not_be_kept(state: CoordinatorState, table: TableState) -> bool:
 
 def _without_keeping(table: TableState, offset: int, event: DataWritten) -> TableState:
     unread = table.unread or Unread(offset)
-    return replace(
+    return changed(
         table,
         unread=Unread(
             unread.offset,
@@ -111,11 +111,11 @@ def discard(turn: Turn, event: Discarded) -> None:
     unread = table.unread
     if unread is not None and event.first <= unread.offset < event.below:
         behind = any(newest >= event.below for newest in table.newest.values())
-        unread = replace(unread, offset=event.below) if behind else None
+        unread = changed(unread, offset=event.below) if behind else None
     if len(kept) < len(table.pending) or unread != table.unread:
-        table = replace(table, unread=unread)
+        table = changed(table, unread=unread)
         retry_at_ms = turn.now_ms if table.retry_at_ms is not None else None
-        turn.put_table(replace(_with_pending(table, kept), blocked=None, examinations=0, retry_at_ms=retry_at_ms))
+        turn.put_table(changed(_with_pending(table, kept), blocked=None, examinations=0, retry_at_ms=retry_at_ms))
 
 
 def forget(
@@ -145,7 +145,7 @@ def forget(
 
 def _with_pending(table: TableState, kept: Sequence[Announcement]) -> TableState:
     """The table with these of its announcements alone."""
-    return replace(
+    return changed(
         table,
         pending=Fifo(kept),
         pending_rows=sum(a.event.rows for a in kept),

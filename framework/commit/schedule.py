@@ -8,10 +8,10 @@ one commit at most is in flight per table. Announcements are never given up.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from zlib import crc32
 
 from framework.commit.chain import Fit, check_recorded
+from framework.commit.changed import changed
 from framework.commit.effects import CommitTable, LoadTable, Publish, TableView
 from framework.commit.events import CommitToTable, Holds
 from framework.commit.model import Attempt, CoordinatorState, Phase, Request, TableState
@@ -43,8 +43,9 @@ def due_at_ms(state: CoordinatorState, table: TableState) -> int | None:
         return 0
     if state.caught_up:
         return 0 if table.last_commit_ms is None else table.last_commit_ms + policy.interval_ms
-    # While catching up, what is folded so far may be a small part of what waits: one commit per interval is enough.
-    return max(table.last_commit_ms or 0, table.first_pending_ms) + policy.interval_ms
+    # While catching up, what is folded so far may be a small part of what waits: commits now and then are enough.
+    interval_ms = max(policy.interval_ms, state.limits.catch_up_ms)
+    return max(table.last_commit_ms or 0, table.first_pending_ms) + interval_ms
 
 
 def covers(request: Request, table: TableState) -> bool:
@@ -84,17 +85,17 @@ def consider(turn: Turn, name: str) -> None:
     elif prefix.taken:
         # Only repeats: the records are in the table, so nothing is added and no empty snapshot is made.
         table = drop_announcements(table, prefix.taken, turn.now_ms)
-        turn.put_table(replace(table, repeats=table.repeats + prefix.repeats))
+        turn.put_table(changed(table, repeats=table.repeats + prefix.repeats))
         consider(turn, name)
     elif prefix.blocked is not None:
         _block(turn, table, prefix.blocked)
     elif table.pending[0].event.commit.branch != table.branch:
-        _load(turn, replace(table, branch=table.pending[0].event.commit.branch))
+        _load(turn, changed(table, branch=table.pending[0].event.commit.branch))
     elif table.unread is not None:
         turn.set(wants_again=table.table)  # the other parts of its first batch were not kept
     else:
         # Parts of its first batch have the announcement of an open batch between them: not before something is folded.
-        turn.put_table(replace(table, stalled_at=state.position))
+        turn.put_table(changed(table, stalled_at=state.position))
 
 
 def _can_read_again(state: CoordinatorState, table: TableState) -> bool:
@@ -104,7 +105,7 @@ def _can_read_again(state: CoordinatorState, table: TableState) -> bool:
 
 
 def _load(turn: Turn, table: TableState) -> None:
-    turn.put_table(replace(table, phase=Phase.LOADING, view=None, retry_at_ms=None))
+    turn.put_table(changed(table, phase=Phase.LOADING, view=None, retry_at_ms=None))
     turn.emit(LoadTable(table.table, table.branch))
 
 
@@ -114,7 +115,7 @@ def _commit(turn: Turn, table: TableState, view: TableView, prefix: Prefix) -> N
     commit_id = f"{turn.state.coordinator}.{prefix.through}.{turn.now_ms}.{number}"
     valid_through = _valid_through(turn, table, prefix)
     attempt = Attempt(commit_id, prefix.through, turn.now_ms, prefix.rows, len(prefix.files), valid_through)
-    turn.put_table(replace(table, phase=Phase.COMMITTING, attempt=attempt, blocked=None, examinations=0))
+    turn.put_table(changed(table, phase=Phase.COMMITTING, attempt=attempt, blocked=None, examinations=0))
     # Invariant 3: progress moves to `through` in the commit that adds every file below it.
     turn.emit(CommitTable(table.table, view, commit_id, prefix.files, prefix.progress, valid_through))
 
@@ -147,7 +148,7 @@ def loaded(turn: Turn, view: TableView) -> None:
     if (
         view.table_uuid != table.table_uuid
     ):  # another table under this name, or the first look: nothing known is true of it
-        table = replace(table, table_uuid=view.table_uuid, recorded=0)
+        table = changed(table, table_uuid=view.table_uuid, recorded=0)
     reason = _trouble(table, view, turn.state.control_topic_id)
     if reason is not None:
         _block(turn, table, reason)
@@ -158,7 +159,7 @@ def loaded(turn: Turn, view: TableView) -> None:
     if reason is not None:
         _block(turn, table, reason)
         return
-    turn.put_table(replace(table, phase=Phase.READY, view=view, blocked=None, examinations=0))
+    turn.put_table(changed(table, phase=Phase.READY, view=view, blocked=None, examinations=0))
     consider(turn, table.table)
 
 
@@ -206,8 +207,8 @@ def _forget_recorded(table: TableState, control_offset: int, now_ms: int) -> Tab
     unread = table.unread
     if unread is not None and unread.offset < control_offset:
         behind = any(newest >= control_offset for newest in table.newest.values())
-        unread = replace(unread, offset=control_offset) if behind else None
-    table = replace(table, recorded=max(table.recorded, control_offset), unread=unread)
+        unread = changed(unread, offset=control_offset) if behind else None
+    table = changed(table, recorded=max(table.recorded, control_offset), unread=unread)
     return drop_announcements(table, count, now_ms)
 
 
@@ -231,7 +232,7 @@ def committed(turn: Turn, name: str, commit_id: str, view: TableView, snapshot_i
     if table is None or table.attempt is None or table.attempt.commit_id != commit_id:
         return
     attempt = table.attempt
-    table = replace(
+    table = changed(
         table,
         phase=Phase.READY,
         view=view,
@@ -270,7 +271,7 @@ def conflict(turn: Turn, name: str, commit_id: str) -> None:
     if table is None or table.attempt is None or table.attempt.commit_id != commit_id:
         return
     limits = turn.state.limits
-    table = replace(table, attempt=None, conflicts=table.conflicts + 1)
+    table = changed(table, attempt=None, conflicts=table.conflicts + 1)
     if table.conflicts <= limits.conflict_patience:
         _load(turn, table)
         return
@@ -284,13 +285,13 @@ def commit_failed(turn: Turn, name: str, commit_id: str, reason: str) -> None:
     if table is None:
         return
     if table.attempt is not None and table.attempt.commit_id == commit_id:
-        _fail(turn, replace(table, attempt=None), reason)
+        _fail(turn, changed(table, attempt=None), reason)
     elif commit_id == "":
         load_failed(turn, name, reason)
 
 
 def _fail(turn: Turn, table: TableState, reason: str) -> None:
-    table = replace(table, failures=table.failures + 1, failure=reason)
+    table = changed(table, failures=table.failures + 1, failure=reason)
     limits = turn.state.limits
     # No longer than an interval: an outage, however long, is then over for the table within two intervals of its end.
     most_ms = min(limits.retry_most_ms, max(limits.retry_first_ms, table.policy.interval_ms))
@@ -299,7 +300,7 @@ def _fail(turn: Turn, table: TableState, reason: str) -> None:
 
 def _block(turn: Turn, table: TableState, reason: str) -> None:
     """Invariant 10: this table waits with its announcements, alone, and is examined again by itself."""
-    table = replace(table, blocked=reason, examinations=table.examinations + 1)
+    table = changed(table, blocked=reason, examinations=table.examinations + 1)
     limits = turn.state.limits
     _pause(turn, table, limits.blocked_first_ms, limits.blocked_most_ms, table.examinations - 1)
 
@@ -309,7 +310,7 @@ def _pause(turn: Turn, table: TableState, first_ms: int, most_ms: int, doublings
     pause = min(most_ms, first_ms << min(doublings, 30))
     spread = crc32(f"{turn.state.coordinator} {table.table} {doublings}".encode()) % 1024
     pause -= pause * spread // 4096
-    turn.put_table(replace(table, phase=Phase.PAUSED, view=None, retry_at_ms=turn.now_ms + pause))
+    turn.put_table(changed(table, phase=Phase.PAUSED, view=None, retry_at_ms=turn.now_ms + pause))
 
 
 def clock_went_back(turn: Turn) -> None:
@@ -321,7 +322,7 @@ def clock_went_back(turn: Turn) -> None:
     state = turn.state
     for table in list(state.tables.values()):
         turn.put_table(
-            replace(
+            changed(
                 table,
                 last_commit_ms=clamp(table.last_commit_ms),
                 first_pending_ms=min(table.first_pending_ms, turn.now_ms),

@@ -44,11 +44,14 @@ class Shape:
         self.make = make
         self._head = head
         self._check = check
-        self._fields = tuple((name, kind.read, kind.write, kind.absent, kind.sparse) for name, kind in kinds.items())
+        self._writes = tuple((name, kind.write, kind.sparse) for name, kind in kinds.items())
+        self._reads = tuple((name, kind.read, kind.absent) for name, kind in kinds.items())
+        if kinds.keys() != make.__dataclass_fields__.keys():  # type: ignore[attr-defined]
+            raise TypeError(f"the shape of {make.__name__} names other fields than it has")
 
     def write(self, value: Any) -> dict[str, object]:
         found = dict(self._head)
-        for name, _, write, _, sparse in self._fields:
+        for name, write, sparse in self._writes:
             field = getattr(value, name)
             if not (sparse and (field is None or field in ((), {}))):
                 found[name] = write(field)
@@ -56,11 +59,12 @@ class Shape:
 
     def read(self, value: dict[str, Any]) -> Any:
         """The dataclass, made of a parsed object. Raises Malformed."""
-        fields = {
-            name: absent() if absent is not None and name not in value else read(value.get(name), name)
-            for name, read, _, absent, _ in self._fields
-        }
-        found = self.make(**fields)
+        found: Any = object.__new__(
+            self.make
+        )  # with all fields at once: the constructor of a frozen class sets each alone
+        fields = found.__dict__
+        for name, read, absent in self._reads:
+            fields[name] = absent() if absent is not None and name not in value else read(value.get(name), name)
         if self._check is not None:
             self._check(found)
         return found
@@ -95,9 +99,10 @@ def sparse(kind: Kind, absent: Callable[[], Any]) -> Kind:
 
 def list_of(kind: type, words: str) -> Kind:
     """A tuple of single values of one type."""
+    only = {kind}
 
     def read(found: Any, key: str) -> Any:
-        if not all(type(each) is kind for each in LIST.read(found, key)):
+        if not only.issuperset(map(type, LIST.read(found, key))):
             raise Malformed(f"`{key}` must hold only {words}")
         return tuple(found)
 
@@ -105,8 +110,10 @@ def list_of(kind: type, words: str) -> Kind:
 
 
 def map_of(kind: type) -> Kind:
+    only = {kind}
+
     def read(found: Any, key: str) -> Any:
-        if not all(type(each) is kind for each in OBJECT.read(found, key).values()):
+        if not only.issuperset(map(type, OBJECT.read(found, key).values())):
             raise Malformed(f"`{key}` must hold only values of type {kind.__name__}")
         return found
 

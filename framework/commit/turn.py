@@ -7,9 +7,9 @@ its call. The draft is changed in place because a state has many fields and an i
 
 from __future__ import annotations
 
-from copy import copy
 from typing import Any
 
+from framework.commit.changed import changed
 from framework.commit.effects import Effect
 from framework.commit.model import CoordinatorState, PipelineState, Request, TableState
 
@@ -18,15 +18,14 @@ class Turn:
     """A draft of the state after one input, at `now_ms`. `state` always shows it as far as it has come."""
 
     def __init__(self, state: CoordinatorState, now_ms: int) -> None:
-        self.state = copy(state)
+        self.state = changed(state)
         self.now_ms = now_ms
         self.effects: list[Effect] = []
         self._owned: set[str] = set()
 
     def set(self, **changes: Any) -> None:
         """Set fields of the draft other than its dictionaries of tables, pipelines and requests."""
-        for name, value in changes.items():
-            object.__setattr__(self.state, name, value)
+        self.state.__dict__.update(changes)  # frozen for everybody else
 
     def put_table(self, table: TableState) -> None:
         before = self.state.tables.get(table.table)

@@ -36,7 +36,7 @@ from pyiceberg.transforms import (
 )
 from pyiceberg.types import ListType, LongType, MapType, NestedField, StringType, StructType
 
-from framework.adapters.iceberg_manifests import to_iceberg
+from framework.adapters.iceberg_manifests import partition_types, to_iceberg
 from framework.adapters.parquet_files import TableWriter
 from framework.commit.events import DataFile
 from framework.record.convert import from_python
@@ -102,7 +102,7 @@ def append(table: Table, files: list[DataFile]) -> Table:
     ]
     with table.transaction() as transaction, transaction.update_snapshot().fast_append() as update:
         for file in through_json:
-            update.append_data_file(to_iceberg(file, table.spec(), table.schema()))
+            update.append_data_file(to_iceberg(file, partition_types(table.spec(), table.schema())))
     return table.refresh()
 
 

@@ -83,7 +83,7 @@ def test_a_long_log_is_folded_in_bounded_memory(announcements: int) -> None:
 def test_announcements_of_a_blocked_table_do_not_pile_up_in_memory(announcements: int) -> None:
     """While a table is missing its queue stays within the limit and others are committed; once it is there again, the log is
     read again and each of its files comes into it once."""
-    limits = Limits(undrained_files=500, pending_files=10_000)
+    limits = Limits(undrained_files=500, pending_files=10_000, catch_up_ms=0)
     catalog = Catalog(limits)
     catalog.missing = {"db.gone"}
     log: list[ControlEvent] = []
