@@ -11,6 +11,8 @@ from collections.abc import Iterator
 
 from pyiceberg.catalog import Catalog, MetastoreCatalog
 from pyiceberg.table.metadata import TableMetadata, TableMetadataV3
+from pyiceberg.transforms import IdentityTransform, VoidTransform
+from pyiceberg.types import TimestampNanoType, TimestamptzNanoType
 
 from framework.errors import TableBlocked
 
@@ -42,8 +44,26 @@ def unwritable(metadata: TableMetadata, catalog: Catalog) -> str | None:
         )
     if ENCRYPTION_KEY in metadata.properties:
         return f"its files are encrypted (it has the property {ENCRYPTION_KEY}), and floe writes no such files"
-    if isinstance(metadata, TableMetadataV3) and metadata.next_row_id is None:
-        return "its metadata does not say the next row id (next-row-id), which format version 3 requires"
+    if isinstance(metadata, TableMetadataV3):
+        if metadata.next_row_id is None:
+            return "its metadata does not say the next row id (next-row-id), which format version 3 requires"
+        if (column := _partitioned_by_nanoseconds(metadata)) is not None:
+            return (
+                f"it is partitioned by the nanoseconds of {column}, and PyIceberg cannot read manifests of such a table"
+            )
+    return None
+
+
+def _partitioned_by_nanoseconds(metadata: TableMetadata) -> str | None:
+    """The column of nanoseconds whose values themselves stand in the manifests of a table."""
+    for field in (field for spec in metadata.partition_specs for field in spec.fields):
+        if isinstance(field.transform, (IdentityTransform, VoidTransform)):
+            known = (
+                schema.find_field(field.source_id) for schema in metadata.schemas if field.source_id in schema.field_ids
+            )
+            source = next(known, None)
+            if source is not None and isinstance(source.field_type, (TimestampNanoType, TimestamptzNanoType)):
+                return source.name
     return None
 
 

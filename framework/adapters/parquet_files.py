@@ -32,7 +32,14 @@ from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, UNSORTED_SORT_ORDER_ID,
 from pyiceberg.utils.properties import property_as_int
 
 from framework.adapters.parquet_encoding import dictionary_columns
-from framework.adapters.parquet_metrics import FloatColumn, float_columns, nan_counts, statistics_plan
+from framework.adapters.parquet_metrics import (
+    LeafColumn,
+    float_columns,
+    nan_counts,
+    nanosecond_bounds,
+    nanosecond_columns,
+    statistics_plan,
+)
 from framework.adapters.parquet_partition import Partition, partitions
 from framework.adapters.parquet_sort import can_sort, sorted_rows
 from framework.commit.events import DataFile
@@ -51,7 +58,8 @@ class _Layout:
     locations: LocationProvider
     order: SortOrder | None
     statistics: dict[int, StatisticsCollector]
-    floats: tuple[FloatColumn, ...]
+    floats: tuple[LeafColumn, ...]
+    nanoseconds: tuple[LeafColumn, ...]
     ids_by_path: dict[str, int]
     writer_options: dict[str, object]
     row_group_rows: int
@@ -189,6 +197,7 @@ class TableWriter:
         metadata = writer.writer.metadata
         found = data_file_statistics_from_parquet_metadata(metadata, layout.statistics, layout.ids_by_path)
         metrics = found.to_serialized_dict()
+        lowest, highest = nanosecond_bounds(rows, layout.nanoseconds)
         return DataFile(
             path=path,
             record_count=found.record_count,
@@ -199,8 +208,8 @@ class TableWriter:
             value_counts=_by_text(metrics["value_counts"]),
             null_value_counts=_by_text(metrics["null_value_counts"]),
             nan_value_counts=nan_counts(rows, layout.floats),
-            lower_bounds=_bounds(metrics["lower_bounds"]),
-            upper_bounds=_bounds(metrics["upper_bounds"]),
+            lower_bounds=_bounds({**metrics["lower_bounds"], **lowest}),
+            upper_bounds=_bounds({**metrics["upper_bounds"], **highest}),
             split_offsets=tuple(metrics["split_offsets"]),
             sort_order_id=target.sort_order_id if layout.order else UNSORTED_SORT_ORDER_ID,
         )
@@ -233,6 +242,7 @@ def _layout(
         locations=load_location_provider(location, table_properties),
         statistics=statistics,
         floats=float_columns(schema, statistics),
+        nanoseconds=nanosecond_columns(schema, statistics),
         ids_by_path=parquet_path_to_id_mapping(file_schema),
         writer_options=_get_parquet_writer_kwargs(table_properties),
         row_group_rows=property_as_int(

@@ -1,12 +1,14 @@
-"""Which metrics a table's files have, and the counts of NaN that Parquet's own statistics lack.
+"""Which metrics a table's files have, and what Parquet's own statistics lack: counts of NaN, and bounds in nanoseconds.
 
 In: a table's schema and properties; rows of a file. Out: PyIceberg's statistics plan with the rules of Iceberg's Java writer
 where PyIceberg's differ (fields of structs have bounds, those of lists and maps have sizes alone, wide tables have metrics for
-their first columns and for those they are sorted by), and NaN counts by field id.
+their first columns and for those they are sorted by), NaN counts by field id, and the bounds of columns of nanoseconds, which
+PyIceberg cuts to microseconds: a filter would then miss the rows between such an upper bound and the true one.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -22,7 +24,7 @@ from pyiceberg.io.pyarrow import (
 from pyiceberg.schema import Schema
 from pyiceberg.table import TableProperties
 from pyiceberg.table.sorting import SortOrder
-from pyiceberg.types import BinaryType, DoubleType, FloatType, StringType
+from pyiceberg.types import BinaryType, DoubleType, FloatType, StringType, TimestampNanoType, TimestamptzNanoType
 from pyiceberg.utils.properties import property_as_int
 
 from framework.adapters.parquet_partition import column_at, leaves
@@ -32,8 +34,8 @@ MAX_INFERRED_COLUMNS_DEFAULT = 100
 
 
 @dataclass(frozen=True)
-class FloatColumn:
-    """A float column of a file that NaN is counted in, with its path of names."""
+class LeafColumn:
+    """A column of a file outside lists and maps, with its path of names."""
 
     field_id: int
     path: tuple[str, ...]
@@ -74,17 +76,17 @@ def _inferred(plan: Mapping[int, StatisticsCollector], schema: Schema, propertie
     return set(sorted(plan, key=lambda field_id: depth[field_id])[:limit])
 
 
-def float_columns(schema: Schema, plan: Mapping[int, StatisticsCollector]) -> tuple[FloatColumn, ...]:
+def float_columns(schema: Schema, plan: Mapping[int, StatisticsCollector]) -> tuple[LeafColumn, ...]:
     """The columns whose NaN are counted: floats outside lists and maps that have metrics."""
     return tuple(
-        FloatColumn(field.field_id, path)
+        LeafColumn(field.field_id, path)
         for path, field in leaves(schema.fields)
         if isinstance(field.field_type, (FloatType, DoubleType))
         and plan[field.field_id].mode.type != MetricModeTypes.NONE
     )
 
 
-def nan_counts(rows: pa.Table, columns: tuple[FloatColumn, ...]) -> dict[str, int]:
+def nan_counts(rows: pa.Table, columns: tuple[LeafColumn, ...]) -> dict[str, int]:
     """How many values are NaN, by field id as text."""
     counts = {}
     for column in columns:
@@ -92,3 +94,25 @@ def nan_counts(rows: pa.Table, columns: tuple[FloatColumn, ...]) -> dict[str, in
         if values is not None:
             counts[str(column.field_id)] = pc.sum(pc.is_nan(values)).as_py() or 0
     return counts
+
+
+def nanosecond_columns(schema: Schema, plan: Mapping[int, StatisticsCollector]) -> tuple[LeafColumn, ...]:
+    """The columns of nanoseconds that have bounds."""
+    return tuple(
+        LeafColumn(field.field_id, path)
+        for path, field in leaves(schema.fields)
+        if isinstance(field.field_type, (TimestampNanoType, TimestamptzNanoType))
+        and plan[field.field_id].mode.type == MetricModeTypes.FULL
+    )
+
+
+def nanosecond_bounds(rows: pa.Table, columns: tuple[LeafColumn, ...]) -> tuple[dict[int, bytes], dict[int, bytes]]:
+    """Lower and upper bounds by field id, to the nanosecond; none for a column without values."""
+    lower, upper = {}, {}
+    for column in columns:
+        values = column_at(rows, column.path)
+        if values is not None and values.null_count < len(values):
+            found = pc.min_max(values.cast(pa.int64()))
+            lower[column.field_id] = struct.pack("<q", found["min"].as_py())
+            upper[column.field_id] = struct.pack("<q", found["max"].as_py())
+    return lower, upper

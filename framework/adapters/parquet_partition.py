@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
+from pyiceberg.transforms import IdentityTransform
 from pyiceberg.typedef import Record
 from pyiceberg.types import (
     BinaryType,
@@ -27,6 +28,10 @@ from pyiceberg.types import (
     IcebergType,
     NestedField,
     StructType,
+    TimestampNanoType,
+    TimestampType,
+    TimestamptzNanoType,
+    TimestamptzType,
     UUIDType,
 )
 
@@ -88,7 +93,18 @@ def transformed(rows: pa.Table, schema: Schema, source_id: int, transform: objec
     kind = found[1].field_type
     if isinstance(column.type, pa.BaseExtensionType):
         column = column.storage
+    if isinstance(kind, (TimestampNanoType, TimestamptzNanoType)) and not isinstance(transform, IdentityTransform):
+        # Iceberg defines every transform of nanoseconds by that of microseconds, and PyIceberg's lack some or differ.
+        column = _microseconds(column)
+        kind = TimestampType() if isinstance(kind, TimestampNanoType) else TimestamptzType()
     return transform.pyarrow_transform(kind)(column)  # type: ignore[attr-defined]
+
+
+def _microseconds(column: pa.Array) -> pa.Array:
+    """Moments in nanoseconds, rounded down: Arrow's own cast rounds towards 1970, which is another hour before it."""
+    counts = column.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+    floored = pa.array(np.floor_divide(counts, 1000), mask=column.is_null().to_numpy(zero_copy_only=False))
+    return floored.cast(pa.timestamp("us", column.type.tz))
 
 
 def column_at(rows: pa.Table, path: tuple[str, ...]) -> pa.Array | None:

@@ -55,6 +55,9 @@ def partition_columns(document: Document) -> Iterator[Diagnostic]:
                 yield at("FLOE-C218", f"`{partition_text(field)}` is given twice", item, path, "keep one of them")
             seen.add(partition_text(field))
             yield from _transformed_column(document, field, item, path)
+            if field.transform == "identity" and (kind := _kind(document, field.column)) in _NANOSECONDS:
+                message = f"a table cannot be partitioned by each value of `{field.column}`, which is `{kind}`"
+                yield at("FLOE-C415", message, item, path, f"write `day({field.column})`, or another transform")
         seen = set()
         for path, item in document.items(*policy, "create", "sort_by"):
             order = sort_field(document.text(*path) or "")

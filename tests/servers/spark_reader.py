@@ -27,7 +27,7 @@ JDBC_DRIVERS = {"sqlite": "org.xerial:sqlite-jdbc:3.50.3.0", "postgresql": "org.
 _SCRIPT = """
 import json, os, sys
 from pyspark.sql import SparkSession
-catalog, conf, queries, tables = json.loads(os.environ.pop("FLOE_TEST_READ"))
+catalog, conf, queries, tables, wanted = json.loads(os.environ.pop("FLOE_TEST_READ"))
 builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
 builder = builder.config("spark.sql.session.timeZone", "UTC").config("spark.sql.shuffle.partitions", "2")
 builder = builder.config("spark.sql.catalog.default", "org.apache.iceberg.spark.SparkCatalog")
@@ -37,7 +37,7 @@ for key, value in conf.items():
     builder = builder.config(key, value)
 spark = builder.getOrCreate()
 rows = [[row.asDict(True) for row in spark.sql(query).collect()] for query in queries]
-counts = {}
+counts, records = {}, {}
 if tables:
     iceberg = spark._jvm.org.apache.iceberg
     hadoop = spark._jsc.hadoopConfiguration()
@@ -46,26 +46,36 @@ if tables:
     for name in tables:
         table = lake.loadTable(iceberg.catalog.TableIdentifier.parse(name))
         counts[name] = size(iceberg.data.IcebergGenerics.read(table).build())
-print("RESULT " + json.dumps([rows, counts], default=str))
+        if wanted:
+            found = iceberg.data.IcebergGenerics.read(table).build().iterator()
+            while found.hasNext():
+                records.setdefault(name, []).append(found.next().toString())
+print("RESULT " + json.dumps([rows, counts, records], default=str))
 """
 
 
 @dataclass(frozen=True)
 class JavaRead:
-    """`rows` of each query, in their order; `counts`: records by table, as the plain Java reader found them."""
+    """`rows` of each query, in their order; `counts`: records by table, as the plain Java reader found them, and `records`
+    themselves in Java's words, where they were asked for."""
 
     rows: list[list[dict[str, object]]]
     counts: dict[str, int]
+    records: dict[str, list[str]]
 
 
 def java_read(
-    settings: Mapping[str, str], queries: Sequence[str], tables: Sequence[str] = (), timeout_s: float = 600
+    settings: Mapping[str, str],
+    queries: Sequence[str],
+    tables: Sequence[str] = (),
+    timeout_s: float = 600,
+    records: bool = False,
 ) -> JavaRead:
     """Run queries on catalog `default` (in SQL: `` `default`.namespace.table ``), and read `tables` without Spark."""
     catalog, packages = _java_settings(settings)
     packages += [AWS_BUNDLE] if "s3.endpoint" in settings else []
     conf = {"spark.jars.packages": ",".join(packages)}
-    request = json.dumps([catalog, conf, list(queries), list(tables)])
+    request = json.dumps([catalog, conf, list(queries), list(tables), records])
     done = subprocess.run(
         [sys.executable, "-c", _SCRIPT],
         capture_output=True,

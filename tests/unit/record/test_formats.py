@@ -266,13 +266,17 @@ def test_a_value_beyond_its_type_is_one_dead_letter() -> None:
     ]  # fmt: skip
 
 
-def test_nanoseconds_are_kept_or_refused() -> None:
-    """In microsecond columns a moment with nanoseconds is an error, never rounded."""
+@pytest.mark.parametrize("version", ["2", "3"])
+def test_nanoseconds_are_kept_or_refused(version: str) -> None:
+    """A table of format version 3 gets a column of nanoseconds; in microsecond columns a moment with nanoseconds is an error,
+    never rounded."""
     schema = record_of(field("at", logical("long", "timestamp-nanos")))
     data = [framed(1, avro_bytes(record_of(field("at", "long")), {"at": at})) for at in (1000, 1001)]
-    landed = land(records(data), AVRO, {1: avro_schema(schema)})
-    assert landed.types == {"at": "timestamptz"}
-    assert (len(landed.rows), [letter.field_path for letter in landed.letters]) == (1, ["at"])
+    create = CreatePolicy(properties=(("format-version", version),))
+    landed = land(records(data), AVRO, {1: avro_schema(schema)}, table_policy=TablePolicy(create=create))
+    exact = version == "3"
+    assert landed.types == {"at": "timestamptz_ns" if exact else "timestamptz"}
+    assert (len(landed.rows), [letter.field_path for letter in landed.letters]) == ((2, []) if exact else (1, ["at"]))
 
 
 def test_hints_give_numbers_and_text_their_types() -> None:

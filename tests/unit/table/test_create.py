@@ -219,6 +219,28 @@ def test_sort_orders_and_comments() -> None:
         assert "sorted" in refused.reason or code == "FLOE-T106"
 
 
+@pytest.mark.parametrize("version", ["1", "2", "3"])
+def test_nanoseconds_need_format_version_three(version: str) -> None:
+    """A declared type of nanoseconds makes such a column where the table's version has it, and microseconds elsewhere, at any
+    depth; a table is never partitioned by nanoseconds themselves, but may be sorted by them."""
+    hints = (FieldHint("at", "timestamptz_ns"), FieldHint("o.at", "timestamp_ns"))
+    properties = (("format-version", version),)
+    change = created(CreatePolicy(properties=properties), hints)
+    assert isinstance(change, CreateTable)
+    suffix = "_ns" if version == "3" else ""
+    schema = schema_of(change)
+    assert [str(schema.find_type(name)) for name in ("at", "o.at")] == [f"timestamptz{suffix}", f"timestamp{suffix}"]
+    itself = PartitionFieldSpec("at")
+    for policy in (
+        CreatePolicy(properties=properties, partition_by=(PartitionFieldSpec("at", "hour"),)),
+        CreatePolicy(properties=properties, sort_by=(SortFieldSpec(itself),)),
+    ):
+        assert isinstance(created(policy, hints), CreateTable)
+    refused = created(CreatePolicy(properties=properties, partition_by=(itself,)), hints)
+    assert isinstance(refused, Refusal) == (version == "3")
+    assert not isinstance(refused, Refusal) or refused.code == "FLOE-T106"
+
+
 def test_locations() -> None:
     """A location is a pattern of namespace and name; without one the catalog decides."""
     change = created(CreatePolicy(location="s3://lake/{namespace}/of/{table}"))
