@@ -110,10 +110,21 @@ class _Fitting:
             try:
                 return root.fields(self.record, "")
             except RecordFailure as failure:
+                self._refuse_at_once(failure)
                 steps = steps_to(self.record, failure.field_path, root) if failure.field_path else None
                 if not steps or not (failure.code == _MISSING or failure.code in _UNFIT):
                     raise
                 (self._missing if failure.code == _MISSING else self._unfit)(failure, steps)
+
+    def _refuse_at_once(self, failure: RecordFailure) -> None:
+        """Whether a value that does not fit is refused can mostly be told without its place, which costs much to find."""
+        if failure.code not in _UNFIT or self._discarded:
+            return
+        word = self.policy.evolve.data_type
+        if word is EvolveMode.WIDEN and failure.wider is None:
+            word = self.policy.evolve.otherwise
+        if word not in (EvolveMode.WIDEN, EvolveMode.NEW_COLUMN, EvolveMode.DISCARD_VALUE):
+            raise refused(failure, word)
 
     def _missing(self, failure: RecordFailure, steps: Steps) -> None:
         """A required value is missing: nullability, unless it is missing because it was taken out here."""

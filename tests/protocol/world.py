@@ -325,13 +325,14 @@ def discard_waiting(world: World, name: str) -> World:
     """A person gives up what was announced for a table that is not there, or for the one that was there before."""
     table = world.table(name)
     present = set(table.files) | table.removed
-    waiting = [
+    # In the order of the log, in which a queue stands; batches end in another.
+    waiting = sorted(
         offset
         for offset, event in announced(world.log[: world.stable_end]).sound
         if event.table == name
         and not present.issuperset(file.path for file in event.files)
         and not (table.exists and event.table_uuid == table.uuid)
-    ]
+    )
     run = list(takewhile(lambda pair: pair[0] == pair[1], zip(waiting, _sound_waiting(world, name), strict=False)))
     if not run:
         return world
@@ -343,11 +344,11 @@ def _sound_waiting(world: World, name: str) -> list[int]:
     table = world.table(name)
     present = set(table.files) | table.removed
     reached = table.progress.control_offset if table.progress is not None else 0
-    return [
+    return sorted(
         offset
         for offset, event in announced(world.log[: world.stable_end]).sound
         if event.table == name and offset >= reached and not present.issuperset(file.path for file in event.files)
-    ]
+    )
 
 
 def append_plainly(world: World, event: ControlEvent) -> World:
@@ -622,7 +623,10 @@ def announced(log: tuple[Entry, ...]) -> Announced:
     for offset, entry in enumerate(log):
         event = entry.event
         if entry.committed and isinstance(event, Discarded):  # given up: it need not come, and it may have come
-            sound = [(at, w) for at, w in sound if w.table != event.table or not event.first <= at < event.below]
+            sound, held = (
+                [(at, w) for at, w in found if w.table != event.table or not event.first <= at < event.below]
+                for found in (sound, held)
+            )
         if not entry.committed or not isinstance(event, DataWritten | DataComplete | Heartbeat | OffsetsSet):
             continue
         if isinstance(event, OffsetsSet):  # the chain goes on from here, and what was held of it is given up
