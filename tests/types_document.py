@@ -54,8 +54,7 @@ know them read. Nothing of what it brings is rounded or dropped in silence:
 | `timestamp_ns`, `timestamptz_ns` | exact, from 1677-09-21 to 2262-04-11; a moment outside is an error (FLOE-D302). They come from a declared type and from formats that count nanoseconds. In a table of an older version the same column counts microseconds, and a moment with nanoseconds is an error (FLOE-D303). Tables are partitioned by their year, month, day, hour or bucket, not by the moment itself, which PyIceberg could not read. Spark 4.1 cannot read a table that has such a column |
 | `initial-default` of a column | read by every reader for files from before the column came |
 | `write-default` of a column | not used: a value that a record lacks is null, and where the column is required the record is an error (FLOE-D305), since a value that was never sent would look like one that was. Other writers' rows keep theirs |
-| `variant` | a table that has such a column is refused (FLOE-R131); a `string` column takes objects and arrays as their JSON text |
-| `unknown`, `geometry`, `geography` | such a column stays null; a value for it is an error (FLOE-D309) |
+| `variant`, `unknown`, `geometry`, `geography` | a table that has such a column is refused (FLOE-R131), and none can be declared; a `string` column takes objects and arrays as their JSON text |
 | deletion vectors | those of other writers stay in force; floe only adds rows |
 | encrypted tables | refused (FLOE-R131) |
 """  # noqa: E501 (a row of a table is one line)

@@ -10,14 +10,16 @@ import re
 from collections.abc import Iterator
 
 from pyiceberg.catalog import Catalog, MetastoreCatalog
+from pyiceberg.schema import index_by_id
 from pyiceberg.table.metadata import TableMetadata, TableMetadataV3
 from pyiceberg.transforms import IdentityTransform, VoidTransform
-from pyiceberg.types import TimestampNanoType, TimestamptzNanoType
+from pyiceberg.types import GeographyType, GeometryType, TimestampNanoType, TimestamptzNanoType, UnknownType
 
 from framework.errors import TableBlocked
 
 FORMAT_VERSIONS = (1, 2, 3)
 ENCRYPTION_KEY = "encryption.key-id"
+_NOT_WRITTEN = (UnknownType, GeometryType, GeographyType)
 
 _UNKNOWN_TYPE = re.compile(r"(?:Type not recognized: |Unsupported field type: ')(\w+)")
 _UNKNOWN_DEFAULT = re.compile(r"Cannot deserialize bytes, type (\S+) not supported")
@@ -47,6 +49,9 @@ def unwritable(metadata: TableMetadata, catalog: Catalog) -> str | None:
     if isinstance(metadata, TableMetadataV3):
         if metadata.next_row_id is None:
             return "its metadata does not say the next row id (next-row-id), which format version 3 requires"
+        for field in index_by_id(metadata.schema()).values():
+            if isinstance(field.field_type, _NOT_WRITTEN):
+                return f"its column {field.name} is of the type {field.field_type}, which floe does not write"
         if (column := _partitioned_by_nanoseconds(metadata)) is not None:
             return (
                 f"it is partitioned by the nanoseconds of {column}, and PyIceberg cannot read manifests of such a table"

@@ -87,7 +87,7 @@ ENTRIES = (
     Code(
         "FLOE-R131",
         "A table that floe does not write",
-        "floe writes tables of format versions 1, 2 and 3, of version 3 through REST and SQL catalogs alone. A table with a column of the type variant, which PyIceberg 0.12 does not know, or with encrypted files is not touched; the message says what it is.",
+        "floe writes tables of format versions 1, 2 and 3, of version 3 through REST and SQL catalogs alone. A table with a column of the types variant, unknown, geometry or geography, one that is partitioned by nanoseconds themselves, or one with encrypted files is not touched; the message says what it is.",
     ),
     Code("FLOE-R132", "A table could not be created", "The catalog or the store refused; the message has its words."),
     Code(

@@ -30,6 +30,7 @@ from framework.table.changes import AddColumn, CreateTable, Refusal, WidenColumn
 from framework.table.create import plan_create
 from framework.table.evolve import plan_evolution
 from framework.table.model import ObservedType, TableNeed, TableTarget
+from framework.table.types import format_version
 
 # Creation that waits for a record to show what nobody has declared is no refusal.
 _WAITS_FOR_DATA = ("FLOE-T103", "FLOE-T105", "FLOE-T107")
@@ -186,11 +187,12 @@ def _missing(plan: Plan, table: str) -> TablePreview:
     if isinstance(change, Refusal):
         if change.code not in _WAITS_FOR_DATA:
             return TablePreview(table, Action.REFUSE, notes=(change.reason,), code=change.code)
-        columns = tuple(name for name in _columns(_declared(plan, table)))
+        columns = tuple(name for name in _columns(_declared(plan, table, format_version(policy.create.properties))))
         waits = "its columns come from the data" if change.code == "FLOE-T103" else change.reason
         return TablePreview(table, Action.CREATE, columns, partition_by, properties, (waits,))
     if dead_letters:
         made = tuple(partition_text(field) for field in change.partition_by)
+        properties = tuple(sorted({**DEFAULT_PROPERTIES, **dict(change.properties)}.items()))
         return TablePreview(
             table, Action.CREATE, _columns(change), made, properties, ("made at the first dead letter",)
         )
@@ -204,7 +206,7 @@ def _existing(plan: Plan, table: str, found: TableTarget) -> TablePreview:
         return TablePreview(table, Action.KEEP)
     policy = plan.write.tables.policy_for(table)
     notes = [*_left_as_it_is(plan, table, found)]
-    declared = _declared(plan, table)
+    declared = _declared(plan, table, found.format_version)
     if declared is None:
         return TablePreview(table, Action.KEEP, notes=tuple(notes))
     need = TableNeed(table, tuple((f.name, _observed(f.field_type)) for f in parse_schema(declared.schema_json).fields))
@@ -224,10 +226,10 @@ def _existing(plan: Plan, table: str, found: TableTarget) -> TablePreview:
     return TablePreview(table, Action.ALTER if columns else Action.KEEP, tuple(columns), notes=tuple(notes))
 
 
-def _declared(plan: Plan, table: str) -> CreateTable | None:
-    """A table of what the file declares and nothing else; None where it declares nothing."""
+def _declared(plan: Plan, table: str, version: int) -> CreateTable | None:
+    """A table of this format version with what the file declares and nothing else; None where it declares nothing."""
     policy = plan.write.tables.policy_for(table)
-    free = replace(policy, create=CreatePolicy())
+    free = replace(policy, create=CreatePolicy(properties=(("format-version", str(version)),)))
     hints = () if plan.transform else plan.decode.hints
     change = plan_create(TableNeed(table, ()), free, hints, plan.decode.metadata_columns)
     return change if isinstance(change, CreateTable) else None
@@ -257,7 +259,10 @@ def _left_as_it_is(plan: Plan, table: str, found: TableTarget) -> Iterable[str]:
         yield f"it is partitioned by {', '.join(has) or 'nothing'}, not by {', '.join(wanted)}; it is left as it is"
     for key, value in policy.create.properties:
         present = found.properties.get(key)
-        if key != "format-version" and present != value:
+        if key == "format-version":
+            if found.format_version < int(value):  # an older one lacks what the newer one brings
+                yield f"its format version is {found.format_version}, not {value}; it is left as it is"
+        elif present != value:
             yield f"its property {key} is {present or 'not set'}, not {value}; it is left as it is"
 
 

@@ -164,6 +164,18 @@ def test_a_commit_that_another_branch_overtook_is_made_again(lake: Lake) -> None
     assert lineage(lake, name).next_row_id == 12
 
 
+def test_a_table_upgraded_in_front_of_a_commit_is_committed_to_anew(lake: Lake) -> None:
+    """A commit that was decided on version 2 is refused by the table of version 3, whole, and succeeds when it is made again."""
+    name = lake.create(format_version="2")
+    ok(lake.tables.commit(lake.effect(name, some_files([2]), 1)))
+    late = lake.effect(name, some_files([3]), 2)
+    upgrade(lake, name)
+    answer = lake.tables.commit(late)
+    assert isinstance(answer, CommitFailed), answer
+    ok(lake.tables.commit(replace(late, view=lake.view(name))))
+    assert sorted(list(lineage(lake, name).files.values())[-1].values()) == [(0, 3), (3, 2)]
+
+
 def test_a_first_commit_to_a_branch_makes_main_first(lake: Lake) -> None:
     """An empty table gets main with an empty snapshot, which takes no ids, and then the branch."""
     name = lake.create(format_version="3")
@@ -174,6 +186,11 @@ def test_a_first_commit_to_a_branch_makes_main_first(lake: Lake) -> None:
 
 
 # ---- tables that others made ----------------------------------------------------------------------------------------
+
+
+def add_column(metadata: dict[str, Any], kind: str) -> None:
+    metadata["schemas"][0]["fields"].append({"id": 3, "name": "place", "required": False, "type": kind})
+    metadata["last-column-id"] = 3
 
 
 VARIANT: list[object] = [
@@ -213,12 +230,16 @@ def test_a_table_with_a_type_that_pyiceberg_cannot_read_is_refused_by_name(
     [
         ("encryption.key-id", lambda metadata: metadata["properties"].update({"encryption.key-id": "key-1"})),
         ("next-row-id", lambda metadata: metadata.pop("next-row-id")),
+        ("place is of the type geometry", lambda metadata: add_column(metadata, "geometry")),
+        ("place is of the type geography", lambda metadata: add_column(metadata, "geography")),
+        ("place is of the type unknown", lambda metadata: add_column(metadata, "unknown")),
     ],
 )
 def test_tables_that_cannot_be_written_rightly_are_refused(
     lake: Lake, reason: str, changed: Callable[[dict[str, Any]], None]
 ) -> None:
-    """Encrypted tables, and metadata without what row ids need, are refused before anything is written."""
+    """Encrypted tables, columns of types that floe does not write, and metadata without what row ids need are refused before
+    anything is written."""
     name = lake.create(format_version="3")
     location = change(lake, name, changed)
     with pytest.raises(TableBlocked, match=reason) as caught:

@@ -79,9 +79,10 @@ def test_rows_have_the_ids_that_icebergs_own_writer_gives(turns: Turns, version:
     """The same appends, to a new table and to one that was upgraded with rows deleted in it, give the same row ids and sequence
     numbers through floe as through Spark."""
     tables, number = ("shop.ours", "shop.theirs"), version.partition(",")[0]
+    turns.lake.create("shop.ours", format_version=number)
+    turns.spark(f"CREATE TABLE shop.theirs {COLUMNS}('format-version'='{number}')")
     for table in tables:
         turns.spark(
-            f"CREATE TABLE {table} {COLUMNS}('format-version'='{number}')",
             f"INSERT INTO {table} VALUES {values([1, 2])}",
             f"INSERT INTO {table} VALUES {values([3, 4, 5])}",
             f"DELETE FROM {table} WHERE id = 4",

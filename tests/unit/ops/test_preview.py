@@ -74,6 +74,22 @@ def test_a_missing_table_is_made_of_what_is_declared() -> None:
     assert shown.notes == ("further columns come from the data",)
 
 
+def test_format_versions_are_shown_as_they_will_be() -> None:
+    """What is declared in nanoseconds is shown as the version of the table has it; a table of an older version than new ones get
+    says so; the table of dead letters keeps its own."""
+    declared = FieldHint("at", "timestamptz_ns")
+    for version, kind in (("2", "timestamptz"), ("3", "timestamptz_ns")):
+        made = plan(policy(properties=(("format-version", version),)), declared)
+        assert preview_table(made, "shop.orders", None).columns == (f"at {kind}",)
+    older = preview_table(made, "shop.orders", table())
+    assert older.notes == ("its format version is 2, not 3; it is left as it is",)
+    newer = preview_table(made, "shop.orders", replace(table(), format_version=3))
+    assert newer.notes == ("column At is timestamptz, declared is timestamptz_ns; values must fit the column",)
+    made = replace(made, write=replace(made.write, dead_letter_table="shop.letters"))
+    letters = preview_table(made, "shop.letters", None)
+    assert dict(letters.properties)["format-version"] == "2"
+
+
 def test_a_partition_that_nobody_declared_waits_for_a_record() -> None:
     """A table whose partition column is not declared is made when a record shows it; that is no refusal."""
     shown = preview_table(plan(policy(partition_by=BY_DAY), FieldHint("id", "long")), "shop.orders", None)
