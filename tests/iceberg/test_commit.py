@@ -25,7 +25,7 @@ def commit(lake: Lake, name: str, ids: list[int], offset: int, branch: str = "ma
     return answer
 
 
-@pytest.mark.parametrize("version", ["1", "2"])
+@pytest.mark.parametrize("version", ["1", "2", "3"])
 def test_rows_progress_and_summary_arrive_in_one_snapshot(lake: Lake, version: str) -> None:
     """One commit makes the rows visible, records the progress and says in the summary which commit it was."""
     name = lake.create(format_version=version)
