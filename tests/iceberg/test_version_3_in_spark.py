@@ -4,7 +4,8 @@ which ones they would have been."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timezone
+from datetime import date, datetime, timezone
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,14 +13,30 @@ import pytest
 from pyiceberg.catalog import load_catalog
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
-from pyiceberg.types import LongType, NestedField, TimestampNanoType, TimestamptzNanoType
+from pyiceberg.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    NestedField,
+    StringType,
+    TimestampNanoType,
+    TimestampType,
+    TimestamptzNanoType,
+    TimestamptzType,
+)
 
 from framework.adapters.iceberg import IcebergTables
+from framework.adapters.iceberg_files import path_key
 from framework.adapters.parquet_files import TableWriter
 from framework.commit.effects import CommitFailed, Committed
 from framework.commit.events import DataFile
 from framework.errors import TableBlocked
-from tests.iceberg.conftest import POLICY, Lake
+from framework.table.changes import AlterTable
+from tests.iceberg.conftest import POLICY, SCHEMA, Lake
 from tests.iceberg.lineage import lineage
 from tests.iceberg.spark_server import IcebergSpark
 from tests.servers.rest_catalog import RestCatalog
@@ -122,8 +139,51 @@ def test_deletion_vectors_stay_in_force_and_ids_stay(turns: Turns) -> None:
         kept = before.keys() & now.keys()
         assert {each: now[each][0] for each in kept} == {each: before[each][0] for each in kept}
         assert {each for each in kept if now[each][1] != before[each][1]} == {5, 101}
-        [names] = turns.spark(f"SELECT id FROM {table} WHERE name = 'updated' ORDER BY id")
+        names, vectors = turns.spark(
+            f"SELECT id FROM {table} WHERE name = 'updated' ORDER BY id",
+            f"SELECT DISTINCT file_path FROM {table}.all_delete_files WHERE file_format = 'PUFFIN'",
+        )
         assert names["id"].to_pylist() == [5, 101]
+        # Invariant 12: what holds the vectors is in use, and no orphan.
+        used = turns.lake.tables.references(table)
+        assert used is not None
+        assert vectors.num_rows > 0
+        assert {path_key(path) for path in vectors["file_path"].to_pylist()} <= used.paths
+
+
+DEFAULTS = {
+    "flag": (BooleanType(), True),
+    "small": (IntegerType(), -7),
+    "large": (LongType(), 2**40),
+    "ratio": (DoubleType(), 0.1),
+    "price": (DecimalType(12, 3), Decimal("-12.500")),
+    "day": (DateType(), date(1969, 12, 31)),
+    "local": (TimestampType(), datetime(2024, 2, 29, 12, 0, 0, 123456)),
+    "moment": (TimestamptzType(), datetime(2024, 2, 29, 12, 0, 0, 123456, tzinfo=timezone.utc)),
+    "text": (StringType(), "ü"),
+    "raw": (BinaryType(), b"\x00\xff"),
+}
+
+
+def test_initial_defaults_are_read_alike(turns: Turns) -> None:
+    """Rows from before columns with default values came read the same defaults in Spark as in PyIceberg, and rows that floe wrote
+    without a value since read null in both."""
+    lake, name = turns.lake, turns.lake.create("shop.defaults", format_version="3")
+    turns.floe(name, [1])
+    fields = [
+        NestedField(place, column, kind, required=False, initial_default=value, write_default=value)
+        for place, (column, (kind, value)) in enumerate(DEFAULTS.items(), 3)
+    ]
+    target = lake.tables.load_target(name, POLICY)
+    assert target is not None
+    schema = Schema(*SCHEMA.fields, *fields).model_dump_json()
+    assert lake.tables.alter_table(AlterTable(name, target.table_uuid, 0, 2, schema, ()))
+    turns.floe(name, [2])
+    [spark] = turns.spark(f"SELECT {', '.join(DEFAULTS)} FROM {name} ORDER BY id")
+    plain = lake.plain(name).scan().to_arrow().sort_by("id").select(list(DEFAULTS))
+    expected = [{column: value for column, (_, value) in DEFAULTS.items()}, dict.fromkeys(DEFAULTS)]
+    assert plain.to_pylist() == expected
+    assert spark.to_pylist() == expected
 
 
 def test_a_variant_column_of_sparks_is_refused_by_name(turns: Turns) -> None:
