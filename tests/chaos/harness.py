@@ -33,14 +33,19 @@ FAN_OUT = """
       unrouted: fail
     tables:
       defaults: {{commit: {{interval: {interval}}}}}
+      {overrides}
     errors: {{policy: fail}}
     trigger: {{every: {trigger}}}
 """
 
 
-def fan_out(topic: str, interval: str = "1s", trigger: str = "auto") -> str:
-    """The body of a pipeline file that sends each record to `shop.t_<kind>`."""
-    return FAN_OUT.format(topic=topic, interval=interval, trigger=trigger)
+def fan_out(topic: str, interval: str = "1s", trigger: str = "auto", version_3: str | None = None) -> str:
+    """The body of a pipeline file that sends each record to `shop.t_<kind>`; the tables that match `version_3` have that
+    format version."""
+    create = (
+        f'overrides: [{{match: {version_3}, create: {{properties: {{format-version: "3"}}}}}}]' if version_3 else ""
+    )
+    return FAN_OUT.format(topic=topic, interval=interval, trigger=trigger, overrides=create)
 
 
 def records(count: int, start: int = 0, kinds: int = 3) -> list[dict[str, object]]:

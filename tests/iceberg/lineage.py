@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import fastavro
+from pyiceberg.table import Table
 
 from framework.commit.events import DataFile
 from tests.iceberg.conftest import Lake
@@ -28,9 +29,9 @@ def avro(location: str) -> list[dict[str, Any]]:
         return list(fastavro.reader(stream))  # type: ignore[arg-type]
 
 
-def raw(lake: Lake, name: str) -> dict[str, Any]:
+def raw(table: Table) -> dict[str, Any]:
     """The table's metadata as the file has it."""
-    return dict(json.loads(local(lake.plain(name).metadata_location).read_text()))
+    return dict(json.loads(local(table.metadata_location).read_text()))
 
 
 @dataclass(frozen=True)
@@ -41,10 +42,10 @@ class Lineage:
     files: dict[int, dict[str, tuple[int, int]]]
 
 
-def lineage(lake: Lake, name: str) -> Lineage:
+def lineage(table: Table) -> Lineage:
     """Read as the specification says, and checked: ids are unique in each snapshot, below the table's next row id, a file
     keeps them from each snapshot to the next on its branch, and each snapshot begins where the one before it ended."""
-    metadata = raw(lake, name)
+    metadata = raw(table)
     assert metadata["format-version"] == 3
     found: dict[int, dict[str, tuple[int, int]]] = {}
     free = 0

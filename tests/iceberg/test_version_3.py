@@ -85,23 +85,23 @@ def test_rows_keep_their_ids_whatever_is_committed(lake: Lake, steps: list[tuple
             ok(lake.tables.commit(lake.effect(name, some_files(numbers), offset, branch=kind)))
     if not upgraded:
         upgrade(lake, name)
-    lineage(lake, name)
+    lineage(lake.plain(name))
     ok(lake.tables.commit(lake.effect(name, some_files([4]), 99)))
-    after = lineage(lake, name)
+    after = lineage(lake.plain(name))
     assert len(after.files[lake.plain(name).metadata.current_snapshot_id or 0]) >= 1
 
 
 def lineage_ids(lake: Lake, name: str) -> set[int]:
-    return {each["snapshot-id"] for each in raw(lake, name)["snapshots"] if "first-row-id" in each}
+    return {each["snapshot-id"] for each in raw(lake.plain(name))["snapshots"] if "first-row-id" in each}
 
 
 def test_appends_get_the_ids_that_follow(lake: Lake) -> None:
     """The first row of a new table has the id 0, and each append goes on where the one before it ended."""
     name = lake.create(format_version="3")
-    assert raw(lake, name)["next-row-id"] == 0
+    assert raw(lake.plain(name))["next-row-id"] == 0
     for offset, rows in enumerate((3, 1, 5), 1):
         ok(lake.tables.commit(lake.effect(name, lake.files(name, [{"id": n} for n in range(rows)]), offset)))
-    found = lineage(lake, name)
+    found = lineage(lake.plain(name))
     assert found.next_row_id == 9
     assert sorted(list(found.files.values())[-1].values()) == [(0, 3), (3, 1), (4, 5)]
     assert lake.rows(name) == [0, 0, 0, 1, 1, 2, 2, 3, 4]
@@ -114,9 +114,9 @@ def test_an_upgraded_table_gives_its_old_rows_ids_once(lake: Lake) -> None:
         ok(lake.tables.commit(lake.effect(name, some_files([rows]), offset)))
     upgrade(lake, name)
     ok(lake.tables.commit(lake.effect(name, some_files([7]), 3)))
-    assert sorted(list(lineage(lake, name).files.values())[-1].values()) == [(0, 7), (7, 1), (8, 3)]
+    assert sorted(list(lineage(lake.plain(name)).files.values())[-1].values()) == [(0, 7), (7, 1), (8, 3)]
     ok(lake.tables.commit(lake.effect(name, (), 4)))
-    assert lineage(lake, name).next_row_id == 11
+    assert lineage(lake.plain(name)).next_row_id == 11
 
 
 @pytest.mark.parametrize("fault", ["no ids in lists", "no ids in entries", "ids twice"])
@@ -145,7 +145,7 @@ def test_the_check_above_finds_writers_that_break_the_rules(
     for offset in range(1, 6):
         ok(lake.tables.commit(lake.effect(name, some_files([2]), offset)))
     with pytest.raises(AssertionError):
-        lineage(lake, name)
+        lineage(lake.plain(name))
 
 
 def test_a_commit_that_another_branch_overtook_is_made_again(lake: Lake) -> None:
@@ -161,7 +161,7 @@ def test_a_commit_that_another_branch_overtook_is_made_again(lake: Lake) -> None
     assert isinstance(answer, CommitFailed), answer
     assert "first row id" in answer.reason
     ok(lake.tables.commit(replace(late, view=lake.view(name, "audit"))))
-    assert lineage(lake, name).next_row_id == 12
+    assert lineage(lake.plain(name)).next_row_id == 12
 
 
 def test_a_table_upgraded_in_front_of_a_commit_is_committed_to_anew(lake: Lake) -> None:
@@ -173,14 +173,14 @@ def test_a_table_upgraded_in_front_of_a_commit_is_committed_to_anew(lake: Lake) 
     answer = lake.tables.commit(late)
     assert isinstance(answer, CommitFailed), answer
     ok(lake.tables.commit(replace(late, view=lake.view(name))))
-    assert sorted(list(lineage(lake, name).files.values())[-1].values()) == [(0, 3), (3, 2)]
+    assert sorted(list(lineage(lake.plain(name)).files.values())[-1].values()) == [(0, 3), (3, 2)]
 
 
 def test_a_first_commit_to_a_branch_makes_main_first(lake: Lake) -> None:
     """An empty table gets main with an empty snapshot, which takes no ids, and then the branch."""
     name = lake.create(format_version="3")
     ok(lake.tables.commit(lake.effect(name, lake.files(name, [{"id": 1}, {"id": 2}]), 1, branch="audit")))
-    found = lineage(lake, name)
+    found = lineage(lake.plain(name))
     assert [len(files) for files in found.files.values()] == [0, 1]
     assert (lake.rows(name), lake.rows(name, "audit")) == ([], [1, 2])
 
@@ -309,6 +309,6 @@ def test_default_values_of_columns(lake: Lake) -> None:
         {"id": 3, "size": 1, "since": date(2021, 1, 1), "kind": "k"},
         {"id": 4, "size": None, "since": date(2021, 1, 1), "kind": "k"},
     ]
-    columns = {each["name"]: each for each in raw(lake, name)["schemas"][-1]["fields"]}
+    columns = {each["name"]: each for each in raw(lake.plain(name))["schemas"][-1]["fields"]}
     assert [columns["size"][key] for key in ("initial-default", "write-default")] == [7, 8]
     assert [columns["since"][key] for key in ("initial-default", "write-default")] == ["2020-02-29", "2024-01-01"]

@@ -253,7 +253,7 @@ def test_icebergs_rest_server_takes_the_commits(rest: RestLake) -> None:
     assert isinstance(late, CommitFailed)
     assert "Cannot add snapshot" in late.reason
 
-    found = lineage(rest, name).files[rest.plain(name).metadata.current_snapshot_id or 0]
+    found = lineage(rest.plain(name)).files[rest.plain(name).metadata.current_snapshot_id or 0]
     assert sorted(found.values()) == [(0, 1), (1, 1), (2, 1), (3, 1)]
     read = rest.plain(name).scan().to_arrow().sort_by("id")
     assert [read[column].cast(pa.int64()).to_pylist() for column in ("local", "at")] == [moments] * 2
