@@ -81,7 +81,9 @@ def make_environment(python: str, spark: str) -> Path:
     pip = [f"{home}/bin/python", "-m", "pip", "--quiet", "--disable-pip-version-check"]
     subprocess.run([python, "-m", "venv", "--clear", str(home)], check=True)
     if not list(wheels.glob(f"pyspark-{spark}-*.whl")):  # 450 MB; built once for all environments
-        subprocess.run([*pip, "wheel", "--no-deps", "--wheel-dir", str(wheels), f"pyspark=={spark}"], check=True)
+        subprocess.run(
+            [*pip, "wheel", "--use-pep517", "--no-deps", "--wheel-dir", str(wheels), f"pyspark=={spark}"], check=True
+        )
     variables = {**os.environ, "PIP_CONSTRAINT": str(constraints), "PIP_BUILD_CONSTRAINT": str(constraints)}
     install = [*pip, "install", "--find-links", str(wheels), "--use-pep517", f"{ROOT}[dev]"]
     subprocess.run(install, env=variables, check=True)

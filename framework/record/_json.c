@@ -19,11 +19,12 @@
 #include <string.h>
 
 /* Raised with every change of what the functions take or give: a build of an older checkout is not used. */
-#define INTERFACE 2
+#define INTERFACE 3
 #define NAME "framework.record._json.tree"
 #define MOST_OFFSET 0x7fffffff
+#define FEW_KEYS 16 /* of a map: each is compared with each */
 
-typedef enum { BOOLEAN, LONG, DOUBLE, STRING, DECIMAL, LIST, STRUCT } kind_t;
+typedef enum { BOOLEAN, LONG, DOUBLE, STRING, DECIMAL, LIST, MAP, STRUCT } kind_t;
 
 typedef struct {
     uint8_t *bytes;
@@ -35,7 +36,7 @@ typedef struct node {
     int scale;        /* of a decimal */
     int width;        /* of a decimal: 16 or 32 bytes */
     int precision;    /* of a decimal */
-    int count;        /* children: of a list one, of a struct its fields */
+    int count;        /* children: of a list one, of a map its keys and items, of a struct its fields */
     struct node *children;
     char **names;     /* of a struct's fields */
     size_t *lengths;
@@ -45,7 +46,7 @@ typedef struct node {
     int64_t rows, nulls;
     grown_t valid;    /* one byte a row while parsing */
     grown_t data;     /* values; of text its bytes; of booleans one byte a row */
-    grown_t offsets;  /* of text and lists */
+    grown_t offsets;  /* of text, lists and maps */
 } node_t;
 
 /* ---- memory ------------------------------------------------------------------------------------------------------- */
@@ -189,7 +190,8 @@ static int build_fields(node_t *node, PyObject *fields)
     return 1;
 }
 
-/* A spec is (kind,), ("decimal", width, precision, scale), ("list", spec) or ("struct", ((name, spec), ...)). */
+/* A spec is (kind,), ("decimal", width, precision, scale), ("list", spec), ("map", spec of the items), whose keys are text, or
+ * ("struct", ((name, spec), ...)). */
 static int build(node_t *node, PyObject *spec)
 {
     const char *kind;
@@ -215,6 +217,15 @@ static int build(node_t *node, PyObject *spec)
             return 0;
         node->count = 1;
         return build(&node->children[0], element);
+    } else if (strcmp(kind, "map") == 0) {
+        node->kind = MAP;
+        PyObject *item = PyTuple_GetItem(spec, 1);
+        node->children = calloc(2, sizeof(node_t));
+        if (item == NULL || node->children == NULL)
+            return 0;
+        node->children[0].kind = STRING;
+        node->count = 2;
+        return build(&node->children[1], item);
     } else if (strcmp(kind, "struct") == 0) {
         node->kind = STRUCT;
         PyObject *fields = PyTuple_GetItem(spec, 1);
@@ -277,6 +288,7 @@ static int put_null(node_t *node)
     case STRING:
         return put_offset(node, node->data.length);
     case LIST:
+    case MAP:
         return put_offset(node, node->children[0].rows);
     case STRUCT:
         for (int i = 0; i < node->count; i++)
@@ -544,6 +556,72 @@ static const char *put_list(node_t *node, const char *at, const char *end)
     return put_offset(node, element->rows) ? at : NULL;
 }
 
+/* Whether two of the texts from row `first` on are the same. */
+static int repeats(const node_t *texts, int64_t first)
+{
+    const uint8_t *bytes = texts->data.bytes;
+    const int32_t *offsets = (const int32_t *)texts->offsets.bytes;
+    int64_t count = texts->rows - first;
+    if (count <= FEW_KEYS) {
+        for (int64_t i = first; i < texts->rows; i++) {
+            size_t length = offsets[i + 1] - offsets[i];
+            for (int64_t j = first; j < i; j++)
+                if ((size_t)(offsets[j + 1] - offsets[j]) == length
+                    && (length == 0 || memcmp(bytes + offsets[j], bytes + offsets[i], length) == 0))
+                    return 1;
+        }
+        return 0;
+    }
+    uint32_t slots = 4;
+    while (slots < 2 * (uint64_t)count)
+        slots *= 2;
+    int64_t *places = calloc(slots, sizeof(int64_t));
+    int found = places == NULL; /* without memory the record is left to the caller */
+    for (int64_t i = first; !found && i < texts->rows; i++) {
+        size_t length = offsets[i + 1] - offsets[i];
+        uint32_t slot = hash((const char *)bytes + offsets[i], length) & (slots - 1);
+        for (; !found && places[slot]; slot = (slot + 1) & (slots - 1)) {
+            int64_t j = places[slot] - 1;
+            found = (size_t)(offsets[j + 1] - offsets[j]) == length
+                && (length == 0 || memcmp(bytes + offsets[j], bytes + offsets[i], length) == 0);
+        }
+        places[slot] = i + 1;
+    }
+    free(places);
+    return found;
+}
+
+/* `at` is behind the opening brace. */
+static const char *put_map(node_t *node, const char *at, const char *end)
+{
+    node_t *keys = &node->children[0], *items = &node->children[1];
+    int64_t first = keys->rows;
+    at = skip(at);
+    if (*at == '}')
+        at++;
+    else
+        for (;;) {
+            if (*at != '"')
+                return NULL;
+            keys->rows++;
+            if (!put_byte(&keys->valid, 1) || (at = put_text(keys, at + 1, end)) == NULL)
+                return NULL;
+            at = skip(at);
+            if (*at++ != ':')
+                return NULL;
+            if ((at = put_value(items, skip(at), end)) == NULL)
+                return NULL;
+            at = skip(at);
+            if (*at == ',')
+                at = skip(at + 1);
+            else if (*at++ == '}')
+                break;
+            else
+                return NULL;
+        }
+    return !repeats(keys, first) && put_offset(node, keys->rows) ? at : NULL;
+}
+
 /* `at` is behind the opening brace; `rows` of the node counts this one already. */
 static const char *put_fields(node_t *node, const char *at, const char *end)
 {
@@ -619,6 +697,8 @@ static const char *put_value(node_t *node, const char *at, const char *end)
         return *at == '"' ? put_text(node, at + 1, end) : NULL;
     case LIST:
         return *at == '[' ? put_list(node, at + 1, end) : NULL;
+    case MAP:
+        return *at == '{' ? put_map(node, at + 1, end) : NULL;
     case STRUCT:
         return *at == '{' ? put_fields(node, at + 1, end) : NULL;
     }
@@ -650,8 +730,8 @@ static int give(const node_t *node, PyObject *list)
     PyObject *valid = NULL, *offsets = NULL, *data = NULL, *tuple = NULL;
     int done = 0;
     valid = node->nulls ? bits(&node->valid) : Py_NewRef(Py_None);
-    offsets = node->kind == STRING || node->kind == LIST ? plain_bytes(&node->offsets) : Py_NewRef(Py_None);
-    data = node->kind == LIST || node->kind == STRUCT ? Py_NewRef(Py_None)
+    offsets = node->kind == STRING || node->kind == LIST || node->kind == MAP ? plain_bytes(&node->offsets) : Py_NewRef(Py_None);
+    data = node->kind == LIST || node->kind == MAP || node->kind == STRUCT ? Py_NewRef(Py_None)
         : node->kind == BOOLEAN ? bits(&node->data) : plain_bytes(&node->data);
     if (valid && offsets && data
         && (tuple = Py_BuildValue("LLOOO", (long long)node->rows, (long long)node->nulls, valid, offsets, data)) != NULL
@@ -669,7 +749,7 @@ static int give(const node_t *node, PyObject *list)
 
 static int begin(node_t *node)
 {
-    if ((node->kind == STRING || node->kind == LIST) && !put_offset(node, 0))
+    if ((node->kind == STRING || node->kind == LIST || node->kind == MAP) && !put_offset(node, 0))
         return 0;
     for (int i = 0; i < node->count; i++)
         if (!begin(&node->children[i]))
@@ -698,13 +778,15 @@ static void cut(node_t *node, int64_t rows)
     }
     case STRING:
     case LIST:
+    case MAP:
         /* There is an offset more than rows, and the text or the elements of a row end where its offset says. */
         node->offsets.length = (rows + 1) * sizeof length;
         memcpy(&length, node->offsets.bytes + rows * sizeof length, sizeof length);
         if (node->kind == STRING)
             node->data.length = length;
         else
-            cut(&node->children[0], length);
+            for (int i = 0; i < node->count; i++)
+                cut(&node->children[i], length);
         return;
     case STRUCT:
         for (int i = 0; i < node->count; i++)

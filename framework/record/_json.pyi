@@ -4,7 +4,7 @@ INTERFACE: int
 
 Tree = NewType("Tree", object)
 # ("boolean",), ("long",), ("double",), ("string",), ("decimal", bytes, precision, scale), ("list", Spec),
-# ("struct", ((name, Spec), ...)); the root is a struct.
+# ("map", Spec of the items), ("struct", ((name, Spec), ...)); the root is a struct.
 Spec = tuple[object, ...]
 # Rows, nulls, validity bits, offsets, values: of a node, then of its children.
 Node = tuple[int, int, bytes | None, bytes | None, bytes | None]

@@ -56,6 +56,11 @@ class _Stopped:
     said: str = ""
 
 
+def most_odd(records: int) -> int:
+    """Of how many records another way of parsing may be tried before all go that way."""
+    return max(_FEW, records // _RARELY)
+
+
 def parse_framed(
     framed: Framed, schema: pa.Schema, infer: bool, leniency: Leniency | None = None
 ) -> tuple[list[Part], list[int]]:
@@ -66,7 +71,7 @@ def parse_framed(
     if len(framed.positions) == 0:
         return [], []
     records = len(framed.positions)
-    plain = parse_plain(framed.data, records, schema, max(_FEW, records // _RARELY))
+    plain = parse_plain(framed.data, records, schema, most_odd(records))
     if plain is not None:
         return _with_odd(framed, schema, infer, *plain)
     table = _parse(framed.data, records, _options(schema, infer), max(_BLOCK_BYTES, 2 * framed.longest))

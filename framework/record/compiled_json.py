@@ -21,7 +21,7 @@ from framework.record.compiled import load_compiled
 if TYPE_CHECKING:
     from framework.record import _json
 
-INTERFACE = 2
+INTERFACE = 3
 
 
 @cache
@@ -62,6 +62,9 @@ def _array(kind: pa.DataType, nodes: Iterator[_json.Node]) -> pa.Array:
     children = None
     if pa.types.is_struct(kind):
         children = [_array(child.type, nodes) for child in kind]
+    elif pa.types.is_map(kind):
+        entries = [kind.key_field, kind.item_field]
+        children = [pa.StructArray.from_arrays([_array(child.type, nodes) for child in entries], fields=entries)]
     elif pa.types.is_list(kind):
         children = [_array(kind.value_type, nodes)]
     valid, offsets, data = (None if each is None else pa.py_buffer(each) for each in buffers)
@@ -85,6 +88,9 @@ def _spec(kind: pa.DataType) -> _json.Spec | None:
     if pa.types.is_list(kind):
         element = _spec(kind.value_type)
         return None if element is None else ("list", element)
+    if pa.types.is_map(kind):
+        item = _spec(kind.item_type) if pa.types.is_string(kind.key_type) else None
+        return None if item is None else ("map", item)
     if pa.types.is_struct(kind):
         names = [child.name for child in kind]
         children = [_spec(child.type) for child in kind]

@@ -1,10 +1,11 @@
 """JSON objects as maps, many at once: Arrow's JSON reader knows structs only, of which every key would be a column.
 
 In: framed records and a schema in which top-level fields may be maps with text keys. Out: parts whose tables have those
-fields as Arrow maps, and the positions to be judged alone. Before the parse each object of such a field is taken out of the
-text and its number put in its place, under a name that no record has; then the members of all objects are parsed as records
-of a key and a value, by the same reader, so that a value in a map is read as it would be in a column. Keeps invariant 9:
-what is not surely an object with different keys and values of the map's type is left to be judged alone.
+fields as Arrow maps, and the positions to be judged alone. What the compiled parser takes is done with it. Of the others each
+object of such a field is taken out of the text before the parse and its number put in its place, under a name that no record
+has; then the members of all objects are parsed as records of a key and a value, by the same reader, so that a value in a map
+is read as it would be in a column. Keeps invariant 9: what is not surely an object with different keys and values of the
+map's type is left to be judged alone.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ import numpy as np
 import pyarrow as pa
 
 from framework.record.arrays import Ints, Mask
-from framework.record.arrow_json import Part, parse_framed
-from framework.record.framing import Framed, frame, record_starts, without
+from framework.record.arrow_json import Part, most_odd, parse_framed
+from framework.record.compiled_json import parse_plain
+from framework.record.framing import Framed, frame, only, record_starts, without
 from framework.record.joined import JoinedValues
 from framework.record.mixed_kinds import Leniency
 
@@ -60,6 +62,21 @@ def parse_with_maps(framed: Framed, schema: pa.Schema, leniency: Leniency) -> tu
     maps = {field.name: field.type for field in schema if pa.types.is_map(field.type)}
     if not maps:
         return parse_framed(framed, schema, True, leniency)
+    plain = parse_plain(framed.data, len(framed.positions), schema, most_odd(len(framed.positions)))
+    if plain is None:
+        return _by_their_text(framed, schema, maps, leniency)
+    table, odd = plain
+    parts = [Part(np.delete(framed.positions, odd), table)] if len(table) else []
+    if not len(odd):
+        return parts, []
+    few, alone = _by_their_text(only(framed, record_starts(framed.data), odd), schema, maps, leniency)
+    return [*parts, *few], alone
+
+
+def _by_their_text(
+    framed: Framed, schema: pa.Schema, maps: dict[str, pa.DataType], leniency: Leniency
+) -> tuple[list[Part], list[int]]:
+    """Each object of a field is taken out of the text, and their members are parsed for themselves."""
     if _TAKEN.encode() in framed.data:
         return [], framed.positions.tolist()
     data, objects = framed.data, {}

@@ -13,10 +13,11 @@ import pytest
 from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 
-from framework.record import compiled_json
+from framework.record import compiled_json, json_maps
 from framework.record.arrow_json import _options, _parse
 from framework.record.compiled_json import parse_plain
 from framework.record.framing import frame
+from framework.record.mixed_kinds import Leniency
 
 pytestmark = pytest.mark.skipif(
     not compiled_json.available(), reason="no C compiler was there when floe was installed; Arrow parses all"
@@ -103,6 +104,10 @@ class Writer:
             return pa.struct(self._fields(depth - 1))
         return self.chance.choice(LEAVES)
 
+    def schema_with_maps(self) -> pa.Schema:
+        maps = [(name, pa.map_(pa.string(), self._kind(1))) for name in ("m", "n")[: self.chance.randint(1, 2)]]
+        return pa.schema([*self._fields(1), *maps])
+
     def records(self, schema: pa.Schema) -> list[bytes]:
         root = pa.struct(list(schema))
         return [self._struct(root).strip().encode() for _ in range(self.chance.randint(1, 6))]
@@ -125,6 +130,12 @@ class Writer:
             return f"{gap}null{gap}"
         if pa.types.is_struct(kind):
             return self._struct(kind)
+        if pa.types.is_map(kind):
+            keys = self.chance.choices([*TEXTS, "k1", "k2"], k=self.chance.choice([0, 1, 2, 3, 30]))
+            if self.chance.random() < 0.8:
+                keys = list(dict.fromkeys(keys))
+            members = (f"{self._gap()}{self._text(key)}{self._gap()}:{self._value(kind.item_type)}" for key in keys)
+            return f"{gap}{{{','.join(members)}{self._gap()}}}{gap}"
         if pa.types.is_list(kind):
             return f"{gap}[{','.join(self._value(kind.value_type) for _ in range(self.chance.randint(0, 3)))}]{gap}"
         if pa.types.is_boolean(kind):
@@ -192,6 +203,47 @@ def test_never_takes_what_arrow_refuses(seed: int) -> None:
     framed = frame(records, np.arange(len(records)))
     if not framed.alone:
         check(framed.data, len(records), schema)
+
+
+@settings(max_examples=EXAMPLES)
+@given(st.integers(0, 2**48), st.booleans())
+@example(7, False)
+def test_maps_are_those_of_their_text(seed: int, spoiled: bool) -> None:
+    """Objects read as maps are what the slow way, by the text of their members, makes of them, or there is no answer."""
+    writer = Writer(seed)
+    schema = writer.schema_with_maps()
+    records = writer.records(schema)
+    records = [writer.broken(record) for record in records] if spoiled else records
+    framed = frame(records, np.arange(len(records)))
+    if framed.alone:
+        return
+    plain = parse_plain(framed.data, len(records), schema)
+    event("left to the slow way" if plain is None else "parsed")
+    if plain is None:
+        return
+    found, odd = plain
+    found.validate(full=True)
+    assert len(odd) == 0
+    maps = {field.name: field.type for field in schema if pa.types.is_map(field.type)}
+    parts, alone = json_maps._by_their_text(framed, schema, maps, Leniency())
+    assert alone == [], framed.data
+    expected = pa.concat_tables([part.table for part in parts])
+    assert found.equals(expected.combine_chunks()), (framed.data, schema)
+    assert str(found.to_pylist()) == str(expected.to_pylist())
+
+
+@pytest.mark.parametrize("others", [2, 15, 16, 17, 300])
+def test_a_key_that_comes_twice_is_no_map(others: int) -> None:
+    """However many keys there are, and however they are written, a repeated one leaves the record out, and it alone."""
+    schema = pa.schema([("m", pa.map_(pa.string(), pa.int64()))])
+    keys = [f"key {n}" for n in range(others)]
+    sound = json.dumps({"m": dict.fromkeys(keys, 1)}).encode()
+    twice = sound.replace(b'"m": {', b'"m": {"\\u006bey 1": 2, ')
+    plain = parse_plain(b"\n".join([sound, twice, sound]), 3, schema, 1)
+    assert plain is not None
+    table, odd = plain
+    assert odd.tolist() == [1]
+    assert table.to_pylist() == [{"m": [(key, 1) for key in keys]}] * 2
 
 
 ORDER = pa.schema(
