@@ -268,11 +268,25 @@ def json_plain(value: Any) -> Any:
 def build_rows(root: StructColumn, values: Values, places: Ints) -> tuple[pa.Table, Ints, dict[int, RecordFailure]]:
     """The rows that could be built, their places, and the failures of the others by place."""
     good, failures = _build(root, values, places)
-    if not good:
-        return pa.table({}), places[:0], failures
-    rows = [table for _, table in good]
-    kept = np.concatenate([part for part, _ in good])
-    return (rows[0] if len(rows) == 1 else pa.concat_tables(rows).combine_chunks()), kept, failures
+    return (*(_joined(good) if good else (pa.table({}), places[:0])), failures)
+
+
+def build_parts(
+    root: StructColumn, values: Values, places: Ints
+) -> tuple[list[tuple[pa.Table, Ints]], dict[int, RecordFailure]]:
+    """The same where a column's type goes by its values (see `_build`: the halves of a block that cannot be built as a whole
+    may then differ): rows and places by schema."""
+    good, failures = _build(root, values, places)
+    by_schema: dict[pa.Schema, list[tuple[Ints, pa.Table]]] = {}
+    for part in good:
+        by_schema.setdefault(part[1].schema, []).append(part)
+    return [_joined(parts) for parts in by_schema.values()], failures
+
+
+def _joined(parts: list[tuple[Ints, pa.Table]]) -> tuple[pa.Table, Ints]:
+    rows = [table for _, table in parts]
+    kept = np.concatenate([places for places, _ in parts])
+    return (rows[0] if len(rows) == 1 else pa.concat_tables(rows).combine_chunks()), kept
 
 
 def _build(

@@ -29,7 +29,7 @@ from google.protobuf.message import DecodeError
 
 from framework.config.spec import FormatSpec
 from framework.record.arrays import Ints
-from framework.record.columns import StructColumn, build_rows
+from framework.record.columns import StructColumn, build_parts
 from framework.record.failure import RecordFailure
 from framework.record.protobuf_columns import message_column
 from framework.record.typed import TypedRows
@@ -75,10 +75,10 @@ def decode_protobuf(
                 good.append(place)
             except RecordFailure as failure:
                 failures[place] = failure
-        columns, kept, unfit = build_rows(root, messages, np.array(good, dtype=np.int64))
+        kinds = {name: child.kind for name, child, _ in root.children}
+        built, unfit = build_parts(root, messages, np.array(good, dtype=np.int64))
         failures |= unfit
-        if len(kept):
-            parts.append(TypedRows(kept, columns, {name: child.kind for name, child, _ in root.children}))
+        parts += [TypedRows(kept, columns, kinds) for columns, kept in built]
     return parts, failures
 
 

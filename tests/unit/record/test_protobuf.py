@@ -8,6 +8,7 @@ import json
 from decimal import Decimal
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from google.protobuf import (
     descriptor_pb2,
@@ -20,9 +21,9 @@ from google.protobuf import (
     wrappers_pb2,
 )
 
-from framework.config.spec import FormatSpec, FormatType
+from framework.config.spec import CreatePolicy, FieldHint, FormatSpec, FormatType, TablePolicy
 from framework.record.wire import WriterSchema
-from tests.format_samples import Landed, framed, land, proto_schema, records, serialized
+from tests.format_samples import TABLE, Landed, framed, land, proto_schema, records, serialized
 
 SPEC = FormatSpec(FormatType.PROTOBUF, registry="main")
 UTC = dt.timezone.utc
@@ -65,10 +66,12 @@ def type_of(file: Any, name: str, *others: Any) -> Any:
     return message_factory.GetMessageClass(pool.FindMessageTypeByName(name))
 
 
-def land_messages(file: Any, *values: dict[str, Any], name: str = "shop.Order", index: bytes = b"\0") -> Landed:
+def land_messages(
+    file: Any, *values: dict[str, Any], name: str = "shop.Order", index: bytes = b"\0", **how: Any
+) -> Landed:
     kind = type_of(file, name)
     data = [framed(1, index + json_format.ParseDict(value, kind()).SerializeToString()) for value in values]
-    return land(records(data), SPEC, {1: proto_schema(file)})
+    return land(records(data), SPEC, {1: proto_schema(file)}, **how)
 
 
 def test_scalars_are_exact() -> None:
@@ -167,6 +170,32 @@ def test_well_known_types() -> None:
     assert json.loads(first["any"]) == {"a": [1.0, None]}
     assert set(second.values()) == {None}
     assert [(letter.offset, letter.field_path) for letter in landed.letters] == [(2, "at")]
+
+
+def test_timestamps_in_tables_that_count_nanoseconds() -> None:
+    """A table of format version 3 holds a Timestamp to the nanosecond, also beside others of whole microseconds; one beyond the
+    years that nanoseconds reach is one dead letter. In microseconds, by a hint or by the table's version, it is the other way."""
+    file = file_of("order.proto", "google/protobuf/timestamp.proto")
+    add(file.message_type.add(name="Order"), "at", ".google.protobuf.Timestamp")
+    values = (
+        "2024-02-29T12:00:00.000000001Z",
+        "2024-02-29T12:00:00.000001Z",
+        "9999-12-31T00:00:00Z",
+        "1677-09-21T00:00:00Z",
+    )
+    version_3 = TablePolicy(create=CreatePolicy(properties=(("format-version", "3"),)))
+    for some in (values, values[1:], values[2:3]):
+        landed = land_messages(file, *({"at": each} for each in some), table_policy=version_3)
+        assert landed.types.get("at") == "timestamptz_ns"
+        wrong = [(some.index(each), "at") for each in values[2:] if each in some]
+        assert [(letter.offset, letter.field_path) for letter in landed.letters] == wrong
+        noon = 1_709_208_000 * 10**9
+        found = landed.result.rows[TABLE]["at"].cast(pa.int64()).to_pylist() if TABLE in landed.result.rows else []
+        assert found == [count for each, count in zip(values, (noon + 1, noon + 1000), strict=False) if each in some]
+    for how in ({"table_policy": version_3, "hints": [FieldHint("at", "timestamptz")]}, {}):
+        landed = land_messages(file, *({"at": each} for each in values), **how)
+        assert (landed.types["at"], [letter.offset for letter in landed.letters]) == ("timestamptz", [0])
+        assert [row["at"].year for row in landed.rows] == [2024, 9999, 1677]
 
 
 def test_nested_messages_by_index_and_imports() -> None:
