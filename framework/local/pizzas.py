@@ -43,7 +43,8 @@ def produce(
     Args:
         told: called about once a second with the number of orders so far.
     """
-    producer = Producer({"bootstrap.servers": bootstrap_servers, "enable.idempotence": True, "linger.ms": 20})
+    quiet = {"log_level": 3}  # a broker that has just started answers "load in progress" first, which is no news
+    producer = Producer({"bootstrap.servers": bootstrap_servers, "enable.idempotence": True, "linger.ms": 20, **quiet})
     began = time.monotonic()
     sent = shown = 0
     try:

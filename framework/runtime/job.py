@@ -233,8 +233,10 @@ class Job:
 
     def _run_workers(self) -> None:
         reach("before-query")
-        self._say(f"starting Spark; records are fetched by {fetch_described()}")
+        self._say("starting Spark")
         spark = self._spark.result()
+        if spark.sparkContext.master.startswith("local"):  # a cluster's executors have an environment of their own
+            self._say(f"records are fetched by {fetch_described()}")
         restore = [(number, signal.signal(number, self._on_signal)) for number in (signal.SIGTERM, signal.SIGINT)]
         try:
             with ThreadPoolExecutor(len(self._workers)) as pool:
