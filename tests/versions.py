@@ -22,6 +22,7 @@ BUILD = ROOT / "build" / "versions"
 JOB = ["tests/spark/test_flights.py", "-k", "embedded"]
 # An environment with another Spark than the lock's is not the lock's.
 NOT_THE_LOCK = "tests/unit/local/test_setup.py::test_the_lock_names_every_package_at_the_version_that_is_tested"
+UNIT = ["tests/unit", "-m", "not slow and not packaging", f"--deselect={NOT_THE_LOCK}"]
 
 
 def main() -> int:
@@ -42,7 +43,7 @@ def main() -> int:
                 result = BUILD / f"{name}.xml"
                 if result.exists() and not options.again:
                     continue
-                words = ["tests/unit", f"--deselect={NOT_THE_LOCK}"] if options.unit else JOB
+                words = UNIT if options.unit else JOB
                 code = run_tests(environment, java_home, options.flights, result, words)
                 print(f"{name}: {'passed' if code == 0 else f'exit code {code}'}", flush=True)
                 failed += [name] if code else []
