@@ -20,8 +20,9 @@ import pyspark
 from tests.servers.rest_catalog import java_store
 
 SPARK = ".".join(pyspark.__version__.split(".")[:2])
-RUNTIME = f"org.apache.iceberg:iceberg-spark-runtime-{SPARK}_2.13:1.12.0"
-AWS_BUNDLE = "org.apache.iceberg:iceberg-aws-bundle:1.12.0"  # 60 MB; of the runtime's own version
+ICEBERG = "1.11.0" if SPARK == "4.0" else "1.12.0"  # 1.12 has no runtime for Spark 4.0
+RUNTIME = f"org.apache.iceberg:iceberg-spark-runtime-{SPARK}_2.13:{ICEBERG}"
+AWS_BUNDLE = f"org.apache.iceberg:iceberg-aws-bundle:{ICEBERG}"  # 60 MB; of the runtime's own version
 JDBC_DRIVERS = {"sqlite": "org.xerial:sqlite-jdbc:3.50.3.0", "postgresql": "org.postgresql:postgresql:42.7.7"}
 # Java's JDBC catalog files its tables under its own name, as PyIceberg's does: both are called `default`.
 _SCRIPT = """
