@@ -16,11 +16,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
+from framework import __version__
 from framework.adapters.faults import reach
 from framework.adapters.iceberg import IcebergTables
 from framework.adapters.iceberg_catalog import IcebergCatalog
@@ -280,7 +280,7 @@ class Job:
 def told(pipeline: LoadedPipeline, deployment: str) -> Deployed:
     """What a run tells of itself; the worker adds its run and the time."""
     value = canonical(pipeline)
-    return Deployed(pipeline.spec.name, "", hash_of([value]), value, version("floe-pipelines"), 0, deployment)
+    return Deployed(pipeline.spec.name, "", hash_of([value]), value, __version__, 0, deployment)
 
 
 def open_catalog(catalogs: Mapping[str, Mapping[str, SettingValue]], needed: Iterable[str]) -> IcebergTables:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
+import sysconfig
 import zipfile
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+import framework
 from framework.record import compiled_json
 from framework.runtime.package import Lock, copy_compiled, launcher_text, runtime_distributions, this_lock
 from framework.runtime.package_code import code_zip
@@ -52,6 +54,49 @@ def test_the_code_is_the_same_bytes_and_can_be_imported(tmp_path: Path) -> None:
         check=True,
     )
     assert answer.stdout.splitlines()[0].startswith(str(tmp_path / "floe.zip"))
+
+
+PIPELINE = """apiVersion: floe/v1
+kind: Pipeline
+metadata: {name: shipped}
+source: {kafka: {topics: [t]}}
+routes: {rules: [{table: shop.orders}]}
+errors: {dead_letter_table: shop.dead_letters}
+"""
+TARGET = """apiVersion: floe/v1
+kind: Target
+metadata: {name: it}
+prefix: it
+connections:
+  kafka: {main: {bootstrap.servers: "localhost:9092"}}
+  catalog: {default: {type: sql, uri: "sqlite:///catalog.db", warehouse: "file:///lake"}}
+"""
+
+
+def test_a_node_knows_the_version_without_an_installed_floe(tmp_path: Path) -> None:
+    """What a run tells of itself needs nothing but the shipped code and packages: on a node floe is not installed."""
+    (tmp_path / "floe.zip").write_bytes(code_zip())
+    (tmp_path / "pipelines" / "targets").mkdir(parents=True)
+    (tmp_path / "pipelines" / "shipped.yaml").write_text(PIPELINE)
+    (tmp_path / "pipelines" / "targets" / "it.yaml").write_text(TARGET)
+    packages = tmp_path / "packages"
+    packages.mkdir()
+    for entry in Path(sysconfig.get_paths()["purelib"]).iterdir():
+        if "floe" not in entry.name:
+            (packages / entry.name).symlink_to(entry)
+    script = (
+        "from framework.adapters.files import real_world; from framework.config.load import load_pipeline; "
+        "from framework.runtime.job import told; "
+        "print(told(load_pipeline('pipelines/shipped.yaml', 'it', real_world(offline=True)).pipeline, '').floe)"
+    )
+    answer = subprocess.run(
+        [sys.executable, "-S", "-c", script],
+        env={"PYTHONPATH": f"{tmp_path / 'floe.zip'}:{packages}"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert answer.stdout == f"{framework.__version__}\n", answer.stderr
 
 
 def test_compiled_modules_are_found_beside_the_packages(tmp_path: Path) -> None:
