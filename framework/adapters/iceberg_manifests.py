@@ -19,6 +19,8 @@ from typing import Any
 
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import (
+    DATA_FILE_TYPE,
+    DEFAULT_READ_VERSION,
     UNASSIGNED_SEQ,
     DataFileContent,
     FileFormat,
@@ -54,7 +56,12 @@ from pyiceberg.utils.bin_packing import ListPacker
 from pyiceberg.utils.properties import property_as_bool, property_as_int
 
 from framework.adapters import iceberg_row_lineage as lineage
+from framework.adapters.iceberg_avro import ManifestWriterV2
 from framework.commit.events import DataFile
+
+# Tables of format version 1 keep PyIceberg's writer.
+_WRITERS: dict[int, type[ManifestWriterV2]] = {2: ManifestWriterV2, lineage.VERSION: lineage.ManifestWriterV3}
+_FILE_FIELDS = tuple(field.name for field in DATA_FILE_TYPE[DEFAULT_READ_VERSION].fields)
 
 
 class UnknownSpec(ValueError):
@@ -103,24 +110,24 @@ def to_iceberg(file: DataFile, types: Sequence[IcebergType]) -> IcebergDataFile:
     if len(types) != len(file.partition):
         raise UnknownSpec(f"{file.path}: {len(file.partition)} partition values, spec {file.spec_id} has {len(types)}")
     values = [partition_value(kind, value) for kind, value in zip(types, file.partition, strict=True)]
-    made = IcebergDataFile.from_args(
-        content=DataFileContent.DATA,
-        file_path=file.path,
-        file_format=FileFormat.PARQUET,
-        partition=Record(*values),
-        record_count=file.record_count,
-        file_size_in_bytes=file.file_size_bytes,
-        column_sizes=_counts(file.column_sizes),
-        value_counts=_counts(file.value_counts),
-        null_value_counts=_counts(file.null_value_counts),
-        nan_value_counts=_counts(file.nan_value_counts),
-        lower_bounds=_bounds(file.lower_bounds),
-        upper_bounds=_bounds(file.upper_bounds),
-        key_metadata=None,
-        split_offsets=list(file.split_offsets) or None,
-        equality_ids=None,
-        sort_order_id=file.sort_order_id,
-    )
+    known = {
+        "content": DataFileContent.DATA,
+        "file_path": file.path,
+        "file_format": FileFormat.PARQUET,
+        "partition": Record(*values),
+        "record_count": file.record_count,
+        "file_size_in_bytes": file.file_size_bytes,
+        "column_sizes": _counts(file.column_sizes),
+        "value_counts": _counts(file.value_counts),
+        "null_value_counts": _counts(file.null_value_counts),
+        "nan_value_counts": _counts(file.nan_value_counts),
+        "lower_bounds": _bounds(file.lower_bounds),
+        "upper_bounds": _bounds(file.upper_bounds),
+        "split_offsets": list(file.split_offsets) or None,
+        "sort_order_id": file.sort_order_id,
+    }
+    # What `from_args` does, without asking each field of the specification's struct for its name and its default.
+    made = IcebergDataFile(*map(known.get, _FILE_FIELDS))
     made.spec_id = file.spec_id
     return made
 
@@ -206,10 +213,11 @@ class SnapshotFiles:
         path = self._locations.new_metadata_location(f"{self._attempt}-m{len(self.written)}.avro")
         self.written.append(path)
         output = self._io.new_output(path)
-        if self._next_row_id is not None:
-            return lineage.ManifestWriterV3(spec, schema, output, self._snapshot_id, self._compression)
+        version = self._metadata.format_version
+        if version in _WRITERS:
+            return _WRITERS[version](spec, schema, output, self._snapshot_id, self._compression)
         return write_manifest(
-            format_version=self._metadata.format_version,
+            format_version=version,
             spec=spec,
             schema=schema,
             output_file=output,
@@ -228,11 +236,8 @@ class SnapshotFiles:
     def _added(self, spec_id: int, files: list[IcebergDataFile]) -> ManifestFile:
         with self._writer(spec_id) as writer:
             for file in files:
-                writer.add(
-                    ManifestEntry.from_args(
-                        status=ManifestEntryStatus.ADDED, snapshot_id=self._snapshot_id, data_file=file
-                    )
-                )
+                # As `add` does, which makes a second entry of each.
+                writer.add_entry(ManifestEntry(ManifestEntryStatus.ADDED, self._snapshot_id, None, None, file))
         return self._finished(writer)
 
     def _merged(self, manifests: list[ManifestFile]) -> list[ManifestFile]:

@@ -23,11 +23,12 @@ from pyiceberg.manifest import (
     ManifestFile,
     ManifestListWriter,
     ManifestListWriterV2,
-    ManifestWriterV2,
     PartitionFieldSummary,
     _inherit_from_manifest,
 )
 from pyiceberg.typedef import TableVersion
+
+from framework.adapters.iceberg_avro import ManifestWriterV2
 
 VERSION: TableVersion = 3
 _MANIFEST_FIELDS = [field.name for field in MANIFEST_LIST_FILE_SCHEMAS[VERSION].fields]
@@ -120,8 +121,7 @@ class ManifestWriterV3(ManifestWriterV2):
         return VERSION
 
     def new_writer(self) -> AvroOutputFile[ManifestEntry]:
-        schema = self._with_partition(VERSION)
-        return AvroOutputFile[ManifestEntry](self._output_file, schema, "manifest_entry", schema, self._meta)
+        return self.file_for(VERSION)
 
     def prepare_entry(self, entry: ManifestEntry) -> ManifestEntry:
         entry = super().prepare_entry(entry)

@@ -6,6 +6,7 @@ refuses what is missing or of another type. No field is guessed; fields that are
 
 from __future__ import annotations
 
+import marshal
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -186,4 +187,21 @@ def _read_ranges(found: Any, key: str) -> tuple[SourceRange, ...]:
     return tuple(ranges)
 
 
-RANGES = Kind(_read_ranges, _write_ranges)
+class _RangesOfABatch:
+    """Reads ranges, and gives those it read last once more for the same list: all announcements of a batch repeat them, so
+    that a batch of 50 tables is checked once and kept once."""
+
+    def __init__(self) -> None:
+        self._last: tuple[bytes, tuple[SourceRange, ...]] = (b"", ())
+
+    def __call__(self, found: Any, key: str) -> tuple[SourceRange, ...]:
+        seen = marshal.dumps(found, 2)  # 1 and True are equal, and their bytes are not
+        known, ranges = self._last  # read and set as one: coordinators of one process may share this
+        if seen == known:
+            return ranges
+        ranges = _read_ranges(found, key)
+        self._last = seen, ranges
+        return ranges
+
+
+RANGES = Kind(_RangesOfABatch(), _write_ranges)

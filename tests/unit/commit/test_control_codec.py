@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from framework.commit.codec import MAX_EVENT_BYTES, decode, encode
-from framework.commit.events import CommitComplete, ControlEvent, DataFile, DataWritten, SourceRange
+from framework.commit.events import CommitComplete, ControlEvent, DataFile, DataWritten, Heartbeat, SourceRange
 from framework.commit.split import split, split_data_written
 from framework.errors import FloeError
 from tests.protocol.build import complete, heartbeat, written
@@ -99,6 +99,18 @@ def test_five_thousand_partitions_and_wide_tables_fit_the_limit() -> None:
     assert len(parts) > 1
     assert max(len(encode(part)) for part in parts) <= MAX_EVENT_BYTES
     assert split(complete("a", 1, source=ranges)) == (complete("a", 1, source=ranges),)
+
+
+def test_announcements_of_a_batch_share_its_ranges() -> None:
+    """What each table's announcement repeats is held once; a list that only equals it, `true` for 1, is still refused."""
+    value = json.loads(encode(heartbeat("orders", 1, 1)))
+    first, second = decode(json.dumps(value).encode()), decode(json.dumps(value).encode())
+    assert isinstance(first, Heartbeat)
+    assert isinstance(second, Heartbeat)
+    assert first.ranges is second.ranges
+    value["ranges"][0]["partitions"][0][2] = True
+    with pytest.raises(FloeError, match="a range must be"):
+        decode(json.dumps(value).encode())
 
 
 def test_an_unknown_event_type_is_none() -> None:
