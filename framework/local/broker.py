@@ -75,11 +75,19 @@ def read_cluster_id(paths: LocalPaths) -> str | None:
     return match.group(1) if match else None
 
 
+_given_ports: set[int] = set()
+
+
 def free_port() -> int:
-    """A loopback port that nobody listens on at this moment."""
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return int(probe.getsockname()[1])
+    """A loopback port that nobody listens on at this moment, and that this process was not given before: the system may
+    name one twice, and a broker that is to listen on both refuses to begin."""
+    while True:
+        with socket.socket() as probe:
+            probe.bind((HOST, 0))
+            port = int(probe.getsockname()[1])
+        if port not in _given_ports:
+            _given_ports.add(port)
+            return port
 
 
 def port_is_free(port: int) -> bool:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from framework.errors import SetupError
+from framework.local.broker import free_port
 from framework.local.jars import broker_jars, pinned_sums, wrong_files
 from framework.local.java import find_java, java_major
 from framework.local.process import command_line, running_pid, stop
@@ -52,6 +53,11 @@ def test_a_java_that_spark_does_not_run_on_is_refused(
     with pytest.raises(SetupError, match=f"this is Java {major}") as caught:
         find_java()
     assert caught.value.place == str(java)
+
+
+def test_no_port_is_given_twice() -> None:
+    """Two thousand free ports are two thousand: a broker whose two listeners got one port would not begin."""
+    assert len({free_port() for _ in range(2_000)}) == 2_000
 
 
 def test_the_pinned_list_holds_the_broker_and_its_logging() -> None:
