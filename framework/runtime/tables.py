@@ -150,11 +150,14 @@ class TableRegistry:
         """Make every table able to hold what was seen; several at once, since each is a few requests to its catalog.
 
         Raises:
-            TableBlocked: the policy or Iceberg's rules refuse; the message names table, column and reason.
+            TableBlocked: the policy or Iceberg's rules refuse, or the table is not the one that this run knows; the message
+                names table, column and reason.
         """
         needs = list(needs)
         with self._lock, ThreadPoolExecutor(LOADERS) as pool:
             targets = list(pool.map(self._load_one, [need.table for need in needs]))
+            for need, target in zip(needs, targets, strict=True):
+                self._refuse_another(need.table, target)
             # Which tables may be made is decided in order, so that the same batch done again makes the same ones.
             refused = {
                 need.table
@@ -165,6 +168,19 @@ class TableRegistry:
             for done in [pool.submit(self._satisfy, need, target) for need, target in wanted]:
                 done.result()
 
+    def _refuse_another(self, name: str, found: TableTarget | None) -> None:
+        """As `_load` keeps to the table that is known, a change is made to no other one, nor is it made anew."""
+        known = self._targets.get(name)
+        if known is None or (found is not None and found.table_uuid == known.table_uuid):
+            return
+        raise TableBlocked(
+            f"{name} was {'dropped' if found is None else f'replaced (its uuid is {found.table_uuid})'} under this run, which "
+            f"knows the table {known.table_uuid}; records ask for a change of it",
+            place=name,
+            remedy="bring the table back, or start the pipeline again: a new run begins with what it finds. Nothing of the "
+            "batch was announced, its records are still in the topic",
+        )
+
     def _satisfy(self, need: TableNeed, target: TableTarget | None) -> None:
         """`target` is the table as it was found; a table that was not there has been admitted."""
         admitted = target is None
@@ -173,6 +189,7 @@ class TableRegistry:
                 self._make(need)
                 admitted = False
             target = target or self._load_one(need.table)
+            self._refuse_another(need.table, target)
             if target is None:
                 if not self._admit(need):  # somebody dropped it meanwhile
                     return

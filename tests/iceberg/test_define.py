@@ -376,3 +376,24 @@ def test_what_a_batch_asks_for_is_decided_once_by_the_driver(lake: Lake) -> None
         "altered ns.one: AddColumn x, AddColumn y",
     ]
     assert len(lake.plain("ns.one").metadata.schemas) == 2
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["dropped", "replaced"])
+def test_a_table_that_was_taken_away_is_not_changed_nor_made_anew(lake: Lake, again: bool) -> None:
+    """A new column for a table that was dropped or replaced under the run stops the batch and says why; another run begins
+    with what is there."""
+    registry = TableRegistry(plan(defaults=TablePolicy()), lake.tables, lambda _: None)
+    registry.satisfy([TableNeed("ns.one", (("id", "long"),))])
+    known = registry.targets["ns.one"]
+    lake.plain("ns.one").catalog.drop_table("ns.one")
+    if again:
+        lake.create("ns.one")
+    need = TableNeed("ns.one", (("more", "string"),))
+    with pytest.raises(TableBlocked, match="replaced" if again else "dropped"):
+        registry.satisfy([need])
+    assert lake.tables.list_tables() == (["ns.one"] if again else [])
+    assert registry.targets == {"ns.one": known}
+    if again:
+        assert "more" not in lake.plain("ns.one").schema().column_names
+    TableRegistry(plan(defaults=TablePolicy()), lake.tables, lambda _: None).satisfy([need])
+    assert "more" in lake.plain("ns.one").schema().column_names
