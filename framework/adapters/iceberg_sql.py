@@ -66,6 +66,7 @@ class FlatSqlCatalog(SqlCatalog):
 
     def __init__(self, name: str, **properties: str) -> None:
         self._known: OrderedDict[tuple[str, str], tuple[str, _Known]] = OrderedDict()
+        self._snapshots = 0  # of all that is in `_known`
         self._known_lock = threading.Lock()
         super().__init__(name, **properties)
 
@@ -139,7 +140,8 @@ class FlatSqlCatalog(SqlCatalog):
 
     def _render(self, metadata: TableMetadata) -> str:
         with self._known_lock:
-            versions = (known for _, known in self._known.values())
+            # The newest first: what is rendered was loaded a moment ago.
+            versions = (known for _, known in reversed(self._known.values()))
             rendered = next((each.rendered for each in versions if each.metadata.table_uuid == metadata.table_uuid), {})
         texts = []
         for snapshot in metadata.snapshots:
@@ -159,12 +161,13 @@ class FlatSqlCatalog(SqlCatalog):
             live = {snapshot.snapshot_id for snapshot in known.metadata.snapshots}
             known.rendered = {key: value for key, value in known.rendered.items() if key in live}
         with self._known_lock:
+            before = self._known.pop(name, None)
+            self._snapshots -= len(before[1].metadata.snapshots) if before else 0
             self._known[name] = (location, known)
-            self._known.move_to_end(name)
-            total = sum(len(each.metadata.snapshots) for _, each in self._known.values())
-            while total > MAX_CACHED_SNAPSHOTS and self._known:
+            self._snapshots += len(known.metadata.snapshots)
+            while self._snapshots > MAX_CACHED_SNAPSHOTS:
                 _, (_, dropped) = self._known.popitem(last=False)
-                total -= len(dropped.metadata.snapshots)
+                self._snapshots -= len(dropped.metadata.snapshots)
 
 
 def _rest(metadata: TableMetadata) -> str:

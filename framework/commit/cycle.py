@@ -11,7 +11,7 @@ from itertools import takewhile
 from framework.commit.changed import changed
 from framework.commit.effects import Publish, ReadAgain, StoreLowWater
 from framework.commit.events import CommitComplete, Heartbeat, Holds
-from framework.commit.model import CoordinatorState, Phase, Request, TableState
+from framework.commit.model import CoordinatorState, Request, TableState
 from framework.commit.pauses import active, describe, holding
 from framework.commit.schedule import covers
 from framework.commit.turn import Turn
@@ -102,7 +102,7 @@ def finish(turn: Turn) -> None:
     if state.cycle_open and not said:
         last = state.last_complete_ms
         overdue = last is not None and turn.now_ms - last >= state.limits.complete_most_ms
-        if overdue or not any(t.phase is Phase.COMMITTING for t in state.tables.values()):
+        if overdue or not state.committing:
             _say_complete(turn, "", {})
             said = True
     _store(turn, said or bool(turn.state.wants_again))
@@ -190,16 +190,16 @@ def _advance_visible(turn: Turn) -> None:
 
 def _store(turn: Turn, cycle_ended: bool) -> None:
     state = turn.state
-    low = low_water(state)
+    due = cycle_ended or state.last_store_ms is None or turn.now_ms - state.last_store_ms >= state.limits.store_ms
+    low = low_water(state) if due else 0  # it looks at every table
     if low <= (state.stored_low_water or 0):
         return
-    if cycle_ended or state.last_store_ms is None or turn.now_ms - state.last_store_ms >= state.limits.store_ms:
-        turn.emit(StoreLowWater(low, chain_from(state)))
-        turn.set(stored_low_water=low, last_store_ms=turn.now_ms)
-        for pipeline in list(state.pipelines.values()):
-            passed = sum(1 for _ in takewhile(lambda anchor: anchor[0] < low, pipeline.anchors))
-            if passed:
-                turn.put_pipeline(changed(pipeline, anchors=pipeline.anchors.drop(passed)))
+    turn.emit(StoreLowWater(low, chain_from(state)))
+    turn.set(stored_low_water=low, last_store_ms=turn.now_ms)
+    for pipeline in list(state.pipelines.values()):
+        passed = sum(1 for _ in takewhile(lambda anchor: anchor[0] < low, pipeline.anchors))
+        if passed:
+            turn.put_pipeline(changed(pipeline, anchors=pipeline.anchors.drop(passed)))
 
 
 def next_cycle_ms(state: CoordinatorState) -> int | None:

@@ -193,6 +193,7 @@ class CoordinatorState:
     reports: dict[str, StateChanged] = field(default_factory=dict)  # of tables, as read from the log: information
     pauses: Pauses = field(default_factory=dict)
     pending_files: int = 0  # over all tables
+    committing: int = 0  # tables with a commit in flight
     commits: int = 0  # commits asked for since the assignment
     cycle_open: bool = False  # something was committed since the last CommitComplete
     unreported: frozenset[str] = frozenset()  # pipelines that moved since the last CommitComplete

@@ -11,7 +11,9 @@ from typing import Any
 
 from framework.commit.changed import changed
 from framework.commit.effects import Effect
-from framework.commit.model import CoordinatorState, PipelineState, Request, TableState
+from framework.commit.model import CoordinatorState, Phase, PipelineState, Request, TableState
+
+_COMMITTING = Phase.COMMITTING
 
 
 class Turn:
@@ -29,10 +31,11 @@ class Turn:
 
     def put_table(self, table: TableState) -> None:
         before = self.state.tables.get(table.table)
-        change = table.pending_files - (before.pending_files if before is not None else 0)
+        files = table.pending_files - (before.pending_files if before is not None else 0)
+        committing = (table.phase is _COMMITTING) - (before is not None and before.phase is _COMMITTING)
         self._own("tables")
-        if change:
-            self.set(pending_files=self.state.pending_files + change)
+        if files or committing:
+            self.set(pending_files=self.state.pending_files + files, committing=self.state.committing + committing)
         self.state.tables[table.table] = table
 
     def put_pipeline(self, pipeline: PipelineState) -> None:

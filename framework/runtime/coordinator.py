@@ -49,6 +49,10 @@ COMMITTERS = 4
 SUBMITTED = 2 * COMMITTERS
 IDLE_POLL_S = 0.2
 BUSY_POLL_S = 0.01
+# An answer is acted upon at once; a Tick looks at every table, and a thousand answers with one after each were dear. While
+# commits are in flight it comes this often, and takes no more than this share of the time.
+BUSY_TICK_S = 0.05
+BUSY_TICK_SHARE = 0.1
 REBUILD_AFTER_S = 2.0
 
 
@@ -81,6 +85,7 @@ class Coordinator:
         self._submitted: Counter[str] = Counter()
         self._term = 0
         self._in_flight = 0
+        self._tick_again_at = 0.0
         self._caught_up = False
         self._position: int | None = None
         self._paused = False
@@ -180,8 +185,11 @@ class Coordinator:
                 self._in_flight -= 1
                 self._feed(answer)
             self._submit_loads(catalog)
-        if self.owner:
+        if self.owner and (not self._in_flight or time.monotonic() >= self._tick_again_at):
+            began = time.monotonic()
             self._feed(Tick(self._caught_up, self._position))
+            ended = time.monotonic()
+            self._tick_again_at = ended + max(BUSY_TICK_S, (ended - began) / BUSY_TICK_SHARE)
 
     def _timeout_s(self) -> float:
         if self._in_flight:

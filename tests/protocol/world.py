@@ -44,6 +44,7 @@ from framework.commit.events import (
     OffsetsSet,
     PauseChanged,
 )
+from framework.commit.model import Phase
 from framework.commit.state import CoordinatorState, Limits, step
 from tests.protocol.build import STEP, TOPIC_ID, complete, heartbeat, offsets_set, pause, ranges, written
 
@@ -504,6 +505,7 @@ def feed(world: World, index: int, message: Input, step: Step = step) -> World:
     seat = world.seats[index]
     assert seat is not None
     state, effects = step(seat.state, message, world.now_ms)
+    assert state.committing == sum(table.phase is Phase.COMMITTING for table in state.tables.values())
     tasks = list(seat.tasks)
     log = list(world.log)
     low_water, chain_from = world.low_water, world.chain_from

@@ -40,6 +40,7 @@ from framework.commit.events import (
     PauseChanged,
     StateChanged,
 )
+from framework.commit.model import Phase
 from framework.commit.state import CoordinatorState, Limits, next_due_ms, snapshot, start_offset, step, wants_more
 from tests.protocol.build import STEP, TOPIC_ID, complete, heartbeat, offsets_set, ranges, view, written
 
@@ -59,6 +60,9 @@ class Seat:
         again = step(before, message, self.now)
         self.state, effects = step(before, message, self.now)
         assert (self.state, effects) == again, "a state can be stepped twice with one outcome"
+        tables = self.state.tables.values()
+        assert self.state.pending_files == sum(table.pending_files for table in tables), "sums are those of the tables"
+        assert self.state.committing == sum(table.phase is Phase.COMMITTING for table in tables)
         return effects
 
     def read(self, *events: ControlEvent | None) -> tuple[Effect, ...]:
