@@ -38,6 +38,7 @@ from framework.commit.effects import (
     TableMissing,
     Tick,
 )
+from framework.commit.events import ControlEvent
 from framework.commit.split import split
 from framework.commit.state import CoordinatorState, next_due_ms, step, wants_more
 from framework.config.table_names import catalog_of
@@ -86,6 +87,7 @@ class Coordinator:
         self._term = 0
         self._in_flight = 0
         self._tick_again_at = 0.0
+        self._to_publish: list[ControlEvent] = []
         self._caught_up = False
         self._position: int | None = None
         self._paused = False
@@ -135,6 +137,7 @@ class Coordinator:
             self._in_flight = 0
             self._paused = False
             self._read_again = False
+            self._to_publish = []
             self.owner = False
             self.state = CoordinatorState()
             self._seat.close()
@@ -190,6 +193,7 @@ class Coordinator:
             self._feed(Tick(self._caught_up, self._position))
             ended = time.monotonic()
             self._tick_again_at = ended + max(BUSY_TICK_S, (ended - began) / BUSY_TICK_SHARE)
+        self._publish()
 
     def _timeout_s(self) -> float:
         if self._in_flight:
@@ -214,9 +218,9 @@ class Coordinator:
             self._in_flight += 1
             self._submit(self._term, effect)
         elif isinstance(effect, Publish):
-            self._publisher.publish(split(effect.event))
-            reach("progress-published")
+            self._to_publish += split(effect.event)
         elif isinstance(effect, StoreLowWater):
+            self._publish()  # what is told of the tables is in the log before the mark passes it
             self._seat.store_low_water(effect.offset, effect.chain_from)
             reach("low-water-stored")
         elif isinstance(effect, ReadAgain):
@@ -225,6 +229,14 @@ class Coordinator:
             self._read_again = True
         elif isinstance(effect, Stop):
             raise StateDisagreement(effect.message, code=effect.code, remedy=effect.remedy)
+
+    def _publish(self) -> None:
+        """Append what this turn has to tell, at once: to wait for the broker after each commit of a thousand takes longer than
+        the commits."""
+        if self._to_publish:
+            events, self._to_publish = self._to_publish, []
+            self._publisher.publish(events)
+            reach("progress-published")
 
     def _submit(self, term: int, effect: LoadTable | CommitTable) -> None:
         """Invariant 10: a catalog that hangs holds threads of its own, and no other catalog's."""
