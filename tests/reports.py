@@ -45,12 +45,19 @@ def _read_run(file: Path) -> TestRun:
     properties: dict[str, dict[str, str]] = {}
     seconds: dict[str, float] = {}
     for case in root.iter("testcase"):
-        name = f"{case.get('classname', '').replace('.', '/')}.py::{case.get('name', '')}"
+        name = _full_id(case.get("classname", ""), case.get("name", ""))
         kinds = {child.tag for child in case}
         outcomes[name] = "failed" if kinds & {"failure", "error"} else "skipped" if "skipped" in kinds else "passed"
         properties[name] = _properties(case.find("properties"))
         seconds[name] = float(case.get("time", 0))
     return TestRun(_properties(root.find(".//testsuite/properties")), outcomes, properties, seconds)
+
+
+def _full_id(class_name: str, name: str) -> str:
+    """`tests.a.test_b.TestC`, `runTest` -> `tests/a/test_b.py::TestC::runTest`: classes are named with a capital."""
+    parts = class_name.split(".")
+    modules = [part for part in parts if not part[:1].isupper()]
+    return "::".join([f"{'/'.join(modules)}.py", *parts[len(modules) :], name])
 
 
 def _properties(found: ElementTree.Element | None) -> dict[str, str]:
