@@ -1,24 +1,78 @@
-"""Manifests in blocks of many entries, encoded quickly: PyIceberg's own writers, with another file beneath them.
+"""Manifests and manifest lists, encoded quickly and in blocks of many entries: PyIceberg's own writers, with another file
+beneath them.
 
-In: manifest entries, one after another. Out: the Avro bytes that PyIceberg's encoder makes of each, in blocks as large as
-Iceberg's Java writer makes them. PyIceberg 0.12 writes each entry as a block of its own, compressed alone and followed by a
-marker, and each byte of a number with a call: for a commit of thousands of files that was most of what it cost.
+In: manifest entries, or manifests, one after another. Out: one Avro file with the bytes that PyIceberg's encoder makes of
+each, in blocks as large as Iceberg's Java writer makes them. PyIceberg 0.12 writes each entry as a block of its own, compressed
+alone and followed by a marker, each byte of a number with a call, makes its writers and its header anew for each file, and asks
+the store how long the file has become: most of what a commit cost.
 """
 
 from __future__ import annotations
 
+import json
+import os
+from dataclasses import dataclass
+from functools import lru_cache
 from types import TracebackType
-from typing import Any
 
+from pyiceberg.avro.codecs import AVRO_CODEC_KEY, CODEC_MAPPING_ICEBERG_TO_AVRO
 from pyiceberg.avro.encoder import BinaryEncoder
-from pyiceberg.avro.file import AvroOutputFile
-from pyiceberg.manifest import DEFAULT_READ_VERSION, ManifestEntry
-from pyiceberg.manifest import ManifestWriterV2 as OneEntryABlock
+from pyiceberg.avro.file import MAGIC, META_SCHEMA, SYNC_SIZE, AvroFileHeader, AvroOutputFile, D
+from pyiceberg.avro.resolver import construct_writer, resolve_writer
+from pyiceberg.avro.writer import Writer
+from pyiceberg.io import InputFile, OutputFile, OutputStream
+from pyiceberg.manifest import (
+    DEFAULT_READ_VERSION,
+    MANIFEST_LIST_FILE_SCHEMAS,
+    ManifestEntry,
+    ManifestFile,
+    ManifestListWriter,
+    data_file_with_partition,
+    manifest_entry_schema_with_data_file,
+)
+from pyiceberg.manifest import ManifestListWriterV2 as IcebergListWriterV2
+from pyiceberg.manifest import ManifestWriterV2 as IcebergManifestWriterV2
 from pyiceberg.schema import Schema
 from pyiceberg.typedef import TableVersion
+from pyiceberg.types import StructType
+from pyiceberg.utils.schema_conversion import AvroSchemaConversion
 
 # As large as the blocks of Iceberg's Java writer: `DataFileConstants.DEFAULT_SYNC_INTERVAL` of Avro.
 BLOCK_BYTES = 64_000
+AVRO_SCHEMA_KEY = "avro.schema"
+
+_HEADER = construct_writer(META_SCHEMA)
+
+
+@dataclass(frozen=True)
+class Form:
+    """What all files of one kind share: the schema, how a value in memory becomes bytes, and the schema as Avro says it."""
+
+    name: str
+    schema: Schema
+    writer: Writer
+    avro_schema: str
+
+
+def _form(name: str, schema: Schema, in_memory: Schema) -> Form:
+    avro_schema = json.dumps(AvroSchemaConversion().iceberg_to_avro(schema, schema_name=name))
+    return Form(name, schema, resolve_writer(record_schema=in_memory, file_schema=schema), avro_schema)
+
+
+@lru_cache(maxsize=512)
+def manifest_form(version: TableVersion, in_memory: TableVersion, partition: StructType) -> Form:
+    """Of manifests of a format version, whose entries have in memory the fields of another one."""
+    file, record = (
+        manifest_entry_schema_with_data_file(each, data_file_with_partition(partition, each))
+        for each in (version, in_memory)
+    )
+    return _form("manifest_entry", file, record)
+
+
+@lru_cache(maxsize=8)
+def list_form(version: TableVersion, in_memory: TableVersion) -> Form:
+    """Of manifest lists of a format version, whose manifests have in memory the fields of another one."""
+    return _form("manifest_file", MANIFEST_LIST_FILE_SCHEMAS[version], MANIFEST_LIST_FILE_SCHEMAS[in_memory])
 
 
 class BlockEncoder(BinaryEncoder):
@@ -43,48 +97,103 @@ class BlockEncoder(BinaryEncoder):
         self.block += b
 
 
-class BlockFile(AvroOutputFile[ManifestEntry]):
-    """An Avro file whose blocks end where they are large enough, and not after each write."""
+class BlockFile(AvroOutputFile[D]):
+    """An Avro file whose blocks end where they are large enough, written at once when it ends without an error."""
 
-    def __init__(self, file_schema: Schema, record_schema: Schema, metadata: dict[str, str], output_file: Any) -> None:
-        super().__init__(output_file, file_schema, "manifest_entry", record_schema, metadata)
+    def __init__(self, output_file: OutputFile, form: Form, metadata: dict[str, str]) -> None:
+        # All that the constructor of AvroOutputFile sets, which would also make a writer anew.
+        self.output_file = self._sized = _SizedOutput(output_file)
+        self.file_schema, self.schema_name, self.writer = form.schema, form.name, form.writer
+        self.metadata = metadata
+        self.sync_bytes = os.urandom(SYNC_SIZE)
+        self._avro_schema = form.avro_schema
         self._gathered = BlockEncoder()
-        self._entries = 0
+        self._values = 0
+        self._whole = BlockEncoder()
+
+    def __enter__(self) -> AvroOutputFile[D]:
+        self.encoder = self._whole
+        self._write_header()
+        return self
 
     def __exit__(
         self, exctype: type[BaseException] | None, excinst: BaseException | None, exctb: TracebackType | None
     ) -> None:
         if exctype is None:
             self._end_block()
-        super().__exit__(exctype, excinst, exctb)
+            with self.output_file.create(overwrite=True) as stream:
+                stream.write(bytes(self._whole.block))
+            self._sized.length = len(self._whole.block)
 
-    def write_block(self, objects: list[ManifestEntry]) -> None:
+    def _write_header(self) -> None:
+        codec = self.metadata[AVRO_CODEC_KEY]
+        codec = CODEC_MAPPING_ICEBERG_TO_AVRO.get(codec) or codec
+        meta = {**self.metadata, AVRO_SCHEMA_KEY: self._avro_schema, AVRO_CODEC_KEY: codec}
+        _HEADER.write(self.encoder, AvroFileHeader(MAGIC, meta, self.sync_bytes))
+
+    def write_block(self, objects: list[D]) -> None:
         for each in objects:
             self.writer.write(self._gathered, each)
-        self._entries += len(objects)
-        if len(self._gathered.block) >= BLOCK_BYTES:
-            self._end_block()
+            self._values += 1
+            if len(self._gathered.block) >= BLOCK_BYTES:
+                self._end_block()
+
+    def tell(self) -> int:
+        return len(self._whole.block)
 
     def _end_block(self) -> None:
-        if not self._entries:
+        if not self._values:
             return
         content = bytes(self._gathered.block)
         if codec := self.compression_codec():
             content, _ = codec.compress(content)
-        self.encoder.write_int(self._entries)
+        self.encoder.write_int(self._values)
         self.encoder.write_bytes(content)
         self.encoder.write(self.sync_bytes)
         self._gathered.block.clear()
-        self._entries = 0
+        self._values = 0
 
 
-class ManifestWriterV2(OneEntryABlock):
-    """A data manifest of version 2, in large blocks."""
+class _SizedOutput(OutputFile):
+    """An output file that knows its length once it is written, so that the store is not asked for it."""
+
+    def __init__(self, inner: OutputFile) -> None:
+        super().__init__(inner.location)
+        self._inner = inner
+        self.length: int | None = None
+
+    def __len__(self) -> int:
+        return len(self._inner) if self.length is None else self.length
+
+    def exists(self) -> bool:
+        return self._inner.exists()
+
+    def to_input_file(self) -> InputFile:
+        return self._inner.to_input_file()
+
+    def create(self, overwrite: bool = False) -> OutputStream:
+        return self._inner.create(overwrite)
+
+
+class ManifestWriterV2(IcebergManifestWriterV2):
+    """A data manifest of version 2."""
+
+    # The version whose fields an entry has in memory.
+    in_memory: TableVersion = DEFAULT_READ_VERSION
 
     def new_writer(self) -> AvroOutputFile[ManifestEntry]:
-        return self.file_for(DEFAULT_READ_VERSION)
+        form = manifest_form(self.version, self.in_memory, self._spec.partition_type(self._schema))
+        return BlockFile(self._output_file, form, self._meta)
 
-    def file_for(self, record_version: TableVersion) -> BlockFile:
-        """The file, for entries in memory with the fields of `record_version`."""
-        file_schema, record_schema = self._with_partition(self.version), self._with_partition(record_version)
-        return BlockFile(file_schema, record_schema, self._meta, self._output_file)
+
+class ManifestListWriterV2(IcebergListWriterV2):
+    """A manifest list of version 2."""
+
+    version: TableVersion = 2
+    in_memory: TableVersion = DEFAULT_READ_VERSION
+
+    def __enter__(self) -> ManifestListWriter:
+        form = list_form(self.version, self.in_memory)
+        self._writer: AvroOutputFile[ManifestFile] = BlockFile(self._output_file, form, self._meta)
+        self._writer.__enter__()
+        return self

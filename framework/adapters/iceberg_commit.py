@@ -249,6 +249,8 @@ class TableCommits:
         for path in paths:
             try:
                 io.delete(path)
+            except FileNotFoundError:
+                continue  # it was named, and writing it failed
             except Exception as error:  # each store has exceptions of its own
                 log.warning("metadata file %s of a refused commit is left behind: %s", path, error)
 

@@ -56,7 +56,7 @@ from pyiceberg.utils.bin_packing import ListPacker
 from pyiceberg.utils.properties import property_as_bool, property_as_int
 
 from framework.adapters import iceberg_row_lineage as lineage
-from framework.adapters.iceberg_avro import ManifestWriterV2
+from framework.adapters.iceberg_avro import ManifestListWriterV2, ManifestWriterV2
 from framework.commit.events import DataFile
 
 # Tables of format version 1 keep PyIceberg's writer.
@@ -198,6 +198,8 @@ class SnapshotFiles:
             return lineage.ManifestListWriterV3(
                 output, self._snapshot_id, parent_snapshot_id, number, self._compression, self._next_row_id
             )
+        if self._metadata.format_version == 2:
+            return ManifestListWriterV2(output, self._snapshot_id, parent_snapshot_id, number, self._compression)
         return write_manifest_list(
             format_version=self._metadata.format_version,
             output_file=output,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyiceberg.avro.file import AvroFile, AvroOutputFile
+from pyiceberg.avro.file import AvroFile
 from pyiceberg.io import FileIO, OutputFile
 from pyiceberg.manifest import (
     MANIFEST_ENTRY_SCHEMAS,
@@ -21,14 +21,12 @@ from pyiceberg.manifest import (
     ManifestEntry,
     ManifestEntryStatus,
     ManifestFile,
-    ManifestListWriter,
-    ManifestListWriterV2,
     PartitionFieldSummary,
     _inherit_from_manifest,
 )
 from pyiceberg.typedef import TableVersion
 
-from framework.adapters.iceberg_avro import ManifestWriterV2
+from framework.adapters.iceberg_avro import ManifestListWriterV2, ManifestWriterV2
 
 VERSION: TableVersion = 3
 _MANIFEST_FIELDS = [field.name for field in MANIFEST_LIST_FILE_SCHEMAS[VERSION].fields]
@@ -116,12 +114,11 @@ def read_live_entries(io: FileIO, manifest: ManifestFile) -> list[ManifestEntry]
 class ManifestWriterV3(ManifestWriterV2):
     """A data manifest of version 3. A file's first row id is written as it is; a new file has none and inherits it."""
 
+    in_memory = VERSION
+
     @property
     def version(self) -> TableVersion:
         return VERSION
-
-    def new_writer(self) -> AvroOutputFile[ManifestEntry]:
-        return self.file_for(VERSION)
 
     def prepare_entry(self, entry: ManifestEntry) -> ManifestEntry:
         entry = super().prepare_entry(entry)
@@ -135,6 +132,8 @@ class ManifestWriterV3(ManifestWriterV2):
 class ManifestListWriterV3(ManifestListWriterV2):
     """A manifest list of version 3, of manifests as `with_row_ids` gives them."""
 
+    version = in_memory = VERSION
+
     def __init__(
         self,
         output_file: OutputFile,
@@ -146,9 +145,3 @@ class ManifestListWriterV3(ManifestListWriterV2):
     ) -> None:
         super().__init__(output_file, snapshot_id, parent_snapshot_id, sequence_number, compression)  # type: ignore[arg-type]
         self._meta = {**self._meta, "first-row-id": str(next_row_id), "format-version": str(VERSION)}
-
-    def __enter__(self) -> ManifestListWriter:
-        schema = MANIFEST_LIST_FILE_SCHEMAS[VERSION]
-        self._writer = AvroOutputFile[ManifestFile](self._output_file, schema, "manifest_file", schema, self._meta)
-        self._writer.__enter__()
-        return self
