@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import sys
 import tempfile
@@ -29,7 +30,8 @@ SHOWN = ("rows_s", "cpu_s_per_million", "peak_memory_mb", "files")
 
 @dataclass(frozen=True)
 class Point:
-    """One run. `cores` pins floe to so many; `executors` makes a standalone cluster of so many workers of one core."""
+    """One run. `cores` pins floe to so many, with `servers_too` broker and catalog as well; `executors` makes a standalone
+    cluster of so many workers of one core."""
 
     x: int
     topic: str
@@ -39,6 +41,7 @@ class Point:
     space: str = "scaling"
     partitions: int = PARTITIONS
     cores: int | None = None
+    servers_too: bool = False
     executors: int | None = None
 
 
@@ -59,6 +62,7 @@ def curves(scale: float) -> dict[str, list[Point]]:
         "columns": [Point(c, f"columns{c}", records.columns(c), of(20 / c)) for c in (5, 10, 20, 50, 100, 200)],
         "cores": [Point(c, "cores", one, of(8), cores=c) for c in (1, 2)],
         "cores-of-one-partition": [Point(c, "hot", one, of(8), partitions=1, cores=c) for c in (1, 2)],
+        "cores-of-a-machine": [Point(c, "hot", one, of(8), partitions=1, cores=c, servers_too=True) for c in (1, 2)],
         "executors": [Point(e, "executors", one, of(4), executors=e) for e in (1, 2, 3)],
     }
 
@@ -70,7 +74,11 @@ def measure(servers: Servers, point: Point, folder: Path) -> cases.Figures:
         if name not in cases.loaded:
             cases.loaded[name] = servers.load(name, records.numbered(point.encode, point.count), point.partitions)[1]
         cases.drop(servers, point.space)
-        words = ["taskset", "-c", ",".join(map(str, range(point.cores)))] if point.cores else []
+        cores = range(point.cores or 0)
+        words = ["taskset", "-c", ",".join(map(str, cores))] if cores else []
+        if point.servers_too:
+            servers.pin(cores)
+            stack.callback(servers.pin, range(os.cpu_count() or 1))
         if point.executors:
             cluster = SparkCluster(folder / f"cluster-{point.executors}", point.executors)
             stack.callback(cluster.stop)

@@ -138,6 +138,13 @@ class Servers:
         self.rest.stop()
         self.broker.stop()
 
+    def pin(self, cores: Iterable[int]) -> None:
+        """Keep broker and catalog to these cores."""
+        for process in (self.broker.process, self.rest.process):
+            if process is not None:
+                command = ["taskset", "--all-tasks", "--cpu-list", "--pid", ",".join(map(str, cores)), str(process.pid)]
+                subprocess.run(command, check=True, capture_output=True)
+
     def catalog(self) -> Catalog:
         return load_catalog("bench", **self.rest.settings())
 

@@ -14,7 +14,9 @@ from pyiceberg.table import Table
 
 from framework.commit.effects import TableView
 
-KEPT_S = 10.0
+# A commit replaces its branch's reference as a whole, with the retention that was read: what a person sets meanwhile would be
+# lost, so this is no longer than a commit waits for its turn.
+KEPT_S = 2.0
 # The coordinator has few tables in hand at a time; the metadata of one with many snapshots is large.
 MOST = 32
 

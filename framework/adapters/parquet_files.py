@@ -31,7 +31,7 @@ from pyiceberg.table.locations import LocationProvider, load_location_provider
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, UNSORTED_SORT_ORDER_ID, SortOrder
 from pyiceberg.utils.properties import property_as_int
 
-from framework.adapters.parquet_encoding import dictionary_columns
+from framework.adapters.parquet_encoding import SampledDictionaries
 from framework.adapters.parquet_metrics import (
     LeafColumn,
     float_columns,
@@ -65,6 +65,7 @@ class _Layout:
     row_group_rows: int
     row_group_bytes: int
     target_file_bytes: int | None
+    dictionaries: SampledDictionaries
 
 
 # Flushed down to this share of the bound, so that what stays is copied seldom.
@@ -188,7 +189,7 @@ class TableWriter:
                 stream,
                 layout.arrow,
                 store_decimal_as_integer=True,
-                use_dictionary=dictionary_columns(table),
+                use_dictionary=layout.dictionaries.columns(table),
                 **layout.writer_options,
             ) as writer:
                 fitting = max(1, len(table) * layout.row_group_bytes // max(1, table.nbytes))
@@ -251,6 +252,7 @@ def _layout(
         or TableProperties.PARQUET_ROW_GROUP_LIMIT_DEFAULT,
         row_group_bytes=int(row_group_bytes or TableProperties.PARQUET_ROW_GROUP_SIZE_BYTES_DEFAULT),
         target_file_bytes=int(target_file_bytes) if target_file_bytes else None,
+        dictionaries=SampledDictionaries(),
     )
 
 

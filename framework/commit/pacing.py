@@ -1,12 +1,19 @@
 """When a pipeline starts its next batch. In: the clock, the backlog and what was done last. Out: one decision as a value.
 
 Trigger `auto`: one batch per shortest commit interval, sooner when a full batch, or about `max_bytes` or `max_rows`, wait.
+A batch is cut where it would make so many files that holding and announcing them, not their rows, would fill the memory.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+
+# A file costs about 10 kB in the driver until its table is committed: statistics of each column, and as many bytes again
+# while they are made into text.
+MAX_FILES_PER_BATCH = 25_000
+# Nothing is known of what records become before the first batch of a run.
+FIRST_BATCH_RECORDS = 25_000
 
 
 class Pace(Enum):
@@ -33,7 +40,8 @@ class PaceRules:
 class PaceFacts:
     """`backlog` is in records up to the wanted end; `bytes_per_record` is an estimate from what was written before.
 
-    `last_batch_ms` is when the newest batch was started, None before the first; `bounded` means: stop at a fixed end.
+    `last_batch_ms` is when the newest batch was started, None before the first; `was_cut`: it was smaller than what waited
+    then; `bounded` means: stop at a fixed end.
     """
 
     now_ms: int
@@ -44,6 +52,21 @@ class PaceFacts:
     bounded: bool
     draining: bool
     paused: bool = False
+    was_cut: bool = False
+
+
+def records_in_batch(max_records: int, files_per_record: float | None) -> int:
+    """How many records the next batch may have, at least one.
+
+    Args:
+        max_records: the cap that the plan gives.
+        files_per_record: of the batch before, None where there was none in this run.
+    """
+    if files_per_record is None:
+        return min(max_records, FIRST_BATCH_RECORDS)
+    if files_per_record * max_records <= MAX_FILES_PER_BATCH:
+        return max_records
+    return max(1, int(MAX_FILES_PER_BATCH / files_per_record))
 
 
 def decide_pace(rules: PaceRules, facts: PaceFacts) -> Pace:
@@ -57,7 +80,7 @@ def decide_pace(rules: PaceRules, facts: PaceFacts) -> Pace:
             or facts.backlog * facts.bytes_per_record >= rules.max_bytes
         )
         due = facts.last_batch_ms is None or facts.now_ms >= facts.last_batch_ms + rules.every_ms
-        if facts.bounded or full or due:
+        if facts.bounded or facts.was_cut or full or due:
             return Pace.BATCH
     if facts.now_ms >= facts.last_announce_ms + rules.heartbeat_ms:
         return Pace.HEARTBEAT

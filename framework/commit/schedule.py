@@ -293,8 +293,9 @@ def commit_failed(turn: Turn, name: str, commit_id: str, reason: str) -> None:
 def _fail(turn: Turn, table: TableState, reason: str) -> None:
     table = changed(table, failures=table.failures + 1, failure=reason)
     limits = turn.state.limits
-    # No longer than an interval: an outage, however long, is then over for the table within two intervals of its end.
-    most_ms = min(limits.retry_most_ms, max(limits.retry_first_ms, table.policy.interval_ms))
+    # Half an interval at most: after an outage, however long, comes this pause, then perhaps an interval's wait for what
+    # was announced just after the commit, and the work itself; all that is to fit into two intervals.
+    most_ms = min(limits.retry_most_ms, max(limits.retry_first_ms, table.policy.interval_ms // 2))
     _pause(turn, table, limits.retry_first_ms, most_ms, table.failures - 1)
 
 

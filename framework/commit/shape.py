@@ -27,13 +27,15 @@ def _same(value: Any) -> Any:
 class Kind:
     """How one field stands in JSON. `absent` makes its value where the key is missing; None: then it is refused.
 
-    `sparse` fields are written only where they say something.
+    `sparse` fields are written only where they say something. A value whose type is `plain` is what `read` would give for
+    it: it is taken without a call, which is most of what decoding a long control log does.
     """
 
     read: Callable[[Any, str], Any]
     write: Callable[[Any], Any] = _same
     absent: Callable[[], Any] | None = None
     sparse: bool = False
+    plain: type | None = None
 
 
 class Shape:
@@ -46,7 +48,7 @@ class Shape:
         self._head = head
         self._check = check
         self._writes = tuple((name, kind.write, kind.sparse) for name, kind in kinds.items())
-        self._reads = tuple((name, kind.read, kind.absent) for name, kind in kinds.items())
+        self._reads = tuple((name, kind.plain, kind.read, kind.absent) for name, kind in kinds.items())
         if kinds.keys() != make.__dataclass_fields__.keys():  # type: ignore[attr-defined]
             raise TypeError(f"the shape of {make.__name__} names other fields than it has")
 
@@ -64,8 +66,12 @@ class Shape:
             self.make
         )  # with all fields at once: the constructor of a frozen class sets each alone
         fields = found.__dict__
-        for name, read, absent in self._reads:
-            fields[name] = absent() if absent is not None and name not in value else read(value.get(name), name)
+        for name, plain, read, absent in self._reads:
+            held = value.get(name)
+            if type(held) is plain:
+                fields[name] = held
+            else:
+                fields[name] = absent() if absent is not None and name not in value else read(held, name)
         if self._check is not None:
             self._check(found)
         return found
@@ -77,7 +83,7 @@ def _of_type(kind: type, words: str) -> Kind:
             raise Malformed(f"`{key}` must be {words}, not {found!r}")
         return found
 
-    return Kind(read)
+    return Kind(read, plain=kind)
 
 
 INT = _of_type(int, "an integer")
@@ -85,7 +91,7 @@ TEXT = _of_type(str, "text")
 OBJECT = _of_type(dict, "an object")
 LIST = _of_type(list, "a list")
 BOOL = _of_type(bool, "true or false")
-OPTIONAL_INT = Kind(lambda found, key: None if found is None else INT.read(found, key), absent=lambda: None)
+OPTIONAL_INT = Kind(lambda found, key: None if found is None else INT.read(found, key), absent=lambda: None, plain=int)
 
 
 def optional(kind: Kind, absent: Callable[[], Any]) -> Kind:

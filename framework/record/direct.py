@@ -24,7 +24,7 @@ from framework.record.convert import convert_columns
 from framework.record.convert_nested import fold
 from framework.record.failure import RecordFailure
 from framework.record.framing import frame
-from framework.record.json_maps import is_map, parse_with_maps
+from framework.record.json_maps import parse_with_maps
 from framework.record.mixed_kinds import Leniency
 from framework.record.observe import missing_fields, observe_records
 from framework.record.parse_plan import ParseGroup, parse_groups, project
@@ -59,10 +59,10 @@ def _is_readable(batch: Batch, shape: TableShape) -> bool:
     """Whether a table's records can be read in columns: no map lies where columns cannot have one, or rules look into one."""
     if not shape.vectorised:
         return False
-    maps = {fold(name, batch.insensitive) for name, kind in shape.parse_fields.items() if is_map(kind)}
-    return not maps or maps.isdisjoint(
-        fold(p.split(".")[0], batch.insensitive) for p in routing_fields(batch.plan.route)
-    )
+    if not shape.maps:
+        return True
+    roots = {fold(path.split(".")[0], batch.insensitive) for path in routing_fields(batch.plan.route)}
+    return roots.isdisjoint(fold(name, batch.insensitive) for name in shape.maps)
 
 
 def _process_groups(batch: Batch, positions: Ints, groups: list[ParseGroup]) -> None:

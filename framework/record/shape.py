@@ -78,6 +78,11 @@ class TableShape:
     always_required: frozenset[tuple[str, ...]]
 
     @cached_property
+    def maps(self) -> frozenset[str]:
+        """The names of the record's fields that are, or hold, maps."""
+        return frozenset(name for name, kind in self.parse_fields.items() if is_map(kind))
+
+    @cached_property
     def relaxed(self) -> StructConverter:
         """The converter of a table like this one in which no value is required."""
         return _relaxed(self.root)

@@ -26,7 +26,7 @@ from framework.commit.offsets import (
     find_gaps,
     plan_ends,
 )
-from framework.commit.pacing import Pace, PaceFacts, PaceRules, decide_pace
+from framework.commit.pacing import Pace, PaceFacts, PaceRules, decide_pace, records_in_batch
 from framework.commit.progress import PROGRESS_PROPERTY, check_recorded_here
 from framework.commit.rebase import held_ends, next_cut
 from framework.errors import FloeError, RetriableError
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 MIN_RECORDS_PER_TASK = 20_000
-FIRST_BATCH_RECORDS = 50_000
 
 
 class PipelineWorker:
@@ -80,6 +79,8 @@ class PipelineWorker:
         self._held: tuple[dict[PartitionKey, int], ...] = ()
         self._batch = 0
         self._bytes_per_record = 0.0
+        self._files_per_record: float | None = None
+        self._was_cut = False
         self._draining = threading.Event()
         self._batch_done = threading.Event()
         self._rules = _pace_rules(plan)
@@ -265,22 +266,25 @@ class PipelineWorker:
         if cut is not None:
             ends = {key: min(end, cut.get(key, end)) for key, end in ends.items()}
         hold = self.standing.hold(has_an_end=self._wanted is not None)
+        backlog = sum(max(0, ends.get(key, at) - at) for key, at in self._positions.items())
         pace = decide_pace(
             self._rules,
             PaceFacts(
                 now_ms(),
-                sum(max(0, ends.get(key, at) - at) for key, at in self._positions.items()),
+                backlog,
                 self._bytes_per_record,
                 self._last_batch_ms,
                 self._announcer.last_ms,
                 self._wanted is not None,
                 self._draining.is_set(),
                 hold is not None,
+                self._was_cut,
             ),
         )
         if pace is Pace.BATCH:
             self._last_batch_ms = now_ms()
-            cap = self._rules.max_records if self._tables.targets else FIRST_BATCH_RECORDS
+            cap = records_in_batch(self._rules.max_records, self._files_per_record)
+            self._was_cut = backlog > cap
             self._scope = self._scope_to(plan_ends(self._positions, ends, cap))
             self._batch_done.clear()
             self._offer(dict(self._scope.ends))
@@ -364,6 +368,7 @@ class PipelineWorker:
         records = result.accounting.offsets - result.accounting.holes
         if records:
             self._bytes_per_record = result.bytes / records
+            self._files_per_record = result.files / records
         self._say(
             f"batch {scope.batch}: {records:,} records, {result.files} files for {len(result.rows)} tables, "
             f"announced in {seconds:.1f} s"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from framework.commit.pacing import FIRST_BATCH_RECORDS
 from tests.conftest import Broker
 from tests.project import Project, kill_group, wait_for
 from tests.spark.test_end_to_end import FAN_OUT, orders
@@ -73,6 +74,32 @@ def test_sigterm_drains(project: Project, broker: Broker) -> None:
         kill_group(process)
     assert set(project.positions(project.tables("shop")).values()) == {1}
     assert len(project.positions(project.tables("shop"))) == 500
+
+
+def test_what_a_small_first_batch_leaves_is_read_at_once(project: Project, broker: Broker) -> None:
+    """The first batch of a run is cut short, since nothing is known of its files yet; what waits behind it is announced
+    without an interval between them, and each record lands once."""
+    count = FIRST_BATCH_RECORDS + 2_000
+    topic = broker.new_topic("first", partitions=2)
+    broker.produce(topic, orders(count))
+    text = FAN_OUT.format(topic=topic).replace("interval: 1s", "interval: 1h")
+    process = project.start("run", project.pipeline("first", text))
+    try:
+        assert process.stdout is not None
+        seen = ""
+        while "batch 2:" not in seen:
+            line = process.stdout.readline()
+            assert line, seen
+            seen += line
+        process.send_signal(signal.SIGTERM)
+        rest, _ = process.communicate(timeout=60)
+        assert process.returncode == 0, seen + rest
+    finally:
+        kill_group(process)
+    assert f"batch 1: {FIRST_BATCH_RECORDS:,} records" in seen
+    assert "batch 2: 2,000 records" in seen
+    counts = project.positions(project.tables("shop"))
+    assert (len(counts), set(counts.values())) == (count, {1})
 
 
 def test_two_pipelines_share_one_driver(project: Project, broker: Broker) -> None:

@@ -8,7 +8,7 @@ import random
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from framework.adapters.parquet_encoding import dictionary_columns
+from framework.adapters.parquet_encoding import FILES_PER_LOOK, SampledDictionaries, dictionary_columns
 
 
 def table(rows: int) -> pa.Table:
@@ -32,6 +32,22 @@ def test_a_dictionary_is_made_where_values_repeat() -> None:
     rows = table(5000)
     assert dictionary_columns(rows) == ["store", "kind", "inner.tags.list.element", "map.key_value.key"]
     assert dictionary_columns(rows.slice(0, 0)) == []
+
+
+def test_one_file_in_some_is_looked_at() -> None:
+    """The files after one that was looked at are written as it was; then, or where a file tells much more, one is looked at
+    again."""
+    rows = table(5000)
+    unlike = rows.set_column(1, "store", rows["id"])
+    sampled = SampledDictionaries()
+    assert sampled.columns(rows) == dictionary_columns(rows)
+    assert [sampled.columns(unlike) for _ in range(FILES_PER_LOOK - 1)] == [dictionary_columns(rows)] * (
+        FILES_PER_LOOK - 1
+    )
+    assert sampled.columns(unlike) == dictionary_columns(unlike) != dictionary_columns(rows)
+    small = SampledDictionaries()
+    assert small.columns(rows.slice(0, 5)) != dictionary_columns(rows)
+    assert small.columns(rows) == dictionary_columns(rows)
 
 
 def test_the_paths_are_parquets_own() -> None:
