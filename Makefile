@@ -22,9 +22,20 @@ test-all: setup  ## everything: also the slow, chaos and packaging tests
 chaos: setup  ## only the tests that kill processes
 	@.venv/bin/python -m pytest -m chaos
 
-bench: setup  ## floe beside the Iceberg Kafka Connect sink, several hours; QUICK=1: under ten minutes
+ifdef SHORT
+bench: setup
+	@.venv/bin/python -m benchmarks.hot_path --records 20000 --rounds 1
+	@.venv/bin/python -m benchmarks.decode_cost --records 10000 --repeats 1
+	@.venv/bin/python -m benchmarks.format_cost --records 2000
+	@.venv/bin/python -m benchmarks.commit_time --snapshots 1,30 --window 10
+	@.venv/bin/python -m benchmarks.validate_time --files 20 --rounds 1
+	@.venv/bin/python -m benchmarks.due_at_once --tables 20 --rounds 1
+	@.venv/bin/python -m benchmarks.recovery_time --kills 1 --intervals 1
+else
+bench: setup  ## floe beside the Iceberg Kafka Connect sink, several hours; QUICK=1: ten minutes; SHORT=1: the others, once
 	@.venv/bin/python -m benchmarks.compare $(if $(QUICK),--quick)
 	@$(if $(QUICK),,.venv/bin/python -m benchmarks.hot_path && .venv/bin/python -m benchmarks.commit_time)
+endif
 
 PYTHONS ?= python3.10 python3.11 python3.12 python3.13
 JAVAS ?= $(JAVA_HOME)
