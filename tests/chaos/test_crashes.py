@@ -110,7 +110,7 @@ def test_a_killed_driver_leaves_no_process_behind(project: Project, broker: Brok
     topic = broker.new_topic("orphans")
     broker.produce(topic, records(100))
     with Running(project, "run", project.pipeline("orphans", fan_out(topic))) as run:
-        run.wait_for_output("committed shop.")
+        run.wait_for_output("coordinator: committed shop.")
         below = {p.pid for p in descendants(run.pid)}
         assert len(below) >= 3, below
         run.kill()

@@ -158,7 +158,7 @@ def test_compaction_expiry_and_another_writer_in_a_loop(project: Project, broker
         try:
             for round_ in range(1, 16):
                 broker.produce(topic, records(40, start=40 * round_, kinds=1))
-                run.wait_for_output("committed shop.t_k00", round_ + 1)
+                run.wait_for_output("coordinator: committed shop.t_k00", round_ + 1)
         finally:
             stop.set()
             for thread in threads:
