@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import subprocess
 import time
 from pathlib import Path
 
@@ -19,6 +20,17 @@ pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.iceberg]
 @pytest.fixture
 def project(tmp_path: Path, broker: Broker) -> Project:
     return Project(tmp_path, broker.bootstrap_servers)
+
+
+def output_until(process: subprocess.Popen[str], words: str) -> str:
+    """What the job says up to the line that holds these words."""
+    assert process.stdout is not None
+    seen = ""
+    while words not in seen:
+        line = process.stdout.readline()
+        assert line, seen
+        seen += line
+    return seen
 
 
 def test_sql_projects_and_filters(project: Project, broker: Broker) -> None:
@@ -60,12 +72,7 @@ def test_sigterm_drains(project: Project, broker: Broker) -> None:
     text = FAN_OUT.format(topic=topic).replace("interval: 1s", "interval: 1h")
     process = project.start("run", project.pipeline("drain", text))
     try:
-        assert process.stdout is not None
-        seen = ""
-        while "announced in" not in seen:
-            line = process.stdout.readline()
-            assert line, seen
-            seen += line
+        seen = output_until(process, "announced in")
         time.sleep(0.5)
         process.send_signal(signal.SIGTERM)
         rest, _ = process.communicate(timeout=60)
@@ -85,12 +92,7 @@ def test_what_a_small_first_batch_leaves_is_read_at_once(project: Project, broke
     text = FAN_OUT.format(topic=topic).replace("interval: 1s", "interval: 1h")
     process = project.start("run", project.pipeline("first", text))
     try:
-        assert process.stdout is not None
-        seen = ""
-        while "batch 2:" not in seen:
-            line = process.stdout.readline()
-            assert line, seen
-            seen += line
+        seen = output_until(process, "batch 2:")
         process.send_signal(signal.SIGTERM)
         rest, _ = process.communicate(timeout=60)
         assert process.returncode == 0, seen + rest
