@@ -16,7 +16,7 @@ SAMPLE = 2048
 LEAST_REPEATS = 4
 
 
-# Files of one table are alike: one in so many is looked at, which for small files is a tenth of what they cost.
+# Files of one table are alike: one in so many is looked at, since for small files a look is a good part of their cost.
 FILES_PER_LOOK = 8
 
 

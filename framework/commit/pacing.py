@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-# A file costs about 10 kB in the driver until its table is committed: statistics of each column, and as many bytes again
-# while they are made into text.
+# A file costs kilobytes in the driver until its table is committed: statistics of each column, and again while they are made
+# into text.
 MAX_FILES_PER_BATCH = 25_000
 # Nothing is known of what records become before the first batch of a run.
 FIRST_BATCH_RECORDS = 25_000

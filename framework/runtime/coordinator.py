@@ -57,7 +57,7 @@ BUSY_TICK_S = 0.05
 BUSY_TICK_SHARE = 0.1
 REBUILD_AFTER_S = 2.0
 # What waits in the state is many small values without a cycle among them. Python's usual 700 new ones between two looks for
-# cycles make a fifth of what reading a long control log costs.
+# cycles make a good part of what reading a long control log costs.
 NEW_OBJECTS_BETWEEN_COLLECTIONS = 50_000
 
 
