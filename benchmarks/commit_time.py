@@ -2,7 +2,8 @@
 
 In: nothing but options. Out: a table for people, and with `--json FILE` the same figures for machines. The table is real
 (SQLite catalog, local files); its data files are only announced, since a commit never opens them. A window of commits is
-timed when the table has the given number of snapshots; `plain` is PyIceberg's own catalog class on the same table.
+timed when the table has the given number of snapshots, each beside a commit to a table that is new: what a machine does
+at the time then falls on both, and `ratio` is the one to look at. `plain` is PyIceberg's own catalog class on the same table.
 
     python benchmarks/commit_time.py --snapshots 1,500,2000,5000
 """
@@ -58,7 +59,7 @@ def data_files(count: int, number: int) -> tuple[DataFile, ...]:
     )
 
 
-def commit(tables: IcebergTables, number: int, files: int) -> tuple[float, float, float]:
+def commit(tables: IcebergTables, number: int, files: int, name: str = TABLE) -> tuple[float, float, float]:
     """One cycle as the coordinator runs it.
 
     Gives, in milliseconds, how long loading the view and committing took, and the processor time of the commit, which
@@ -66,12 +67,12 @@ def commit(tables: IcebergTables, number: int, files: int) -> tuple[float, float
     """
     announced = data_files(files, number)
     begin = time.perf_counter()
-    view = tables.load_view(TABLE, "main", TOPIC)
+    view = tables.load_view(name, "main", TOPIC)
     loaded = time.perf_counter()
     assert view is not None
     pipeline = PipelineProgress(number, {"orders": {str(p): number * 1000 for p in range(12)}}, {"orders": "id"})
     effect = CommitTable(
-        TABLE, view, uuid.uuid4().hex, announced, TableProgress(TOPIC, number, {"orders": pipeline}), number
+        name, view, uuid.uuid4().hex, announced, TableProgress(TOPIC, number, {"orders": pipeline}), number
     )
     used = time.process_time()
     started = time.perf_counter()
@@ -82,16 +83,32 @@ def commit(tables: IcebergTables, number: int, files: int) -> tuple[float, float
     return (loaded - begin) * 1000, (end - started) * 1000, used * 1000
 
 
-def measure(tables: IcebergTables, first: int, window: int, files: int) -> dict[str, float]:
-    times = [commit(tables, first + each, files) for each in range(window)]
+def new_table(tables: IcebergTables, name: str, files: int) -> None:
+    """A table whose next commit is its tenth."""
+    schema = Schema(*FIELDS).model_dump_json()
+    tables.create_table(CreateTable(name, schema, (PartitionFieldSpec("at", "day"),), ()))
+    for number in range(1, 10):
+        commit(tables, number, files, name)
+
+
+def measure(tables: IcebergTables, first: int, window: int, files: int, beside: str | None = None) -> dict[str, float]:
+    times, others = [], []
+    for each in range(window):
+        times.append(commit(tables, first + each, files))
+        if beside is not None:
+            others.append(commit(tables, 10 + each, files, beside))
     commits = sorted(took for _, took, _ in times)
-    return {
+    figures = {
         "view_ms": round(statistics.median(took for took, _, _ in times), 1),
         "commit_ms": round(statistics.median(commits), 1),
         "commit_p95_ms": round(commits[int(len(commits) * 0.95)], 1),
         "commit_max_ms": round(commits[-1], 1),
         "commit_cpu_ms": round(statistics.median(used for _, _, used in times), 1),
     }
+    if others:
+        new = statistics.median(took for _, took, _ in others)
+        figures |= {"new_table_ms": round(new, 1), "ratio": round(statistics.median(commits) / new, 2)}
+    return figures
 
 
 def run(points: list[int], window: int, plain_window: int, files: int, folder: Path) -> list[dict[str, float]]:
@@ -110,7 +127,9 @@ def run(points: list[int], window: int, plain_window: int, files: int, folder: P
         if point > 1:  # one commit after a pause of the other kind, so that the window is what a running job sees
             done += 1
             commit(flat, done, files)
-        figures = measure(flat, done + 1, window, files)
+        beside = f"bench.new_{point}"
+        new_table(flat, beside, files)
+        figures = measure(flat, done + 1, window, files, beside)
         done += window
         after = measure(plain, done + 1, plain_window, files)
         done += plain_window

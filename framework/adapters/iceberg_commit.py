@@ -21,7 +21,7 @@ from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import DataFile, ManifestFile
 from pyiceberg.table import Table
-from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.metadata import TableMetadata, _generate_snapshot_id
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary, UpdateMetrics, update_snapshot_summaries
 from pyiceberg.table.update import (
@@ -99,7 +99,7 @@ class TableCommits:
         reason = _unsupported(effect, table.metadata)
         if reason is not None:
             return CommitFailed(effect.table, effect.commit_id, reason)
-        snapshot_id = table.metadata.new_snapshot_id()
+        snapshot_id = _generate_snapshot_id()
         files = SnapshotFiles(table.metadata, table.io, snapshot_id)
         try:
             attempt = self._write(effect, table, files, snapshot_id)
@@ -127,7 +127,7 @@ class TableCommits:
     def _with_main(self, table: Table) -> Table:
         """A table with a main branch. A first commit to another branch of an empty table is refused, so main comes
         first, with an empty snapshot; another writer may do the same at the same time, which serves as well."""
-        snapshot_id = table.metadata.new_snapshot_id()
+        snapshot_id = _generate_snapshot_id()
         files = SnapshotFiles(table.metadata, table.io, snapshot_id)
         written = files.write(None, (), ())
         snapshot = _snapshot(table.metadata, snapshot_id, None, written, (), {})

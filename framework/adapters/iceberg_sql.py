@@ -3,16 +3,19 @@
 In and out: exactly what `pyiceberg.catalog.sql.SqlCatalog` takes and gives; the rows it keeps and the metadata files it
 writes are the same. Only three inner steps differ, each of which handles all snapshots again in PyIceberg: a metadata
 file that was read or written before is not parsed again (metadata files never change, so the location is a sound key),
-the deep copy leaves the snapshots out, and each snapshot's JSON is rendered once. The compare-and-swap on the metadata
-location, and with it invariant 4, stays PyIceberg's own.
+the deep copy leaves the snapshots and their log out, and the JSON of each of their entries is rendered once. The
+compare-and-swap on the metadata location, and with it invariant 4, stays PyIceberg's own.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
 from pyiceberg.catalog.sql import IcebergTables as CatalogRow
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.io import FileIO
@@ -20,7 +23,7 @@ from pyiceberg.serializers import Compressor, ToOutputFile
 from pyiceberg.table import CommitTableResponse, StagedTable, Table
 from pyiceberg.table.locations import load_location_provider
 from pyiceberg.table.metadata import TableMetadata, TableMetadataV3
-from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.table.snapshots import Snapshot, SnapshotLogEntry
 from pyiceberg.table.update import (
     AddSchemaUpdate,
     AddSnapshotUpdate,
@@ -48,12 +51,49 @@ _LOCAL_UPDATES = (
 )
 
 
-@dataclass
+# What only grows at its end, and is rendered once; all else is rendered with each commit.
+_GROWING = {"snapshots", "snapshot_log"}
+
+Ids = npt.NDArray[np.int64]
+_Text = tuple[bytes, ...]  # pieces of JSON, between which commas belong
+
+
+@dataclass(frozen=True)
+class _Rendered:
+    """The ids of a table's snapshots, and the JSON of the entries of both growing lists."""
+
+    ids: Ids
+    snapshots: _Text
+    snapshot_log: _Text
+
+    @classmethod
+    def of(cls, metadata: TableMetadata) -> _Rendered:
+        nothing = _Rendered(np.empty(0, np.int64), (), ())
+        return nothing.grown(metadata.format_version, metadata.snapshots, metadata.snapshot_log)
+
+    def grown(self, version: int, snapshots: Sequence[Snapshot], log: Sequence[SnapshotLogEntry]) -> _Rendered:
+        ids = np.append(self.ids, np.array([snapshot.snapshot_id for snapshot in snapshots], np.int64))
+        if version == 1:  # which knows no sequence numbers
+            snapshots = [snapshot.model_copy(update={"sequence_number": None}) for snapshot in snapshots]
+        return _Rendered(ids, _appended(self.snapshots, snapshots), _appended(self.snapshot_log, log))
+
+
+def _appended(text: _Text, entries: Sequence[IcebergBaseModel]) -> _Text:
+    """One more piece, put together with those before it that are no longer: a byte is copied as often as the text doubles."""
+    pieces = [*text, b",".join(entry.model_dump_json().encode() for entry in entries)]
+    if not pieces[-1]:
+        return text
+    while len(pieces) > 1 and len(pieces[-2]) <= len(pieces[-1]):
+        pieces[-2:] = [b",".join(pieces[-2:])]
+    return tuple(pieces)
+
+
+@dataclass(frozen=True)
 class _Known:
-    """One version of a table's metadata, and the JSON of its snapshots as far as it was rendered."""
+    """One version of a table's metadata, and its snapshots as they were rendered; not before a commit needs them."""
 
     metadata: TableMetadata
-    rendered: dict[int, tuple[Snapshot, str]] = field(default_factory=dict)
+    rendered: _Rendered | None = None
 
 
 class FlatSqlCatalog(SqlCatalog):
@@ -68,19 +108,23 @@ class FlatSqlCatalog(SqlCatalog):
         self._known: OrderedDict[tuple[str, str], tuple[str, _Known]] = OrderedDict()
         self._snapshots = 0  # of all that is in `_known`
         self._known_lock = threading.Lock()
+        self._staged = threading.local()  # the `_Known` of a commit in progress
         super().__init__(name, **properties)
 
     def commit_table(
         self, table: Table, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]
     ) -> CommitTableResponse:
+        self._staged.known = None
         response = super().commit_table(table, requirements, updates)
+        known = self._known_as_staged(response.metadata)
+        self._staged.known = None
         namespace = self.namespace_to_string(self.namespace_from(table.name()))
-        name = (namespace, self.table_name_from(table.name()))
-        with self._known_lock:
-            before = self._known.get(name)
-            rendered = before[1].rendered if before else {}
-        self._remember(name, response.metadata_location, _Known(response.metadata, rendered))
+        self._remember((namespace, self.table_name_from(table.name())), response.metadata_location, known)
         return response
+
+    def _known_as_staged(self, metadata: TableMetadata) -> _Known:
+        known: _Known | None = getattr(self._staged, "known", None)
+        return known if known is not None and known.metadata is metadata else _Known(metadata)
 
     def _convert_orm_to_iceberg(self, orm_table: CatalogRow) -> Table:
         name = (orm_table.table_namespace, orm_table.table_name)
@@ -91,8 +135,7 @@ class FlatSqlCatalog(SqlCatalog):
                 self._known.move_to_end(name)
         if held is None or location is None or held[0] != location:
             table = super()._convert_orm_to_iceberg(orm_table)
-            rendered = held[1].rendered if held else {}
-            self._remember(name, table.metadata_location, _Known(table.metadata, rendered))
+            self._remember(name, table.metadata_location, _Known(table.metadata))
             return table
         metadata = held[1].metadata
         return Table(
@@ -114,7 +157,11 @@ class FlatSqlCatalog(SqlCatalog):
             return super()._update_and_stage_table(current_table, table_identifier, requirements, updates)
         for requirement in requirements:
             requirement.validate(current_table.metadata)
-        metadata = _updated(current_table.metadata, updates, current_table.metadata_location)
+        base = current_table.metadata
+        rendered = self._rendered(base)
+        metadata = _updated(base, rendered.ids, updates, current_table.metadata_location)
+        new = metadata.snapshots[len(base.snapshots) :], metadata.snapshot_log[len(base.snapshot_log) :]
+        self._staged.known = _Known(metadata, rendered.grown(metadata.format_version, *new))
         version = self._parse_metadata_version(current_table.metadata_location) + 1
         provider = load_location_provider(metadata.location, metadata.properties)
         location = provider.new_table_metadata_file_location(version)
@@ -132,34 +179,26 @@ class FlatSqlCatalog(SqlCatalog):
         if not own and metadata.current_snapshot_id is None:  # also the one case in which PyIceberg may write nulls
             ToOutputFile.table_metadata(metadata, io.new_output(metadata_path))
             return
-        text = self._render(metadata)
+        rendered = self._known_as_staged(metadata).rendered or _Rendered.of(metadata)
+        log, snapshots = _with_commas(rendered.snapshot_log), _with_commas(rendered.snapshots)
+        head = _rest(metadata).encode()
+        pieces = (head[:-1], b',"snapshot-log":[', *log, b'],"snapshots":[', *snapshots, b"]}")
         output = io.new_output(metadata_path)
-        content = Compressor.get_compressor(output.location).bytes_compressor()(text.encode())
         with output.create(overwrite=False) as stream:
-            stream.write(content)
+            if output.location.endswith(".gz.metadata.json"):
+                stream.write(Compressor.get_compressor(output.location).bytes_compressor()(b"".join(pieces)))
+            else:
+                for piece in pieces:  # of several megabytes in all, which need not be put together first
+                    stream.write(piece)
 
-    def _render(self, metadata: TableMetadata) -> str:
+    def _rendered(self, metadata: TableMetadata) -> _Rendered:
         with self._known_lock:
-            # The newest first: what is rendered was loaded a moment ago.
+            # The newest first: what is committed to was loaded a moment ago.
             versions = (known for _, known in reversed(self._known.values()))
-            rendered = next((each.rendered for each in versions if each.metadata.table_uuid == metadata.table_uuid), {})
-        texts = []
-        for snapshot in metadata.snapshots:
-            held = rendered.get(snapshot.snapshot_id)
-            if held is None or held[0] is not snapshot:
-                plain = snapshot
-                if metadata.format_version == 1:  # which knows no sequence numbers
-                    plain = snapshot.model_copy(update={"sequence_number": None})
-                held = (snapshot, plain.model_dump_json())
-                rendered[snapshot.snapshot_id] = held
-            texts.append(held[1])
-        rest = _rest(metadata)
-        return f'{rest[:-1]},"snapshots":[{",".join(texts)}]}}'
+            found = next((known.rendered for known in versions if known.metadata is metadata), None)
+        return found or _Rendered.of(metadata)
 
     def _remember(self, name: tuple[str, str], location: str, known: _Known) -> None:
-        if len(known.rendered) > 2 * len(known.metadata.snapshots):
-            live = {snapshot.snapshot_id for snapshot in known.metadata.snapshots}
-            known.rendered = {key: value for key, value in known.rendered.items() if key in live}
         with self._known_lock:
             before = self._known.pop(name, None)
             self._snapshots -= len(before[1].metadata.snapshots) if before else 0
@@ -170,22 +209,26 @@ class FlatSqlCatalog(SqlCatalog):
                 self._snapshots -= len(dropped.metadata.snapshots)
 
 
+def _with_commas(text: _Text) -> list[bytes]:
+    return [part for piece in text for part in (b",", piece)][1:]
+
+
 def _rest(metadata: TableMetadata) -> str:
-    """Metadata without its snapshots as JSON."""
+    """Metadata without its snapshots and their log as JSON."""
     if not isinstance(metadata, TableMetadataV3):
-        return metadata.model_dump_json(exclude={"snapshots"})
+        return metadata.model_dump_json(exclude=_GROWING)
     if metadata.next_row_id is None and not metadata.snapshots:  # PyIceberg leaves out what a new table must say
         metadata = metadata.model_copy(update={"next_row_id": 0})
     # PyIceberg's own method refuses version 3, for want of the manifests; the model is complete.
-    return IcebergBaseModel.model_dump_json(metadata, exclude={"snapshots"})
+    return IcebergBaseModel.model_dump_json(metadata, exclude=_GROWING)
 
 
-def _updated(base: TableMetadata, updates: tuple[TableUpdate, ...], base_location: str) -> TableMetadata:
+def _updated(base: TableMetadata, ids: Ids, updates: tuple[TableUpdate, ...], base_location: str) -> TableMetadata:
     """What `update_table_metadata` gives, without its deep copy of snapshots that no update looks at."""
     # A snapshot that is added must not exist: keep such a one in sight, so that PyIceberg's own check refuses it.
     named = {update.snapshot_id for update in updates if isinstance(update, SetSnapshotRefUpdate)}
     named |= {update.snapshot.snapshot_id for update in updates if isinstance(update, AddSnapshotUpdate)}
-    seen = [snapshot for snapshot in base.snapshots if snapshot.snapshot_id in named]
+    seen = [base.snapshots[at] for at in np.flatnonzero(np.isin(ids, list(named)))]
     slim = base.model_copy(update={"snapshots": seen, "snapshot_log": []})
     new = update_table_metadata(slim, updates, metadata_location=base_location)
     return new.model_copy(

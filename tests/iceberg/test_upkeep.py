@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 from pyiceberg.expressions import EqualTo
 from pyiceberg.table import StaticTable
+from pyiceberg.table.update import AddSnapshotUpdate
 from pyiceberg.typedef import IcebergBaseModel
 from pyiceberg.types import LongType
 
 from framework.adapters import iceberg_sql
 from framework.adapters.iceberg import IcebergTables
+from framework.adapters.iceberg_sql import FlatSqlCatalog
 from framework.commit.effects import Committed
 from tests.iceberg.conftest import Lake, metadata_files
 
@@ -53,6 +55,8 @@ def test_metadata_files_are_what_pyiceberg_would_write(lake: Lake) -> None:
     for version in ("1", "2", "3"):
         name = lake.create(f"shop.v{version}", format_version=version)
         grow(lake, name, range(1, 4))
+        lake = Lake(lake.settings)  # to which what was rendered so far is not known
+        grow(lake, name, range(4, 12))
         table = lake.plain(name)
         written = json.loads(Path(table.metadata_location.removeprefix("file://")).read_text())
         assert written == json.loads(IcebergBaseModel.model_dump_json(table.metadata))
@@ -132,3 +136,15 @@ def test_of_many_commits_from_one_view_exactly_one_lands(lake: Lake) -> None:
     assert [isinstance(answer, Committed) for answer in answers].count(True) == 1
     assert len(lake.rows(name)) == 1
     assert len(lake.plain(name).metadata.snapshots) == 1
+
+
+def test_a_snapshot_id_that_is_taken_is_refused(lake: Lake) -> None:
+    """A second snapshot with the id of one of many is refused, as PyIceberg refuses it, and changes nothing."""
+    name = lake.create()
+    grow(lake, name, range(1, 6))
+    table = FlatSqlCatalog("default", **lake.settings).load_table(name)
+    taken = [AddSnapshotUpdate(snapshot=table.metadata.snapshots[2])]
+    for _ in range(2):  # the second time, what the catalog knows of the table is from before
+        with pytest.raises(ValueError, match="already exists"):
+            table.catalog.commit_table(table, (), tuple(taken))
+    assert len(lake.plain(name).metadata.snapshots) == 5
