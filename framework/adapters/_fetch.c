@@ -174,12 +174,38 @@ static PyObject *load(PyObject *module, PyObject *args)
     return PyUnicode_FromString(api.version_str());
 }
 
-/* ---- messages that are kept, since their keys or headers may be asked for ------------------------------------------ */
+/* ---- bytes of many records, one after another -------------------------------------------------------------------- */
+
+typedef struct {
+    char *data;
+    size_t len;
+    size_t room;
+} Bytes;
+
+/* Room for so many bytes more; -1 when there is no memory. */
+static int reserve(Bytes *own, size_t more)
+{
+    if (own->len + more <= own->room)
+        return 0;
+    size_t room = own->room < 65536 ? 65536 : own->room;
+    while (room < own->len + more)
+        room += room / 2;
+    char *larger = realloc(own->data, room);
+    if (larger == NULL)
+        return -1;
+    own->data = larger;
+    own->room = room;
+    return 0;
+}
+
+/* ---- keys and headers, since they may be asked for ------------------------------------------------------------------ */
 
 typedef struct {
     PyObject_HEAD
     PyObject *reader; /* messages must be gone before their client is */
-    message_t **messages;
+    message_t **messages; /* those with headers; NULL when none has any */
+    Bytes keys;
+    int64_t *key_ends; /* the key of record i ends there, and begins where the one before it ends; below zero: no key */
     Py_ssize_t count;
 } Messages;
 
@@ -188,35 +214,29 @@ static PyTypeObject *messages_type;
 static void messages_dealloc(PyObject *self)
 {
     Messages *own = (Messages *)self;
-    for (Py_ssize_t i = 0; i < own->count; i++)
+    for (Py_ssize_t i = 0; own->messages != NULL && i < own->count; i++)
         if (own->messages[i] != NULL)
             api.message_destroy(own->messages[i]);
     free(own->messages);
+    free(own->keys.data);
+    free(own->key_ends);
     Py_XDECREF(own->reader);
     PyTypeObject *type = Py_TYPE(self);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
     Py_DECREF(type);
 }
 
-/* The message at an index: NULL without an exception where it had neither key nor headers and is gone. */
-static message_t *message_at(PyObject *self, PyObject *index)
+/* The index of a record; -1 with an exception where there is none. */
+static Py_ssize_t index_in(Messages *own, PyObject *index)
 {
-    Messages *own = (Messages *)self;
     Py_ssize_t i = PyNumber_AsSsize_t(index, PyExc_IndexError);
     if (i == -1 && PyErr_Occurred())
-        return NULL;
+        return -1;
     if (i < 0 || i >= own->count) {
         PyErr_SetString(PyExc_IndexError, "there is no such message");
-        return NULL;
+        return -1;
     }
-    return own->messages[i];
-}
-
-static PyObject *none_unless_error(void)
-{
-    if (PyErr_Occurred())
-        return NULL;
-    Py_RETURN_NONE;
+    return i;
 }
 
 static PyObject *bytes_or_none(const void *data, size_t len)
@@ -226,21 +246,36 @@ static PyObject *bytes_or_none(const void *data, size_t len)
     return PyBytes_FromStringAndSize(data, (Py_ssize_t)len);
 }
 
+/* Where a key ended, be there one or not: ends of records without a key are the complement. */
+static int64_t end_of(int64_t marked)
+{
+    return marked < 0 ? ~marked : marked;
+}
+
 static PyObject *messages_key(PyObject *self, PyObject *index)
 {
-    message_t *message = message_at(self, index);
-    return message == NULL ? none_unless_error() : bytes_or_none(message->key, message->key_len);
+    Messages *own = (Messages *)self;
+    Py_ssize_t i = index_in(own, index);
+    if (i < 0)
+        return NULL;
+    if (own->key_ends[i] < 0)
+        Py_RETURN_NONE;
+    int64_t start = i == 0 ? 0 : end_of(own->key_ends[i - 1]);
+    return PyBytes_FromStringAndSize(own->keys.data + start, (Py_ssize_t)(own->key_ends[i] - start));
 }
 
 static PyObject *messages_headers(PyObject *self, PyObject *index)
 {
-    message_t *message = message_at(self, index);
+    Messages *own = (Messages *)self;
+    Py_ssize_t at = index_in(own, index);
     headers_t *headers;
     const char *name;
     const void *value;
     size_t size;
-    if (message == NULL || api.message_headers(message, &headers) != 0)
-        return none_unless_error();
+    if (at < 0)
+        return NULL;
+    if (own->messages == NULL || own->messages[at] == NULL || api.message_headers(own->messages[at], &headers) != 0)
+        Py_RETURN_NONE;
     PyObject *found = PyList_New(0);
     for (size_t i = 0; found != NULL && api.header_get_all(headers, i, &name, &value, &size) == 0; i++) {
         PyObject *pair = Py_BuildValue("(sN)", name, bytes_or_none(value, size));
@@ -260,7 +295,7 @@ static PyMethodDef MESSAGES_METHODS[] = {
 static PyType_Slot MESSAGES_SLOTS[] = {
     {Py_tp_dealloc, messages_dealloc},
     {Py_tp_methods, MESSAGES_METHODS},
-    {Py_tp_doc, "Messages of one block, for what is seldom asked for."},
+    {Py_tp_doc, "Keys and headers of one block, for what is seldom asked for."},
     {0, NULL},
 };
 
@@ -273,6 +308,7 @@ static PyType_Spec MESSAGES_SPEC = {
 
 #define MOST_NOTES 32
 #define CHUNK 1000
+#define AHEAD 8 /* messages */
 
 typedef struct {
     int level; /* of a log line; -1 for an error */
@@ -286,10 +322,18 @@ typedef struct {
     queue_t *queue;
     pid_t pid;
     int busy; /* a thread is inside without the lock of the interpreter */
-    message_t **held;
+    /* Records are copied out of their messages at once, and those go: what is in use of librdkafka's memory stays small, and
+     * near. What is held of each, by its number: */
     Py_ssize_t count;
     Py_ssize_t room;
-    size_t bytes;
+    Bytes values; /* joined by newlines, one behind each */
+    int64_t *starts, *offsets, *stamps;
+    char *missing;
+    Bytes keys;
+    int64_t *key_ends;
+    message_t **with_headers;
+    Py_ssize_t missing_count, newlines, keys_count, headers_count;
+    size_t bytes; /* of values alone */
     int notes_count;
     note_t notes[MOST_NOTES];
 } Reader;
@@ -337,13 +381,89 @@ static int enter(Reader *own)
     return 0;
 }
 
+static void hold_nothing(Reader *own)
+{
+    own->count = 0;
+    own->bytes = own->values.len = own->keys.len = 0;
+    own->missing_count = own->newlines = own->keys_count = own->headers_count = 0;
+}
+
 static void forget(Reader *own)
 {
-    for (Py_ssize_t i = 0; i < own->count; i++)
-        if (own->held[i] != NULL)
-            api.message_destroy(own->held[i]);
-    own->count = 0;
-    own->bytes = 0;
+    for (Py_ssize_t i = 0; own->headers_count > 0 && i < own->count; i++)
+        if (own->with_headers[i] != NULL)
+            api.message_destroy(own->with_headers[i]);
+    hold_nothing(own);
+}
+
+static int grown(void **array, Py_ssize_t room, size_t size)
+{
+    void *larger = realloc(*array, (size_t)room * size);
+    if (larger == NULL)
+        return -1;
+    *array = larger;
+    return 0;
+}
+
+/* Room for so many records; -1 when there is no memory. */
+static int make_room(Reader *own, Py_ssize_t room)
+{
+    if (room <= own->room)
+        return 0;
+    if (grown((void **)&own->starts, room, sizeof(int64_t)) != 0
+        || grown((void **)&own->offsets, room, sizeof(int64_t)) != 0
+        || grown((void **)&own->stamps, room, sizeof(int64_t)) != 0
+        || grown((void **)&own->key_ends, room, sizeof(int64_t)) != 0
+        || grown((void **)&own->with_headers, room, sizeof(message_t *)) != 0
+        || grown((void **)&own->missing, room, sizeof(char)) != 0)
+        return -1;
+    own->room = room;
+    return 0;
+}
+
+/* Copy a record out of its message, which goes unless it has headers; -1 when there is no memory. */
+static int hold(Reader *own, message_t *message)
+{
+    Py_ssize_t i = own->count;
+    size_t len = message->payload == NULL ? 0 : message->len;
+    headers_t *headers;
+    int kind;
+    if (reserve(&own->values, len + 1) != 0 || reserve(&own->keys, message->key_len) != 0)
+        return -1;
+    char *into = own->values.data + own->values.len;
+    own->starts[i] = (int64_t)own->values.len;
+    own->offsets[i] = message->offset;
+    own->stamps[i] = api.message_timestamp(message, &kind);
+    own->missing[i] = message->payload == NULL;
+    own->missing_count += own->missing[i];
+    if (len > 0) {
+        memcpy(into, message->payload, len);
+        const char *rest = into, *end = into + len;
+        while ((rest = memchr(rest, '\n', (size_t)(end - rest))) != NULL) {
+            own->newlines++;
+            rest++;
+        }
+    }
+    into[len] = '\n';
+    own->values.len += len + 1;
+    own->bytes += len;
+    if (message->key != NULL) {
+        memcpy(own->keys.data + own->keys.len, message->key, message->key_len);
+        own->keys.len += message->key_len;
+        own->key_ends[i] = (int64_t)own->keys.len;
+        own->keys_count++;
+    } else {
+        own->key_ends[i] = ~(int64_t)own->keys.len;
+    }
+    own->with_headers[i] = NULL;
+    own->count++;
+    if (api.message_headers(message, &headers) == 0) {
+        own->with_headers[i] = message;
+        own->headers_count++;
+    } else {
+        api.message_destroy(message);
+    }
+    return 0;
 }
 
 static PyObject *reader_new(PyTypeObject *type, PyObject *args, PyObject *named)
@@ -415,7 +535,14 @@ static void reader_dealloc(PyObject *self)
 {
     Reader *own = (Reader *)self;
     reader_close(own);
-    free(own->held);
+    free(own->values.data);
+    free(own->starts);
+    free(own->offsets);
+    free(own->stamps);
+    free(own->missing);
+    free(own->keys.data);
+    free(own->key_ends);
+    free(own->with_headers);
     PyTypeObject *type = Py_TYPE(self);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
     Py_DECREF(type);
@@ -530,34 +657,30 @@ static PyObject *reader_consume(PyObject *self, PyObject *args)
         return NULL;
     if (records < 0)
         records = 0;
-    if (own->room < own->count + records) {
-        message_t **larger = realloc(own->held, (size_t)(own->count + records) * sizeof(message_t *));
-        if (larger == NULL) {
-            own->busy = 0;
-            return PyErr_NoMemory();
-        }
-        own->held = larger;
-        own->room = own->count + records;
+    if (make_room(own, own->count + records) != 0) {
+        own->busy = 0;
+        return PyErr_NoMemory();
     }
+    int failed = 0;
     Py_BEGIN_ALLOW_THREADS
     /* An event ends the call: what it means is decided by the caller before anything further is read. */
-    while (taken < records && own->bytes < (size_t)bytes && events_count == 0 && position < end) {
+    while (taken < records && own->bytes < (size_t)bytes && events_count == 0 && position < end && !failed) {
         size_t wanted = records - taken < CHUNK ? (size_t)(records - taken) : CHUNK;
         ssize_t got = api.consume_batch_queue(own->queue, timeout_ms, chunk, wanted);
         for (ssize_t i = 0; i < got; i++) {
             message_t *message = chunk[i];
+            if (i + AHEAD < got)
+                __builtin_prefetch(chunk[i + AHEAD]);
             if (message->err != 0) {
                 events[events_count++] = message;
                 continue;
             }
             if (message->offset >= position)
                 position = message->offset + 1;
-            if (message->offset >= end) {
+            if (message->offset >= end || failed || (failed = hold(own, message)) != 0) {
                 api.message_destroy(message);
                 continue;
             }
-            own->held[own->count++] = message;
-            own->bytes += message->payload == NULL ? 0 : message->len;
             taken++;
         }
         if (got < (ssize_t)wanted)
@@ -566,8 +689,10 @@ static PyObject *reader_consume(PyObject *self, PyObject *args)
     Py_END_ALLOW_THREADS
     own->busy = 0;
     PyObject *found = events_of(events, events_count);
+    if (found != NULL && failed)
+        Py_CLEAR(found);
     if (found == NULL)
-        return NULL;
+        return failed ? PyErr_NoMemory() : NULL;
     return Py_BuildValue("(nnLN)", own->count, (Py_ssize_t)own->bytes, position, found);
 }
 
@@ -588,17 +713,38 @@ static PyObject *reader_notes(PyObject *self, PyObject *none)
     return found;
 }
 
-static PyObject *int64s(Py_ssize_t count)
+static PyObject *int64s(const int64_t *values, Py_ssize_t count)
 {
-    return PyBytes_FromStringAndSize(NULL, count * (Py_ssize_t)sizeof(int64_t));
+    return PyBytes_FromStringAndSize((const char *)values, count * (Py_ssize_t)sizeof(int64_t));
 }
 
 PyDoc_STRVAR(take_doc,
              "take() -> (data, starts, offsets, timestamps, missing, newlines, messages) of the records held, which are held no more.\n\n"
              "`data` is their values joined by newlines: record i is data[starts[i] : starts[i + 1] - 1]. `starts`, `offsets` and\n"
              "`timestamps` are the bytes of 64-bit integers, `missing` a byte per record, 1 where there is no value (None: all\n"
-             "have one), `newlines` how many there are inside of values, `messages` the messages when any has a key or headers\n"
-             "(else None).");
+             "have one), `newlines` how many there are inside of values, `messages` the keys and headers when there are any (else\n"
+             "None).");
+
+/* Keys and headers of what is held, which hands them over; NULL with an exception. */
+static Messages *messages_of(Reader *own)
+{
+    Messages *messages = (Messages *)((allocfunc)PyType_GetSlot(messages_type, Py_tp_alloc))(messages_type, 0);
+    if (messages == NULL)
+        return NULL;
+    Py_INCREF(own);
+    messages->reader = (PyObject *)own;
+    messages->count = own->count;
+    messages->keys = own->keys;
+    messages->key_ends = own->key_ends;
+    own->keys = (Bytes){NULL, 0, 0};
+    own->key_ends = NULL;
+    if (own->headers_count > 0) {
+        messages->messages = own->with_headers;
+        own->with_headers = NULL;
+    }
+    own->room = 0; /* so that what was handed over is made anew */
+    return messages;
+}
 
 static PyObject *reader_take(PyObject *self, PyObject *none)
 {
@@ -606,83 +752,36 @@ static PyObject *reader_take(PyObject *self, PyObject *none)
     (void)none;
     if (enter(own) != 0)
         return NULL;
-    Py_ssize_t count = own->count, nulls = 0, newlines = 0;
-    message_t **held = own->held;
-    int keep = 0;
-    PyObject *data = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)own->bytes + (count > 0 ? count - 1 : 0));
-    PyObject *starts = int64s(count + 1), *offsets = int64s(count), *stamps = int64s(count);
-    PyObject *missing = PyBytes_FromStringAndSize(NULL, count);
-    Messages *messages = NULL;
-    if (data == NULL || starts == NULL || offsets == NULL || stamps == NULL || missing == NULL)
-        goto failed;
-    char *into = PyBytes_AsString(data), *absent = PyBytes_AsString(missing);
-    int64_t *start = (int64_t *)PyBytes_AsString(starts), *offset = (int64_t *)PyBytes_AsString(offsets);
-    int64_t *stamp = (int64_t *)PyBytes_AsString(stamps);
-    Py_BEGIN_ALLOW_THREADS
-    int64_t at = 0;
-    for (Py_ssize_t i = 0; i < count; i++) {
-        message_t *message = held[i];
-        headers_t *headers;
-        int kind;
-        start[i] = at;
-        offset[i] = message->offset;
-        stamp[i] = api.message_timestamp(message, &kind);
-        absent[i] = message->payload == NULL;
-        if (message->payload != NULL) {
-            memcpy(into + at, message->payload, message->len);
-            const char *rest = into + at, *end = rest + message->len;
-            while ((rest = memchr(rest, '\n', (size_t)(end - rest))) != NULL) {
-                newlines++;
-                rest++;
-            }
-            at += (int64_t)message->len;
-        } else {
-            nulls++;
-        }
-        if (i + 1 < count)
-            into[at] = '\n';
-        at++;
-        keep = keep || message->key != NULL || api.message_headers(message, &headers) == 0;
-        if (!keep) {
-            api.message_destroy(message);
-            held[i] = NULL;
-        }
+    Py_ssize_t count = own->count;
+    if (make_room(own, count + 1) != 0) {
+        own->busy = 0;
+        return PyErr_NoMemory();
     }
-    start[count] = count > 0 ? at : 1;
-    Py_END_ALLOW_THREADS
-    if (keep) {
-        messages = (Messages *)((allocfunc)PyType_GetSlot(messages_type, Py_tp_alloc))(messages_type, 0);
-        if (messages == NULL)
-            goto failed;
-        Py_INCREF(self);
-        messages->reader = self;
-        messages->messages = held;
-        messages->count = count;
-        own->held = NULL;
-        own->room = 0;
-    }
-    own->count = 0;
-    own->bytes = 0;
+    own->starts[count] = count > 0 ? (int64_t)own->values.len : 1;
+    PyObject *data = PyBytes_FromStringAndSize(own->values.data, count > 0 ? (Py_ssize_t)own->values.len - 1 : 0);
+    PyObject *starts = int64s(own->starts, count + 1), *offsets = int64s(own->offsets, count);
+    PyObject *stamps = int64s(own->stamps, count);
+    PyObject *missing = own->missing_count > 0 ? PyBytes_FromStringAndSize(own->missing, count) : Py_None;
+    PyObject *messages = Py_None;
+    Py_ssize_t newlines = own->newlines;
+    if (missing == Py_None)
+        Py_INCREF(missing);
+    if (own->keys_count > 0 || own->headers_count > 0)
+        messages = (PyObject *)messages_of(own);
+    else
+        Py_INCREF(messages);
     own->busy = 0;
-    if (nulls == 0) {
-        Py_DECREF(missing);
-        Py_INCREF(Py_None);
-        missing = Py_None;
+    if (data == NULL || starts == NULL || offsets == NULL || stamps == NULL || missing == NULL || messages == NULL) {
+        Py_XDECREF(data);
+        Py_XDECREF(starts);
+        Py_XDECREF(offsets);
+        Py_XDECREF(stamps);
+        Py_XDECREF(missing);
+        Py_XDECREF(messages);
+        return NULL;
     }
-    PyObject *rest = (PyObject *)messages;
-    if (rest == NULL) {
-        Py_INCREF(Py_None);
-        rest = Py_None;
-    }
-    return Py_BuildValue("(NNNNNnN)", data, starts, offsets, stamps, missing, newlines, rest);
-failed:
-    own->busy = 0;
-    Py_XDECREF(data);
-    Py_XDECREF(starts);
-    Py_XDECREF(offsets);
-    Py_XDECREF(stamps);
-    Py_XDECREF(missing);
-    return PyErr_NoMemory();
+    hold_nothing(own);
+    return Py_BuildValue("(NNNNNnN)", data, starts, offsets, stamps, missing, newlines, messages);
 }
 
 static PyMethodDef READER_METHODS[] = {
