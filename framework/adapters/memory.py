@@ -1,7 +1,7 @@
-"""Gives memory back to the system at the end of a task.
+"""Gives memory back to the system at the end of a task after which others may be long in coming.
 
 In: nothing. Out: nothing; what Arrow and the C library keep for later is released. A worker that waits for its next task
-would otherwise hold what its largest one needed, and Spark keeps more workers than run at once.
+would otherwise hold what its largest one needed.
 """
 
 from __future__ import annotations

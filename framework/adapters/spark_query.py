@@ -10,6 +10,7 @@ import json
 import logging
 import os
 import pickle
+import re
 import subprocess
 import sys
 import threading
@@ -53,6 +54,11 @@ DEFAULT_CONF = {
     # Workers are kept apart by their environment: with this on, the source's and the stage's have a daemon each.
     "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
     "spark.driver.memory": "1g",
+    # A worker needs as much memory for the next block as it had for the last one: given back in between, by glibc or by Arrow's
+    # allocator, its pages are fetched and cleared anew with each block, a tenth of the CPU and more on a virtual machine.
+    "spark.executorEnv.MALLOC_MMAP_THRESHOLD_": str(32 * 1024 * 1024),
+    "spark.executorEnv.MALLOC_TRIM_THRESHOLD_": str(128 * 1024 * 1024),
+    "spark.executorEnv.MIMALLOC_PURGE_DELAY": "10000",
 }
 _ARCHIVE_S = 60
 # The JVM of a local master does little but start: records never enter it. Half of the CPU of a start was its compiler.
@@ -86,7 +92,8 @@ def start_session(name: str, master: str, conf: Mapping[str, str], log_dir: Path
         os.environ.setdefault("PYSPARK_PYTHON", conf.get("spark.pyspark.python", sys.executable))
     log_dir.mkdir(parents=True, exist_ok=True)
     builder = SparkSession.builder.master(master).appName(name)
-    settings = {**DEFAULT_CONF, **(LOOPBACK_CONF | LOCAL_CONF if master.startswith("local") else {}), **conf}
+    local = LOOPBACK_CONF | LOCAL_CONF | worker_pool(master) if master.startswith("local") else {}
+    settings = {**DEFAULT_CONF, **local, **conf}
     options = settings.pop("spark.driver.extraJavaOptions", "")
     log4j = Path(__file__).with_name("log4j2.properties")
     # Under spark-submit the JVM is running already, and was given its options there.
@@ -114,6 +121,16 @@ def start_session(name: str, master: str, conf: Mapping[str, str], log_dir: Path
         for name, warm_up in (("warm-source", _warm_source), ("warm-workers", _warm_workers)):
             threading.Thread(target=_quietly, args=(warm_up, spark), name=name, daemon=True).start()
     return spark
+
+
+def worker_pool(master: str) -> dict[str, str]:
+    """As many idle workers as tasks run at once. Spark takes the one that has waited longest, so that each one more that was
+    ever started (there are some more during a start) has its turns, and holds the memory of a large task. From Spark 4.1 on."""
+    found = re.match(r"local(?:\[(\d+|\*)[,\]]|$)", master)
+    if found is None:
+        return {}
+    cores = os.cpu_count() or 1 if found[1] == "*" else int(found[1] or 1)
+    return {"spark.python.factory.idleWorkerMaxPoolSize": str(cores)}
 
 
 def _jars() -> Path:
@@ -238,10 +255,15 @@ def run_stage(
         report = run_sql_stage(frame, plan.transform.sql, context)
         redo_all = bool(report.needs) and report.failure is None
         return ([], frame, list(report.needs.values())) if redo_all else ([report], None, [])
+    # The source's rows are read first, and not in the stage: a task would need a second worker for that, which would then be in
+    # turn for the next batch, with none of the first one's memory, connections and caches.
+    session = frame.sparkSession
+    work = tuple(row[0] for row in frame.collect())
+    numbers = session.range(0, len(work), 1, max(1, len(work)))
     if is_distributed(plan):
-        rows = exchange(frame, make_sending_task(context), context).collect()
+        rows = exchange(numbers, make_sending_task(context, work), context).collect()
     else:
-        rows = frame.mapInArrow(make_task(context), REPORT_SCHEMA).collect()
+        rows = numbers.mapInArrow(make_task(context, work), REPORT_SCHEMA).collect()
     reports: list[TaskReport] = [pickle.loads(bytes(row[0])) for row in rows]
     failed = [report for report in reports if report.failure is not None]
     if failed:
@@ -249,7 +271,6 @@ def run_stage(
     again = [report for report in reports if report.needs]
     if not again:
         return reports, None, []
-    session = frame.sparkSession
     spans = [
         (json.dumps([(p.slice.topic, p.slice.partition, p.slice.start, p.slice.end) for p in report.slices]),)
         for report in again

@@ -1,6 +1,7 @@
 """The one Spark stage of a micro-batch: each task fetches its spans, decodes, routes, converts and writes Parquet.
 
-In: the rows of `spark_source` (spans as JSON) and a TaskContext that pickles with the closure. Out: one pickled TaskReport
+In: the rows of `spark_source` (spans as JSON), of which each task has the number of one, and a TaskContext; both pickle with
+the closure. Out: one pickled TaskReport
 a task. Decides nothing: `framework.record` says what becomes of every record. Keeps invariant 8 per slice by counting
 what it was given against what it reports.
 """
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 import json
 import pickle
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -42,21 +43,21 @@ class TaskContext:
     registry: dict[str, str] = field(default_factory=dict, repr=False)
 
 
-def make_task(context: TaskContext):  # type: ignore[no-untyped-def]  # a closure for mapInArrow
-    """The function for `mapInArrow`: spans in, one report out."""
+def make_task(context: TaskContext, work: Sequence[str]):  # type: ignore[no-untyped-def]  # a closure for mapInArrow
+    """The function for `mapInArrow`: the number of a piece of the work in, one report out."""
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for spans in _spans(batches, context):
+        for spans in _spans(batches, context, work):
             yield report_batch(run_slices(spans, context))
 
     return task
 
 
-def make_sending_task(context: TaskContext):  # type: ignore[no-untyped-def]  # a closure for mapInArrow
+def make_sending_task(context: TaskContext, work: Sequence[str]):  # type: ignore[no-untyped-def]  # a closure for mapInArrow
     """As `make_task`, for plans with distributed tables: a report and the rows for other writers out."""
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for spans in _spans(batches, context):
+        for spans in _spans(batches, context, work):
             outbox = Outbox(context.plan)
             yield sent_report(pickle.dumps(run_slices(spans, context, outbox)))
             yield from outbox.sent()
@@ -64,11 +65,12 @@ def make_sending_task(context: TaskContext):  # type: ignore[no-untyped-def]  # 
     return task
 
 
-def _spans(batches: Iterator[pa.RecordBatch], context: TaskContext) -> Iterator[list[Slice]]:
-    """What each row of the source tells a task to read."""
+def _spans(batches: Iterator[pa.RecordBatch], context: TaskContext, work: Sequence[str]) -> Iterator[list[Slice]]:
+    """What a row of the source tells a task to read."""
     for batch in batches:
-        for text in batch.column(0).to_pylist():
-            yield [Slice(t, context.topic_ids[t], p, start, end) for t, p, start, end in json.loads(text)]
+        for number in batch.column(0).to_pylist():
+            spans = json.loads(work[number])
+            yield [Slice(t, context.topic_ids[t], p, start, end) for t, p, start, end in spans]
 
 
 def report_batch(report: TaskReport) -> pa.RecordBatch:
@@ -141,6 +143,11 @@ class TaskRun:
         return TaskReport(tuple(self.slices), files, targets, self.rows, {}, None)
 
 
+# After a task of so many records another one follows at once, as a rule, and needs the same memory: to give it back and to fetch
+# it again takes a tenth of the CPU and more. A pipeline that has caught up has smaller tasks.
+RECORDS_OF_A_BUSY_TASK = 200_000
+
+
 def run_slices(slices: list[Slice], context: TaskContext, outbox: Outbox | None = None) -> TaskReport:
     """The fused path: fetch, decode, route, convert and write the slices of one task."""
     from framework.adapters.kafka_fetch import SliceFetcher
@@ -166,5 +173,6 @@ def run_slices(slices: list[Slice], context: TaskContext, outbox: Outbox | None 
         run.slices.append(SliceReport(piece, written, filtered, dead, dropped, fetcher.holes, newest))
     reach("records-written")
     report = run.finish()
-    release_memory()
+    if sum(piece.end - piece.start for piece in slices) < RECORDS_OF_A_BUSY_TASK:
+        release_memory()
     return report
