@@ -34,6 +34,7 @@ from pyiceberg.utils.properties import property_as_int
 from framework.adapters.parquet_encoding import SampledDictionaries
 from framework.adapters.parquet_metrics import (
     LeafColumn,
+    bounds,
     float_columns,
     nan_counts,
     nanosecond_bounds,
@@ -74,11 +75,31 @@ _FLUSH_DOWN_TO = 0.75
 _SMALL_BYTES = 8 * 1024 * 1024
 
 
+# The size of rows is asked for. Of small pieces, which may be a thousand a block, one in so many is asked, and the others are
+# taken to be like it: asking takes longer than all else that is done with them here.
+_SMALL_ROWS = 2_000
+_PIECES_PER_LOOK = 8
+
+
 @dataclass
 class _Buffer:
     target: TableTarget
     rows: list[pa.Table] = field(default_factory=list)
     nbytes: int = 0
+    row_nbytes: float = 0.0
+    looks: int = 0
+
+    def add(self, rows: pa.Table) -> int:
+        """Takes rows, and says how many bytes they are."""
+        self.rows.append(rows)
+        if len(rows) >= _SMALL_ROWS or self.looks % _PIECES_PER_LOOK == 0:
+            nbytes: int = rows.nbytes
+            self.row_nbytes = nbytes / len(rows)
+        else:
+            nbytes = int(self.row_nbytes * len(rows))
+        self.looks += 1
+        self.nbytes += nbytes
+        return nbytes
 
     @property
     def count(self) -> int:
@@ -119,10 +140,7 @@ class TableWriter:
         if not len(rows):
             return
         buffer = self._buffers.setdefault(target.name, _Buffer(target))
-        buffer.rows.append(rows)
-        nbytes = rows.nbytes
-        buffer.nbytes += nbytes
-        self._buffered += nbytes
+        self._buffered += buffer.add(rows)
         if self._buffered > self._buffer_bytes:
             while self._buffered > self._buffer_bytes * _FLUSH_DOWN_TO:
                 self._flush(max(self._buffers, key=lambda name: self._buffers[name].nbytes))
@@ -197,7 +215,7 @@ class TableWriter:
             size = stream.tell()
         metadata = writer.writer.metadata
         found = data_file_statistics_from_parquet_metadata(metadata, layout.statistics, layout.ids_by_path)
-        metrics = found.to_serialized_dict()
+        lower, upper = bounds(found.column_aggregates)
         lowest, highest = nanosecond_bounds(rows, layout.nanoseconds)
         return DataFile(
             path=path,
@@ -205,13 +223,13 @@ class TableWriter:
             file_size_bytes=size,
             spec_id=target.spec_id,
             partition=partition.values,
-            column_sizes=_by_text(metrics["column_sizes"]),
-            value_counts=_by_text(metrics["value_counts"]),
-            null_value_counts=_by_text(metrics["null_value_counts"]),
+            column_sizes=_by_text(found.column_sizes),
+            value_counts=_by_text(found.value_counts),
+            null_value_counts=_by_text(found.null_value_counts),
             nan_value_counts=nan_counts(rows, layout.floats),
-            lower_bounds=_bounds({**metrics["lower_bounds"], **lowest}),
-            upper_bounds=_bounds({**metrics["upper_bounds"], **highest}),
-            split_offsets=tuple(metrics["split_offsets"]),
+            lower_bounds=_in_base64({**lower, **lowest}),
+            upper_bounds=_in_base64({**upper, **highest}),
+            split_offsets=tuple(found.split_offsets),
             sort_order_id=target.sort_order_id if layout.order else UNSORTED_SORT_ORDER_ID,
         )
 
@@ -274,5 +292,5 @@ def _by_text(counts: Mapping[int, int]) -> dict[str, int]:
     return {str(field_id): count for field_id, count in counts.items()}
 
 
-def _bounds(bounds: Mapping[int, bytes]) -> dict[str, str]:
+def _in_base64(bounds: Mapping[int, bytes]) -> dict[str, str]:
     return {str(field_id): base64.b64encode(bound).decode("ascii") for field_id, bound in bounds.items()}
