@@ -149,8 +149,9 @@ def test_a_member_that_joins_takes_nothing_from_the_owner(settings: dict[str, st
         assert others == []
     publisher.publish([heartbeat("p", 1)])
     seen += until(owner, SeatRead)
+    # The group may still be changing hands after the last one that left: a mark is then refused, and comes again.
+    wait_for(lambda: seen.extend(owner.poll(0.1)) or owner.store_low_water(1))
     assert [u for u in seen if isinstance(u, (SeatAssigned, SeatRevoked))] == seen[:1]
-    assert owner.store_low_water(1)
     owner.close()
 
 
