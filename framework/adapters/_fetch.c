@@ -741,6 +741,7 @@ static Messages *messages_of(Reader *own)
     if (own->headers_count > 0) {
         messages->messages = own->with_headers;
         own->with_headers = NULL;
+        own->headers_count = 0; /* they are no longer this one's to destroy */
     }
     own->room = 0; /* so that what was handed over is made anew */
     return messages;
@@ -778,6 +779,7 @@ static PyObject *reader_take(PyObject *self, PyObject *none)
         Py_XDECREF(stamps);
         Py_XDECREF(missing);
         Py_XDECREF(messages);
+        forget(own); /* keys may be gone already: the caller reads the slice anew */
         return NULL;
     }
     hold_nothing(own);

@@ -99,6 +99,7 @@ class TableCommits:
         reason = _unsupported(effect, table.metadata)
         if reason is not None:
             return CommitFailed(effect.table, effect.commit_id, reason)
+        # Not `new_snapshot_id`, which looks through all snapshots: an id that is taken is refused with the commit.
         snapshot_id = _generate_snapshot_id()
         files = SnapshotFiles(table.metadata, table.io, snapshot_id)
         try:
