@@ -16,14 +16,15 @@ from pathlib import Path
 from framework.adapters.files import cache_dir
 
 _SCRIPT = """#!/bin/sh
-# Starts Python for a local Spark with the PySpark that is installed beside it, not with the same one as a zip file.
+# Starts Python for a local Spark with the PySpark that is installed beside it, not with the same one as a zip file; and
+# without the jar of Spark's core, in which there is no Python: each task would read its list of thousands of files anew.
 # Made by floe at each start where it is missing; safe to delete.
 kept=
 set -f
 IFS=:
 for entry in $PYTHONPATH; do
   case $entry in
-    */python/lib/pyspark.zip | */python/lib/py4j-*-src.zip) ;;
+    */python/lib/pyspark.zip | */python/lib/py4j-*-src.zip | */jars/spark-core_*.jar) ;;
     *) kept=$kept${kept:+:}$entry ;;
   esac
 done

@@ -27,8 +27,8 @@ from framework.adapters.class_archive import AT_EXIT, archive_options
 from framework.adapters.spark_exchange import exchange, is_distributed
 from framework.adapters.spark_python import python_command
 from framework.adapters.spark_source import FloeDataSource, ready_file, to_offsets
-from framework.adapters.spark_stage import REPORT_SCHEMA, TaskContext, make_sending_task, make_task
-from framework.commit.offsets import PartitionKey
+from framework.adapters.spark_stage import REPORT_SCHEMA, TaskContext, Work, make_sending_task, make_task
+from framework.commit.offsets import PartitionKey, Span
 from framework.errors import FloeError, SetupError
 from framework.plan.model import Plan
 from framework.record.model import TableNeed, TableTarget, TaskReport
@@ -72,6 +72,13 @@ LOCAL_CONF: dict[str, str] = (
 INTERPRETED_CONF = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 # A local master talks to nobody else, so it listens to nobody else.
 LOOPBACK_CONF = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+# What writes a query's checkpoint, in Spark 4.1 and in 4.0. The one that Spark takes by default starts some eight processes for
+# each batch on a local disk, to set permissions and to look at links; this one four, in a quarter of the time.
+_CHECKPOINT_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
+_CHECKPOINT_MANAGERS = (
+    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager",
+    "org.apache.spark.sql.execution.streaming.FileSystemBasedCheckpointFileManager",
+)
 
 
 def start_session(name: str, master: str, conf: Mapping[str, str], log_dir: Path) -> SparkSession:
@@ -118,6 +125,8 @@ def start_session(name: str, master: str, conf: Mapping[str, str], log_dir: Path
     logging.getLogger("SQLQueryContextLogger").disabled = True
     spark.dataSource.register(FloeDataSource)
     if master.startswith("local"):
+        if _CHECKPOINT_MANAGER not in conf and (manager := _checkpoint_manager(spark)):
+            spark.conf.set(_CHECKPOINT_MANAGER, manager)
         for name, warm_up in (("warm-source", _warm_source), ("warm-workers", _warm_workers)):
             threading.Thread(target=_quietly, args=(warm_up, spark), name=name, daemon=True).start()
     return spark
@@ -131,6 +140,17 @@ def worker_pool(master: str) -> dict[str, str]:
         return {}
     cores = os.cpu_count() or 1 if found[1] == "*" else int(found[1] or 1)
     return {"spark.python.factory.idleWorkerMaxPoolSize": str(cores)}
+
+
+def _checkpoint_manager(spark: SparkSession) -> str | None:
+    """The class in this Spark that writes checkpoints through a FileSystem; None in one that knows neither name."""
+    for name in _CHECKPOINT_MANAGERS:
+        try:
+            spark._jvm.java.lang.Class.forName(name)
+        except Py4JJavaError:
+            continue
+        return name
+    return None
 
 
 def _jars() -> Path:
@@ -232,7 +252,8 @@ def start_query(
 
 
 def run_stage(
-    frame: DataFrame,
+    session: SparkSession,
+    work: Work,
     plan: Plan,
     kafka: dict[str, str],
     io_properties: dict[str, dict[str, str]],
@@ -241,25 +262,21 @@ def run_stage(
     run: str,
     batch: int,
     registry: dict[str, str] | None = None,
-) -> tuple[list[TaskReport], DataFrame | None, list[TableNeed]]:
-    """Run the stage once.
+) -> tuple[list[TaskReport], Work, list[TableNeed]]:
+    """Run the stage once, with a task for each piece of `work`.
 
     Returns:
-        The reports of the tasks that are done; the work of those that must be done again once the tables are changed,
-        as a frame like `frame`; and what the tables need.
+        The reports of the tasks that are done; the work of those that must be done again once the tables are changed;
+        and what the tables need.
     """
     context = TaskContext(plan, kafka, io_properties, tables, topic_ids, run, batch, registry or {})
+    numbers = session.range(0, len(work), 1, max(1, len(work)))
     if plan.transform is not None:
         from framework.adapters.spark_sql import run_sql_stage
 
-        report = run_sql_stage(frame, plan.transform.sql, context)
+        report = run_sql_stage(numbers, work, plan.transform.sql, context)
         redo_all = bool(report.needs) and report.failure is None
-        return ([], frame, list(report.needs.values())) if redo_all else ([report], None, [])
-    # The source's rows are read first, and not in the stage: a task would need a second worker for that, which would then be in
-    # turn for the next batch, with none of the first one's memory, connections and caches.
-    session = frame.sparkSession
-    work = tuple(row[0] for row in frame.collect())
-    numbers = session.range(0, len(work), 1, max(1, len(work)))
+        return ([], work, list(report.needs.values())) if redo_all else ([report], [], [])
     if is_distributed(plan):
         rows = exchange(numbers, make_sending_task(context, work), context).collect()
     else:
@@ -267,16 +284,12 @@ def run_stage(
     reports: list[TaskReport] = [pickle.loads(bytes(row[0])) for row in rows]
     failed = [report for report in reports if report.failure is not None]
     if failed:
-        return failed, None, []
+        return failed, [], []
     again = [report for report in reports if report.needs]
-    if not again:
-        return reports, None, []
     spans = [
-        (json.dumps([(p.slice.topic, p.slice.partition, p.slice.start, p.slice.end) for p in report.slices]),)
-        for report in again
+        [Span(p.slice.topic, p.slice.partition, p.slice.start, p.slice.end) for p in report.slices] for report in again
     ]
-    redo = session.createDataFrame(session.sparkContext.parallelize(spans, len(spans)), "spans string")
-    return [report for report in reports if not report.needs], redo, _merge(again)
+    return [report for report in reports if not report.needs], spans, _merge(again)
 
 
 def _merge(reports: Iterable[TaskReport]) -> list[TableNeed]:

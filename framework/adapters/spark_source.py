@@ -1,7 +1,7 @@
-"""The streaming data source `floe`: plans offset ranges and hands each task the spans it must read.
+"""The streaming data source `floe`: it tells Spark when there is a batch, and how far that goes.
 
 In: the options `offer` (a file in which the driver states how far the next batch goes) and `start` (where the query
-begins). Out: one row a task, holding its spans as JSON; `framework.adapters.spark_stage` does the work in the same stage.
+begins). Out: offsets, and no rows: what a batch reads is what the driver offered, and `framework.adapters.spark_stage` reads it.
 The planner runs in a process of its own and keeps no state: pause, drain and limits reach it through the offer alone,
 because `latestOffset()` gets neither a start nor a limit. Keeps invariant 2: a batch starts where the query said.
 """
@@ -11,20 +11,19 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 
-from framework.commit.offsets import PartitionKey, Span, cut_tasks
+from framework.commit.offsets import PartitionKey
 
 Offsets = dict[str, dict[str, int]]
 POLL_S = 0.01
 POLLS = 20
 
 
-def to_offsets(positions: dict[PartitionKey, int]) -> Offsets:
+def to_offsets(positions: Mapping[PartitionKey, int]) -> Offsets:
     """Positions in the form of a Spark offset: topic -> partition (text) -> next offset, sorted so that equal is equal."""
     result: Offsets = {}
     for (topic, partition), offset in sorted(positions.items()):
@@ -32,27 +31,16 @@ def to_offsets(positions: dict[PartitionKey, int]) -> Offsets:
     return result
 
 
-def from_offsets(offsets: Offsets) -> dict[PartitionKey, int]:
-    return {(topic, int(p)): offset for topic, partitions in offsets.items() for p, offset in partitions.items()}
+def offer(offer_file: Path, ends: Mapping[PartitionKey, int]) -> None:
+    """State how far the next batch may go: written by the driver, read by the planner, atomically replaced."""
+    _replace(offer_file, json.dumps(to_offsets(ends)))
 
 
-@dataclass(frozen=True)
-class Offer:
-    """How far the next batch may go: written by the driver, read by the planner, atomically replaced."""
-
-    starts: Offsets
-    offsets: Offsets
-    tasks: int
-    min_records_per_task: int
-
-    def write(self, path: Path) -> None:
-        temporary = path.with_suffix(".new")
-        temporary.write_text(json.dumps(self.__dict__, sort_keys=True))
-        os.replace(temporary, path)
-
-    @staticmethod
-    def read(path: Path) -> Offer:
-        return Offer(**json.loads(path.read_text()))
+def is_taken(offer_file: Path, ends: Mapping[PartitionKey, int]) -> bool:
+    """Whether the micro-batch that Spark runs now is the one that was offered. It calls the planner for each before it runs
+    it, and a query begins with one of its own, which is empty if the offer came a moment too late for it."""
+    taken = _taken_file(offer_file)
+    return taken.exists() and json.loads(taken.read_text()) == to_offsets(ends)
 
 
 def ready_file(offer_file: Path) -> Path:
@@ -60,11 +48,14 @@ def ready_file(offer_file: Path) -> Path:
     return offer_file.with_suffix(".ready")
 
 
-class TaskSpans(InputPartition):  # type: ignore[misc]
-    """What one task reads."""
+def _taken_file(offer_file: Path) -> Path:
+    return offer_file.with_suffix(".taken")
 
-    def __init__(self, spans: list[Span]) -> None:
-        super().__init__([(s.topic, s.partition, s.start, s.end) for s in spans])
+
+def _replace(path: Path, text: str) -> None:
+    temporary = path.with_suffix(f"{path.suffix}.new")
+    temporary.write_text(text)
+    os.replace(temporary, path)
 
 
 class FloeStreamReader(DataSourceStreamReader):  # type: ignore[misc]
@@ -83,19 +74,17 @@ class FloeStreamReader(DataSourceStreamReader):  # type: ignore[misc]
             text = self._offer.read_text()
             if text != self._seen:
                 self._seen = text
+                _replace(_taken_file(self._offer), text)
                 break
             time.sleep(POLL_S)
-        return Offer(**json.loads(text)).offsets
+        ends: Offsets = json.loads(self._seen)
+        return ends
 
     def partitions(self, start: Offsets, end: Offsets) -> list[InputPartition]:
-        offer = Offer.read(self._offer)
-        stop = from_offsets(end)
-        # A partition that the query has not met before is in no Spark offset yet: it begins where the driver says.
-        begin = from_offsets(offer.starts) | from_offsets(start)
-        return [TaskSpans(spans) for spans in cut_tasks(begin, stop, offer.tasks, offer.min_records_per_task)]
+        return []
 
     def read(self, partition: InputPartition) -> Iterator[tuple[str]]:
-        yield (json.dumps(partition.value),)
+        return iter(())
 
     def commit(self, end: Offsets) -> None:
         """Nothing: the safe offset is committed in the announcing transaction (invariant 1)."""
@@ -119,7 +108,7 @@ class FloeDataSource(DataSource):  # type: ignore[misc]
         return "floe"
 
     def schema(self) -> str:
-        return "spans string"
+        return "nothing string"
 
     def reader(self, schema: object) -> NothingReader:
         return NothingReader()

@@ -7,7 +7,6 @@ decoded minus arrived. A hidden column carries each record's position and bytes 
 
 from __future__ import annotations
 
-import json
 import pickle
 import re
 from collections.abc import Iterator
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from framework.adapters.spark_exchange import Outbox, exchange, is_distributed, sent_report
-from framework.adapters.spark_stage import TaskContext, TaskRun
+from framework.adapters.spark_stage import TaskContext, TaskRun, Work, spans_of
 from framework.commit.events import DataFile
 from framework.errors import ConfigError
 from framework.record.model import BlockResult, DeadLetter, RecordBlock, Slice, SliceReport, TableNeed, TaskReport
@@ -81,7 +80,7 @@ class SliceNote:
     newest_ms: int | None
 
 
-def run_sql_stage(frame: DataFrame, sql: str, context: TaskContext) -> TaskReport:
+def run_sql_stage(numbers: DataFrame, work: Work, sql: str, context: TaskContext) -> TaskReport:
     """Decode, transform and write one batch; the report covers all of it.
 
     The decoded rows are cached, because each slice's note (how many records it had) and its rows are read by two jobs.
@@ -94,7 +93,7 @@ def run_sql_stage(frame: DataFrame, sql: str, context: TaskContext) -> TaskRepor
     from framework.record.process import declared_schema
 
     schema = pa.schema([*declared_schema(context.plan), pa.field(HIDDEN, HIDDEN_TYPE)])
-    decoded = frame.mapInArrow(make_decoder(context, schema), from_arrow_schema(schema)).persist()
+    decoded = numbers.mapInArrow(make_decoder(context, work, schema), from_arrow_schema(schema)).persist()
     try:
         rows = transformed(decoded.where(f"{HIDDEN}.note IS NULL"), sql)
         notes = decoded.where(f"{HIDDEN}.note IS NOT NULL").select(f"{HIDDEN}.note")
@@ -168,26 +167,24 @@ def sql_error(reason: str) -> ConfigError:
     )
 
 
-def make_decoder(context: TaskContext, schema: pa.Schema):  # type: ignore[no-untyped-def]  # a closure for mapInArrow
-    """Spans in; decoded rows out, and one note a slice."""
+def make_decoder(context: TaskContext, work: Work, schema: pa.Schema):  # type: ignore[no-untyped-def]  # for mapInArrow
+    """The number of a piece of the work in; decoded rows out, and one note a slice."""
 
     def decode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for text in batch.column(0).to_pylist():
-                yield from decode_spans(json.loads(text), context, schema)
+        for pieces in spans_of(batches, context, work):
+            yield from decode_slices(pieces, context, schema)
 
     return decode
 
 
-def decode_spans(spans: list[list[Any]], context: TaskContext, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def decode_slices(pieces: list[Slice], context: TaskContext, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     from framework.adapters.kafka_fetch import SliceFetcher
     from framework.adapters.registry import registry_of
     from framework.record.process import decode_block, needed_schemas
 
     pa.set_cpu_count(1)
     fetcher, registry = SliceFetcher(context.kafka), registry_of(context.registry)
-    for topic, partition, start, end in spans:
-        piece = Slice(topic, context.topic_ids[topic], partition, start, end)
+    for piece in pieces:
         early, decoded_count, newest = BlockResult(), 0, -1
         for block in fetcher.fetch(piece, context.plan.decode.block_records):
             newest = max(newest, *block.timestamps_ms)

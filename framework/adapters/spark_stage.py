@@ -1,14 +1,12 @@
 """The one Spark stage of a micro-batch: each task fetches its spans, decodes, routes, converts and writes Parquet.
 
-In: the rows of `spark_source` (spans as JSON), of which each task has the number of one, and a TaskContext; both pickle with
-the closure. Out: one pickled TaskReport
-a task. Decides nothing: `framework.record` says what becomes of every record. Keeps invariant 8 per slice by counting
-what it was given against what it reports.
+In: the spans of all tasks, of which each task has the number of one, and a TaskContext; both pickle with the closure. Out: one
+pickled TaskReport a task. Decides nothing: `framework.record` says what becomes of every record. Keeps invariant 8 per slice by
+counting what it was given against what it reports.
 """
 
 from __future__ import annotations
 
-import json
 import pickle
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +18,7 @@ import pyarrow as pa
 from framework.adapters.faults import reach
 from framework.adapters.memory import release_memory
 from framework.adapters.spark_exchange import Outbox, sent_report
+from framework.commit.offsets import Span
 from framework.plan.model import Plan
 from framework.record.model import BlockResult, DeadLetter, Slice, SliceReport, TableNeed, TableTarget, TaskReport
 
@@ -27,6 +26,8 @@ if TYPE_CHECKING:
     from framework.adapters.parquet_files import TableWriter
 
 REPORT_SCHEMA = "report binary"
+# What each task of a stage reads.
+Work = Sequence[Sequence[Span]]
 
 
 @dataclass(frozen=True)
@@ -43,21 +44,21 @@ class TaskContext:
     registry: dict[str, str] = field(default_factory=dict, repr=False)
 
 
-def make_task(context: TaskContext, work: Sequence[str]):  # type: ignore[no-untyped-def]  # a closure for mapInArrow
+def make_task(context: TaskContext, work: Work):  # type: ignore[no-untyped-def]  # a closure for mapInArrow
     """The function for `mapInArrow`: the number of a piece of the work in, one report out."""
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for spans in _spans(batches, context, work):
+        for spans in spans_of(batches, context, work):
             yield report_batch(run_slices(spans, context))
 
     return task
 
 
-def make_sending_task(context: TaskContext, work: Sequence[str]):  # type: ignore[no-untyped-def]  # a closure for mapInArrow
+def make_sending_task(context: TaskContext, work: Work):  # type: ignore[no-untyped-def]  # a closure for mapInArrow
     """As `make_task`, for plans with distributed tables: a report and the rows for other writers out."""
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for spans in _spans(batches, context, work):
+        for spans in spans_of(batches, context, work):
             outbox = Outbox(context.plan)
             yield sent_report(pickle.dumps(run_slices(spans, context, outbox)))
             yield from outbox.sent()
@@ -65,12 +66,11 @@ def make_sending_task(context: TaskContext, work: Sequence[str]):  # type: ignor
     return task
 
 
-def _spans(batches: Iterator[pa.RecordBatch], context: TaskContext, work: Sequence[str]) -> Iterator[list[Slice]]:
-    """What a row of the source tells a task to read."""
+def spans_of(batches: Iterator[pa.RecordBatch], context: TaskContext, work: Work) -> Iterator[list[Slice]]:
+    """What a task is to read, whose number came in."""
     for batch in batches:
         for number in batch.column(0).to_pylist():
-            spans = json.loads(work[number])
-            yield [Slice(t, context.topic_ids[t], p, start, end) for t, p, start, end in spans]
+            yield [Slice(s.topic, context.topic_ids[s.topic], s.partition, s.start, s.end) for s in work[number]]
 
 
 def report_batch(report: TaskReport) -> pa.RecordBatch:

@@ -1,6 +1,6 @@
 """One batch through Spark until every table can hold it: the stage is run, tables are changed, what they refused runs again.
 
-In: the frame of a micro-batch and its scope. Out: the reports of the tasks that wrote files, for `runtime.batch`. Keeps
+In: a batch's scope. Out: the reports of the tasks that wrote files, for `runtime.batch`. Keeps
 nothing open between rounds: a task that needs a change reports no files, so no row is written under two schemas.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from framework.commit.offsets import cut_tasks
 from framework.errors import FloeError
 from framework.plan.model import Plan
 from framework.record.model import TaskReport
@@ -16,13 +17,16 @@ from framework.runtime.batch import BatchScope
 from framework.runtime.tables import TableRegistry
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import SparkSession
+
+    from framework.adapters.spark_stage import Work
 
 CHANGE_ROUNDS = 8
+MIN_RECORDS_PER_TASK = 20_000
 
 
 def write_batch(
-    frame: DataFrame,
+    session: SparkSession,
     plan: Plan,
     scope: BatchScope,
     kafka: dict[str, str],
@@ -39,11 +43,12 @@ def write_batch(
     from framework.adapters.spark_query import run_stage
 
     reports: list[TaskReport] = []
-    todo: DataFrame | None = frame
+    work: Work = cut_tasks(scope.starts, scope.ends, plan.read.slices, MIN_RECORDS_PER_TASK)
     for rewrites in range(CHANGE_ROUNDS):
         route = replace(plan.route, refused_tables=tables.refused)
-        done, again, needs = run_stage(
-            todo,
+        done, work, needs = run_stage(
+            session,
+            work,
             replace(plan, route=route),
             kafka,
             io_properties,
@@ -57,7 +62,6 @@ def write_batch(
         if not needs:
             return reports, rewrites
         tables.satisfy(needs)
-        todo = again
     raise FloeError(
         f"batch {scope.batch} asked for table changes {CHANGE_ROUNDS} times in a row",
         code="FLOE-R325",

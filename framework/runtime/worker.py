@@ -10,6 +10,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,8 +45,6 @@ from framework.runtime.worker_report import WorkerReport
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-MIN_RECORDS_PER_TASK = 20_000
 
 
 class PipelineWorker:
@@ -83,6 +82,7 @@ class PipelineWorker:
         self._was_cut = False
         self._draining = threading.Event()
         self._batch_done = threading.Event()
+        self._tables_begun: Future[None] = Future()
         self._rules = _pace_rules(plan)
         self._last_batch_ms: int | None = None
         self._offer_file: Path
@@ -230,10 +230,9 @@ class PipelineWorker:
         self._offer(self._start)
 
     def _offer(self, ends: dict[PartitionKey, int]) -> None:
-        from framework.adapters.spark_source import Offer, to_offsets
+        from framework.adapters.spark_source import offer
 
-        slices = self.plan.read.slices
-        Offer(to_offsets(self._positions), to_offsets(ends), slices, MIN_RECORDS_PER_TASK).write(self._offer_file)
+        offer(self._offer_file, ends)
 
     def heartbeat(self) -> None:
         """Announces that this run is alive, and where it stands."""
@@ -287,8 +286,19 @@ class PipelineWorker:
             self._was_cut = backlog > cap
             self._scope = self._scope_to(plan_ends(self._positions, ends, cap))
             self._batch_done.clear()
+            self._tables_begun = Future()
             self._offer(dict(self._scope.ends))
+            self._begin_tables()
         return pace
+
+    def _begin_tables(self) -> None:
+        """Look at the tables again, while Spark begins the batch that is on offer; the batch waits for it, and gets its error."""
+        try:
+            self._tables.begin_batch(self.report.rows)
+        except BaseException as error:
+            self._tables_begun.set_exception(error)
+        else:
+            self._tables_begun.set_result(None)
 
     def _await_batch(self, query: Any) -> None:
         while not self._batch_done.wait(0.1):
@@ -316,23 +326,24 @@ class PipelineWorker:
         """What foreachBatch calls. Errors are kept for the pacing thread and raised, so that the query ends."""
         try:
             if self._process_batch(frame):
+                self._scope = None  # done once, whatever micro-batch Spark makes of the same offsets
                 self._batch_done.set()
         except BaseException as error:
             self._failure = error
             raise
 
     def _process_batch(self, frame: DataFrame) -> bool:
-        """Do the offered batch; False when this is not it: a new query begins with a micro-batch of its own, which is
-        empty if the offer came a moment too late for it."""
+        """Do the offered batch; False when this is not it."""
+        from framework.adapters.spark_source import is_taken
+
         scope = self._scope
-        if scope is None:
+        if scope is None or not is_taken(self._offer_file, scope.ends):
             return False
         started = time.monotonic()
-        self._tables.begin_batch(self.report.rows)
+        self._tables_begun.result()
         io = self._catalog.io_properties(self._catalogs)
-        reports, rewrites = write_batch(frame, self.plan, scope, self._kafka, io, self._tables, self._registry)
-        if scope.starts != scope.ends and not any(report.slices for report in reports):
-            return False
+        session = frame.sparkSession
+        reports, rewrites = write_batch(session, self.plan, scope, self._kafka, io, self._tables, self._registry)
         reach("files-written")
         result = summarise(self.plan, scope, reports, self.report.totals)
         self._announcer.announce(scope, result)
