@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 /* Raised with every change of what the functions take or give: a build of an older checkout is not used. */
-#define INTERFACE 2
+#define INTERFACE 3
 
 /* ---- the part of librdkafka that is used ------------------------------------------------------------------------ */
 
@@ -334,6 +334,8 @@ typedef struct {
     message_t **with_headers;
     Py_ssize_t missing_count, newlines, keys_count, headers_count;
     size_t bytes; /* of values alone */
+    Py_ssize_t braced_count; /* values that begin and end with a brace and hold neither a newline nor a NUL */
+    int is_ascii; /* all values are */
     int notes_count;
     note_t notes[MOST_NOTES];
 } Reader;
@@ -385,7 +387,8 @@ static void hold_nothing(Reader *own)
 {
     own->count = 0;
     own->bytes = own->values.len = own->keys.len = 0;
-    own->missing_count = own->newlines = own->keys_count = own->headers_count = 0;
+    own->missing_count = own->newlines = own->keys_count = own->headers_count = own->braced_count = 0;
+    own->is_ascii = 1;
 }
 
 static void forget(Reader *own)
@@ -421,6 +424,43 @@ static int make_room(Reader *own, Py_ssize_t room)
     return 0;
 }
 
+typedef uint8_t octets_t __attribute__((vector_size(16)));
+
+/* Look through a value while it is near, for what framework.record.framing asks of each. */
+static void look(Reader *own, const char *at, size_t len)
+{
+    const octets_t newline = {10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10}, nul = {0};
+    octets_t all = {0}, marks = {0}, some;
+    uint8_t any = 0, marked = 0, of_all[16], of_marks[16];
+    size_t i = 0;
+    for (; i + 16 <= len; i += 16) {
+        memcpy(&some, at + i, 16);
+        all |= some;
+        marks |= (octets_t)(some == newline) | (octets_t)(some == nul);
+    }
+    memcpy(of_all, &all, 16);
+    memcpy(of_marks, &marks, 16);
+    for (int j = 0; j < 16; j++) {
+        any |= of_all[j];
+        marked |= of_marks[j];
+    }
+    for (; i < len; i++) {
+        any |= (uint8_t)at[i];
+        marked |= at[i] == '\n' || at[i] == '\0';
+    }
+    if (any & 0x80)
+        own->is_ascii = 0;
+    if (marked) {
+        const char *end = at + len;
+        while ((at = memchr(at, '\n', (size_t)(end - at))) != NULL) {
+            own->newlines++;
+            at++;
+        }
+    } else if (len > 0 && at[0] == '{' && at[len - 1] == '}') {
+        own->braced_count++;
+    }
+}
+
 /* Copy a record out of its message, which goes unless it has headers; -1 when there is no memory. */
 static int hold(Reader *own, message_t *message)
 {
@@ -438,11 +478,7 @@ static int hold(Reader *own, message_t *message)
     own->missing_count += own->missing[i];
     if (len > 0) {
         memcpy(into, message->payload, len);
-        const char *rest = into, *end = into + len;
-        while ((rest = memchr(rest, '\n', (size_t)(end - rest))) != NULL) {
-            own->newlines++;
-            rest++;
-        }
+        look(own, into, len);
     }
     into[len] = '\n';
     own->values.len += len + 1;
@@ -485,6 +521,7 @@ static PyObject *reader_new(PyTypeObject *type, PyObject *args, PyObject *named)
     Reader *own = (Reader *)allocate(type, 0);
     if (own == NULL)
         return NULL;
+    hold_nothing(own);
     own->pid = getpid();
     conf_t *conf = api.conf_new();
     while (PyDict_Next(config, &at, &name, &value)) {
@@ -719,11 +756,13 @@ static PyObject *int64s(const int64_t *values, Py_ssize_t count)
 }
 
 PyDoc_STRVAR(take_doc,
-             "take() -> (data, starts, offsets, timestamps, missing, newlines, messages) of the records held, which are held no more.\n\n"
+             "take() -> (data, starts, offsets, timestamps, missing, newlines, braced, ascii, messages) of the records held, which\n"
+             "are held no more.\n\n"
              "`data` is their values joined by newlines: record i is data[starts[i] : starts[i + 1] - 1]. `starts`, `offsets` and\n"
              "`timestamps` are the bytes of 64-bit integers, `missing` a byte per record, 1 where there is no value (None: all\n"
-             "have one), `newlines` how many there are inside of values, `messages` the keys and headers when there are any (else\n"
-             "None).");
+             "have one), `newlines` how many there are inside of values; `braced` whether all values begin and end with a brace and\n"
+             "hold neither a newline nor a NUL, `ascii` whether all are ASCII; `messages` the keys and headers when there are any\n"
+             "(else None).");
 
 /* Keys and headers of what is held, which hands them over; NULL with an exception. */
 static Messages *messages_of(Reader *own)
@@ -765,6 +804,7 @@ static PyObject *reader_take(PyObject *self, PyObject *none)
     PyObject *missing = own->missing_count > 0 ? PyBytes_FromStringAndSize(own->missing, count) : Py_None;
     PyObject *messages = Py_None;
     Py_ssize_t newlines = own->newlines;
+    int is_braced = own->braced_count == count, is_ascii = own->is_ascii;
     if (missing == Py_None)
         Py_INCREF(missing);
     if (own->keys_count > 0 || own->headers_count > 0)
@@ -783,7 +823,8 @@ static PyObject *reader_take(PyObject *self, PyObject *none)
         return NULL;
     }
     hold_nothing(own);
-    return Py_BuildValue("(NNNNNnN)", data, starts, offsets, stamps, missing, newlines, messages);
+    return Py_BuildValue("(NNNNNnNNN)", data, starts, offsets, stamps, missing, newlines, PyBool_FromLong(is_braced),
+                         PyBool_FromLong(is_ascii), messages);
 }
 
 static PyMethodDef READER_METHODS[] = {

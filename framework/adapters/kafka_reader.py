@@ -31,7 +31,7 @@ from framework.record.model import RecordBlock, Slice
 FETCH_GROUP_ID = "floe-fetch"
 # `python` makes every process read without the compiled extension.
 FETCH_VARIABLE = "FLOE_FETCH"
-FETCH_INTERFACE = 2
+FETCH_INTERFACE = 3
 
 T = TypeVar("T")
 Headers = list[tuple[str, bytes | None]] | None
@@ -182,9 +182,9 @@ class CompiledReader:
         return Polled(held, held_bytes, position, [(KafkaError(code, text), offset) for code, offset, text in events])
 
     def take(self, piece: Slice) -> RecordBlock:
-        data, starts, offsets, stamps, missing, newlines, messages = self._reader.take()
+        data, starts, offsets, stamps, missing, newlines, is_braced, is_ascii, messages = self._reader.take()
         absent = None if missing is None else np.frombuffer(missing, np.bool_)
-        values = JoinedValues(data, np.frombuffer(starts, np.int64), absent, newlines)
+        values = JoinedValues(data, np.frombuffer(starts, np.int64), absent, newlines, is_braced, is_ascii)
         return RecordBlock(
             topic=piece.topic,
             partition=piece.partition,

@@ -77,6 +77,47 @@ static inline int put(grown_t *grown, const void *bytes, size_t length)
     return 1;
 }
 
+/* As `put`, where 16 bytes may be read: short text, which most is, is copied without a call. */
+static inline int put_near(grown_t *grown, const char *bytes, size_t length)
+{
+    if (length > 16 || grown->length + 16 > grown->room)
+        return put(grown, bytes, length);
+    memcpy(grown->bytes + grown->length, bytes, 16);
+    grown->length += length;
+    return 1;
+}
+
+/* What memcmp says of names, which are too short for a call. */
+static inline int same(const char *left, const char *right, size_t length)
+{
+    uint64_t a, b;
+    uint32_t c, d;
+    if (length >= 8) {
+        for (size_t i = 0; i + 8 < length; i += 8) {
+            memcpy(&a, left + i, 8);
+            memcpy(&b, right + i, 8);
+            if (a != b)
+                return 0;
+        }
+        memcpy(&a, left + length - 8, 8);
+        memcpy(&b, right + length - 8, 8);
+        return a == b;
+    }
+    if (length >= 4) {
+        memcpy(&c, left, 4);
+        memcpy(&d, right, 4);
+        if (c != d)
+            return 0;
+        memcpy(&c, left + length - 4, 4);
+        memcpy(&d, right + length - 4, 4);
+        return c == d;
+    }
+    for (size_t i = 0; i < length; i++)
+        if (left[i] != right[i])
+            return 0;
+    return 1;
+}
+
 static inline int put_byte(grown_t *grown, uint8_t byte)
 {
     if (grown->length == grown->room && !grow(grown, 1))
@@ -395,7 +436,7 @@ static const char *put_text(node_t *node, const char *at, const char *end)
 {
     for (;;) {
         const char *stop = plain(at, end);
-        if (!put(&node->data, at, stop - at))
+        if (!(end - at >= 16 ? put_near(&node->data, at, stop - at) : put(&node->data, at, stop - at)))
             return NULL;
         if (*stop == '"') {
             if (!put_offset(node, node->data.length))
@@ -635,7 +676,7 @@ static const char *put_fields(node_t *node, const char *at, const char *end)
                 return NULL;
             int field = place < node->count ? node->order[place] : -1;
             size_t length = field < 0 ? 0 : node->lengths[field];
-            if (field < 0 || (size_t)(end - at) <= length || at[length] != '"' || memcmp(at, node->names[field], length) != 0) {
+            if (field < 0 || (size_t)(end - at) <= length || at[length] != '"' || !same(at, node->names[field], length)) {
                 const char *stop = plain(at, end);
                 if (*stop != '"')
                     return NULL;

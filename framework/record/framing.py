@@ -118,7 +118,10 @@ def runs(rows: Ints) -> list[tuple[int, int]]:
 
 
 def _is_sound(joined: JoinedValues) -> bool:
-    return _is_braced(joined.data) and _is_separated(joined) and _is_utf8(joined.data)
+    braced = joined.is_braced
+    if braced is None:
+        braced = _is_braced(joined.data) and _is_separated(joined)
+    return braced and (joined.is_ascii or _is_utf8(joined.data))
 
 
 def _is_braced(data: bytes) -> bool:

@@ -18,12 +18,16 @@ from framework.record.arrays import Ints, Mask
 @dataclass(frozen=True, eq=False)
 class JoinedValues(Sequence["bytes | None"]):
     """Record i is `data[starts[i] : starts[i + 1] - 1]`; a newline stands between two. `missing` marks records without a
-    value (tombstones), None when there are none. `newlines` counts those inside of values."""
+    value (tombstones), None when there are none. `newlines` counts those inside of values. What was seen while the values
+    were gathered: `is_braced`, whether each begins with `{`, ends with `}` and holds neither a newline nor a NUL; `is_ascii`,
+    whether all are ASCII. None where nobody looked."""
 
     data: bytes
     starts: Ints
     missing: Mask | None
     newlines: int
+    is_braced: bool | None = None
+    is_ascii: bool | None = None
 
     def __len__(self) -> int:
         return len(self.starts) - 1

@@ -16,6 +16,7 @@ from framework.adapters.kafka_admin import KafkaAdmin
 from framework.adapters.kafka_fetch import SliceFetcher
 from framework.adapters.kafka_reader import FETCH_GROUP_ID, CompiledReader, PythonReader
 from framework.errors import DataLossError, RetriableError, SetupError, StateDisagreement
+from framework.record.joined import JoinedValues
 from framework.record.model import RecordBlock, Slice
 from tests.conftest import Broker
 from tests.kafka.conftest import unique, wait_for
@@ -345,6 +346,34 @@ def test_both_readers_read_the_same(
             found[name] = (records, fetcher.holes)
         assert found["compiled"] == found["python"]
         assert len(found["python"][0]) + found["python"][1] == piece.end - piece.start
+
+
+# Around the sixteen bytes that are looked at together, with one odd byte or none, in each place.
+SOUND = [b"{}", *(b'{"a":"' + b"x" * size + b'"}' for size in range(1, 40))]
+ODD = [None, b"", b"{\0\xff}", b"{", b"}", b"[]", b" {}", b"{} ", b"{\0}", b"{\n}", b"{\xc3\xa9}"]
+
+
+def test_what_is_said_of_a_block_holds_for_its_values(
+    reader: str, broker: Broker, settings: dict[str, str], cut: Cut
+) -> None:
+    """A block is called braced, or ASCII, exactly if all of its values are, wherever in a value the odd byte is."""
+    base = SOUND[-1]
+    odd = [base[:at] + mark + base[at + 1 :] for at in range(len(base)) for mark in (b"\n", b"\0", b"\x80", b"\xff")]
+    topic = broker.new_topic()
+    broker.produce(topic, SOUND + [value for one in ODD + odd for value in (one, b"{}")])
+    piece = cut(topic)
+    blocks = [*SliceFetcher(settings).fetch(cut(topic, 0, len(SOUND)), 1000), *SliceFetcher(settings).fetch(piece, 2)]
+    seen = set()
+    for block in blocks:
+        if not isinstance(block.values, JoinedValues):
+            continue  # the reader in Python gathers nothing, and framing looks for itself
+        values = [value or b"" for value in block.values]
+        braced = all(v[:1] == b"{" and v[-1:] == b"}" and b"\n" not in v and b"\0" not in v for v in values)
+        assert (block.values.is_braced, block.values.is_ascii) == (braced, all(map(bytes.isascii, values)))
+        assert block.values.newlines == sum(value.count(b"\n") for value in values)
+        seen.add((braced, block.values.is_ascii))
+    every = {(True, True), (True, False), (False, True), (False, False)}
+    assert seen == (every if reader == "compiled" else set())
 
 
 def _random_stretch(chance: random.Random, broker: Broker, topic: str) -> int:

@@ -72,3 +72,11 @@ def test_made_once(cache: Path) -> None:
     assert Path(first).stat().st_mtime_ns == made.st_mtime_ns
     assert Path(first).is_relative_to(cache)
     assert not list(Path(first).parent.glob("*.new"))
+
+
+def test_the_jar_of_sparks_core_is_left_out() -> None:
+    """There is no Python in it, and each task of a worker that has it on its path reads the list of all that is in it."""
+    [core] = (HOME / "jars").glob("spark-core_*.jar")
+    path = os.pathsep.join([str(core), "/opt/ours.jar"])
+    code = "import os; print(os.environ['PYTHONPATH'])"
+    assert run(python_command(HOME), code, path) == "/opt/ours.jar"
