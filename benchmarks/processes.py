@@ -12,8 +12,9 @@ import threading
 import time
 from pathlib import Path
 
-INTERVAL_S = 0.2
-MEMORY_EVERY = 5
+# To look takes CPU of the machine that is measured: of all processes some milliseconds, of their memory tens of them.
+INTERVAL_S = 0.5
+MEMORY_EVERY = 3
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 

@@ -177,7 +177,8 @@ class TableWriter:
             target.spec_json,
             target.sort_order_json,
             target.location,
-            tuple(sorted(target.properties.items())),
+            # A writer heeds these alone. Others change with each commit, as those in which floe keeps account.
+            tuple(sorted(item for item in target.properties.items() if item[0].startswith("write."))),
         )
         rows = pa.concat_tables(buffer.rows)
         if layout.order or not layout.spec.is_unpartitioned() or buffer.nbytes < _SMALL_BYTES:
