@@ -46,6 +46,8 @@ T = TypeVar("T")
 STABLE_OFFSETS_TIMEOUT_S = 30.0
 # A new broker makes its offsets topic in about a second.
 COORDINATOR_TIMEOUT_S = 5.0
+# A moment after the newest record has this offset; what lies below it is no answer.
+_NO_SUCH_OFFSET = -1
 _NOT_NOW = frozenset(
     {
         KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
@@ -173,7 +175,11 @@ class KafkaAdmin:
                 isolation_level=IsolationLevel.READ_COMMITTED,
                 request_timeout=self._timeout_s,
             )
-            return {(tp.topic, tp.partition): f.result(self._timeout_s + 2).offset for tp, f in futures.items()}
+            found = {(tp.topic, tp.partition): f.result(self._timeout_s + 2).offset for tp, f in futures.items()}
+            if min(found.values()) < _NO_SUCH_OFFSET:
+                # What the client gives for a partition that is in no answer, as when the connection was cut meanwhile.
+                raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
+            return found
 
         return self._patiently(ask, "asking for log ends", self._timeout_s)
 

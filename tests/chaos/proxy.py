@@ -20,6 +20,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 CHUNK = 65_536
 END_TXN = 26  # Kafka's api key of the request that commits or aborts a transaction
 TXN_OFFSET_COMMIT = 28
+LIST_OFFSETS = 2
 
 
 class TcpProxy:

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from framework.adapters.kafka_admin import KafkaAdmin
 from tests.chaos.checker import assert_exact, assert_sum_holds
 from tests.chaos.conftest import FragileBroker, ProxiedCatalog
 from tests.chaos.harness import Running, fan_out, landed, lands, python_daemons_of, python_workers_of, records, wait_for
-from tests.chaos.proxy import END_TXN, TXN_OFFSET_COMMIT, is_commit
+from tests.chaos.proxy import END_TXN, LIST_OFFSETS, TXN_OFFSET_COMMIT, is_commit
 from tests.conftest import Broker
 from tests.project import Project
 
@@ -40,6 +41,22 @@ def test_broker_killed_and_started_again(tmp_path: Path, fragile_broker: Fragile
         assert run.terminate() == 0, run.output
     assert_exact(project.catalog(), fragile_broker.bootstrap_servers, [topic])
     assert_sum_holds(project.status(), "down", 400)
+
+
+def test_an_answer_about_log_ends_that_is_lost_is_asked_for_again(fragile_broker: FragileBroker) -> None:
+    """A connection that is cut before the ends of a log are told gives no made-up end, which would stop a pipeline for good."""
+    topic = fragile_broker.new_topic("ends", partitions=2)
+    fragile_broker.produce(topic, records(5))
+    admin = KafkaAdmin({"bootstrap.servers": fragile_broker.proxy.address})
+    keys = [(topic, 0), (topic, 1)]
+    starts, ends = admin.start_offsets(keys), admin.end_offsets(keys)
+    assert sum(ends.values()) == 5
+    for _ in range(3):
+        for ask, known in ((admin.start_offsets, starts), (admin.end_offsets, ends)):
+            before = fragile_broker.proxy.lost_answers
+            fragile_broker.proxy.lose_answer_to(LIST_OFFSETS)
+            assert ask(keys) == known
+            assert fragile_broker.proxy.lost_answers == before + 1
 
 
 @pytest.mark.chaos
