@@ -1,7 +1,7 @@
 """One batch through Spark until every table can hold it: the stage is run, tables are changed, what they refused runs again.
 
-In: a batch's scope. Out: the reports of the tasks that wrote files, for `runtime.batch`. Keeps
-nothing open between rounds: a task that needs a change reports no files, so no row is written under two schemas.
+In: a batch's scope. Out: the reports of the tasks that wrote files, for `runtime.batch`. Keeps nothing open between rounds: a
+task that needs a change reports no files, so no row is written under two schemas.
 """
 
 from __future__ import annotations

@@ -295,7 +295,7 @@ class PipelineWorker:
         """Look at the tables again, while Spark begins the batch that is on offer; the batch waits for it, and gets its error."""
         try:
             self._tables.begin_batch(self.report.rows)
-        except BaseException as error:
+        except BaseException as error:  # handed to the batch, which would wait for ever
             self._tables_begun.set_exception(error)
         else:
             self._tables_begun.set_result(None)
