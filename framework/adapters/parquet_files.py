@@ -78,7 +78,7 @@ _SMALL_BYTES = 8 * 1024 * 1024
 # The size of rows is asked for. Of small pieces, which may be a thousand a block, one in so many is asked, and the others are
 # taken to be like it: asking takes longer than all else that is done with them here.
 _SMALL_ROWS = 2_000
-_PIECES_PER_LOOK = 8
+_PIECES_PER_LOOK = 32
 
 
 @dataclass

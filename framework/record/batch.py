@@ -243,16 +243,20 @@ class Batch:
 
     def result(self) -> BlockResult:
         result = self._result
-        written = np.zeros(len(self.block), dtype=bool)
+        places = [np.empty(0, np.int64)]
         for table, found in sorted(self._rows.items()):
             if table in self._needs:
                 continue
-            positions = np.concatenate([p for p, _ in found])
-            rows = found[0][1] if len(found) == 1 else pa.concat_tables([r for _, r in found])
-            if len(positions) > 1 and (np.diff(positions) < 0).any():
+            positions, rows = found[0]
+            if len(found) > 1:
+                positions = np.concatenate([p for p, _ in found])
+                rows = pa.concat_tables([r for _, r in found])
+            if (positions[1:] < positions[:-1]).any():
                 rows = rows.take(pa.array(np.argsort(positions, kind="stable")))
             result.rows[table] = rows
-            written[positions] = True
+            places.append(positions)
+        written = np.zeros(len(self.block), dtype=bool)
+        written[np.concatenate(places)] = True
         result.written = int(written.sum())
         result.dead_letters.sort(key=lambda letter: letter.offset)
         result.needs = {

@@ -313,19 +313,65 @@ def _labels(
     combined: Ints = np.zeros(len(selected), dtype=np.int64)
     for column in coded:
         combined = combined * (len(column.values) + 1) + column.codes[selected] + 1
-    distinct, inverse = np.unique(combined, return_inverse=True)
+    distinct, inverse = _distinct(combined)
     labels = np.full(len(distinct), -1, dtype=np.int64)
     outside = np.zeros(len(distinct), dtype=bool)
+    rendered = _rendered(rule, route, lower)
     for i, code in enumerate(distinct.tolist()):
         values: list[Scalar] = []
         for column in reversed(coded):
             code, own = divmod(code, len(column.values) + 1)
             values.append(column.values[own - 1] if own else None)
-        try:
-            name = render(rule, tuple(reversed(values)), route, lower)
-        except RecordFailure:
-            outside[i] = True
-            continue
-        if name is not None:
+        name = rendered.name(tuple(reversed(values)))
+        if isinstance(name, str):
             labels[i] = names.setdefault(name, len(names))
+        else:
+            outside[i] = name is _REFUSED
     return labels[inverse], outside[inverse]
+
+
+def _distinct(codes: Ints) -> tuple[Ints, Ints]:
+    """What `np.unique` gives with the inverse; small codes are counted, which is quicker than sorting them."""
+    end = int(codes.max(initial=-1)) + 1
+    if end > len(codes):
+        return np.unique(codes, return_inverse=True)
+    present = np.zeros(end, dtype=bool)
+    present[codes] = True
+    places: Ints = np.cumsum(present, dtype=np.int64) - 1
+    return np.flatnonzero(present), places[codes]
+
+
+_REFUSED = object()
+_MOST_NAMES = 10_000
+
+
+class _Rendered:
+    """The names that a rule gives for values it has met; kept from block to block, since they are the same ones mostly."""
+
+    def __init__(self, rule: RouteRule, route: Route, lower: bool) -> None:
+        self._of = rule, route, lower
+        self._names: dict[tuple[Scalar, ...], object] = {}
+
+    def name(self, values: tuple[Scalar, ...]) -> object:
+        """The table's full name, None when a value is missing, or `_REFUSED`."""
+        # 1, 1.0 and True are equal keys: only text is kept.
+        if not all(isinstance(value, str) for value in values):
+            return self._render(values)
+        found = self._names.get(values, self)
+        if found is self:
+            if len(self._names) >= _MOST_NAMES:
+                self._names.clear()
+            found = self._names[values] = self._render(values)
+        return found
+
+    def _render(self, values: tuple[Scalar, ...]) -> object:
+        rule, route, lower = self._of
+        try:
+            return render(rule, values, route, lower)
+        except RecordFailure:
+            return _REFUSED
+
+
+@lru_cache(maxsize=64)
+def _rendered(rule: RouteRule, route: Route, lower: bool) -> _Rendered:
+    return _Rendered(rule, route, lower)
