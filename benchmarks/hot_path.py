@@ -132,7 +132,7 @@ class Task:
         began = time.process_time()
         for block in self.blocks():
             at = time.thread_time()
-            result = process_block(block, plan, tables)
+            result = process_block(block, plan, tables, encode=True)
             process += time.thread_time() - at
             at = time.thread_time()
             for name, rows in result.rows.items():

@@ -31,7 +31,7 @@ from pyiceberg.table.locations import LocationProvider, load_location_provider
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, UNSORTED_SORT_ORDER_ID, SortOrder
 from pyiceberg.utils.properties import property_as_int
 
-from framework.adapters.parquet_encoding import SampledDictionaries
+from framework.adapters.parquet_encoding import SampledDictionaries, frugal
 from framework.adapters.parquet_metrics import (
     LeafColumn,
     bounds,
@@ -45,6 +45,7 @@ from framework.adapters.parquet_partition import Partition, partitions
 from framework.adapters.parquet_sort import can_sort, sorted_rows
 from framework.commit.events import DataFile
 from framework.config.table_names import catalog_of
+from framework.record.encoded import held_bytes, like, schema_like, together
 from framework.record.model import TableTarget
 from framework.table.arrow_schema import arrow_schema, parse_schema
 
@@ -93,7 +94,7 @@ class _Buffer:
         """Takes rows, and says how many bytes they are."""
         self.rows.append(rows)
         if len(rows) >= _SMALL_ROWS or self.looks % _PIECES_PER_LOOK == 0:
-            nbytes: int = rows.nbytes
+            nbytes = held_bytes(rows)
             self.row_nbytes = nbytes / len(rows)
         else:
             nbytes = int(self.row_nbytes * len(rows))
@@ -147,7 +148,7 @@ class TableWriter:
             for buffer in self._buffers.values():
                 # What stays are slices, each of which would keep the whole block it was cut from in memory. Copied here
                 # and not before: while no table has been flushed, the slices of a block are all of the block.
-                buffer.rows = [pa.concat_tables(buffer.rows).take(pa.array(np.arange(buffer.count)))]
+                buffer.rows = [together(buffer.rows).take(pa.array(np.arange(buffer.count)))]
 
     def finish(self) -> dict[str, list[DataFile]]:
         """Write what is buffered and return every file by table name."""
@@ -180,10 +181,12 @@ class TableWriter:
             # A writer heeds these alone. Others change with each commit, as those in which floe keeps account.
             tuple(sorted(item for item in target.properties.items() if item[0].startswith("write."))),
         )
-        rows = pa.concat_tables(buffer.rows)
+        rows = together(buffer.rows)
         if layout.order or not layout.spec.is_unpartitioned() or buffer.nbytes < _SMALL_BYTES:
-            # Rows that are only written stay as they are: a copy of a large buffer would double what a task holds.
             rows = rows.combine_chunks()
+        else:
+            # Rows that are only written stay as they are: a copy of a large buffer would double what a task holds.
+            rows = rows.unify_dictionaries()
         buffer.rows.clear()
         for partition in partitions(rows, layout.spec, layout.schema):
             ordered = sorted_rows(partition.rows, layout.order, layout.schema) if layout.order else partition.rows
@@ -199,14 +202,16 @@ class TableWriter:
         path = layout.locations.new_data_location(file_name, key)  # type: ignore[arg-type]  # only to_path is asked for
         output: OutputFile = self._io_for(target.name, path).new_output(path)
         columns = [
-            pa.chunked_array([relabel(chunk, kind.type) for chunk in column.chunks])
-            for column, kind in zip(rows.columns, layout.arrow, strict=True)
+            pa.chunked_array([relabel(chunk, like(field, chunk.type).type) for chunk in column.chunks])
+            for column, field in zip(map(frugal, rows.columns), layout.arrow, strict=True)
         ]
-        table = pa.Table.from_arrays(columns, schema=layout.arrow)
+        table = pa.Table.from_arrays(columns, schema=schema_like(layout.arrow, [column.type for column in columns]))
         with output.create(overwrite=False) as stream:
             with pq.ParquetWriter(
                 stream,
-                layout.arrow,
+                table.schema,
+                # Arrow's own schema would say which columns came as dictionaries; Iceberg's and Parquet's say what they are.
+                store_schema=False,
                 store_decimal_as_integer=True,
                 use_dictionary=layout.dictionaries.columns(table),
                 **layout.writer_options,

@@ -36,6 +36,7 @@ from pyiceberg.types import (
 )
 
 from framework.record.arrays import Ints
+from framework.record.encoded import plain
 
 _LONGEST_FOLDER = 200  # bytes: paths are percent-encoded; file systems end at 255
 
@@ -91,6 +92,7 @@ def transformed(rows: pa.Table, schema: Schema, source_id: int, transform: objec
     if found is None or column is None:
         raise ValueError(f"the table is partitioned or sorted by field {source_id}, which its files have not")
     kind = found[1].field_type
+    column = plain(column)
     if isinstance(column.type, pa.BaseExtensionType):
         column = column.storage
     if isinstance(kind, (TimestampNanoType, TimestamptzNanoType)) and not isinstance(transform, IdentityTransform):

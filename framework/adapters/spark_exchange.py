@@ -16,6 +16,7 @@ import pyarrow as pa
 from framework.adapters.memory import release_memory
 from framework.config.spec import Distribution
 from framework.plan.model import Plan
+from framework.record.encoded import plain_table
 from framework.record.model import TableTarget, TaskReport
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ class Outbox:
         from framework.adapters.parquet_partition import partitions
 
         spec, schema = _shape(target.spec_json, target.schema_json)
-        for partition in partitions(rows, spec, schema):
+        for partition in partitions(plain_table(rows), spec, schema):
             place = json.dumps([target.name, *partition.values])
             _, waiting, nbytes = self._waiting.get(place, (target.name, [], 0))
             waiting.append(partition.rows)

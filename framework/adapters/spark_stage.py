@@ -162,7 +162,7 @@ def run_slices(slices: list[Slice], context: TaskContext, outbox: Outbox | None 
         newest: int | None = None
         for block in fetcher.fetch(piece, context.plan.decode.block_records):
             schemas = registry.schemas(needed_schemas(block, context.plan.decode))
-            result = process_block(block, context.plan, context.tables, schemas)
+            result = process_block(block, context.plan, context.tables, schemas, encode=True)
             run.add(result)
             written += result.written
             filtered += result.filtered

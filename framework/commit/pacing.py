@@ -1,7 +1,8 @@
 """When a pipeline starts its next batch. In: the clock, the backlog and what was done last. Out: one decision as a value.
 
 Trigger `auto`: one batch per shortest commit interval, sooner when a full batch, or about `max_bytes` or `max_rows`, wait.
-A batch is cut where it would make so many files that holding and announcing them, not their rows, would fill the memory.
+A batch is cut where it would make so many files that holding and announcing them, not their rows, would fill the memory, and
+grows while the files of many tables are small: a file costs a millisecond, however few its rows are.
 """
 
 from __future__ import annotations
@@ -14,6 +15,11 @@ from enum import Enum
 MAX_FILES_PER_BATCH = 25_000
 # Nothing is known of what records become before the first batch of a run.
 FIRST_BATCH_RECORDS = 25_000
+# Files are wanted of so many rows at least, but a batch is at most so many times its usual size, and lasts no longer than a
+# part of the interval: what is stopped or dies is done again.
+WANTED_ROWS_OF_A_FILE = 8_000
+MOST_GROWTH = 4
+LONGEST_GROWN_S = 10.0
 
 
 class Pace(Enum):
@@ -27,11 +33,13 @@ class Pace(Enum):
 
 @dataclass(frozen=True)
 class PaceRules:
-    """`max_records` is one batch's cap; `max_bytes` and `max_rows` are the smallest limits of the pipeline's tables."""
+    """`max_records` is one batch's cap, or with small files up to `most_records`; `max_bytes` and `max_rows` are the smallest
+    limits of the pipeline's tables."""
 
     every_ms: int
     heartbeat_ms: int
     max_records: int
+    most_records: int
     max_bytes: int
     max_rows: int
 
@@ -55,18 +63,25 @@ class PaceFacts:
     was_cut: bool = False
 
 
-def records_in_batch(max_records: int, files_per_record: float | None) -> int:
-    """How many records the next batch may have, at least one.
+@dataclass(frozen=True)
+class BatchBefore:
+    """What the newest batch of this run made of its records, of which there was one at least, and how long it took."""
 
-    Args:
-        max_records: the cap that the plan gives.
-        files_per_record: of the batch before, None where there was none in this run.
-    """
-    if files_per_record is None:
-        return min(max_records, FIRST_BATCH_RECORDS)
-    if files_per_record * max_records <= MAX_FILES_PER_BATCH:
-        return max_records
-    return max(1, int(MAX_FILES_PER_BATCH / files_per_record))
+    records: int
+    files: int
+    seconds: float
+
+
+def records_in_batch(rules: PaceRules, before: BatchBefore | None) -> int:
+    """How many records the next batch may have, at least one; `before` is None where there was no batch in this run."""
+    if before is None:
+        return min(rules.max_records, FIRST_BATCH_RECORDS)
+    in_time = before.records / max(before.seconds, 0.001) * min(LONGEST_GROWN_S, rules.every_ms / 2000)
+    wanted = min(before.files * WANTED_ROWS_OF_A_FILE, int(in_time), rules.most_records)
+    cap = max(rules.max_records, wanted)
+    if before.files * cap <= MAX_FILES_PER_BATCH * before.records:
+        return cap
+    return max(1, MAX_FILES_PER_BATCH * before.records // before.files)
 
 
 def decide_pace(rules: PaceRules, facts: PaceFacts) -> Pace:

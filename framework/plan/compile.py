@@ -22,6 +22,8 @@ from framework.plan.model import (
 
 BLOCK_RECORDS = 100_000
 MAX_RECORDS_PER_BATCH = 2_000_000
+# A task is to be long beside what it takes to start one, and a batch beside what lies between two of them.
+RECORDS_PER_TASK = 1_000_000
 MAX_RECORDS_WITH_TOPIC = 500_000
 TARGET_FILE_BYTES = 512 * 1024 * 1024
 BUFFER_BYTES = 256 * 1024 * 1024
@@ -76,6 +78,7 @@ def compile_plan(loaded: LoadedPipeline) -> Plan:
     kafka = spec.source.kafka
     group = group_id(target.prefix, spec.name)
     dead_letters = spec.errors.dead_letter_table
+    slices = parallelism(target.spark_master, target.spark_conf)
     return Plan(
         pipeline=spec.name,
         target=target.name,
@@ -88,8 +91,10 @@ def compile_plan(loaded: LoadedPipeline) -> Plan:
             on_data_loss=kafka.on_data_loss,
             group_id=group,
             # Dead letters for a topic travel in the announcing transaction, which must be short.
-            max_records_per_batch=MAX_RECORDS_WITH_TOPIC if spec.errors.dead_letter_topic else MAX_RECORDS_PER_BATCH,
-            slices=parallelism(target.spark_master, target.spark_conf),
+            max_records_per_batch=MAX_RECORDS_WITH_TOPIC
+            if spec.errors.dead_letter_topic
+            else max(MAX_RECORDS_PER_BATCH, RECORDS_PER_TASK * slices),
+            slices=slices,
         ),
         decode=Decode(
             format=spec.source.format,

@@ -6,6 +6,8 @@
  * these are more than the caller allows. That is no verdict: the caller then asks Arrow's own parser, which this one never
  * contradicts (invariant 9; tests compare the two on random documents).
  *
+ * Text of few words may be given as each row's place in a dictionary: less to copy, to sort and to write than the words are.
+ *
  * The bytes are UTF-8 without a NUL (framework.record.framing has looked). It keeps to Python's limited interface of 3.10.
  */
 #ifndef Py_LIMITED_API
@@ -19,10 +21,13 @@
 #include <string.h>
 
 /* Raised with every change of what the functions take or give: a build of an older checkout is not used. */
-#define INTERFACE 3
+#define INTERFACE 4
 #define NAME "framework.record._json.tree"
 #define MOST_OFFSET 0x7fffffff
 #define FEW_KEYS 16 /* of a map: each is compared with each */
+#define MOST_WORDS 2048 /* of a column of text that is given as places in a dictionary */
+#define MOST_WORD_BYTES 32768
+#define BLOCKS_PLAIN 16 /* that a column with more words is given as it is, before a dictionary is tried again */
 
 typedef enum { BOOLEAN, LONG, DOUBLE, STRING, DECIMAL, LIST, MAP, STRUCT } kind_t;
 
@@ -30,6 +35,12 @@ typedef struct {
     uint8_t *bytes;
     size_t length, room;
 } grown_t;
+
+typedef struct {
+    uint64_t first, last;
+    int32_t place; /* plus one; 0 where a slot is free */
+    uint32_t length;
+} word_t;
 
 typedef struct node {
     kind_t kind;
@@ -47,6 +58,16 @@ typedef struct node {
     grown_t valid;    /* one byte a row while parsing */
     grown_t data;     /* values; of text its bytes; of booleans one byte a row */
     grown_t offsets;  /* of text, lists and maps */
+    int may_encode;   /* text: where few words come again and again, they are given once, and each row as a word's place */
+    int encodes;      /* in this block; `data` are then places, of 4 bytes each */
+    int blocks_plain; /* to come */
+    /* The words are kept from block to block, since the next one has the same, as a rule. */
+    grown_t words, ends, text; /* `text` is of one word with escapes */
+    int32_t count_of_words;
+    word_t *by_hash;  /* slot_of_word_mask + 1 of them */
+    uint32_t slot_of_word_mask;
+    PyObject *given;  /* what `decode` gave for the first `given_words` words */
+    int32_t given_words;
 } node_t;
 
 /* ---- memory ------------------------------------------------------------------------------------------------------- */
@@ -138,9 +159,23 @@ static void clear(node_t *node)
         clear(&node->children[i]);
 }
 
+static void forget_words(node_t *node)
+{
+    node->words.length = node->ends.length = 0;
+    node->count_of_words = 0;
+    free(node->by_hash);
+    node->by_hash = NULL;
+    node->slot_of_word_mask = 0;
+    Py_CLEAR(node->given);
+}
+
 static void drop(node_t *node)
 {
     clear(node);
+    forget_words(node);
+    free(node->words.bytes);
+    free(node->ends.bytes);
+    free(node->text.bytes);
     for (int i = 0; i < node->count; i++) {
         if (node->names != NULL)
             free(node->names[i]);
@@ -231,7 +266,7 @@ static int build_fields(node_t *node, PyObject *fields)
     return 1;
 }
 
-/* A spec is (kind,), ("decimal", width, precision, scale), ("list", spec), ("map", spec of the items), whose keys are text, or
+/* A spec is (kind,), ("words",) of text that may be given by a dictionary, ("decimal", width, precision, scale), ("list", spec), ("map", spec of the items), whose keys are text, or
  * ("struct", ((name, spec), ...)). */
 static int build(node_t *node, PyObject *spec)
 {
@@ -247,7 +282,10 @@ static int build(node_t *node, PyObject *spec)
         node->kind = DOUBLE;
     else if (strcmp(kind, "string") == 0)
         node->kind = STRING;
-    else if (strcmp(kind, "decimal") == 0) {
+    else if (strcmp(kind, "words") == 0) {
+        node->kind = STRING;
+        node->may_encode = 1;
+    } else if (strcmp(kind, "decimal") == 0) {
         node->kind = DECIMAL;
         return PyArg_ParseTuple(spec, "Oiii", &first, &node->width, &node->precision, &node->scale);
     } else if (strcmp(kind, "list") == 0) {
@@ -327,7 +365,7 @@ static int put_null(node_t *node)
     case DECIMAL:
         return put(&node->data, zeros, node->width);
     case STRING:
-        return put_offset(node, node->data.length);
+        return node->encodes ? put(&node->data, zeros, 4) : put_offset(node, node->data.length);
     case LIST:
     case MAP:
         return put_offset(node, node->children[0].rows);
@@ -431,9 +469,145 @@ static const char *put_escape(grown_t *text, const char *at)
     return put(text, utf8, length) ? at : NULL;
 }
 
+/* ---- words ---------------------------------------------------------------------------------------------------------- */
+
+/* A word by its first and its last 8 bytes, which may overlap; of a shorter one all bytes are in `first`. */
+static inline word_t word_of(const char *bytes, size_t length, const char *end)
+{
+    word_t word = {0, 0, 0, (uint32_t)length};
+    if (length >= 8) {
+        memcpy(&word.first, bytes, 8);
+        memcpy(&word.last, bytes + length - 8, 8);
+    } else if (end - bytes >= 8) {
+        memcpy(&word.first, bytes, 8);
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+        word.first &= (1ull << 8 * length) - 1;
+#else
+        word.first &= ~(~0ull >> 8 * length);
+#endif
+    } else if (length > 0)
+        memcpy(&word.first, bytes, length);
+    return word;
+}
+
+static inline uint32_t slot_of(const node_t *node, word_t word)
+{
+    uint64_t value = (word.first ^ word.last * 0x9e3779b97f4a7c15ull ^ word.length) * 0xff51afd7ed558ccdull;
+    return (uint32_t)((value ^ value >> 29) * 0xc4ceb9fe1a85ec53ull >> 40) & node->slot_of_word_mask;
+}
+
+/* From now on this block's texts are given as they are; those before too. */
+static int give_plain(node_t *node)
+{
+    grown_t texts = {0}, offsets = {0};
+    const int32_t *places = (const int32_t *)node->data.bytes, *ends = (const int32_t *)node->ends.bytes;
+    int32_t offset = 0;
+    int done = put(&offsets, &offset, sizeof offset);
+    for (size_t i = 0; done && i < node->data.length / sizeof offset; i++) {
+        if (node->valid.bytes[i]) {
+            int32_t first = places[i] ? ends[places[i] - 1] : 0;
+            done = put(&texts, node->words.bytes + first, ends[places[i]] - first) && texts.length <= MOST_OFFSET;
+        }
+        offset = (int32_t)texts.length;
+        done = done && put(&offsets, &offset, sizeof offset);
+    }
+    if (!done) {
+        free(texts.bytes);
+        free(offsets.bytes);
+        return 0;
+    }
+    free(node->data.bytes);
+    free(node->offsets.bytes);
+    node->data = texts;
+    node->offsets = offsets;
+    node->encodes = 0;
+    node->blocks_plain = BLOCKS_PLAIN;
+    forget_words(node);
+    return 1;
+}
+
+static int grow_words(node_t *node)
+{
+    uint32_t room = node->by_hash == NULL ? 64 : 2 * (node->slot_of_word_mask + 1);
+    word_t *words = calloc(room, sizeof(word_t));
+    const int32_t *ends = (const int32_t *)node->ends.bytes;
+    if (words == NULL)
+        return 0;
+    node->slot_of_word_mask = room - 1;
+    for (int32_t i = 0; i < node->count_of_words; i++) {
+        int32_t first = i ? ends[i - 1] : 0;
+        const char *bytes = (const char *)node->words.bytes;
+        word_t word = word_of(bytes + first, ends[i] - first, bytes + ends[i]);
+        uint32_t slot = slot_of(node, word);
+        while (words[slot].place)
+            slot = (slot + 1) & node->slot_of_word_mask;
+        words[slot] = word;
+        words[slot].place = i + 1;
+    }
+    free(node->by_hash);
+    node->by_hash = words;
+    return 1;
+}
+
+/* The place of a word, before `end` of what may be read: 1 and the place is put, 0 where the words are too many or too long,
+ * -1 without memory. */
+static inline int put_word(node_t *node, const char *bytes, size_t length, const char *end)
+{
+    if (2 * (uint32_t)node->count_of_words >= node->slot_of_word_mask && !grow_words(node))
+        return -1;
+    if (length > MOST_WORD_BYTES)
+        return 0;
+    word_t word = word_of(bytes, length, end);
+    uint32_t slot = slot_of(node, word);
+    for (const word_t *known; (known = &node->by_hash[slot])->place; slot = (slot + 1) & node->slot_of_word_mask) {
+        int32_t place = known->place - 1;
+        if (known->first == word.first && known->last == word.last && known->length == word.length
+            && (length <= 16
+                || same(bytes, (const char *)node->words.bytes + ((int32_t *)node->ends.bytes)[place] - length, length)))
+            return put(&node->data, &place, sizeof place) ? 1 : -1;
+    }
+    int32_t place = node->count_of_words, until = (int32_t)(node->words.length + length);
+    if (place == MOST_WORDS || length > MOST_WORD_BYTES - node->words.length)
+        return 0;
+    if (!put(&node->words, bytes, length) || !put(&node->ends, &until, sizeof until)
+        || !put(&node->data, &place, sizeof place))
+        return -1;
+    word.place = ++node->count_of_words;
+    node->by_hash[slot] = word;
+    return 1;
+}
+
+/* As `put_text`, of a column that gives words. */
+static const char *put_text_as_word(node_t *node, const char *at, const char *end)
+{
+    const char *stop = plain(at, end), *word = at, *until = end;
+    size_t length = stop - at;
+    if (*stop != '"') {
+        node->text.length = 0;
+        for (;;) {
+            if (!put(&node->text, at, stop - at))
+                return NULL;
+            if (*stop == '"')
+                break;
+            if (*stop != '\\' || (at = put_escape(&node->text, stop + 1)) == NULL)
+                return NULL;
+            stop = plain(at, end);
+        }
+        word = (const char *)node->text.bytes;
+        length = node->text.length;
+        until = word + length;
+    }
+    int found = put_word(node, word, length, until);
+    if (found == 0)
+        found = give_plain(node) && put(&node->data, word, length) && put_offset(node, node->data.length);
+    return found > 0 ? stop + 1 : NULL;
+}
+
 /* `at` is behind the opening quote. */
 static const char *put_text(node_t *node, const char *at, const char *end)
 {
+    if (node->encodes)
+        return put_text_as_word(node, at, end);
     for (;;) {
         const char *stop = plain(at, end);
         if (!(end - at >= 16 ? put_near(&node->data, at, stop - at) : put(&node->data, at, stop - at)))
@@ -765,17 +939,39 @@ static PyObject *plain_bytes(const grown_t *bytes)
     return PyBytes_FromStringAndSize((const char *)bytes->bytes, bytes->length);
 }
 
-/* (rows, nulls, validity or None, offsets or None, data or None) of the node and then of its children, depth first. */
-static int give(const node_t *node, PyObject *list)
+/* (how many words, their ends, their bytes): the same object while there are no more of them. */
+static PyObject *given_words(node_t *node)
 {
-    PyObject *valid = NULL, *offsets = NULL, *data = NULL, *tuple = NULL;
+    if (node->given == NULL || node->given_words != node->count_of_words) {
+        Py_CLEAR(node->given);
+        PyObject *ends = plain_bytes(&node->ends), *words = plain_bytes(&node->words);
+        if (ends != NULL && words != NULL)
+            node->given = Py_BuildValue("iOO", (int)node->count_of_words, ends, words);
+        node->given_words = node->count_of_words;
+        Py_XDECREF(ends);
+        Py_XDECREF(words);
+    }
+    return Py_XNewRef(node->given);
+}
+
+/* (rows, nulls, validity or None, offsets or None, data or None, words or None) of the node and then of its children, depth
+ * first. */
+static int give(node_t *node, PyObject *list)
+{
+    PyObject *valid = NULL, *offsets = NULL, *data = NULL, *words = NULL, *tuple = NULL;
     int done = 0;
+    if (node->encodes && node->count_of_words == 0 && !give_plain(node)) {
+        PyErr_NoMemory();
+        return 0;
+    }
     valid = node->nulls ? bits(&node->valid) : Py_NewRef(Py_None);
-    offsets = node->kind == STRING || node->kind == LIST || node->kind == MAP ? plain_bytes(&node->offsets) : Py_NewRef(Py_None);
+    words = node->encodes ? given_words(node) : Py_NewRef(Py_None);
+    offsets = (node->kind == STRING && !node->encodes) || node->kind == LIST || node->kind == MAP
+        ? plain_bytes(&node->offsets) : Py_NewRef(Py_None);
     data = node->kind == LIST || node->kind == MAP || node->kind == STRUCT ? Py_NewRef(Py_None)
         : node->kind == BOOLEAN ? bits(&node->data) : plain_bytes(&node->data);
-    if (valid && offsets && data
-        && (tuple = Py_BuildValue("LLOOO", (long long)node->rows, (long long)node->nulls, valid, offsets, data)) != NULL
+    if (valid && offsets && data && words
+        && (tuple = Py_BuildValue("LLOOOO", (long long)node->rows, (long long)node->nulls, valid, offsets, data, words)) != NULL
         && PyList_Append(list, tuple) == 0) {
         done = 1;
         for (int i = 0; done && i < node->count; i++)
@@ -784,13 +980,20 @@ static int give(const node_t *node, PyObject *list)
     Py_XDECREF(valid);
     Py_XDECREF(offsets);
     Py_XDECREF(data);
+    Py_XDECREF(words);
     Py_XDECREF(tuple);
     return done;
 }
 
 static int begin(node_t *node)
 {
-    if ((node->kind == STRING || node->kind == LIST || node->kind == MAP) && !put_offset(node, 0))
+    if (node->may_encode) {
+        node->encodes = node->blocks_plain == 0;
+        node->blocks_plain -= node->blocks_plain > 0;
+        if (2 * node->count_of_words > MOST_WORDS || 2 * node->words.length > MOST_WORD_BYTES)
+            forget_words(node); /* words that are new now and then do not fill it up in the end */
+    }
+    if (((node->kind == STRING && !node->encodes) || node->kind == LIST || node->kind == MAP) && !put_offset(node, 0))
         return 0;
     for (int i = 0; i < node->count; i++)
         if (!begin(&node->children[i]))
@@ -818,6 +1021,12 @@ static void cut(node_t *node, int64_t rows)
         return;
     }
     case STRING:
+        if (node->encodes) {
+            if (node->data.length > rows * sizeof length)
+                node->data.length = rows * sizeof length;
+            return;
+        }
+        /* fall through */
     case LIST:
     case MAP:
         /* There is an offset more than rows, and the text or the elements of a row end where its offset says. */

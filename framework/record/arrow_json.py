@@ -62,16 +62,17 @@ def most_odd(records: int) -> int:
 
 
 def parse_framed(
-    framed: Framed, schema: pa.Schema, infer: bool, leniency: Leniency | None = None
+    framed: Framed, schema: pa.Schema, infer: bool, leniency: Leniency | None = None, encode: bool = False
 ) -> tuple[list[Part], list[int]]:
     """Parse all records: parts whose tables differ only where inferred fields do, and positions to be judged alone.
 
-    `leniency` says which fields may be brought to one kind when many records have another (none without it).
+    `leniency` says which fields may be brought to one kind when many records have another (none without it). With `encode`
+    text may be dictionaries (framework.record.encoded), in some parts and not in others.
     """
     if len(framed.positions) == 0:
         return [], []
     records = len(framed.positions)
-    plain = parse_plain(framed.data, records, schema, most_odd(records))
+    plain = parse_plain(framed.data, records, schema, most_odd(records), encode)
     if plain is not None:
         return _with_odd(framed, schema, infer, *plain)
     table = _parse(framed.data, records, _options(schema, infer), max(_BLOCK_BYTES, 2 * framed.longest))

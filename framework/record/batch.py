@@ -18,6 +18,7 @@ from framework.plan.model import Plan
 from framework.record.arrays import Ints
 from framework.record.convert_nested import fold
 from framework.record.dead_letter import PAST_LAST_TIMESTAMP_MS
+from framework.record.encoded import together
 from framework.record.failure import RecordFailure
 from framework.record.model import BlockResult, ColumnDetail, ObservedType, RecordBlock, TableNeed, TableTarget
 from framework.record.observe import apply_hints, merge_fields, observe_records
@@ -50,7 +51,8 @@ def _not_text(name: str) -> RecordFailure:
 class Batch:
     """Collects what becomes of the records of one block; positions are places in the block.
 
-    `values` are the bytes that are parsed: those of the block, or what its wire format or envelope holds.
+    `values` are the bytes that are parsed: those of the block, or what its wire format or envelope holds. With `encode` text
+    may be given as dictionaries (framework.record.encoded).
     """
 
     def __init__(
@@ -59,8 +61,10 @@ class Batch:
         plan: Plan,
         tables: Mapping[str, TableTarget],
         values: Sequence[bytes | None] | None = None,
+        encode: bool = False,
     ) -> None:
         self.block = block
+        self.encode = encode
         self.values = block.values if values is None else values
         self.plan = plan
         self.tables = tables
@@ -243,14 +247,14 @@ class Batch:
 
     def result(self) -> BlockResult:
         result = self._result
-        places = [np.empty(0, np.int64)]
+        places: list[Ints] = [np.empty(0, np.int64)]
         for table, found in sorted(self._rows.items()):
             if table in self._needs:
                 continue
             positions, rows = found[0]
             if len(found) > 1:
                 positions = np.concatenate([p for p, _ in found])
-                rows = pa.concat_tables([r for _, r in found])
+                rows = together([r for _, r in found])
             if (positions[1:] < positions[:-1]).any():
                 rows = rows.take(pa.array(np.argsort(positions, kind="stable")))
             result.rows[table] = rows

@@ -32,7 +32,11 @@ def needed_schemas(block: RecordBlock, decode: Decode) -> set[SchemaRef]:
 
 
 def process_block(
-    block: RecordBlock, plan: Plan, tables: Mapping[str, TableTarget], schemas: Schemas = NO_SCHEMAS
+    block: RecordBlock,
+    plan: Plan,
+    tables: Mapping[str, TableTarget],
+    schemas: Schemas = NO_SCHEMAS,
+    encode: bool = False,
 ) -> BlockResult:
     """Decode, route and convert one block.
 
@@ -41,13 +45,14 @@ def process_block(
         plan: its decode, route and write steps are used.
         tables: every table known so far, by name; a table that records go to and that is missing here is in `needs`.
         schemas: what the registry says of each of `needed_schemas`.
+        encode: whether columns of text may be dictionaries (framework.record.encoded), which are quicker to sort and write.
 
     Returns:
         rows per table in the table's file schema and in offset order. When `needs` is empty the counts add up to the
         block's records (tombstones are `dropped`); otherwise the block must be processed again once tables are changed.
     """
     if plan.decode.format.type is FormatType.JSON:
-        return _json_block(block, plan, tables, schemas)
+        return _json_block(block, plan, tables, schemas, encode)
     batch = Batch(block, plan, tables)
     positions = with_value(block.values)
     batch.drop(len(block) - len(positions))
@@ -60,9 +65,11 @@ def process_block(
     return batch.result()
 
 
-def _json_block(block: RecordBlock, plan: Plan, tables: Mapping[str, TableTarget], schemas: Schemas) -> BlockResult:
+def _json_block(
+    block: RecordBlock, plan: Plan, tables: Mapping[str, TableTarget], schemas: Schemas, encode: bool
+) -> BlockResult:
     read = read_json(block, plan.decode, schemas)
-    batch = Batch(block, plan, tables, read.values)
+    batch = Batch(block, plan, tables, read.values, encode)
     positions = with_value(block.values)
     batch.drop(len(block) - len(positions))
     for position, failure in read.failures.items():

@@ -17,11 +17,12 @@ import pyarrow as pa
 
 from framework.record.arrays import Ints
 from framework.record.compiled import load_compiled
+from framework.record.encoded import schema_like
 
 if TYPE_CHECKING:
     from framework.record import _json
 
-INTERFACE = 3
+INTERFACE = 4
 
 
 @cache
@@ -39,12 +40,15 @@ def _module() -> ModuleType:
     return load_compiled("framework.record", "_json", INTERFACE)
 
 
-def parse_plain(data: bytes, records: int, schema: pa.Schema, most_odd: int = 0) -> tuple[pa.Table, Ints] | None:
+def parse_plain(
+    data: bytes, records: int, schema: pa.Schema, most_odd: int = 0, encode: bool = False
+) -> tuple[pa.Table, Ints] | None:
     """The records in columns of `schema`, one chunk each, nothing inferred, and the rows that are left out of them, up to
-    `most_odd`; None where Arrow's parser must be asked about all."""
+    `most_odd`; None where Arrow's parser must be asked about all. With `encode`, columns of text, and of lists of text, in
+    which few words come are dictionaries (framework.record.encoded)."""
     if not available() or not len(schema):
         return None
-    tree = _tree(schema)
+    tree = _tree(schema, encode)
     if tree is None:
         return None
     decoded = _module().decode(tree, data, records, most_odd)
@@ -53,12 +57,17 @@ def parse_plain(data: bytes, records: int, schema: pa.Schema, most_odd: int = 0)
     nodes, odd = decoded
     found = iter(nodes)
     next(found)  # the records themselves: never null
-    table = pa.Table.from_arrays([_array(field.type, found) for field in schema], schema=schema)
+    columns = [_array(field.type, found) for field in schema]
+    table = pa.Table.from_arrays(columns, schema=schema_like(schema, [column.type for column in columns]))
     return table, np.array(odd, np.int64)
 
 
 def _array(kind: pa.DataType, nodes: Iterator[_json.Node]) -> pa.Array:
-    rows, nulls, *buffers = next(nodes)
+    rows, nulls, *buffers, words = next(nodes)
+    if words is not None:
+        valid, _, places = (None if each is None else pa.py_buffer(each) for each in buffers)
+        indices = pa.Array.from_buffers(pa.int32(), rows, [valid, places], null_count=nulls)
+        return pa.DictionaryArray.from_arrays(indices, _dictionary(words), safe=False)
     children = None
     if pa.types.is_struct(kind):
         children = [_array(child.type, nodes) for child in kind]
@@ -67,15 +76,34 @@ def _array(kind: pa.DataType, nodes: Iterator[_json.Node]) -> pa.Array:
         children = [pa.StructArray.from_arrays([_array(child.type, nodes) for child in entries], fields=entries)]
     elif pa.types.is_list(kind):
         children = [_array(kind.value_type, nodes)]
+        kind = pa.list_(kind.value_field.with_type(children[0].type))
     valid, offsets, data = (None if each is None else pa.py_buffer(each) for each in buffers)
     parts = [valid] + [each for each in (offsets, data) if each is not None]
     return pa.Array.from_buffers(kind, rows, parts, null_count=nulls, children=children)
 
 
+@lru_cache(maxsize=256)
+def _dictionary(words: _json.Words) -> pa.Array:
+    """Cached: the dictionaries of two blocks are compared when their rows are put together, and the same one is soon told."""
+    count, ends, texts = words
+    return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(_FIRST + ends), pa.py_buffer(texts)])
+
+
+_FIRST = bytes(4)
+
+
 @lru_cache(maxsize=64)
-def _tree(schema: pa.Schema) -> _json.Tree | None:
-    spec = _spec(pa.struct(list(schema)))
-    return None if spec is None else _module().compile(spec)
+def _tree(schema: pa.Schema, encode: bool) -> _json.Tree | None:
+    columns = [(field.name, _spec(field.type)) for field in schema]
+    if any(spec is None for _, spec in columns) or len(set(schema.names)) < len(schema):
+        return None
+    fields = tuple((name.encode(), _ENCODING.get(spec, spec) if encode else spec) for name, spec in columns)
+    tree: _json.Tree = _module().compile(("struct", fields))
+    return tree
+
+
+# The trees of columns whose text may be encoded: at their top, or in their lists.
+_ENCODING: dict[object, _json.Spec] = {("string",): ("words",), ("list", ("string",)): ("list", ("words",))}
 
 
 def _spec(kind: pa.DataType) -> _json.Spec | None:

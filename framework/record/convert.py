@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from framework.record.arrays import Mask
 from framework.record.convert_nested import select_column
 from framework.record.converter import Converter
+from framework.record.encoded import schema_like
 from framework.record.shape import TableShape, UnsupportedConverter
 
 _PIECES = 8
@@ -21,7 +22,8 @@ _PIECES = 8
 def convert_columns(
     columns: dict[str, pa.Array], rows: int, shape: TableShape, metadata: dict[str, pa.Array]
 ) -> tuple[pa.Table, Mask | None]:
-    """All rows of a table. The second value marks rows to convert one by one (their content in the table means nothing)."""
+    """All rows of a table. The second value marks rows to convert one by one (their content in the table means nothing).
+    Text that came encoded stays so."""
     bad: Mask | None = None
     arrays = []
     for child in shape.root.children:
@@ -51,7 +53,7 @@ def convert_columns(
         # Required columns may hold nulls in bad rows: those rows must be gone before the schema is put on.
         keep = pa.array(~bad)
         arrays = [array.filter(keep) for array in arrays]
-    return pa.Table.from_arrays(arrays, schema=shape.schema), bad
+    return pa.Table.from_arrays(arrays, schema=schema_like(shape.schema, [array.type for array in arrays])), bad
 
 
 def convert_or_mark(converter: Converter, values: pa.Array) -> tuple[pa.Array, Mask | None]:

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from framework.record.convert_text import StringConverter
 from framework.record.converter import Converter
+from framework.record.encoded import plain, plain_type
 from framework.record.failure import RecordFailure
 from framework.record.json_strict import JsonValue
 
@@ -89,7 +91,10 @@ class ListConverter(Converter):
             raise pa.ArrowInvalid("a required value is missing")
         offsets = pc.subtract(values.offsets, values.offsets[0])
         mask = values.is_null() if values.null_count else None
-        return pa.ListArray.from_arrays(offsets, elements, type=self.target, mask=mask)
+        kind = self.target
+        if pa.types.is_dictionary(elements.type):
+            kind = pa.list_(kind.value_field.with_type(elements.type))
+        return pa.ListArray.from_arrays(offsets, elements, type=kind, mask=mask)
 
     def value(self, value: JsonValue, path: str) -> object:
         if not isinstance(value, list):
@@ -174,10 +179,12 @@ def folded_fields(value: dict[str, JsonValue], insensitive: bool, path: str) -> 
 
 def select_column(columns: dict[str, pa.Array], child: ChildField, insensitive: bool, rows: int) -> pa.Array | None:
     """The parsed values of a field, None if there are none; raises pa.ArrowInvalid when two spellings of its name both
-    have a value in one row."""
+    have a value in one row. Encoded are only values that their converter leaves as they are."""
     wanted = fold(child.name, insensitive)
     found = [c for n, c in columns.items() if fold(n, insensitive) == wanted and c.null_count < rows]
-    if any(not accepts(child.converter, column.type) for column in found):
+    if len(found) > 1 or not _takes_encoded(child.converter):
+        found = [plain(column) for column in found]
+    if any(not accepts(child.converter, plain_type(column.type)) for column in found):
         raise pa.ArrowInvalid("parsed to another type")
     if len(found) > 1:
         spelled = found[0].is_valid().cast(pa.int32())
@@ -187,6 +194,12 @@ def select_column(columns: dict[str, pa.Array], child: ChildField, insensitive: 
             raise pa.ArrowInvalid("two keys that differ only in case")
         return pc.coalesce(*found)
     return found[0] if found else None
+
+
+def _takes_encoded(converter: Converter) -> bool:
+    if isinstance(converter, ListConverter):
+        return isinstance(converter.element, StringConverter) and not converter.element_required
+    return isinstance(converter, StringConverter)
 
 
 def accepts(converter: Converter, parsed: pa.DataType) -> bool:

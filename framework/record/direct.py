@@ -22,6 +22,7 @@ from framework.record.arrow_json import Part
 from framework.record.batch import Batch
 from framework.record.convert import convert_columns
 from framework.record.convert_nested import fold
+from framework.record.encoded import is_encoded, plain_schema
 from framework.record.failure import RecordFailure
 from framework.record.framing import frame
 from framework.record.json_maps import parse_with_maps
@@ -104,7 +105,7 @@ def _parse(batch: Batch, positions: Ints, schema: pa.Schema) -> tuple[list[Part]
     beside = _beside(schema)
     while True:
         known = pa.schema([*schema, *(pa.field(name, kind) for name, kind in beside.items())])
-        parts, alone = parse_with_maps(framed, known, _leniency(batch, known))
+        parts, alone = parse_with_maps(framed, known, _leniency(batch, known), batch.encode)
         found = _not_to_infer(batch, parts, known)
         if not found or len(beside) > _MOST_BESIDE:
             batch.judge_alone(alone)
@@ -143,7 +144,7 @@ def _not_to_infer(batch: Batch, parts: list[Part], known: pa.Schema) -> dict[str
     spelled = {field.name.lower(): field.type for field in known} if batch.any_insensitive else {}
     found: dict[str, pa.DataType] = {}
     for part in parts:
-        if part.table.schema.equals(known):
+        if plain_schema(part.table.schema).equals(known):
             continue
         for field in part.table.schema:
             folded = fold(field.name, batch.insensitive)
@@ -248,18 +249,19 @@ def _alike(batch: Batch, names: list[str]) -> list[list[str]]:
 
 def _known(column: pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
     """A parsed column as one array, without what was inferred beyond its type (which is never copied either)."""
-    chunks = [project(chunk, kind) for chunk in column.chunks]
+    chunks = [chunk if is_encoded(chunk.type) else project(chunk, kind) for chunk in column.chunks]
     return chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks)
 
 
 def _beyond(table: pa.Table, schema: pa.Schema) -> dict[str, pa.Array]:
     """Columns that hold more than the schema asked for, as null or not null only: whole inferred columns, and known
     ones with inferred children. What is in them is looked at record by record, or by another parse."""
-    if table.schema.equals(schema):
+    parsed = plain_schema(table.schema)
+    if parsed.equals(schema):
         return {}
     return {
         field.name: table.column(field.name).is_valid().combine_chunks()
-        for field in table.schema
+        for field in parsed
         if field.name not in schema.names or schema.field(field.name).type != field.type
     }
 

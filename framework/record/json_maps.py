@@ -57,12 +57,14 @@ def is_map(kind: pa.DataType | None) -> bool:
     return bool(pa.types.is_map(kind)) or (bool(pa.types.is_list(kind)) and is_map(kind.value_type))
 
 
-def parse_with_maps(framed: Framed, schema: pa.Schema, leniency: Leniency) -> tuple[list[Part], list[int]]:
+def parse_with_maps(
+    framed: Framed, schema: pa.Schema, leniency: Leniency, encode: bool = False
+) -> tuple[list[Part], list[int]]:
     """As `parse_framed`, for a schema whose top-level fields may be maps; other fields are inferred."""
     maps = {field.name: field.type for field in schema if pa.types.is_map(field.type)}
     if not maps:
-        return parse_framed(framed, schema, True, leniency)
-    plain = parse_plain(framed.data, len(framed.positions), schema, most_odd(len(framed.positions)))
+        return parse_framed(framed, schema, True, leniency, encode)
+    plain = parse_plain(framed.data, len(framed.positions), schema, most_odd(len(framed.positions)), encode)
     if plain is None:
         return _by_their_text(framed, schema, maps, leniency)
     table, odd = plain

@@ -27,7 +27,15 @@ from framework.commit.offsets import (
     find_gaps,
     plan_ends,
 )
-from framework.commit.pacing import Pace, PaceFacts, PaceRules, decide_pace, records_in_batch
+from framework.commit.pacing import (
+    MOST_GROWTH,
+    BatchBefore,
+    Pace,
+    PaceFacts,
+    PaceRules,
+    decide_pace,
+    records_in_batch,
+)
 from framework.commit.progress import PROGRESS_PROPERTY, check_recorded_here
 from framework.commit.rebase import held_ends, next_cut
 from framework.errors import FloeError, RetriableError
@@ -78,7 +86,7 @@ class PipelineWorker:
         self._held: tuple[dict[PartitionKey, int], ...] = ()
         self._batch = 0
         self._bytes_per_record = 0.0
-        self._files_per_record: float | None = None
+        self._before: BatchBefore | None = None
         self._was_cut = False
         self._draining = threading.Event()
         self._batch_done = threading.Event()
@@ -282,7 +290,7 @@ class PipelineWorker:
         )
         if pace is Pace.BATCH:
             self._last_batch_ms = now_ms()
-            cap = records_in_batch(self._rules.max_records, self._files_per_record)
+            cap = records_in_batch(self._rules, self._before)
             self._was_cut = backlog > cap
             self._scope = self._scope_to(plan_ends(self._positions, ends, cap))
             self._batch_done.clear()
@@ -379,7 +387,7 @@ class PipelineWorker:
         records = result.accounting.offsets - result.accounting.holes
         if records:
             self._bytes_per_record = result.bytes / records
-            self._files_per_record = result.files / records
+            self._before = BatchBefore(records, result.files, seconds)
         self._say(
             f"batch {scope.batch}: {records:,} records, {result.files} files for {len(result.rows)} tables, "
             f"announced in {seconds:.1f} s"
@@ -394,6 +402,8 @@ def _pace_rules(plan: Plan) -> PaceRules:
         plan.announce.trigger_every_ms,
         plan.announce.heartbeat_ms,
         plan.read.max_records_per_batch,
+        # Dead letters for a topic travel in the announcing transaction, which must be short.
+        plan.read.max_records_per_batch * (1 if plan.write.dead_letter_topic else MOST_GROWTH),
         min(p.commit.max_bytes for p in policies),
         min(p.commit.max_rows for p in policies),
     )

@@ -8,7 +8,10 @@ import pytest
 
 from framework.commit.pacing import (
     FIRST_BATCH_RECORDS,
+    LONGEST_GROWN_S,
     MAX_FILES_PER_BATCH,
+    WANTED_ROWS_OF_A_FILE,
+    BatchBefore,
     Pace,
     PaceFacts,
     PaceRules,
@@ -16,7 +19,10 @@ from framework.commit.pacing import (
     records_in_batch,
 )
 
-RULES = PaceRules(every_ms=10_000, heartbeat_ms=60_000, max_records=1000, max_bytes=10_000, max_rows=800)
+RULES = PaceRules(
+    every_ms=10_000, heartbeat_ms=60_000, max_records=1000, most_records=4000, max_bytes=10_000, max_rows=800
+)
+LARGE = replace(RULES, every_ms=60_000, max_records=2_000_000, most_records=8_000_000)
 IDLE = PaceFacts(
     now_ms=100_000,
     backlog=0,
@@ -56,18 +62,42 @@ def test_pace(facts: PaceFacts, pace: Pace) -> None:
 
 
 @pytest.mark.parametrize(
-    ("files_per_record", "records"),
+    ("before", "records"),
     [
         (None, FIRST_BATCH_RECORDS),
-        (0.0, 2_000_000),
-        (MAX_FILES_PER_BATCH / 2_000_000, 2_000_000),
-        (0.1, 10 * MAX_FILES_PER_BATCH),
-        (1.0, MAX_FILES_PER_BATCH),
-        (4.0 * MAX_FILES_PER_BATCH, 1),
+        ((2_000_000, 0), 2_000_000),
+        ((2_000_000, 100), 2_000_000),
+        ((10, 1), 10 * MAX_FILES_PER_BATCH),
+        ((1, 1), MAX_FILES_PER_BATCH),
+        ((1, 4 * MAX_FILES_PER_BATCH), 1),
     ],
 )
-def test_a_batch_makes_so_many_files_at_most(files_per_record: float | None, records: int) -> None:
+def test_a_batch_makes_so_many_files_at_most(before: tuple[int, int] | None, records: int) -> None:
     """A batch has as many records as its plan allows, fewer where they would become too many files, and at least one; the
     first of a run is small."""
-    assert records_in_batch(2_000_000, files_per_record) == records
-    assert records_in_batch(1, files_per_record) == 1
+    newest = before and BatchBefore(*before, seconds=60.0)
+    assert records_in_batch(LARGE, newest) == records
+    assert records_in_batch(replace(LARGE, max_records=1, most_records=1), newest) == 1
+
+
+@pytest.mark.parametrize(
+    ("files", "seconds", "every_ms", "records"),
+    [
+        (500, 2.0, 60_000, 500 * WANTED_ROWS_OF_A_FILE),
+        (1000, 2.0, 60_000, 8_000_000),
+        (5000, 2.0, 60_000, 8_000_000),
+        (1000, 5.0, 60_000, 4_000_000),
+        (1000, LONGEST_GROWN_S, 60_000, 2_000_000),
+        (1000, 60.0, 60_000, 2_000_000),
+        (1000, 2.0, 10_000, 5_000_000),
+        (1000, 2.0, 1_000, 2_000_000),
+        (MAX_FILES_PER_BATCH, 2.0, 60_000, 2_000_000),
+    ],
+)
+def test_a_batch_grows_while_its_files_are_small(files: int, seconds: float, every_ms: int, records: int) -> None:
+    """Behind a batch of small files comes a larger one, as far as it stays within four times the usual size, ten seconds and
+    half an interval, and does not make too many files."""
+    rules = replace(LARGE, every_ms=every_ms)
+    assert records_in_batch(rules, BatchBefore(2_000_000, files, seconds)) == records
+    letters = replace(rules, most_records=rules.max_records)
+    assert records_in_batch(letters, BatchBefore(2_000_000, files, seconds)) == 2_000_000
