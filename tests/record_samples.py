@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
@@ -25,7 +25,10 @@ from framework.config.spec import (
 from framework.plan.model import Announce, CommitTables, Decode, Plan, ReadKafka, Route, WriteFiles
 from framework.record.alone import judge
 from framework.record.batch import Batch
+from framework.record.encoded import plain_table
 from framework.record.model import BlockResult, RecordBlock, TableTarget
+from framework.record.process import process_block
+from framework.record.wire import NO_SCHEMAS, Schemas
 from framework.table.types import primitive_type
 
 
@@ -106,6 +109,23 @@ def block(values: Sequence[object], topic: str = "events", first_offset: int = 0
         keys=[b"k%d" % i for i in range(count)],
         headers=[None] * count,
     )
+
+
+def processed(
+    records: RecordBlock, pipeline: Plan, tables: Mapping[str, TableTarget], schemas: Schemas = NO_SCHEMAS
+) -> BlockResult:
+    """What becomes of a block; asserts that it is the same whether or not text may be given as dictionaries."""
+    result = process_block(records, pipeline, tables, schemas)
+    for _ in range(2):  # the parser has met the words the second time
+        encoded = process_block(records, pipeline, tables, schemas, encode=True)
+        rows = {name: plain_table(found) for name, found in encoded.rows.items()}
+        assert {name: found.schema for name, found in rows.items()} == {n: t.schema for n, t in result.rows.items()}
+        # As text, in which NaN is itself.
+        assert str({n: t.to_pylist() for n, t in rows.items()}) == str(
+            {n: t.to_pylist() for n, t in result.rows.items()}
+        )
+        assert replace(encoded, rows={}) == replace(result, rows={})
+    return result
 
 
 def alone(records: RecordBlock, pipeline: Plan, tables: dict[str, TableTarget]) -> BlockResult:

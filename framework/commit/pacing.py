@@ -15,10 +15,10 @@ from enum import Enum
 MAX_FILES_PER_BATCH = 25_000
 # Nothing is known of what records become before the first batch of a run.
 FIRST_BATCH_RECORDS = 25_000
-# Files are wanted of so many rows at least, but a batch is at most so many times its usual size, and lasts no longer than a
+# Files are wanted of so many rows at least, but a batch is at most three times its usual size, and lasts no longer than a
 # part of the interval: what is stopped or dies is done again.
 WANTED_ROWS_OF_A_FILE = 8_000
-MOST_GROWTH = 4
+MOST_GROWTH = 3
 LONGEST_GROWN_S = 10.0
 
 

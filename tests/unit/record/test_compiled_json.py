@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from framework.record import compiled_json, json_maps
 from framework.record.arrow_json import _options, _parse
 from framework.record.compiled_json import parse_plain
+from framework.record.encoded import plain_table
 from framework.record.framing import frame
 from framework.record.mixed_kinds import Leniency
 
@@ -179,6 +180,12 @@ def check(data: bytes, records: int, schema: pa.Schema) -> pa.Table | None:
         assert found.equals(expected.combine_chunks()), (data, schema)
         # -0.0 equals 0.0; their texts do not.
         assert str(found.to_pylist()) == str(expected.to_pylist())
+    for _ in range(2):  # the second time the words are there already
+        encoded = parse_plain(data, records, schema, encode=True)
+        assert (encoded is None) == (plain is None)
+        if encoded is not None and found is not None:
+            encoded[0].validate(full=True)
+            assert plain_table(encoded[0]).equals(found)
     return found
 
 

@@ -17,13 +17,12 @@ from pyiceberg.types import ListType, LongType, MapType, NestedField, StringType
 from framework.config.spec import Case, ErrorPolicy, EvolveMode, EvolvePolicy, FieldHint, TablePolicy
 from framework.plan.model import Plan
 from framework.record.model import BlockResult
-from framework.record.process import process_block
 from framework.table.arrow_schema import parse_schema
 from framework.table.changes import Refusal
 from framework.table.compatible import unusable_schema_ids
 from framework.table.types import primitive_type
 from framework.testing.tables import MemoryTables
-from tests.record_samples import block, plan, policy, schema_of, target
+from tests.record_samples import block, plan, policy, processed, schema_of, target
 
 FREEZE, DISCARD, DEAD, FAIL = (
     EvolveMode.FREEZE,
@@ -56,7 +55,7 @@ class World:
     def write(self, *records: object) -> BlockResult:
         for self.rounds in range(1, 9):
             routing = replace(self.plan, route=replace(self.plan.route, refused_tables=self.tables.refused))
-            result = process_block(block(records), routing, self.tables.targets)
+            result = processed(block(records), routing, self.tables.targets)
             if not result.needs:
                 break
             for need in result.needs.values():
@@ -164,7 +163,7 @@ def test_a_table_that_does_not_exist(
     """`tables` other than `evolve` creates none; the record is dropped or an error as the word says."""
     world = World(schema_of({"a": "int"}), policy(tables=word), errors)
     del world.tables.targets["ns.t"]
-    result = process_block(block([{"a": 1}]), world.plan, {})
+    result = processed(block([{"a": 1}]), world.plan, {})
     assert not result.needs
     assert [(letter.offset, letter.code) for letter in result.dead_letters] == letters
     assert result.dropped == dropped

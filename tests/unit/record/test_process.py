@@ -16,10 +16,9 @@ from pyiceberg.types import ListType, LongType, MapType, NestedField, StringType
 
 from framework.config.spec import Case, CreatePolicy, ErrorPolicy, EvolveMode, FieldHint, RouteRule, TablePolicy
 from framework.record.model import BlockResult
-from framework.record.process import process_block
 from framework.table.changes import AlterTable
 from framework.table.evolve import plan_evolution
-from tests.record_samples import alone, block, plan, policy, same, target
+from tests.record_samples import alone, block, plan, policy, processed, same, target
 
 
 def run(
@@ -27,7 +26,7 @@ def run(
 ) -> BlockResult:
     chosen = table_policy or policy()
     tables = {"ns.t": target(columns=columns, table_policy=chosen)}
-    return process_block(block(values), plan(defaults=chosen, **kwargs), tables)  # type: ignore[arg-type]
+    return processed(block(values), plan(defaults=chosen, **kwargs), tables)  # type: ignore[arg-type]
 
 
 def fields(result: BlockResult, table: str = "ns.t") -> dict[str, object]:
@@ -85,7 +84,7 @@ def test_columns_of_the_dead_letter_table_are_not_the_records() -> None:
         "ns.t": target(columns={"value": "double"}),
         "ns.dead_letters": target("ns.dead_letters", {"value": "binary"}),
     }
-    result = process_block(block([{"value": 1.5}, {"value": 2}]), plan(), tables)
+    result = processed(block([{"value": 1.5}, {"value": 2}]), plan(), tables)
     assert result.rows["ns.t"].column("value").to_pylist() == [1.5, 2.0]
 
 
@@ -138,7 +137,7 @@ def test_a_missing_table_needs_all_its_fields() -> None:
 
 
 def run_missing(values: list[object], **kwargs: object) -> BlockResult:
-    return process_block(block(values), plan(**kwargs), {})  # type: ignore[arg-type]
+    return processed(block(values), plan(**kwargs), {})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -187,9 +186,9 @@ def test_fields_of_other_tables_are_no_need_of_this_one() -> None:
     rules = [RouteRule("ns.{kind}")]
     tables = {n: target(n, c) for n, c in {"ns.a": {"kind": "string", "x": "int"}, "ns.b": {"kind": "string"}}.items()}
     values = [{"kind": "a", "x": 1}, {"kind": "b", "x": None}]
-    assert not process_block(block(values), plan(rules), tables).needs
+    assert not processed(block(values), plan(rules), tables).needs
     values.append({"kind": "b", "x": 1.5})
-    assert fields(process_block(block(values), plan(rules), tables), "ns.b") == {"x": "double"}
+    assert fields(processed(block(values), plan(rules), tables), "ns.b") == {"x": "double"}
 
 
 def test_column_policies() -> None:
@@ -211,7 +210,7 @@ def test_wider_values_and_missing_ones() -> None:
     assert [d.code for d in run(columns, values, frozen).dead_letters] == ["FLOE-D302"] * 3
     for chosen, needed in ((policy(), True), (frozen, False)):
         tables = {"ns.t": target(columns={"a": "int"}, required=["a"], table_policy=chosen)}
-        result = process_block(block([{"a": None}]), plan(defaults=chosen), tables)
+        result = processed(block([{"a": None}]), plan(defaults=chosen), tables)
         assert bool(result.needs) is needed
         assert [d.code for d in result.dead_letters] == ([] if needed else ["FLOE-D305"])
 
@@ -271,7 +270,7 @@ def test_keys_that_differ_only_in_case(value: dict[str, object], columns: Evolve
     }
     values = [{"a": i} for i in range(50)] + [value]
     tables = {"ns.t": target(columns=schema, table_policy=policy(columns))}
-    while (result := process_block(block(values), plan(defaults=policy(columns)), tables)).needs:
+    while (result := processed(block(values), plan(defaults=policy(columns)), tables)).needs:
         change = plan_evolution(tables["ns.t"], result.needs["ns.t"])
         assert isinstance(change, AlterTable)
         tables["ns.t"] = target(schema=Schema.model_validate_json(change.schema_json), table_policy=policy(columns))
@@ -314,7 +313,7 @@ def test_tables_that_disagree_about_a_field() -> None:
         b"nothing",
         {"kind": "new", "v": [1]},
     ]
-    result = process_block(block(values), plan(rules), tables)
+    result = processed(block(values), plan(rules), tables)
     assert result.rows["ns.number"].column("v").to_pylist() == [1]
     assert result.rows["ns.text"].column("v").to_pylist() == ["one"]
     assert str(result.rows["ns.exact"].column("v")[1]) == "9007199254740993.125"
@@ -363,7 +362,7 @@ def test_the_sum_holds(values: list[object], errors: ErrorPolicy, unrouted: Erro
         "ns.b": target("ns.b", {"kind": "string", "v": "string", "w": "string"}, table_policy=chosen),
     }
     records = block(values)
-    result = process_block(records, pipeline, tables)
+    result = processed(records, pipeline, tables)
     same(result, alone(records, pipeline, tables))
     if not result.needs:
         assert result.written + len(result.dead_letters) + result.dropped == len(values)
@@ -404,7 +403,7 @@ def test_tables_of_one_schema_are_converted_together_and_apart() -> None:
             for n in range(20)
         }
         records = block(values)
-        together = process_block(records, plan(rules), tables)
+        together = processed(records, plan(rules), tables)
         same(together, alone(records, plan(rules), tables))
         assert len(together.rows) >= (1 if unknown is EvolveMode.EVOLVE else 20)
 
@@ -424,7 +423,7 @@ def test_a_block_is_gone_when_it_is_done(values: list[object]) -> None:
     try:
         given = block(values)
         gone = weakref.ref(given)
-        result = process_block(given, plan(), {"ns.t": target(columns={"a": LongType()})})
+        result = processed(given, plan(), {"ns.t": target(columns={"a": LongType()})})
         del given, result
         assert gone() is None
     finally:

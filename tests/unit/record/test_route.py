@@ -12,15 +12,14 @@ from hypothesis import strategies as st
 from framework.config.spec import Case, Condition, ErrorPolicy, RouteMode, RouteRule
 from framework.plan.model import Plan
 from framework.record.model import BlockResult
-from framework.record.process import process_block
-from tests.record_samples import alone, block, plan, policy, same, target
+from tests.record_samples import alone, block, plan, policy, processed, same, target
 
 COLUMNS = {"kind": "string", "n": "long", "ok": "boolean", "x": "double"}
 
 
 def run(pipeline: Plan, values: list[object], tables: list[str], topic: str = "events") -> BlockResult:
     targets = {name: target(name, COLUMNS, table_policy=pipeline.write.tables.defaults) for name in tables}
-    return process_block(block(values, topic), pipeline, targets)
+    return processed(block(values, topic), pipeline, targets)
 
 
 def counts(result: BlockResult) -> dict[str, int]:
@@ -64,7 +63,7 @@ def test_one_table_alone_takes_its_records_and_the_others_are_dropped(mode: Rout
     pipeline = replace(pipeline, write=replace(pipeline.write, errors=ErrorPolicy.DROP))
     values = [{"kind": "refund", "n": 1}, {"kind": "sale"}, {"kind": "a b"}, {"n": 5}, {"kind": "refund", "n": 2}]
     tables = {"ns.refunds": target("ns.refunds", COLUMNS, table_policy=policy())}
-    for result in (process_block(block(values), pipeline, tables), alone(block(values), pipeline, tables)):
+    for result in (processed(block(values), pipeline, tables), alone(block(values), pipeline, tables)):
         assert counts(result) == {"ns.refunds": 2}
         assert result.rows["ns.refunds"].column("n").to_pylist() == [1, 2]
         assert result.needs == {}
@@ -79,7 +78,7 @@ def test_all_match_record_lands_everywhere_or_nowhere() -> None:
         "ns.wide": target("ns.wide", {"n": "string"}, table_policy=policy()),
         "ns.strict": target("ns.strict", {"n": "long"}, table_policy=policy()),
     }
-    result = process_block(block([{"n": "1"}, {"n": "one"}, {"n": 3}]), pipeline, tables)
+    result = processed(block([{"n": "1"}, {"n": "one"}, {"n": 3}]), pipeline, tables)
     assert result.rows["ns.wide"].to_pydict() == {"n": ["1", "3"]}
     assert result.rows["ns.strict"].to_pydict() == {"n": [1, 3]}
     assert [(d.offset, d.code) for d in result.dead_letters] == [(1, "FLOE-D304")]
@@ -199,4 +198,4 @@ def test_columns_and_single_records_are_routed_alike(
     columns = {"kind": "string", "n": "string"}
     tables = {name: target(name, columns, table_policy=policy(case=case)) for name in ("ns.a", "ns.t_a", "ns.t_5_b")}
     records = block([json.dumps(value).encode() for value in values])
-    same(process_block(records, pipeline, tables), alone(records, pipeline, tables))
+    same(processed(records, pipeline, tables), alone(records, pipeline, tables))

@@ -27,8 +27,7 @@ from pyiceberg.types import (
 from framework.config.spec import EvolveMode, FieldHint, RouteRule
 from framework.plan.model import Plan
 from framework.record.model import BlockResult, TableTarget
-from framework.record.process import process_block
-from tests.record_samples import alone, block, plan, policy, same, schema_of, target
+from tests.record_samples import alone, block, plan, policy, processed, same, schema_of, target
 from tests.type_cases import CASES, TypeCase
 
 STRICT = policy(
@@ -69,7 +68,7 @@ def test_value(case: TypeCase) -> None:
     """Every value of the type table becomes exactly what the table says, in columns and one by one."""
     pipeline, tables = setting(case)
     records = block([f'{{"v":{case.json}}}'.encode()] * 3)
-    check(case, process_block(records, pipeline, tables), 3)
+    check(case, processed(records, pipeline, tables), 3)
     check(case, alone(records, pipeline, tables), 3)
 
 
@@ -78,7 +77,7 @@ def test_good_and_bad_values_of_one_column(kind: str) -> None:
     """Bad values beside good ones cost the bad ones only: the good ones come out the same, in order."""
     cases = [case for case in CASES if case.type == kind and not (case.format or case.zone or case.unit)]
     pipeline, tables = setting(replace(cases[0], format=None))
-    result = process_block(block([f'{{"v":{case.json}}}'.encode() for case in cases]), pipeline, tables)
+    result = processed(block([f'{{"v":{case.json}}}'.encode() for case in cases]), pipeline, tables)
     good = [case.result for case in cases if not case.is_error]
     assert plain(result.rows["ns.t"].column("v")) == good
     assert [(d.offset, d.code) for d in result.dead_letters] == [
@@ -98,7 +97,7 @@ def test_every_kind_of_value_in_every_type(kind: str) -> None:
     for _, value, expected in (line for line in MATRIX if line[0] == kind):
         pipeline, tables = setting(TypeCase(kind, value, None))
         records = block([f'{{"v":{value}}}'.encode()])
-        for result in (process_block(records, pipeline, tables), alone(records, pipeline, tables)):
+        for result in (processed(records, pipeline, tables), alone(records, pipeline, tables)):
             letters = [letter.code for letter in result.dead_letters]
             found = letters[0] if letters else plain(result.rows["ns.t"].column("v"))[0]
             assert repr(found) == expected, value
@@ -109,7 +108,7 @@ def test_nan_is_kept() -> None:
     case = TypeCase("double", "NaN", None)
     pipeline, tables = setting(case)
     records = block([b'{"v":NaN}'])
-    for result in (process_block(records, pipeline, tables), alone(records, pipeline, tables)):
+    for result in (processed(records, pipeline, tables), alone(records, pipeline, tables)):
         assert math.isnan(result.rows["ns.t"].column("v")[0].as_py())
 
 
@@ -187,7 +186,7 @@ def test_columns_and_single_records_agree(name: str, values: list[tuple[str, obj
     pipeline = plan(hints=hints, defaults=STRICT)
     tables = {"ns.t": target(columns={"v": kind}, table_policy=STRICT)}
     records = block([{key: value} for key, value in values])
-    same(process_block(records, pipeline, tables), alone(records, pipeline, tables))
+    same(processed(records, pipeline, tables), alone(records, pipeline, tables))
 
 
 @settings(max_examples=60, deadline=None)
@@ -198,7 +197,7 @@ def test_blocks_of_whole_records_agree_with_single_records(values: list[dict[str
     pipeline = plan(defaults=STRICT)
     tables = {"ns.t": target(columns=columns, table_policy=STRICT)}
     records = block([json.dumps(value).encode() for value in values])
-    same(process_block(records, pipeline, tables), alone(records, pipeline, tables))
+    same(processed(records, pipeline, tables), alone(records, pipeline, tables))
 
 
 MIXED = st.sampled_from(
@@ -221,7 +220,7 @@ def test_fields_of_mixed_kinds(
     tables = {"ns.t": target(columns={"v": outer, "o": struct}, table_policy=STRICT)}
     pipeline = plan(defaults=STRICT)
     records = block([{"v": a, "o": {"v": b} if nested else b, "other": c} for a, b, c in values] * 40)
-    same(process_block(records, pipeline, tables), alone(records, pipeline, tables))
+    same(processed(records, pipeline, tables), alone(records, pipeline, tables))
 
 
 def test_text_that_holds_a_field() -> None:
@@ -230,7 +229,7 @@ def test_text_that_holds_a_field() -> None:
     tricky = ['{"v":1}', '"v":2,', 'x"v":3}', "\\", '\\"v": 4,', "v"]
     values = [{"v": i if i % 2 else str(i), "s": tricky[i % 6], 'x"v': tricky[i % 5]} for i in range(600)]
     records = block([json.dumps(value).encode() for value in values])
-    result = process_block(records, plan(defaults=STRICT), tables)
+    result = processed(records, plan(defaults=STRICT), tables)
     assert result.rows["ns.t"].to_pylist() == [value | {"v": str(value["v"])} for value in values]
 
 
@@ -293,7 +292,7 @@ def test_maps_in_columns_and_in_single_records_agree(fewer: int | None) -> None:
     found = MAPS if fewer is None else MAPS[fewer::4] * 3
     for values in ([each for each in found if b"floe.map" not in each], found, *([each] * 3 for each in found)):
         records = block(values)
-        same(process_block(records, plan(defaults=STRICT), tables), alone(records, plan(defaults=STRICT), tables))
+        same(processed(records, plan(defaults=STRICT), tables), alone(records, plan(defaults=STRICT), tables))
 
 
 def test_a_rule_may_look_into_a_map() -> None:
@@ -302,7 +301,7 @@ def test_a_rule_may_look_into_a_map() -> None:
     tables = {f"ns.t_{each}": target(f"ns.t_{each}", columns={"m": kind}) for each in "xy"}
     pipeline = plan(rules=[RouteRule("ns.t_{m.k}")])
     records = block([{"m": {"k": "x", "n": 1}}, {"m": {"k": "y"}}])
-    result = process_block(records, pipeline, tables)
+    result = processed(records, pipeline, tables)
     same(result, alone(records, pipeline, tables))
     assert result.rows["ns.t_x"].to_pylist() == [{"m": [("k", "x"), ("n", "1")]}]
     assert len(result.rows["ns.t_y"]) == 1
@@ -312,5 +311,5 @@ def test_a_field_of_a_struct_in_a_map_becomes_a_column() -> None:
     """A new field in one value of a map asks for its column, and is not left out."""
     inner = StructType(NestedField(108, "a", LongType(), required=False))
     tables = {"ns.t": target(columns={"m": MapType(106, StringType(), 107, inner, value_required=False)})}
-    result = process_block(block([{"m": {"x": {"a": 1}}}, {"m": {"x": {"a": 1}, "y": {"b": "new"}}}]), plan(), tables)
+    result = processed(block([{"m": {"x": {"a": 1}}}, {"m": {"x": {"a": 1}, "y": {"b": "new"}}}]), plan(), tables)
     assert dict(result.needs["ns.t"].fields) == {"m": ["map", "string", ["struct", [["b", "string"]]]]}
