@@ -224,6 +224,100 @@ def test_field_ids_in_the_file(catalog: Catalog) -> None:
     assert "UUID" in str(pq.ParquetFile(file.path.removeprefix("file://")).schema)
 
 
+TEXTS = Schema(
+    NestedField(1, "id", LongType(), required=False),
+    NestedField(2, "word", StringType(), required=False),
+    NestedField(3, "words", ListType(4, StringType(), element_required=False), required=False),
+)
+BY_WORD = PartitionSpec(PartitionField(source_id=2, field_id=1000, transform=TruncateTransform(5), name="w"))
+IN_ORDER = SortOrder(SortField(source_id=2, transform=IdentityTransform(), direction=SortDirection.DESC))
+
+
+def encoded(rows: pa.Table, names: tuple[str, ...] = ("word", "words")) -> pa.Table:
+    """The rows with these columns as dictionaries."""
+    for name in names:
+        place, column = rows.schema.get_field_index(name), rows.column(name).combine_chunks()
+        if name == "word":
+            column = column.dictionary_encode()
+        else:
+            kind = pa.list_(column.type.value_field.with_type(pa.dictionary(pa.int32(), pa.string())))
+            elements = column.values.dictionary_encode()
+            column = pa.ListArray.from_arrays(column.offsets, elements, type=kind, mask=column.is_null())
+        rows = rows.set_column(place, rows.schema.field(place).with_type(column.type), column)
+    return rows
+
+
+@pytest.mark.parametrize("buffer_bytes", [64 * MB, 2000])
+@pytest.mark.parametrize(
+    ("spec", "order"),
+    [(PartitionSpec(), SortOrder()), (BY_WORD, SortOrder()), (BY_WORD, IN_ORDER), (PartitionSpec(), IN_ORDER)],
+)
+def test_encoded_text_is_written_as_plain_text_is(
+    catalog: Catalog, spec: PartitionSpec, order: SortOrder, buffer_bytes: int
+) -> None:
+    """Rows whose text is encoded, in all pieces or in some, with one dictionary or several, become the files that plain rows
+    become: the same rows, partitions, order and metrics, and no type that only Arrow knows."""
+    table = catalog.create_table("ns.t", TEXTS, partition_spec=spec, sort_order=order)
+    words = [None, "", "apple", "banana", "a word that is longer than any bound of a metric", "ä"]
+    pieces = [
+        rows_for(
+            table,
+            [
+                {"id": p * 100 + i, "word": words[(i + p) % (2 + p)], "words": None if i % 5 == 0 else words[: i % 6]}
+                for i in range(40)
+            ],
+        )
+        for p in range(5)
+    ]
+    shared = encoded(pa.concat_tables(pieces).combine_chunks())
+    ways = {
+        "plain": pieces,
+        "each its own dictionary": [encoded(piece) for piece in pieces],
+        "one dictionary": [shared.slice(40 * p, 40) for p in range(5)],
+        "some": [
+            encoded(pieces[0]),
+            pieces[1],
+            encoded(pieces[2], ("words",)),
+            encoded(pieces[3], ("word",)),
+            pieces[4],
+        ],
+    }
+    target, found = target_of(table), {}
+    for way, given in ways.items():
+        out = writer(buffer_bytes)
+        for piece in given:
+            out.add(target, piece)
+        files = out.finish()["ns.t"]
+        rows = [pq.read_table(file.path.removeprefix("file://")) for file in files]
+        assert not any(pa.types.is_dictionary(kind) for read in rows for kind in read.schema.types)
+        counted = [replace(file, path="", file_size_bytes=0, column_sizes={}, split_offsets=()) for file in files]
+        if buffer_bytes > 2000:
+            found[way] = ([read.to_pylist() for read in rows], counted)
+        else:
+            found[way] = (sorted((row for read in rows for row in read.to_pylist()), key=lambda row: row["id"]), [])
+    for way in ways:
+        assert found[way] == found["plain"], way
+    assert sum(len(read) if isinstance(read, list) else 1 for read in found["plain"][0]) == 200
+
+
+def test_a_large_table_of_encoded_text(catalog: Catalog) -> None:
+    """Rows too large to be copied together are written with their dictionaries, also where these differ, in one file."""
+    table = catalog.create_table("ns.t", TEXTS)
+    pieces = [
+        rows_for(table, [{"id": i, "word": f"word {(i + p) % (20 + p)}", "words": ["x", "y"]} for i in range(100_000)])
+        for p in range(6)
+    ]
+    out = writer()
+    for piece in pieces:
+        out.add(target_of(table), encoded(piece))
+    (file,) = out.finish()["ns.t"]
+    path = file.path.removeprefix("file://")
+    assert pq.read_table(path).equals(pa.concat_tables(pieces))
+    group = pq.ParquetFile(path).metadata.row_group(0)
+    assert ["RLE_DICTIONARY" in group.column(i).encodings for i in range(3)] == [False, True, True]
+    assert not any("PLAIN" in group.column(i).encodings and not group.column(i).has_dictionary_page for i in (1, 2))
+
+
 PARTITIONED: list[tuple[str, str, Transform[Any, Any], list[object]]] = [
     ("boolean", "identity", IdentityTransform(), [True, False, None, True]),
     ("int", "identity", IdentityTransform(), [-1, 0, None, -1]),

@@ -68,7 +68,7 @@ def written(lake: Lake, values: list[Value], version: str = "2") -> tuple[str, l
         f'{{"row":{i},"{column}":{text}}}'.encode()
         for i, (column, (_, text, _)) in enumerate(zip(columns, values, strict=True))
     ]
-    result = process_block(block(records), pipeline, {name: target})
+    result = process_block(block(records), pipeline, {name: target}, encode=True)
     assert not result.dead_letters
     writer = TableWriter(lake.tables.io_properties(), "p", "run", 1, 1 << 28, 1 << 28)
     writer.add(target, result.rows[name])

@@ -34,7 +34,8 @@ def parsed(schema: pa.Schema, words: Words, lists: Sequence[Words | None]) -> pa
         for i, (word, items) in enumerate(zip(words, lists, strict=True))
     ]
     found = parse_plain("\n".join(documents).encode("utf-8", "surrogatepass"), len(documents), schema, encode=True)
-    assert found is not None and len(found[1]) == 0
+    assert found is not None
+    assert len(found[1]) == 0
     found[0].validate(full=True)
     return found[0]
 
@@ -102,7 +103,8 @@ def test_words_that_change_slowly_stay_encoded() -> None:
     for number in range(40):
         words = [f"word {number * 50 + i % 200}" for i in range(1000)]
         column = parsed(schema, words, [None] * 1000).column(0).chunk(0)
-        assert is_encoded(column.type) and column.to_pylist() == words
+        assert is_encoded(column.type)
+        assert column.to_pylist() == words
         most = max(most, len(column.dictionary))
     assert most <= MOST_WORDS
 
@@ -150,15 +152,17 @@ def test_plain_again() -> None:
     for first in range(4):
         for count in range(5 - first):
             assert plain_table(rows.slice(first, count)).equals(PLAIN.slice(first, count))
-    assert plain(WORDS) is WORDS and plain_table(PLAIN) is PLAIN
+    assert plain(WORDS) is WORDS
+    assert plain_table(PLAIN) is PLAIN
 
 
 def test_a_field_keeps_its_names_and_ids() -> None:
     """A field for encoded values differs from the table's own in the encoding alone."""
     kind = encoded(PLAIN).schema.field("l").type
     field = like(FIELD, kind)
-    assert field.type.value_field.name == "element" and field.type.value_field.metadata == {b"id": b"7"}
-    assert field.metadata == FIELD.metadata and is_encoded(field.type)
+    assert (field.type.value_field.name, field.type.value_field.metadata) == ("element", {b"id": b"7"})
+    assert field.metadata == FIELD.metadata
+    assert is_encoded(field.type)
     assert like(FIELD, FIELD.type) is FIELD
 
 
