@@ -37,7 +37,7 @@ from framework.plan.compile import compile_plan
 from framework.plan.model import Plan
 from framework.record import compiled_json
 from framework.record.model import RecordBlock, Slice
-from framework.record.process import process_block
+from framework.record.process import process_block, records_in_block
 from framework.runtime.tables import TableRegistry
 
 CASES: dict[str, tuple[records.Encode, str]] = {
@@ -111,7 +111,8 @@ class Task:
         self.piece = Slice(topic, admin.topics([topic])[topic].topic_id, 0, 0, end)
 
     def blocks(self) -> Iterator[RecordBlock]:
-        return SliceFetcher(self.kafka).fetch(self.piece, self.plan.decode.block_records)
+        records = records_in_block(self.plan.decode.block_records, len(self.registry.targets))
+        return SliceFetcher(self.kafka).fetch(self.piece, records)
 
     def create_tables(self) -> None:
         for _ in range(4):

@@ -152,15 +152,16 @@ def run_slices(slices: list[Slice], context: TaskContext, outbox: Outbox | None 
     """The fused path: fetch, decode, route, convert and write the slices of one task."""
     from framework.adapters.kafka_fetch import SliceFetcher
     from framework.adapters.registry import registry_of
-    from framework.record.process import needed_schemas, process_block
+    from framework.record.process import needed_schemas, process_block, records_in_block
 
     pa.set_cpu_count(1)  # one task a core: Arrow's own threads would fight the neighbours
     run = TaskRun(context, outbox)
     fetcher, registry = SliceFetcher(context.kafka), registry_of(context.registry)
+    block_records = records_in_block(context.plan.decode.block_records, len(context.tables))
     for piece in slices:
         written = filtered = dead = dropped = 0
         newest: int | None = None
-        for block in fetcher.fetch(piece, context.plan.decode.block_records):
+        for block in fetcher.fetch(piece, block_records):
             schemas = registry.schemas(needed_schemas(block, context.plan.decode))
             result = process_block(block, context.plan, context.tables, schemas, encode=True)
             run.add(result)

@@ -23,6 +23,16 @@ from framework.record.typed import place
 from framework.record.wire import NO_SCHEMAS, SchemaRef, Schemas, schemas_named
 
 
+# What is done once for each block and table is much where a block's records are of hundreds of tables.
+TABLES_PER_STEP = 250
+MOST_STEPS = 3
+
+
+def records_in_block(block_records: int, tables: int) -> int:
+    """How many records a block is to have that may be of so many tables; the bound of a block's bytes stays as it is."""
+    return block_records * min(MOST_STEPS, 1 + tables // TABLES_PER_STEP)
+
+
 def needed_schemas(block: RecordBlock, decode: Decode) -> set[SchemaRef]:
     """The registry's schemas that must be given to `process_block` for this block."""
     if decode.registry is None:

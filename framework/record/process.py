@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from framework.record.block import needed_schemas, process_block
+from framework.record.block import needed_schemas, process_block, records_in_block
 from framework.record.transformed import Sql, declared_schema, decode_block, process_transformed, process_with_sql
 
 __all__ = [
@@ -17,4 +17,5 @@ __all__ = [
     "process_block",
     "process_transformed",
     "process_with_sql",
+    "records_in_block",
 ]

@@ -16,6 +16,7 @@ from pyiceberg.types import ListType, LongType, MapType, NestedField, StringType
 
 from framework.config.spec import Case, CreatePolicy, ErrorPolicy, EvolveMode, FieldHint, RouteRule, TablePolicy
 from framework.record.model import BlockResult
+from framework.record.process import records_in_block
 from framework.table.changes import AlterTable
 from framework.table.evolve import plan_evolution
 from tests.record_samples import alone, block, plan, policy, processed, same, target
@@ -39,6 +40,12 @@ def test_rows_keep_offset_order_and_file_schema() -> None:
     rows = result.rows["ns.t"]
     assert rows.to_pydict() == {"a": [1, 2, 3, 4], "b": [None, "7", None, "x"]}
     assert [field.metadata[b"PARQUET:field_id"] for field in rows.schema] == [b"1", b"2"]
+
+
+@pytest.mark.parametrize(("tables", "records"), [(0, 100), (249, 100), (250, 200), (500, 300), (5000, 300)])
+def test_blocks_of_many_tables_are_larger(tables: int, records: int) -> None:
+    """A block has more records where they may be of hundreds of tables, three times as many at most."""
+    assert records_in_block(100, tables) == records
 
 
 def test_tombstones_are_dropped() -> None:
