@@ -149,8 +149,8 @@ static inline int put_byte(grown_t *grown, uint8_t byte)
 
 static void clear(node_t *node)
 {
-    grown_t *all[] = {&node->valid, &node->data, &node->offsets};
-    for (int i = 0; i < 3; i++) {
+    grown_t *all[] = {&node->valid, &node->data, &node->offsets, &node->text};
+    for (int i = 0; i < 4; i++) {
         free(all[i]->bytes);
         memset(all[i], 0, sizeof(grown_t));
     }
@@ -175,7 +175,6 @@ static void drop(node_t *node)
     forget_words(node);
     free(node->words.bytes);
     free(node->ends.bytes);
-    free(node->text.bytes);
     for (int i = 0; i < node->count; i++) {
         if (node->names != NULL)
             free(node->names[i]);
@@ -266,8 +265,8 @@ static int build_fields(node_t *node, PyObject *fields)
     return 1;
 }
 
-/* A spec is (kind,), ("words",) of text that may be given by a dictionary, ("decimal", width, precision, scale), ("list", spec), ("map", spec of the items), whose keys are text, or
- * ("struct", ((name, spec), ...)). */
+/* A spec is (kind,), ("words",) of text that may be given by a dictionary, ("decimal", width, precision, scale), ("list", spec),
+ * ("map", spec of the items), whose keys are text, or ("struct", ((name, spec), ...)). */
 static int build(node_t *node, PyObject *spec)
 {
     const char *kind;
@@ -570,8 +569,11 @@ static inline int put_word(node_t *node, const char *bytes, size_t length, const
     if (place == MOST_WORDS || length > MOST_WORD_BYTES - node->words.length)
         return 0;
     if (!put(&node->words, bytes, length) || !put(&node->ends, &until, sizeof until)
-        || !put(&node->data, &place, sizeof place))
+        || !put(&node->data, &place, sizeof place)) {
+        node->words.length = until - length; /* no half of a word stays */
+        node->ends.length = place * sizeof until;
         return -1;
+    }
     word.place = ++node->count_of_words;
     node->by_hash[slot] = word;
     return 1;
