@@ -32,8 +32,8 @@ class Pace(Enum):
 
 @dataclass(frozen=True)
 class PaceRules:
-    """`max_records` is one batch's cap, or where they take little time up to `most_records`; `max_bytes` and `max_rows` are the smallest
-    limits of the pipeline's tables."""
+    """`max_records` is one batch's cap, or where they take little time up to `most_records`; `max_bytes` and `max_rows` are the
+    smallest limits of the pipeline's tables."""
 
     every_ms: int
     heartbeat_ms: int
