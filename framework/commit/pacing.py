@@ -2,7 +2,7 @@
 
 Trigger `auto`: one batch per shortest commit interval, sooner when a full batch, or about `max_bytes` or `max_rows`, wait.
 A batch is cut where it would make so many files that holding and announcing them, not their rows, would fill the memory, and
-grows while the files of many tables are small: a file costs a millisecond, however few its rows are.
+grows where its records take little time.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ from enum import Enum
 MAX_FILES_PER_BATCH = 25_000
 # Nothing is known of what records become before the first batch of a run.
 FIRST_BATCH_RECORDS = 25_000
-# Files are wanted of so many rows at least, but a batch is at most three times its usual size, and lasts no longer than a
-# part of the interval: what is stopped or dies is done again.
-WANTED_ROWS_OF_A_FILE = 8_000
+# Between two batches nothing is read, and a file costs a millisecond however few its rows are: a batch is up to three times its
+# usual size where that takes no longer than a part of the interval. What is stopped or dies is done again.
 MOST_GROWTH = 3
 LONGEST_GROWN_S = 10.0
 
@@ -33,8 +32,8 @@ class Pace(Enum):
 
 @dataclass(frozen=True)
 class PaceRules:
-    """`max_records` is one batch's cap, or with small files up to `most_records`; `max_bytes` and `max_rows` are the smallest
-    limits of the pipeline's tables."""
+    """`max_records` is one batch's cap, or where they take little time up to `most_records`; `max_bytes` and `max_rows` are the
+    smallest limits of the pipeline's tables."""
 
     every_ms: int
     heartbeat_ms: int
@@ -77,8 +76,7 @@ def records_in_batch(rules: PaceRules, before: BatchBefore | None) -> int:
     if before is None:
         return min(rules.max_records, FIRST_BATCH_RECORDS)
     in_time = before.records / max(before.seconds, 0.001) * min(LONGEST_GROWN_S, rules.every_ms / 2000)
-    wanted = min(before.files * WANTED_ROWS_OF_A_FILE, int(in_time), rules.most_records)
-    cap = max(rules.max_records, wanted)
+    cap = max(rules.max_records, min(int(in_time), rules.most_records))
     if before.files * cap <= MAX_FILES_PER_BATCH * before.records:
         return cap
     return max(1, MAX_FILES_PER_BATCH * before.records // before.files)
