@@ -37,16 +37,17 @@ def plan_to_json(plan: Plan) -> dict[str, object]:
 
 def explain_plan(plan: Plan) -> list[tuple[str, list[str]]]:
     """Each step as a title and its lines."""
-    return [(type(step).__name__, _lines(step)) for step in plan.steps]
+    return [(type(step).__name__, _lines(step, plan)) for step in plan.steps]
 
 
-def _lines(step: Step) -> list[str]:
+def _lines(step: Step, plan: Plan) -> list[str]:
     if isinstance(step, ReadKafka):
         topics = ", ".join(step.topics) or f"every topic that matches {step.topic_pattern}"
+        more = "" if plan.write.dead_letter_topic else ", or three times as many while there is a backlog"
         return [
             f"topics {topics} through connection {step.connection}",
             f"safe offsets in group {step.group_id}; a first run starts at {step.starting_offsets}",
-            f"at most {step.max_records_per_batch:,} records a batch, in up to {step.slices} tasks",
+            f"at most {step.max_records_per_batch:,} records a batch{more}; in up to {step.slices} tasks",
         ]
     if isinstance(step, Decode):
         lines = [f"{_format(step.format)}, blocks of {step.block_records:,} records"]
