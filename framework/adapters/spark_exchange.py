@@ -33,12 +33,6 @@ _SENT = pa.schema([("place", pa.string()), ("report", pa.binary()), ("table", pa
 _PIECE_BYTES = 1024 * 1024
 
 
-def is_distributed(plan: Plan) -> bool:
-    """Whether any table of the plan may be written through the exchange."""
-    tables = plan.write.tables
-    return any(p.distribution is Distribution.HASH for p in (tables.defaults, *(p for _, p in tables.overrides)))
-
-
 def exchange(frame: DataFrame, send: Callable[..., object], context: TaskContext) -> DataFrame:
     """Run `send` (for `mapInArrow`, giving `SENT_SCHEMA`) on the frame, share out what it sends, and write it."""
     sent = frame.mapInArrow(send, SENT_SCHEMA)

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from py4j.protocol import Py4JError, Py4JJavaError
 
 from framework.adapters.class_archive import AT_EXIT, archive_options
-from framework.adapters.spark_exchange import exchange, is_distributed
+from framework.adapters.spark_exchange import exchange
 from framework.adapters.spark_python import python_command
 from framework.adapters.spark_source import FloeDataSource, ready_file, to_offsets
 from framework.adapters.spark_stage import REPORT_SCHEMA, TaskContext, Work, make_sending_task, make_task
@@ -277,7 +277,7 @@ def run_stage(
         report = run_sql_stage(numbers, work, plan.transform.sql, context)
         redo_all = bool(report.needs) and report.failure is None
         return ([], work, list(report.needs.values())) if redo_all else ([report], [], [])
-    if is_distributed(plan):
+    if plan.is_distributed:
         rows = exchange(numbers, make_sending_task(context, work), context).collect()
     else:
         rows = numbers.mapInArrow(make_task(context, work), REPORT_SCHEMA).collect()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from framework.adapters.spark_exchange import Outbox, exchange, is_distributed, sent_report
+from framework.adapters.spark_exchange import Outbox, exchange, sent_report
 from framework.adapters.spark_stage import TaskContext, TaskRun, Work, spans_of
 from framework.commit.events import DataFile
 from framework.errors import ConfigError
@@ -98,7 +98,7 @@ def run_sql_stage(numbers: DataFrame, work: Work, sql: str, context: TaskContext
         rows = transformed(decoded.where(f"{HIDDEN}.note IS NULL"), sql)
         notes = decoded.where(f"{HIDDEN}.note IS NOT NULL").select(f"{HIDDEN}.note")
         early = notes.mapInArrow(make_note_writer(context), "report binary").collect()
-        if is_distributed(context.plan):
+        if context.plan.is_distributed:
             late = exchange(rows, make_writer(context, sending=True), context).collect()
         else:
             late = rows.mapInArrow(make_writer(context), "report binary").collect()

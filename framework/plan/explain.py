@@ -43,7 +43,7 @@ def explain_plan(plan: Plan) -> list[tuple[str, list[str]]]:
 def _lines(step: Step, plan: Plan) -> list[str]:
     if isinstance(step, ReadKafka):
         topics = ", ".join(step.topics) or f"every topic that matches {step.topic_pattern}"
-        more = "" if plan.write.dead_letter_topic else ", or three times as many while there is a backlog"
+        more = ", or three times as many while there is a backlog" if plan.may_grow_batches else ""
         return [
             f"topics {topics} through connection {step.connection}",
             f"safe offsets in group {step.group_id}; a first run starts at {step.starting_offsets}",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from framework.config.spec import (
+    Distribution,
     ErrorPolicy,
     FieldHint,
     FormatSpec,
@@ -129,6 +130,18 @@ class Plan:
     write: WriteFiles
     announce: Announce
     commit: CommitTables
+
+    @property
+    def is_distributed(self) -> bool:
+        """Whether any table may be written through the exchange."""
+        tables = self.write.tables
+        return any(p.distribution is Distribution.HASH for p in (tables.defaults, *(p for _, p in tables.overrides)))
+
+    @property
+    def may_grow_batches(self) -> bool:
+        """Whether a batch may be larger while there is a backlog. Not where a task holds its rows until its end, as for SQL and
+        the exchange, nor where dead letters travel in the announcing transaction, which must be short."""
+        return not (self.transform or self.is_distributed or self.write.dead_letter_topic)
 
     @property
     def steps(self) -> tuple[Step, ...]:

@@ -402,8 +402,7 @@ def _pace_rules(plan: Plan) -> PaceRules:
         plan.announce.trigger_every_ms,
         plan.announce.heartbeat_ms,
         plan.read.max_records_per_batch,
-        # Dead letters for a topic travel in the announcing transaction, which must be short.
-        plan.read.max_records_per_batch * (1 if plan.write.dead_letter_topic else MOST_GROWTH),
+        plan.read.max_records_per_batch * (MOST_GROWTH if plan.may_grow_batches else 1),
         min(p.commit.max_bytes for p in policies),
         min(p.commit.max_rows for p in policies),
     )

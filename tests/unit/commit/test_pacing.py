@@ -17,6 +17,9 @@ from framework.commit.pacing import (
     decide_pace,
     records_in_batch,
 )
+from framework.config.spec import Distribution
+from framework.plan.model import Transform
+from tests.record_samples import plan, policy
 
 RULES = PaceRules(
     every_ms=10_000, heartbeat_ms=60_000, max_records=1000, most_records=4000, max_bytes=10_000, max_rows=800
@@ -99,3 +102,13 @@ def test_a_batch_grows_where_it_takes_little_time(files: int, seconds: float, ev
     assert records_in_batch(rules, BatchBefore(2_000_000, files, seconds)) == records
     letters = replace(rules, most_records=rules.max_records)
     assert records_in_batch(letters, BatchBefore(2_000_000, files, seconds)) == 2_000_000
+
+
+def test_batches_do_not_grow_where_tasks_hold_their_rows() -> None:
+    """A plan with SQL, with a distributed table, or with dead letters in the announcing transaction keeps its batches' size."""
+    usual = plan()
+    hashed = replace(policy(), distribution=Distribution.HASH)
+    assert usual.may_grow_batches
+    assert not replace(usual, transform=Transform("SELECT * FROM records")).may_grow_batches
+    assert not plan(overrides=[("ns.t", hashed)]).may_grow_batches
+    assert not replace(usual, write=replace(usual.write, dead_letter_topic="letters")).may_grow_batches
