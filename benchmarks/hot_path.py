@@ -31,6 +31,7 @@ from framework.adapters.iceberg import IcebergTables
 from framework.adapters.kafka_admin import KafkaAdmin
 from framework.adapters.kafka_fetch import SliceFetcher
 from framework.adapters.kafka_reader import CompiledReader, PythonReader, compiled
+from framework.adapters.memory import keep_large_blocks
 from framework.adapters.parquet_files import TableWriter
 from framework.local import stack
 from framework.plan.compile import compile_plan
@@ -126,6 +127,7 @@ class Task:
 
     def run(self) -> dict[str, float]:
         """CPU seconds per million records."""
+        keep_large_blocks()
         plan = self.plan
         writer = TableWriter(self.io, plan.pipeline, "run", 1, plan.write.buffer_bytes, plan.write.target_file_bytes)
         process = write = 0.0

@@ -1,31 +1,49 @@
-"""Gives memory back to the system at the end of a task after which others may be long in coming.
+"""What a worker keeps of its memory: the room of a large block while it works, and little when others may be long in coming.
 
-In: nothing. Out: nothing; what Arrow and the C library keep for later is released. A worker that waits for its next task
-would otherwise hold what its largest one needed.
+In: nothing. Out: nothing; the C library is told what to keep, or what it and Arrow keep for later is released. A worker that
+waits for its next task would otherwise hold what its largest one needed.
 """
 
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Callable
 from functools import cache
-from typing import Any
 
 import pyarrow as pa
+
+MMAP_THRESHOLD = "MALLOC_MMAP_THRESHOLD_"
+# Workers begin with this; more is accepted by glibc from 2.35 on only, and not by name, or an older one would refuse it and keep
+# nothing at all.
+MMAP_THRESHOLD_BYTES = 32 * 1024 * 1024
+# Above the largest block of records, which is 64 MiB and what came last.
+_LARGE_BLOCK_BYTES = 96 * 1024 * 1024
+_M_MMAP_THRESHOLD = -3
+
+
+@cache
+def keep_large_blocks() -> None:
+    """Memory of a large block is kept for the next one: fetched anew with each, its pages cost a twentieth of the CPU.
+
+    Once in a process; where a target's own settings say another threshold, that one holds.
+    """
+    if os.environ.get(MMAP_THRESHOLD) == str(MMAP_THRESHOLD_BYTES) and (set_option := _of_libc("mallopt")) is not None:
+        set_option(_M_MMAP_THRESHOLD, _LARGE_BLOCK_BYTES)
 
 
 def release_memory() -> None:
     """Costs some milliseconds."""
     pa.default_memory_pool().release_unused()
-    trim = _malloc_trim()
+    trim = _of_libc("malloc_trim")
     if trim is not None:
         trim(0)
 
 
 @cache
-def _malloc_trim() -> Callable[[int], Any] | None:
-    """glibc's; other C libraries have none."""
+def _of_libc(name: str) -> Callable[..., int] | None:
+    """A function of glibc's; other C libraries have none of this name."""
     try:
-        return ctypes.CDLL(None).malloc_trim
+        return getattr(ctypes.CDLL(None), name)  # type: ignore[no-any-return]
     except (OSError, AttributeError):
         return None

@@ -78,8 +78,8 @@ _SMALL_BYTES = 8 * 1024 * 1024
 
 # The size of rows is asked for. Of small pieces, which may be a thousand a block, one in so many is asked, and the others are
 # taken to be like it: asking takes longer than all else that is done with them here.
-_SMALL_ROWS = 2_000
-_PIECES_PER_LOOK = 32
+_SMALL_ROWS = 20_000
+_PIECES_PER_LOOK = 8
 
 
 @dataclass
@@ -202,8 +202,7 @@ class TableWriter:
         path = layout.locations.new_data_location(file_name, key)  # type: ignore[arg-type]  # only to_path is asked for
         output: OutputFile = self._io_for(target.name, path).new_output(path)
         columns = [
-            pa.chunked_array([relabel(chunk, like(field, chunk.type).type) for chunk in column.chunks])
-            for column, field in zip(map(frugal, rows.columns), layout.arrow, strict=True)
+            _as_column(column, field) for column, field in zip(map(frugal, rows.columns), layout.arrow, strict=True)
         ]
         table = pa.Table.from_arrays(columns, schema=schema_like(layout.arrow, [column.type for column in columns]))
         with output.create(overwrite=False) as stream:
@@ -278,6 +277,13 @@ def _layout(
         target_file_bytes=int(target_file_bytes) if target_file_bytes else None,
         dictionaries=SampledDictionaries(),
     )
+
+
+def _as_column(values: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+    """The values as the file's column of this name and type, encoded where they are."""
+    if not pa.types.is_nested(values.type):
+        return values
+    return pa.chunked_array([relabel(chunk, like(field, chunk.type).type) for chunk in values.chunks])
 
 
 def relabel(values: pa.Array, kind: pa.DataType) -> pa.Array:

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 from py4j.protocol import Py4JError, Py4JJavaError
 
 from framework.adapters.class_archive import AT_EXIT, archive_options
+from framework.adapters.memory import MMAP_THRESHOLD, MMAP_THRESHOLD_BYTES
 from framework.adapters.spark_exchange import exchange
 from framework.adapters.spark_python import python_command
 from framework.adapters.spark_source import FloeDataSource, ready_file, to_offsets
@@ -56,7 +57,7 @@ DEFAULT_CONF = {
     "spark.driver.memory": "1g",
     # A worker needs as much memory for the next block as it had for the last one: given back in between, by glibc or by Arrow's
     # allocator, its pages are fetched and cleared anew with each block, a tenth of the CPU and more on a virtual machine.
-    "spark.executorEnv.MALLOC_MMAP_THRESHOLD_": str(32 * 1024 * 1024),
+    f"spark.executorEnv.{MMAP_THRESHOLD}": str(MMAP_THRESHOLD_BYTES),
     "spark.executorEnv.MALLOC_TRIM_THRESHOLD_": str(128 * 1024 * 1024),
     "spark.executorEnv.MIMALLOC_PURGE_DELAY": "10000",
 }

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from framework.adapters.faults import reach
-from framework.adapters.memory import release_memory
+from framework.adapters.memory import keep_large_blocks, release_memory
 from framework.adapters.spark_exchange import Outbox, sent_report
 from framework.commit.offsets import Span
 from framework.plan.model import Plan
@@ -155,6 +155,7 @@ def run_slices(slices: list[Slice], context: TaskContext, outbox: Outbox | None 
     from framework.record.process import needed_schemas, process_block, records_in_block
 
     pa.set_cpu_count(1)  # one task a core: Arrow's own threads would fight the neighbours
+    keep_large_blocks()
     run = TaskRun(context, outbox)
     fetcher, registry = SliceFetcher(context.kafka), registry_of(context.registry)
     block_records = records_in_block(context.plan.decode.block_records, len(context.tables))

@@ -14,6 +14,7 @@ from typing import cast
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from framework.config.spec import EvolveMode
 from framework.record.alone import creatable, judge
@@ -196,13 +197,13 @@ def _convert(batch: Batch, part: Part, schema: pa.Schema, routed: Routed) -> Non
     positions, labels = part.positions, np.array([place[name] for name in routed.names], np.int64)[routed.labels]
     in_order = len(routed.rows) == len(part) and (len(names) == 1 or not labels.any())
     if not in_order:
-        small = len(names) <= np.iinfo(np.int16).max  # and sorted by their digits, in two thirds of the time
-        order = np.argsort(labels.astype(np.int16) if small else labels, kind="stable")
+        # As narrow as they can be: numbers of one byte or two are sorted by their digits, in a fraction of the time.
+        order = np.argsort(labels.astype(np.min_scalar_type(len(names))), kind="stable")
         taken = routed.rows[order]
         labels = labels[order]
         indices = pa.array(taken)
-        known = {name: column.take(indices) for name, column in known.items()}
-        extra = {name: column.take(indices) for name, column in extra.items()}
+        known = {name: pc.take(column, indices, boundscheck=False) for name, column in known.items()}
+        extra = {name: pc.take(column, indices, boundscheck=False) for name, column in extra.items()}
         positions = positions[taken]
     bounds = np.searchsorted(labels, np.arange(len(names) + 1)).tolist()
     rows = _Rows(positions, labels, known, extra, respelled)
