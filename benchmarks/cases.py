@@ -21,9 +21,11 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow.parquet as pq
 from confluent_kafka import Producer
 
@@ -61,11 +63,13 @@ def drained(
     servers.make_namespace(job.namespace)
     contender.start(job)
     costs = Costs(contender.pid).start()
+    safe: list[tuple[float, int]] = []
     try:
         deadline = time.monotonic() + PATIENCE_S
-        while servers.committed(contender.group, job.topic, partitions) < (offsets or rows):
+        while not safe or safe[-1][1] < (offsets or rows):
             _look(contender, deadline)
             time.sleep(0.5)
+            safe.append((time.time(), servers.committed(contender.group, job.topic, partitions)))
         while (found := servers.snapshots(job.namespace)).rows < rows:
             _look(contender, deadline)
             time.sleep(0.5)
@@ -84,7 +88,7 @@ def drained(
         "files": found.files,
         "mean_file_kb": round(found.nbytes / max(found.files, 1) / 1000),
     }
-    return figures | _steady(found.added, costs)
+    return figures | _safe_rate(safe) | _steady(found.added, costs)
 
 
 def _look(contender: Contender, deadline: float) -> None:
@@ -93,10 +97,28 @@ def _look(contender: Contender, deadline: float) -> None:
         raise RuntimeError(f"{contender.name} was not done within {PATIENCE_S:.0f} s")
 
 
+def _middle(total: npt.NDArray[np.int64]) -> tuple[int, int]:
+    """Where start and tail are left out: the first at which 15 % are done, and the first at which 85 % are."""
+    first, last = (int(np.searchsorted(total, total[-1] * share)) for share in (0.15, 0.85))
+    return first, last
+
+
+def _safe_rate(safe: list[tuple[float, int]]) -> Figures:
+    """Source offsets that became safe, per second. Both contenders' groups move when offsets are: those of floe with each
+    batch, so that this does not come in steps of an interval as the rows of snapshots do."""
+    moved = [now for before, now in pairwise(safe) if now[1] > before[1]]
+    if not moved:
+        return {}
+    first, last = _middle(np.array([offsets for _, offsets in moved], np.int64))
+    if last - first < 3:
+        return {}
+    return {"safe_offsets_s": round((moved[last][1] - moved[first][1]) / (moved[last][0] - moved[first][0]))}
+
+
 def _steady(added: tuple[tuple[int, int, int], ...], costs: Costs) -> Figures:
     times = np.array([at for at, _, _ in added]) / 1000
     total = np.cumsum([rows for _, rows, _ in added])
-    first, last = (int(np.searchsorted(total, total[-1] * share)) for share in (0.15, 0.85))
+    first, last = _middle(total)
     if last - first < 3 or times[last] - times[first] < 1:
         return {}
     rows, seconds = total[last] - total[first], times[last] - times[first]
@@ -115,11 +137,18 @@ def _space() -> str:
     return f"b_{uuid.uuid4().hex[:6]}"
 
 
-def _topic(servers: Servers, name: str, encode: records.Encode, count: int, partitions: int = PARTITIONS) -> str:
+def _topic(
+    servers: Servers,
+    name: str,
+    encode: records.Encode,
+    count: int,
+    partitions: int = PARTITIONS,
+    compression: str = "none",
+) -> str:
     """A topic with these records, loaded once for all contenders and rounds."""
     topic = f"{name}-{count}"
     if topic not in loaded:
-        loaded[topic] = servers.load(topic, records.numbered(encode, count), partitions)[1] // count
+        loaded[topic] = servers.load(topic, records.numbered(encode, count), partitions, compression)[1] // count
     return topic
 
 
@@ -140,6 +169,20 @@ def _many(tables: int, quick_count: int, count: int) -> Callable[[Servers, Conte
         topic = _topic(servers, f"many{tables}", records.many_tables(space, tables), size)
         drop(servers, space)
         return drained(servers, contender, Job(topic, space, "{kind}", 5_000 if quick else 10_000), size)
+
+    return run
+
+
+def _default_interval(tables: int) -> Callable[[Servers, Contender, bool], Figures]:
+    """So many records that some are still read when the first minute's commits are made; of one table, those of a hundred."""
+
+    def run(servers: Servers, contender: Contender, quick: bool) -> Figures:
+        size = _size(quick, 10_000_000, 150_000_000)
+        kinds = max(tables, 100)
+        space = f"minute_{kinds}"
+        topic = _topic(servers, f"minute{kinds}", records.many_tables(space, kinds), size, compression="lz4")
+        drop(servers, space)
+        return drained(servers, contender, Job(topic, space, "orders" if tables == 1 else "{kind}", 60_000), size)
 
     return run
 
@@ -300,6 +343,15 @@ CASES: dict[str, Case] = {
     "one-table": Case("one table", one_table),
     "100-tables": Case("100 tables, by a field", _many(100, 1_000_000, 10_000_000)),
     "1000-tables": Case("1,000 tables, by a field", _many(1000, 500_000, 10_000_000)),
+    **{
+        f"minute-{tables}": Case(
+            f"{tables:,} table{'s' if tables > 1 else ''}, commits every minute",
+            _default_interval(tables),
+            ("floe",),
+            "what the number of tables costs at the default interval; the sink would need a quarter of an hour",
+        )
+        for tables in (1, 100, 1000)
+    },
     "cold-start": Case("cold start to the first visible row, commits every 1 s", cold_start),
     "fresh-1s": Case("freshness at 5,000 records/s, commits every 1 s", _freshness(1_000)),
     "fresh-10s": Case("freshness at 5,000 records/s, commits every 10 s", _freshness(10_000)),

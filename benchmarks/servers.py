@@ -155,11 +155,13 @@ class Servers:
     def make_topic(self, topic: str, partitions: int = PARTITIONS) -> None:
         self.admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(30)
 
-    def load(self, topic: str, values: Iterable[bytes], partitions: int = PARTITIONS) -> tuple[int, int]:
-        """Fill a new topic, record after record to the next partition; returns records and bytes."""
+    def load(
+        self, topic: str, values: Iterable[bytes], partitions: int = PARTITIONS, compression: str = "none"
+    ) -> tuple[int, int]:
+        """Fill a new topic, record after record to the next partition; returns records and bytes before compression."""
         self.make_topic(topic, partitions)
         settings = {"linger.ms": 50, "batch.size": 1 << 19, "queue.buffering.max.messages": 1_000_000, "acks": "1"}
-        producer = Producer({"bootstrap.servers": self.broker.address, **settings})
+        producer = Producer({"bootstrap.servers": self.broker.address, "compression.type": compression, **settings})
         count = size = 0
         for value in values:
             while True:

@@ -22,8 +22,8 @@ from framework.record.model import BlockResult, RecordBlock, TableTarget
 from framework.record.typed import place
 from framework.record.wire import NO_SCHEMAS, SchemaRef, Schemas, schemas_named
 
-# What is done once for each block and table is much where a block's records are of hundreds of tables.
-TABLES_PER_STEP = 250
+# What is done once for each block and table is much where a block's records are of a hundred tables or more.
+TABLES_PER_STEP = 100
 MOST_STEPS = 3
 
 
