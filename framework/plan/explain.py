@@ -23,6 +23,7 @@ from framework.plan.model import (
     Transform,
     WriteFiles,
 )
+from framework.plan.pace import pace_rules
 
 
 def plan_to_json(plan: Plan) -> dict[str, object]:
@@ -43,11 +44,12 @@ def explain_plan(plan: Plan) -> list[tuple[str, list[str]]]:
 def _lines(step: Step, plan: Plan) -> list[str]:
     if isinstance(step, ReadKafka):
         topics = ", ".join(step.topics) or f"every topic that matches {step.topic_pattern}"
-        more = ", or three times as many while there is a backlog" if plan.may_grow_batches else ""
+        rules = pace_rules(plan)
+        grown = f", or up to {rules.most_records:,} while there is a backlog" if plan.may_grow_batches else ""
         return [
             f"topics {topics} through connection {step.connection}",
             f"safe offsets in group {step.group_id}; a first run starts at {step.starting_offsets}",
-            f"at most {step.max_records_per_batch:,} records a batch{more}; in up to {step.slices} tasks",
+            f"at most {rules.max_records:,} records a batch{grown}; in up to {step.slices} tasks",
         ]
     if isinstance(step, Decode):
         lines = [f"{_format(step.format)}, blocks of {step.block_records:,} records, of more from a hundred tables on"]

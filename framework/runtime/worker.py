@@ -27,20 +27,13 @@ from framework.commit.offsets import (
     find_gaps,
     plan_ends,
 )
-from framework.commit.pacing import (
-    MOST_GROWTH,
-    BatchBefore,
-    Pace,
-    PaceFacts,
-    PaceRules,
-    decide_pace,
-    records_in_batch,
-)
+from framework.commit.pacing import BatchBefore, Pace, PaceFacts, decide_pace, records_in_batch
 from framework.commit.progress import PROGRESS_PROPERTY, check_recorded_here
 from framework.commit.rebase import held_ends, next_cut
 from framework.errors import FloeError, RetriableError
 from framework.plan.catalogs import used_catalogs
 from framework.plan.model import Plan
+from framework.plan.pace import pace_rules
 from framework.runtime.announcer import Announcer, now_ms
 from framework.runtime.batch import BatchResult, BatchScope, summarise, summarise_gaps
 from framework.runtime.failures import LOG_REMEDY, of_batch, said
@@ -91,7 +84,7 @@ class PipelineWorker:
         self._draining = threading.Event()
         self._batch_done = threading.Event()
         self._tables_begun: Future[None] = Future()
-        self._rules = _pace_rules(plan)
+        self._rules = pace_rules(plan)
         self._last_batch_ms: int | None = None
         self._offer_file: Path
         self._start: dict[PartitionKey, int] = {}
@@ -394,15 +387,3 @@ class PipelineWorker:
             + (f", {rewrites} re-write{'s' if rewrites > 1 else ''} for changed tables" if rewrites else "")
             + (f", {result.accounting.dead_lettered:,} dead letters" if result.accounting.dead_lettered else "")
         )
-
-
-def _pace_rules(plan: Plan) -> PaceRules:
-    policies = [plan.write.tables.defaults, *(p for _, p in plan.write.tables.overrides)]
-    return PaceRules(
-        plan.announce.trigger_every_ms,
-        plan.announce.heartbeat_ms,
-        plan.read.max_records_per_batch,
-        plan.read.max_records_per_batch * (MOST_GROWTH if plan.may_grow_batches else 1),
-        min(p.commit.max_bytes for p in policies),
-        min(p.commit.max_rows for p in policies),
-    )
