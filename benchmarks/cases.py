@@ -180,7 +180,8 @@ def _default_interval(tables: int) -> Callable[[Servers, Contender, bool], Figur
         size = _size(quick, 10_000_000, 150_000_000)
         kinds = max(tables, 100)
         space = f"minute_{kinds}"
-        topic = _topic(servers, f"minute{kinds}", records.many_tables(space, kinds), size, compression="lz4")
+        encode = records.repeated(records.many_tables(space, kinds), 1_000_000)
+        topic = _topic(servers, f"minute{kinds}", encode, size, compression="lz4")
         drop(servers, space)
         return drained(servers, contender, Job(topic, space, "orders" if tables == 1 else "{kind}", 60_000), size)
 

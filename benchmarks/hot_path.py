@@ -140,6 +140,7 @@ class Task:
             at = time.thread_time()
             for name, rows in result.rows.items():
                 writer.add(tables[name], rows)
+            del block, result
             write += time.thread_time() - at
         at = time.thread_time()
         writer.finish()

@@ -106,5 +106,17 @@ def all_days(number: int) -> bytes:
     return dumps(order(number, BEGIN + timedelta(days=number % 365, seconds=number % 86_400)))
 
 
+def repeated(encode: Encode, count: int) -> Encode:
+    """The first `count` records over and over, each made once: for topics that take longer to make than to read."""
+    made: list[bytes] = []
+
+    def encode_again(number: int) -> bytes:
+        if number < count:
+            made.append(encode(number))
+        return made[number % count]
+
+    return encode_again
+
+
 def numbered(encode: Encode, count: int) -> Iterator[bytes]:
     return (encode(number) for number in range(count))

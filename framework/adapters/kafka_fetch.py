@@ -75,6 +75,7 @@ class SliceFetcher:
             for block in self._blocks(connection, piece, block_records):
                 records += len(block)
                 yield block
+                del block  # whoever asked for it may be done with it before the next one is there
             self._check_topic_id(connection, piece)
         finally:
             # What was fetched ahead for this slice is of no use to the next one.

@@ -172,6 +172,7 @@ def run_slices(slices: list[Slice], context: TaskContext, outbox: Outbox | None 
             dead += len(result.dead_letters)
             stamp = int(np.max(block.timestamps_ms, initial=-1))
             newest = stamp if stamp >= 0 and (newest is None or stamp > newest) else newest
+            del block, result  # or its bytes would be held until there is another one
         run.slices.append(SliceReport(piece, written, filtered, dead, dropped, fetcher.holes, newest))
     reach("records-written")
     report = run.finish()
