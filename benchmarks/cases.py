@@ -88,7 +88,7 @@ def drained(
         "files": found.files,
         "mean_file_kb": round(found.nbytes / max(found.files, 1) / 1000),
     }
-    return figures | _safe_rate(safe) | _steady(found.added, costs)
+    return figures | _safe_rate(safe) | _steady(found.added, costs, job.interval_ms / 1000)
 
 
 def _look(contender: Contender, deadline: float) -> None:
@@ -115,11 +115,12 @@ def _safe_rate(safe: list[tuple[float, int]]) -> Figures:
     return {"safe_offsets_s": round((moved[last][1] - moved[first][1]) / (moved[last][0] - moved[first][0]))}
 
 
-def _steady(added: tuple[tuple[int, int, int], ...], costs: Costs) -> Figures:
+def _steady(added: tuple[tuple[int, int, int], ...], costs: Costs, interval_s: float) -> Figures:
+    """Rows that became visible, per second; nothing where all of it is one round of commits."""
     times = np.array([at for at, _, _ in added]) / 1000
     total = np.cumsum([rows for _, rows, _ in added])
     first, last = _middle(total)
-    if last - first < 3 or times[last] - times[first] < 1:
+    if last - first < 3 or times[last] - times[first] < interval_s:
         return {}
     rows, seconds = total[last] - total[first], times[last] - times[first]
     spent = costs.cpu_at(float(times[last])) - costs.cpu_at(float(times[first]))
