@@ -157,7 +157,7 @@ loaded: dict[str, int] = {}
 
 
 def one_table(servers: Servers, contender: Contender, quick: bool) -> Figures:
-    count = _size(quick, 4_000_000, 24_000_000)
+    count = _size(quick, 4_000_000, 48_000_000)
     topic = _topic(servers, "one", records.one_table, count)
     return drained(servers, contender, Job(topic, _space(), "orders", 3_000 if quick else 5_000), count)
 
@@ -343,7 +343,7 @@ def validate(servers: Servers, contender: Contender, quick: bool) -> Figures:
 
 CASES: dict[str, Case] = {
     "one-table": Case("one table", one_table),
-    "100-tables": Case("100 tables, by a field", _many(100, 1_000_000, 10_000_000)),
+    "100-tables": Case("100 tables, by a field", _many(100, 1_000_000, 40_000_000)),
     "1000-tables": Case("1,000 tables, by a field", _many(1000, 500_000, 10_000_000)),
     **{
         f"minute-{tables}": Case(

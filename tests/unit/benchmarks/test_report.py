@@ -6,7 +6,7 @@ import os
 import time
 import xml.etree.ElementTree as ElementTree
 
-from benchmarks.cases import _steady
+from benchmarks.cases import _safe_rate, _steady
 from benchmarks.processes import Costs
 from benchmarks.report import markdown, svg
 
@@ -40,8 +40,22 @@ def test_steady_leaves_start_and_tail_out() -> None:
     costs = Costs()
     costs.samples = [(0.0, 0.0), (100.0, 200.0)]
     added = tuple((at * 1000, 1_000_000, 1) for at in (20, 30, 40, 50, 60, 90))
-    steady = _steady(added, costs)
+    steady = _steady(added, costs, 10.0)
     assert steady == {"steady_rows_s": round(5e6 / 70), "steady_cpu_s_per_million": 28.0}
+
+
+def test_one_round_of_commits_has_no_steady_rate() -> None:
+    """Commits of many tables within one interval say nothing of the rate at which rows become visible."""
+    costs = Costs()
+    costs.samples = [(0.0, 0.0), (100.0, 200.0)]
+    assert _steady(tuple((at * 1000, 1_000_000, 1) for at in range(20, 40)), costs, 60.0) == {}
+
+
+def test_safe_offsets_are_counted_where_they_move() -> None:
+    """The rate of safe offsets is that between two moves in the middle, however often was asked in between."""
+    asked = [(float(at), 0 if at < 10 else (at - 8) // 2 * 100) for at in range(31)]
+    assert _safe_rate(asked) == {"safe_offsets_s": 50}
+    assert _safe_rate(asked[:12]) == {}
 
 
 def test_costs_count_the_whole_tree() -> None:
