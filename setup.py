@@ -1,4 +1,4 @@
-"""What setup.cfg cannot say: the compiled fetch and JSON parser, built where a C compiler is and left out elsewhere."""
+"""What setup.cfg cannot say: the compiled modules, built where a C compiler is and left out elsewhere."""
 
 import platform
 import sys
@@ -7,7 +7,7 @@ import sysconfig
 from setuptools import Extension, setup
 
 # Free-threaded Python has no limited interface; there, on Windows and on other Pythons
-# records are fetched in Python and parsed by Arrow.
+# records are fetched in Python, and parsed and put apart by Arrow.
 BUILDABLE = (
     sys.platform != "win32"
     and platform.python_implementation() == "CPython"
@@ -31,7 +31,15 @@ JSON = Extension(
     extra_compile_args=["-O2", "-std=gnu11"],
 )
 
+SCATTER = Extension(
+    "framework.record._scatter",
+    ["framework/record/_scatter.c"],
+    py_limited_api=True,
+    optional=True,
+    extra_compile_args=["-O2", "-std=gnu11"],
+)
+
 setup(
-    ext_modules=[FETCH, JSON] if BUILDABLE else [],
+    ext_modules=[FETCH, JSON, SCATTER] if BUILDABLE else [],
     options={"bdist_wheel": {"py_limited_api": "cp310"}} if BUILDABLE else {},
 )

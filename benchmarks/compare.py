@@ -1,7 +1,8 @@
 """floe and the Apache Iceberg Kafka Connect sink in turn, on the same broker, catalog and records; a report at the end.
 
 In: which cases, how many rounds, how large. Out: `report.md`, `report.json` and `report.svg` in a folder. Within a round the
-contenders run one after the other, never at once, and the order changes from round to round. Ratios are of medians.
+contenders run one after the other, never at once, and the order changes from round to round. Cases that are compared with each
+other are run in turn, too, after a run of each that is not counted: the first ones after loading are slow. Ratios are of medians.
 
     python -m benchmarks.compare --quick
     python -m benchmarks.compare --case one-table --case 100-tables --rounds 3
@@ -36,15 +37,25 @@ def measure(chosen: list[str], only: list[str], rounds: int, quick: bool, folder
     results: list[cases.Figures] = []
     try:
         servers.start()
-        for name in chosen:
-            case = cases.CASES[name]
-            for number in range(rounds):
-                names = [one for one in case.contenders if one in only]
-                for contender in names if number % 2 == 0 else names[::-1]:
-                    results.append(_once(servers, name, case, contenders[contender], number, quick))
+        for together in neighbours(chosen):
+            for number in range(-1 if len(together) > 1 else 0, rounds):
+                for name in together:
+                    case = cases.CASES[name]
+                    names = [one for one in case.contenders if one in only]
+                    for contender in names if number % 2 == 0 else names[::-1]:
+                        figures = _once(servers, name, case, contenders[contender], number, quick)
+                        results += [figures] if number >= 0 else []
     finally:
         servers.stop()
     return results
+
+
+def neighbours(chosen: list[str]) -> list[list[str]]:
+    """The cases in the order in which they are asked for, those that are run in turn together."""
+    found: dict[str, list[str]] = {}
+    for name in chosen:
+        found.setdefault(cases.CASES[name].in_turn or name, []).append(name)
+    return list(found.values())
 
 
 def _once(
@@ -58,7 +69,8 @@ def _once(
         # One contender that cannot do a case is a result, too; the others go on.
         figures["failed"] = str(error)
     text = ", ".join(f"{key} {value}" for key, value in figures.items() if key not in ("case", "contender", "round"))
-    print(f"{name}, round {number + 1}, {contender.name} ({time.monotonic() - began:.0f} s): {text}", flush=True)
+    place = f"round {number + 1}" if number >= 0 else "not counted"
+    print(f"{name}, {place}, {contender.name} ({time.monotonic() - began:.0f} s): {text}", flush=True)
     return figures
 
 

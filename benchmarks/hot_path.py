@@ -39,6 +39,7 @@ from framework.plan.model import Plan
 from framework.record import compiled_json
 from framework.record.model import RecordBlock, Slice
 from framework.record.process import process_block, records_in_block
+from framework.record.scatter import available
 from framework.runtime.tables import TableRegistry
 
 CASES: dict[str, tuple[records.Encode, str]] = {
@@ -135,11 +136,14 @@ class Task:
         began = time.process_time()
         for block in self.blocks():
             at = time.thread_time()
-            result = process_block(block, plan, tables, encode=True)
+            result = process_block(block, plan, tables, encode=True, scatter=available())
             process += time.thread_time() - at
             at = time.thread_time()
             for name, rows in result.rows.items():
                 writer.add(tables[name], rows)
+            for alike in result.alike:
+                if not writer.add_alike([tables[name] for name in alike.tables], alike):
+                    raise AssertionError("columns that cannot be put apart")
             del block, result
             write += time.thread_time() - at
         at = time.thread_time()

@@ -14,6 +14,8 @@ from typing import Any
 
 from benchmarks.cases import CASES
 
+# What is compared between cases that were run in turn.
+SHARED = ("safe_offsets_s", "steady_rows_s", "cpu_s_per_million", "peak_memory_mb")
 PLACES = ("case", "contender", "round")
 # What the plot shows of a case: the first of these that both have, and whether more is better.
 SHOWN = (("steady_rows_s", True), ("rows_s", True), ("p95_s", False), ("first_visible_s", False))
@@ -55,6 +57,7 @@ def markdown(machine: Mapping[str, object], results: Sequence[Mapping[str, Any]]
         if CASES[case].note:
             lines += ["", f"{CASES[case].note}."]
         lines.append("")
+    lines += shares(results)
     failures = [result for result in results if "failed" in result]
     if failures:
         lines += ["## Failed", ""]
@@ -63,6 +66,26 @@ def markdown(machine: Mapping[str, object], results: Sequence[Mapping[str, Any]]
         ]
         lines.append("")
     return "\n".join(lines)
+
+
+def shares(results: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Lines on cases that were run in turn: floe's median of each beside that of the first, and the shares of the rounds."""
+    found = summary(results)
+    lines: list[str] = []
+    first: dict[str, str] = {}
+    for case, figures in found.items():
+        word = CASES[case].in_turn
+        if not word or (one := first.setdefault(word, case)) == case:
+            continue
+        lines += [f"## {CASES[case].title}, beside {CASES[one].title}", ""]
+        lines += ["| figure | share of medians | of each round |", "|---|---|---|"]
+        for figure in (figure for figure in SHARED if figure in figures and figure in found[one]):
+            many, few = (found[name][figure].get("floe", []) for name in (case, one))
+            pairs = zip(many, few, strict=True) if len(many) == len(few) else ()
+            rounds = ", ".join(f"{a / b:.2f}" for a, b in pairs)
+            lines.append(f"| {figure} | {statistics.median(many) / statistics.median(few):.2f} | {rounds} |")
+        lines.append("")
+    return lines
 
 
 def _cell(values: Sequence[float]) -> str:

@@ -114,17 +114,20 @@ def block(values: Sequence[object], topic: str = "events", first_offset: int = 0
 def processed(
     records: RecordBlock, pipeline: Plan, tables: Mapping[str, TableTarget], schemas: Schemas = NO_SCHEMAS
 ) -> BlockResult:
-    """What becomes of a block; asserts that it is the same whether or not text may be given as dictionaries."""
+    """What becomes of a block; asserts that it is the same whether or not text may be given as dictionaries, and rows
+    of many tables unsorted."""
     result = process_block(records, pipeline, tables, schemas)
-    for _ in range(2):  # the parser has met the words the second time
-        encoded = process_block(records, pipeline, tables, schemas, encode=True)
-        rows = {name: plain_table(found) for name, found in encoded.rows.items()}
+    for scatter in (False, True):  # the parser has met the words the second time
+        encoded = process_block(records, pipeline, tables, schemas, encode=True, scatter=scatter)
+        together = [(name, found) for alike in encoded.alike for name, _, found in alike.split()]
+        rows = {name: plain_table(found) for name, found in [*encoded.rows.items(), *together]}
+        assert len(rows) == len(encoded.rows) + len(together)
         assert {name: found.schema for name, found in rows.items()} == {n: t.schema for n, t in result.rows.items()}
         # As text, in which NaN is itself.
-        assert str({n: t.to_pylist() for n, t in rows.items()}) == str(
+        assert str({n: rows[n].to_pylist() for n in result.rows}) == str(
             {n: t.to_pylist() for n, t in result.rows.items()}
         )
-        assert replace(encoded, rows={}) == replace(result, rows={})
+        assert replace(encoded, rows={}, alike=[]) == replace(result, rows={})
     return result
 
 

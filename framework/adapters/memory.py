@@ -13,6 +13,8 @@ from functools import cache
 
 import pyarrow as pa
 
+from framework.record.scatter import release_scattered
+
 MMAP_THRESHOLD = "MALLOC_MMAP_THRESHOLD_"
 # Workers begin with this; more is accepted by glibc from 2.35 on only, and not by name, or an older one would refuse it and keep
 # nothing at all.
@@ -34,6 +36,7 @@ def keep_large_blocks() -> None:
 
 def release_memory() -> None:
     """Costs some milliseconds."""
+    release_scattered()
     pa.default_memory_pool().release_unused()
     trim = _of_libc("malloc_trim")
     if trim is not None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -46,7 +46,8 @@ from framework.adapters.parquet_sort import can_sort, sorted_rows
 from framework.commit.events import DataFile
 from framework.config.table_names import catalog_of
 from framework.record.encoded import held_bytes, like, schema_like, together
-from framework.record.model import TableTarget
+from framework.record.model import AlikeRows, TableTarget
+from framework.record.scatter import MOST_TABLES, Scatter, can_scatter
 from framework.table.arrow_schema import arrow_schema, parse_schema
 
 
@@ -89,9 +90,18 @@ class _Buffer:
     nbytes: int = 0
     row_nbytes: float = 0.0
     looks: int = 0
+    scattered: Scatter | None = None
+    number: int = 0
+
+    def gather(self) -> None:
+        """Rows that were put apart from those of other tables are now held as the others are, behind them."""
+        if self.scattered is not None:
+            self.rows.append(self.scattered.take(self.number))
+            self.scattered = None
 
     def add(self, rows: pa.Table) -> int:
         """Takes rows, and says how many bytes they are."""
+        self.gather()
         self.rows.append(rows)
         if len(rows) >= _SMALL_ROWS or self.looks % _PIECES_PER_LOOK == 0:
             nbytes = held_bytes(rows)
@@ -133,6 +143,8 @@ class TableWriter:
         self._target_file_bytes = max(target_file_bytes, 1)
         self._buffers: dict[str, _Buffer] = {}
         self._buffered = 0
+        self._scatter: Scatter | None = None
+        self._scattered_tables = 0
         self._files: dict[str, list[DataFile]] = {}
         self._io: dict[tuple[str, str], FileIO] = {}
 
@@ -142,12 +154,49 @@ class TableWriter:
             return
         buffer = self._buffers.setdefault(target.name, _Buffer(target))
         self._buffered += buffer.add(rows)
-        if self._buffered > self._buffer_bytes:
-            while self._buffered > self._buffer_bytes * _FLUSH_DOWN_TO:
-                self._flush(max(self._buffers, key=lambda name: self._buffers[name].nbytes))
+        self._bound()
+
+    def add_alike(self, targets: Sequence[TableTarget], alike: AlikeRows) -> bool:
+        """Take rows of several tables, unsorted; False, with none taken, where they must be split and added table by table."""
+        rows = alike.rows
+        if not can_scatter(rows.schema) or len(targets) > MOST_TABLES:
+            return False
+        if not len(rows):
+            return True
+        row_nbytes = held_bytes(rows) / len(rows)
+        scatter = self._scatter_for(rows, len(targets))
+        numbers = np.empty(len(targets), np.uint16)
+        for i, (target, count) in enumerate(zip(targets, alike.counts(), strict=True)):
+            buffer = self._buffers.setdefault(target.name, _Buffer(target))
+            if buffer.scattered is not scatter:
+                buffer.gather()
+                buffer.scattered, buffer.number = scatter, self._scattered_tables
+                self._scattered_tables += 1
+            numbers[i] = buffer.number
+            buffer.nbytes += (nbytes := int(row_nbytes * count))
+            self._buffered += nbytes
+        scatter.add(rows, np.take(numbers, alike.numbers), self._scattered_tables)
+        self._bound()
+        return True
+
+    def _scatter_for(self, rows: pa.Table, tables: int) -> Scatter:
+        """The one in use, or a new one where these rows do not fit in with what it holds."""
+        most = MOST_TABLES - self._scattered_tables
+        if self._scatter is None or tables > most or not self._scatter.fits(rows):
             for buffer in self._buffers.values():
-                # What stays are slices, each of which would keep the whole block it was cut from in memory. Copied here
-                # and not before: while no table has been flushed, the slices of a block are all of the block.
+                buffer.gather()
+            self._scatter, self._scattered_tables = Scatter(rows.schema), 0
+        return self._scatter
+
+    def _bound(self) -> None:
+        if self._buffered <= self._buffer_bytes:
+            return
+        while self._buffered > self._buffer_bytes * _FLUSH_DOWN_TO:
+            self._flush(max(self._buffers, key=lambda name: self._buffers[name].nbytes))
+        for buffer in self._buffers.values():
+            # What stays are slices, each of which would keep the whole block it was cut from in memory. Copied here
+            # and not before: while no table has been flushed, the slices of a block are all of the block.
+            if buffer.rows:
                 buffer.rows = [together(buffer.rows).take(pa.array(np.arange(buffer.count)))]
 
     def finish(self) -> dict[str, list[DataFile]]:
@@ -163,6 +212,7 @@ class TableWriter:
         """
         self._buffers.clear()
         self._buffered = 0
+        self._scatter = None
         for name, files in self._files.items():
             for file in files:
                 with contextlib.suppress(OSError):
@@ -181,6 +231,7 @@ class TableWriter:
             # A writer heeds these alone. Others change with each commit, as those in which floe keeps account.
             tuple(sorted(item for item in target.properties.items() if item[0].startswith("write."))),
         )
+        buffer.gather()
         rows = together(buffer.rows)
         if layout.order or not layout.spec.is_unpartitioned() or buffer.nbytes < _SMALL_BYTES:
             rows = rows.combine_chunks()

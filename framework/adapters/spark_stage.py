@@ -127,10 +127,23 @@ class TaskRun:
             self.writer.add(target, letters)
             self.rows[name] = self.rows.get(name, 0) + len(letters)
         for table, rows in result.rows.items():
-            if len(rows):
-                writer = self.outbox if self.outbox is not None and self.outbox.takes(table) else self.writer
-                writer.add(self.context.tables[table], rows)
-                self.rows[table] = self.rows.get(table, 0) + len(rows)
+            self._write(table, rows)
+        for alike in result.alike:
+            if self.outbox is None and self.writer.add_alike(
+                [self.context.tables[name] for name in alike.tables], alike
+            ):
+                for table, count in zip(alike.tables, alike.counts(), strict=True):
+                    if count:
+                        self.rows[table] = self.rows.get(table, 0) + count
+            else:
+                for table, _, rows in alike.split():
+                    self._write(table, rows)
+
+    def _write(self, table: str, rows: pa.Table) -> None:
+        if len(rows):
+            writer = self.outbox if self.outbox is not None and self.outbox.takes(table) else self.writer
+            writer.add(self.context.tables[table], rows)
+            self.rows[table] = self.rows.get(table, 0) + len(rows)
 
     def finish(self) -> TaskReport:
         if self.needs or self.failure:
@@ -153,18 +166,20 @@ def run_slices(slices: list[Slice], context: TaskContext, outbox: Outbox | None 
     from framework.adapters.kafka_fetch import SliceFetcher
     from framework.adapters.registry import registry_of
     from framework.record.process import needed_schemas, process_block, records_in_block
+    from framework.record.scatter import available
 
     pa.set_cpu_count(1)  # one task a core: Arrow's own threads would fight the neighbours
     keep_large_blocks()
     run = TaskRun(context, outbox)
     fetcher, registry = SliceFetcher(context.kafka), registry_of(context.registry)
+    scatter = available() and outbox is None
     block_records = records_in_block(context.plan.decode.block_records, len(context.tables))
     for piece in slices:
         written = filtered = dead = dropped = 0
         newest: int | None = None
         for block in fetcher.fetch(piece, block_records):
             schemas = registry.schemas(needed_schemas(block, context.plan.decode))
-            result = process_block(block, context.plan, context.tables, schemas, encode=True)
+            result = process_block(block, context.plan, context.tables, schemas, encode=True, scatter=scatter)
             run.add(result)
             written += result.written
             filtered += result.filtered

@@ -66,6 +66,7 @@ def questions(files: tuple[str, ...], target: str | None, with_spark: bool) -> I
     yield "packages", doctor_machine.packages
     yield "fetch", doctor_machine.fetch
     yield "json", doctor_machine.parser
+    yield "scatter", doctor_machine.scatter
     found: list[tuple[TargetSpec, list[LoadedPipeline]]] = []
 
     def load() -> Iterator[Finding]:

@@ -91,6 +91,17 @@ def parser() -> Iterator[Finding]:
         yield warning("json", "JSON is parsed by Arrow alone, at about four times the CPU", remedy)
 
 
+def scatter() -> Iterator[Finding]:
+    """How rows of many tables are put apart on this machine."""
+    from framework.record.scatter import available
+
+    if available():
+        yield ok("scatter", "rows of many tables are put apart by compiled code")
+    else:
+        remedy = "install a C compiler, then: make setup"
+        yield warning("scatter", "rows of many tables are put apart by sorting them, at a tenth more CPU", remedy)
+
+
 def read_lock(text: str) -> dict[str, str]:
     """Name -> version of a constraints file, for this Python."""
     pins: dict[str, str] = {}

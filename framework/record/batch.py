@@ -20,7 +20,15 @@ from framework.record.convert_nested import fold
 from framework.record.dead_letter import PAST_LAST_TIMESTAMP_MS
 from framework.record.encoded import together
 from framework.record.failure import RecordFailure
-from framework.record.model import BlockResult, ColumnDetail, ObservedType, RecordBlock, TableNeed, TableTarget
+from framework.record.model import (
+    AlikeRows,
+    BlockResult,
+    ColumnDetail,
+    ObservedType,
+    RecordBlock,
+    TableNeed,
+    TableTarget,
+)
 from framework.record.observe import apply_hints, merge_fields, observe_records
 from framework.record.route import routing_fields
 from framework.record.shape import TableShape, table_shape
@@ -52,7 +60,7 @@ class Batch:
     """Collects what becomes of the records of one block; positions are places in the block.
 
     `values` are the bytes that are parsed: those of the block, or what its wire format or envelope holds. With `encode` text
-    may be given as dictionaries (framework.record.encoded).
+    may be given as dictionaries (framework.record.encoded); with `scatter` rows of tables that are alike may be given unsorted.
     """
 
     def __init__(
@@ -62,9 +70,11 @@ class Batch:
         tables: Mapping[str, TableTarget],
         values: Sequence[bytes | None] | None = None,
         encode: bool = False,
+        scatter: bool = False,
     ) -> None:
         self.block = block
         self.encode = encode
+        self.scatter = scatter
         self.values = block.values if values is None else values
         self.plan = plan
         self.tables = tables
@@ -76,6 +86,7 @@ class Batch:
         self.any_insensitive = self.insensitive or any(shape.insensitive for shape in self.shapes.values())
         self.alone: set[int] = set()
         self._rows: dict[str, list[tuple[Ints, pa.Table]]] = {}
+        self._alike: list[tuple[Ints, AlikeRows]] = []
         self._missing: dict[str, list[int]] = {}
         self._needs: dict[str, dict[str, ObservedType]] = {}
         self._optional: dict[str, set[tuple[str, ...]]] = {}
@@ -113,6 +124,11 @@ class Batch:
     def add_rows(self, table: str, positions: Ints, rows: pa.Table) -> None:
         if len(positions):
             self._rows.setdefault(table, []).append((positions, rows))
+
+    def add_alike(self, positions: Ints, alike: AlikeRows) -> None:
+        """Rows of several tables, the positions in order."""
+        if len(positions):
+            self._alike.append((positions, alike))
 
     def need(
         self,
@@ -245,9 +261,21 @@ class Batch:
                 kept.append((positions, rows) if keep.all() else (positions[keep], rows.filter(pa.array(keep))))
             self._rows[table] = kept
 
+    def _split_alike(self) -> None:
+        """Some of these tables have other rows, too, or change first: theirs are looked at table by table."""
+        for positions, alike in self._alike:
+            for name, places, rows in alike.split():
+                self.add_rows(name, positions[places], rows)
+
     def result(self) -> BlockResult:
         result = self._result
         places: list[Ints] = [np.empty(0, np.int64)]
+        if len(self._alike) == 1 and not self._rows and not self._needs:
+            positions, alike = self._alike[0]
+            result.alike = [alike]
+            places.append(positions)
+        else:
+            self._split_alike()
         for table, found in sorted(self._rows.items()):
             if table in self._needs:
                 continue

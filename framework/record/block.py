@@ -22,8 +22,8 @@ from framework.record.model import BlockResult, RecordBlock, TableTarget
 from framework.record.typed import place
 from framework.record.wire import NO_SCHEMAS, SchemaRef, Schemas, schemas_named
 
-# What is done once for each block and table is much where a block's records are of a hundred tables or more.
-TABLES_PER_STEP = 100
+# What is done once for each block and table is much where a block's records are of hundreds of tables.
+TABLES_PER_STEP = 250
 MOST_STEPS = 3
 
 
@@ -46,6 +46,7 @@ def process_block(
     tables: Mapping[str, TableTarget],
     schemas: Schemas = NO_SCHEMAS,
     encode: bool = False,
+    scatter: bool = False,
 ) -> BlockResult:
     """Decode, route and convert one block.
 
@@ -55,13 +56,14 @@ def process_block(
         tables: every table known so far, by name; a table that records go to and that is missing here is in `needs`.
         schemas: what the registry says of each of `needed_schemas`.
         encode: whether columns of text may be dictionaries (framework.record.encoded), which are quicker to sort and write.
+        scatter: whether rows of tables that are alike may be given unsorted, in `alike` of the result.
 
     Returns:
         rows per table in the table's file schema and in offset order. When `needs` is empty the counts add up to the
         block's records (tombstones are `dropped`); otherwise the block must be processed again once tables are changed.
     """
     if plan.decode.format.type is FormatType.JSON:
-        return _json_block(block, plan, tables, schemas, encode)
+        return _json_block(block, plan, tables, schemas, encode, scatter)
     batch = Batch(block, plan, tables)
     positions = with_value(block.values)
     batch.drop(len(block) - len(positions))
@@ -75,10 +77,10 @@ def process_block(
 
 
 def _json_block(
-    block: RecordBlock, plan: Plan, tables: Mapping[str, TableTarget], schemas: Schemas, encode: bool
+    block: RecordBlock, plan: Plan, tables: Mapping[str, TableTarget], schemas: Schemas, encode: bool, scatter: bool
 ) -> BlockResult:
     read = read_json(block, plan.decode, schemas)
-    batch = Batch(block, plan, tables, read.values, encode)
+    batch = Batch(block, plan, tables, read.values, encode, scatter)
     positions = with_value(block.values)
     batch.drop(len(block) - len(positions))
     for position, failure in read.failures.items():

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from framework.config.spec import EvolveMode
 from framework.record.alone import creatable, judge
-from framework.record.arrays import Ints, Mask
+from framework.record.arrays import Ints, Mask, Numbers
 from framework.record.arrow_json import Part
 from framework.record.batch import Batch
 from framework.record.convert import convert_columns
@@ -28,6 +28,7 @@ from framework.record.failure import RecordFailure
 from framework.record.framing import frame
 from framework.record.json_maps import parse_with_maps
 from framework.record.mixed_kinds import Leniency
+from framework.record.model import AlikeRows
 from framework.record.observe import missing_fields, observe_records
 from framework.record.parse_plan import ParseGroup, parse_groups, project
 from framework.record.route import Routed, lower_values, route_columns, routing_fields
@@ -192,9 +193,14 @@ def _convert(batch: Batch, part: Part, schema: pa.Schema, routed: Routed) -> Non
         if name in known and _respelled(part.table.field(name).type, schema.field(name).type, batch.any_insensitive)
     }
     groups = _alike(batch, routed.names)
+    if batch.scatter and len(groups) == 1 < len(routed.names) and routed.all_in_order:
+        rows = _Rows(part.positions, routed.labels, known, extra, respelled)
+        if _convert_unsorted(batch, routed.names, rows):
+            return
     names = [name for group in groups for name in group]
     place = {name: i for i, name in enumerate(names)}
-    positions, labels = part.positions, np.array([place[name] for name in routed.names], np.int64)[routed.labels]
+    labels: Numbers = np.array([place[name] for name in routed.names], np.int64)[routed.labels]
+    positions = part.positions
     in_order = len(routed.rows) == len(part) and (len(names) == 1 or not labels.any())
     if not in_order:
         # As narrow as they can be: numbers of one byte or two are sorted by their digits, in a fraction of the time.
@@ -218,13 +224,29 @@ def _convert(batch: Batch, part: Part, schema: pa.Schema, routed: Routed) -> Non
             _convert_tables(batch, group, of_group)
 
 
+def _convert_unsorted(batch: Batch, names: list[str], rows: _Rows) -> bool:
+    """Give tables that are alike their rows as they come; False, with nothing done, where a table must be looked at by itself:
+    it has more to it than its columns, or is not there."""
+    name, positions, labels = names[0], rows.positions, rows.labels
+    if name not in batch.tables or not _is_readable(batch, batch.shapes[name]):
+        return False
+    if _candidates(batch, name, rows) or any(map(batch.lacking_metadata, names)):
+        return False
+    table, bad = convert_columns(rows.known, len(positions), batch.shapes[name], batch.metadata(positions))
+    if bad is not None:
+        batch.judge_alone(positions[bad].tolist())
+        positions, labels = positions[~bad], labels[~bad]
+    batch.add_alike(positions, AlikeRows(tuple(names), labels, table))
+    return True
+
+
 @dataclass(frozen=True)
 class _Rows:
     """Parsed rows of some tables, those of one table together: `labels` numbers the tables in order. `extra` says where
     there is more than was asked for; `respelled` are fields of `extra` that are other spellings of known ones."""
 
     positions: Ints
-    labels: Ints
+    labels: Numbers
     known: dict[str, pa.Array]
     extra: dict[str, pa.Array]
     respelled: set[str]

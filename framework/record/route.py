@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fnmatch import fnmatchcase
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +22,7 @@ import pyarrow.compute as pc
 from framework.config.spec import Case, Condition, RouteMode, RouteRule
 from framework.config.table_names import placed
 from framework.plan.model import Plan, Route
-from framework.record.arrays import Ints, Mask
+from framework.record.arrays import Ints, Mask, Numbers
 from framework.record.convert_nested import fold
 from framework.record.failure import RecordFailure, shown
 from framework.record.json_strict import JsonValue, NumberText
@@ -36,14 +37,16 @@ Scalar = bool | int | float | Decimal | str | None
 @dataclass(frozen=True)
 class Routed:
     """Pairs of (row, table): `rows[i]` goes to `names[labels[i]]`. `unrouted` rows match no rule; `refused` rows are named
-    a table they may not have, and are judged one by one; `elsewhere` counts rows for tables that are not asked for."""
+    a table they may not have, and are judged one by one; `elsewhere` counts rows for tables that are not asked for. With
+    `all_in_order` the pairs are every row once, in order."""
 
     rows: Ints
-    labels: Ints
+    labels: Numbers
     names: list[str]
     unrouted: Ints
     refused: Ints
     elsewhere: int = 0
+    all_in_order: bool = False
 
 
 def routing_fields(route: Route) -> frozenset[str]:
@@ -193,7 +196,7 @@ def _value_at(record: JsonValue, path: str, insensitive: bool) -> Scalar:
 class _Coded:
     """A column as codes into its distinct values; code -1 is null."""
 
-    codes: Ints
+    codes: Numbers
     values: list[Scalar]
 
 
@@ -205,6 +208,9 @@ class _Columns:
         self._insensitive = insensitive
         self._coded: dict[str, _Coded] = {}
         self.ambiguous: Mask = np.zeros(table.num_rows, dtype=bool)
+
+    def __len__(self) -> int:
+        return len(self.ambiguous)
 
     def coded(self, path: str) -> _Coded:
         if path not in self._coded:
@@ -227,7 +233,7 @@ class _Columns:
                 for i, child in enumerate(column.type)
                 if fold(child.name, self._insensitive) == fold(step, self._insensitive)
             ]
-        codes = np.full(rows, -1, dtype=np.int64)
+        codes: Numbers | None = None
         values: list[Scalar] = []
         for column in found:
             if pa.types.is_nested(column.type) or pa.types.is_null(column.type):
@@ -235,11 +241,15 @@ class _Columns:
             if isinstance(column, pa.ChunkedArray):
                 column = column.combine_chunks()
             encoded = column.dictionary_encode()
-            own = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+            own = encoded.indices
+            own = (own.fill_null(-1) if own.null_count else own).to_numpy(zero_copy_only=False)
+            if codes is None:
+                codes, values = own, encoded.dictionary.to_pylist()
+                continue
             self.ambiguous |= (codes >= 0) & (own >= 0)
             codes = np.where((codes < 0) & (own >= 0), own + len(values), codes)
             values += encoded.dictionary.to_pylist()
-        return _Coded(codes, values)
+        return _Coded(np.full(rows, -1, np.int32) if codes is None else codes, values)
 
 
 def route_columns(table: pa.Table, topic: str, route: Route, lower: bool, insensitive: bool) -> Routed:
@@ -254,21 +264,25 @@ def route_columns(table: pa.Table, topic: str, route: Route, lower: bool, insens
     matched = np.zeros(rows, dtype=bool)
     refused = columns.ambiguous.copy()
     names: dict[str, int] = {}
-    taken: list[tuple[Ints, Ints]] = []
+    taken: list[tuple[Ints, Numbers]] = []
     for rule in route.rules:
         candidates = _candidates(rule, columns, topic, pending if first_match else clear)
-        if not candidates.any():
-            continue
         selected = np.flatnonzero(candidates)
+        if not len(selected):
+            continue
         labels, outside = _labels(rule, columns, selected, route, lower, names)
-        refused[selected[outside]] = True
         named = labels >= 0
+        if first_match and route.only_table is None and len(selected) == rows and named.all():
+            # Nearly every block: each row has its table by one rule, and no other one is asked.
+            none = np.empty(0, np.int64)
+            return Routed(selected, labels, list(names), none, none, all_in_order=True)
+        refused[selected[outside]] = True
         taken.append((selected[named], labels[named]))
         matched[selected[named]] = True
         pending[selected[named | outside]] = False
     matched |= refused
     all_rows = np.concatenate([r for r, _ in taken]) if taken else np.empty(0, np.int64)
-    all_labels = np.concatenate([label for _, label in taken]) if taken else np.empty(0, np.int64)
+    all_labels: Numbers = np.concatenate([label for _, label in taken]) if taken else np.empty(0, np.int64)
     if refused.any():
         keep = ~refused[all_rows]
         all_rows, all_labels = all_rows[keep], all_labels[keep]
@@ -306,14 +320,19 @@ def _labels(
     route: Route,
     lower: bool,
     names: dict[str, int],
-) -> tuple[Ints, Mask]:
+) -> tuple[Numbers, Mask]:
     """For each selected row the number of its table's name (-1: no name), and whether its name is refused."""
     paths = _PLACEHOLDER.findall(rule.table)
     coded = [columns.coded(path) for path in paths]
-    combined: Ints = np.zeros(len(selected), dtype=np.int64)
+    every = len(selected) == len(columns)
+    combined: Numbers | None = None
     for column in coded:
-        combined = combined * (len(column.values) + 1) + column.codes[selected] + 1
-    distinct, inverse = _distinct(combined)
+        # Null is 0 from here on. Numbers of one column stay as narrow as they came, since there may be many rows.
+        codes = (column.codes if every else column.codes[selected]) + 1
+        combined = codes if combined is None else combined.astype(np.int64) * (len(column.values) + 1) + codes
+    if combined is None:
+        combined = np.zeros(len(selected), np.int8)
+    distinct, places = _distinct(combined)
     labels = np.full(len(distinct), -1, dtype=np.int64)
     outside = np.zeros(len(distinct), dtype=bool)
     rendered = _rendered(rule, route, lower)
@@ -327,18 +346,28 @@ def _labels(
             labels[i] = names.setdefault(name, len(names))
         else:
             outside[i] = name is _REFUSED
-    return labels[inverse], outside[inverse]
+    # Of one byte or two, as a rule: what is sorted by labels is sorted by their digits then.
+    of_code = labels.astype(np.min_scalar_type(-len(names) - 1))[places.of_code]
+    refused = np.zeros(len(selected), bool) if not outside.any() else outside[places.of_code][places.codes]
+    return np.take(of_code, places.codes), refused
 
 
-def _distinct(codes: Ints) -> tuple[Ints, Ints]:
-    """What `np.unique` gives with the inverse; small codes are counted, which is quicker than sorting them."""
+class _Places(NamedTuple):
+    """Row `i` has the distinct value at place `of_code[codes[i]]`."""
+
+    of_code: Ints
+    codes: Numbers
+
+
+def _distinct(codes: Numbers) -> tuple[Ints, _Places]:
+    """The distinct codes in order, and where each row's is; small codes are counted, which is quicker than sorting them."""
     end = int(codes.max(initial=-1)) + 1
     if end > len(codes):
-        return np.unique(codes, return_inverse=True)
+        distinct, inverse = np.unique(codes.astype(np.int64), return_inverse=True)
+        return distinct, _Places(np.arange(len(distinct)), inverse)
     present = np.zeros(end, dtype=bool)
     present[codes] = True
-    places: Ints = np.cumsum(present, dtype=np.int64) - 1
-    return np.flatnonzero(present), places[codes]
+    return np.flatnonzero(present), _Places(np.cumsum(present, dtype=np.int64) - 1, codes)
 
 
 _REFUSED = object()

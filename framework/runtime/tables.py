@@ -111,9 +111,9 @@ class TableRegistry:
                 raise
             self._outages[catalog] = (now, error)
             return error
-        if not lately:
+        if not lately and len(oldest) <= REFRESHED_AT_ONCE:
             try:
-                self._load(oldest[len(due) : REFRESHED_AT_ONCE])
+                self._load(oldest[len(due) :])
             except FloeError as error:
                 if not is_outage(error):
                     raise

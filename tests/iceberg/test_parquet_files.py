@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -39,14 +40,18 @@ from pyiceberg.types import ListType, LongType, MapType, NestedField, StringType
 from framework.adapters.iceberg_manifests import partition_types, to_iceberg
 from framework.adapters.parquet_files import TableWriter
 from framework.commit.events import DataFile
+from framework.record import scatter
 from framework.record.convert import from_python
-from framework.record.model import TableTarget
+from framework.record.model import AlikeRows, TableTarget
 from framework.table.arrow_schema import arrow_schema
 from framework.table.types import primitive_type
 from tests.record_samples import policy
 
 pytestmark = pytest.mark.iceberg
 
+needs_scatter = pytest.mark.skipif(
+    not scatter.available(), reason="no C compiler was there when floe was installed; rows come by table"
+)
 MB = 1024 * 1024
 UTC = timezone.utc
 LATE = datetime(2024, 1, 4, 23, 59, tzinfo=UTC)
@@ -316,6 +321,72 @@ def test_a_large_table_of_encoded_text(catalog: Catalog) -> None:
     group = pq.ParquetFile(path).metadata.row_group(0)
     assert ["RLE_DICTIONARY" in group.column(i).encodings for i in range(3)] == [False, True, True]
     assert not any("PLAIN" in group.column(i).encodings and not group.column(i).has_dictionary_page for i in (1, 2))
+
+
+@needs_scatter
+@pytest.mark.parametrize("buffer_bytes", [64 * MB, 2000])
+@pytest.mark.parametrize(("spec", "order"), [(PartitionSpec(), SortOrder()), (BY_WORD, IN_ORDER)])
+def test_rows_of_many_tables_at_once_are_written_as_those_of_each(
+    catalog: Catalog, spec: PartitionSpec, order: SortOrder, buffer_bytes: int
+) -> None:
+    """Rows of several tables that come unsorted, among them some that come by table, with dictionaries that grow, change and
+    are left out, become the files that each table's own rows become."""
+    names = ("ns.a", "ns.b", "ns.c")
+    made = [catalog.create_table(name, TEXTS, partition_spec=spec, sort_order=order) for name in names]
+    targets = [target_of(table, name) for table, name in zip(made, names, strict=True)]
+    words = [None, "", "apple", "banana", "a word that is longer than any bound of a metric", "ä"]
+    blocks = [
+        rows_for(
+            made[0],
+            [
+                {"id": p * 100 + i, "word": words[(i + p) % (2 + p)], "words": None if i % 5 == 0 else words[: i % 6]}
+                for i in range(60)
+            ],
+        )
+        for p in range(5)
+    ]
+    grown = encoded(pa.concat_tables(blocks).combine_chunks())
+    given = [grown.slice(0, 60), grown.slice(60, 60), encoded(blocks[2]), blocks[3], encoded(blocks[4], ("word",))]
+    numbers = [np.arange(60) * 7 // (p + 1) % 3 for p in range(5)]
+    by_table, at_once = writer(buffer_bytes), writer(buffer_bytes)
+    for p, (block, of_block) in enumerate(zip(blocks, numbers, strict=True)):
+        for number, target in enumerate(targets):
+            by_table.add(target, block.take(pa.array(np.flatnonzero(of_block == number))))
+        # The tables are not always all there, nor in one order, and some come with a block of their own.
+        turned = [(number + p) % 3 for number in range(3)]
+        places = np.array([turned.index(number) for number in range(3)], np.int8)[of_block]
+        tables = [targets[number] for number in turned]
+        if p == 3:
+            split = AlikeRows(tuple(t.name for t in tables), places, given[p]).split()
+            for name, _, rows in split:
+                at_once.add(targets[names.index(name)], rows)
+        else:
+            assert at_once.add_alike(tables, AlikeRows(tuple(t.name for t in tables), places, given[p]))
+
+    def said(out: TableWriter) -> dict[str, Any]:
+        found = {}
+        for name, files in sorted(out.finish().items()):
+            rows = [pq.read_table(file.path.removeprefix("file://")).to_pylist() for file in files]
+            counted = [replace(f, path="", file_size_bytes=0, column_sizes={}, split_offsets=()) for f in files]
+            if buffer_bytes == 2000:
+                assert len(files) > 1
+                rows, counted = [sorted((row for each in rows for row in each), key=lambda row: row["id"])], []
+            found[name] = rows, counted
+        return found
+
+    found = said(at_once)
+    assert found == said(by_table)
+    assert sum(len(rows) for each, _ in found.values() for rows in each) == 300
+
+
+@needs_scatter
+def test_rows_that_cannot_be_put_apart_are_refused_whole(catalog: Catalog) -> None:
+    """Where a column is of a kind that is not known, no row is taken."""
+    table = catalog.create_table("ns.t", Schema(NestedField(1, "n", LongType(), required=False)))
+    out = writer()
+    rows = pa.table({"n": pa.array(["x"], pa.large_string())})
+    assert not out.add_alike([target_of(table)], AlikeRows(("ns.t",), np.zeros(1, np.int8), rows))
+    assert out.finish() == {}
 
 
 PARTITIONED: list[tuple[str, str, Transform[Any, Any], list[object]]] = [

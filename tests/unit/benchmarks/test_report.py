@@ -7,6 +7,7 @@ import time
 import xml.etree.ElementTree as ElementTree
 
 from benchmarks.cases import _safe_rate, _steady
+from benchmarks.compare import neighbours
 from benchmarks.processes import Costs
 from benchmarks.report import markdown, svg
 
@@ -26,6 +27,23 @@ def test_ratios_are_of_medians() -> None:
     assert "| steady_rows_s | 600 (500 to 700) | 400 | 1.50 |" in text
     assert "| first_visible_s | 10 |  |  |" in text
     assert "- cold-start, round 1, connect: it broke" in text
+
+
+def test_cases_run_in_turn_are_shares_of_the_first() -> None:
+    """Cases that are compared with each other have the share of their medians and of each round in the report."""
+    rates = {"minute-1-of-100": (100, 200, 300), "minute-100-of-100": (90, 160, 300)}
+    results = [
+        {"case": case, "contender": "floe", "round": number + 1, "safe_offsets_s": rate}
+        for number in range(3)
+        for case, rates_of in rates.items()
+        for rate in (rates_of[number],)
+    ]
+    assert "| safe_offsets_s | 0.80 | 0.90, 0.80, 1.00 |" in markdown({}, results)
+    assert neighbours(["minute-1-of-100", "wide", "minute-100-of-100", "days"]) == [
+        ["minute-1-of-100", "minute-100-of-100"],
+        ["wide"],
+        ["days"],
+    ]
 
 
 def test_the_plot_is_a_picture_of_the_ratios() -> None:

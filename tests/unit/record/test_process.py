@@ -42,9 +42,9 @@ def test_rows_keep_offset_order_and_file_schema() -> None:
     assert [field.metadata[b"PARQUET:field_id"] for field in rows.schema] == [b"1", b"2"]
 
 
-@pytest.mark.parametrize(("tables", "records"), [(0, 100), (99, 100), (100, 200), (200, 300), (5000, 300)])
+@pytest.mark.parametrize(("tables", "records"), [(0, 100), (249, 100), (250, 200), (500, 300), (5000, 300)])
 def test_blocks_of_many_tables_are_larger(tables: int, records: int) -> None:
-    """A block has more records where they may be of a hundred tables, three times as many at most."""
+    """A block has more records where they may be of 250 tables, three times as many at most."""
     assert records_in_block(100, tables) == records
 
 

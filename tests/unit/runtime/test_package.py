@@ -107,7 +107,8 @@ def test_compiled_modules_are_found_beside_the_packages(tmp_path: Path) -> None:
     library = tmp_path / "lib"
     library.mkdir()
     script = "from framework.record import compiled_json as c; from framework.adapters import kafka_reader as r; "
-    script += "print(c.__file__, c.available(), r.compiled() is not None)"
+    script += "from framework.record import scatter as s; "
+    script += "print(c.__file__, c.available(), r.compiled() is not None, s.available())"
 
     def words() -> list[str]:
         path = {"PYTHONPATH": f"{tmp_path / 'floe.zip'}:{library}"}
@@ -116,9 +117,9 @@ def test_compiled_modules_are_found_beside_the_packages(tmp_path: Path) -> None:
         return done.stdout.split()
 
     place = str(tmp_path / "floe.zip" / "framework" / "record" / "compiled_json.py")
-    assert words() == [place, "False", "False"]
+    assert words() == [place, "False", "False", "False"]
     copy_compiled(library)
-    assert words() == [place, "True", "True"]
+    assert words() == [place, "True", "True", "True"]
 
 
 def test_the_launcher_finds_packages_and_python(tmp_path: Path) -> None:
