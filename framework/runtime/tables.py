@@ -111,9 +111,9 @@ class TableRegistry:
                 raise
             self._outages[catalog] = (now, error)
             return error
-        if not lately and len(oldest) <= REFRESHED_AT_ONCE:
+        if not lately:
             try:
-                self._load(oldest[len(due) :])
+                self._load(oldest[len(due) : REFRESHED_AT_ONCE])
             except FloeError as error:
                 if not is_outage(error):
                     raise

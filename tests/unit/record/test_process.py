@@ -16,7 +16,7 @@ from pyiceberg.types import ListType, LongType, MapType, NestedField, StringType
 
 from framework.config.spec import Case, CreatePolicy, ErrorPolicy, EvolveMode, FieldHint, RouteRule, TablePolicy
 from framework.record.model import BlockResult
-from framework.record.process import records_in_block
+from framework.record.process import process_block, records_in_block
 from framework.table.changes import AlterTable
 from framework.table.evolve import plan_evolution
 from tests.record_samples import alone, block, plan, policy, processed, same, target
@@ -444,3 +444,34 @@ def test_a_new_tables_columns_stand_in_the_order_of_first_sight() -> None:
     for values in ([odd, plain], [odd, plain, odd]):
         result = run_missing(values)
         assert list(fields(result)) == ["l", "second", "third"]
+
+
+@pytest.mark.parametrize(
+    ("odd", "unsorted"),
+    [
+        ([], True),
+        ([{"k": "a", "n": "no number"}], True),  # a dead letter has no rows
+        ([{"k": "a", "n": 2.0}], False),  # judged by itself: its table has other rows, too
+        ([{"k": "a", "n": 2, "new": 1}], False),  # a table must change first
+        ([{"k": "unknown", "n": 2}], False),  # a table must be made first
+        ([{"k": "other", "n": 2}], False),  # a table of other columns
+    ],
+)
+def test_rows_of_tables_that_are_alike_are_given_unsorted_where_nothing_else_is_to_be_said(
+    odd: list[object], unsorted: bool
+) -> None:
+    """Rows come for several tables at once only where that is asked for, and no table of the block needs more than its rows."""
+    columns: dict[str, object] = {"k": "string", "n": "long"}
+    tables = {f"ns.{name}": target(f"ns.{name}", columns=columns) for name in ("a", "b")}
+    tables["ns.other"] = target("ns.other", columns={**columns, "more": "string"})
+    pipeline = plan(rules=[RouteRule("ns.{k}")], allow=["ns.*"])
+    records = block([{"k": "b", "n": 1}, {"k": "a", "n": 1}, *odd, {"k": "a", "n": 3}, {"k": "b", "n": 3}])
+    result = processed(records, pipeline, tables)
+    assert result.alike == []
+    asked = process_block(records, pipeline, tables, encode=True, scatter=True)
+    assert bool(asked.alike) is unsorted
+    if unsorted:
+        (alike,) = asked.alike
+        assert alike.tables == ("ns.b", "ns.a")
+        assert alike.rows["n"].to_pylist() == [1, 1, 3, 3]
+        assert asked.rows == {}
