@@ -148,13 +148,13 @@ def _nodes(values: pa.Array) -> Iterator[_scatter.Array]:
         yield from _nodes(values.indices)
         return
     buffers = values.buffers()
-    valid = buffers[0].address if values.null_count else 0
+    valid = _address(buffers[0]) if values.null_count else 0
     if pa.types.is_struct(kind):
         yield values.offset, valid, 0, 0
         for i in range(kind.num_fields):
             yield from _nodes(values.field(i))
     elif pa.types.is_list(kind) or pa.types.is_map(kind):
-        yield values.offset, valid, buffers[1].address, 0
+        yield values.offset, valid, _address(buffers[1]), 0
         first, end = values.offsets[0].as_py(), values.offsets[-1].as_py()
         if pa.types.is_map(kind):
             yield 0, 0, 0, 0
@@ -163,9 +163,14 @@ def _nodes(values: pa.Array) -> Iterator[_scatter.Array]:
         else:
             yield from _nodes(values.values.slice(first, end - first))
     elif pa.types.is_string(kind) or pa.types.is_binary(kind):
-        yield values.offset, valid, buffers[1].address, buffers[2].address if buffers[2] else 0
+        yield values.offset, valid, _address(buffers[1]), _address(buffers[2])
     else:
-        yield values.offset, valid, 0, buffers[1].address
+        yield values.offset, valid, 0, _address(buffers[1])
+
+
+def _address(buffer: pa.Buffer | None) -> int:
+    """Where there are no values there may be no buffer either."""
+    return 0 if buffer is None else int(buffer.address)
 
 
 def _array(kind: pa.DataType, nodes: Iterator[_scatter.Node], words: Iterator[pa.Array]) -> pa.Array:

@@ -131,6 +131,17 @@ def test_many_rows_go_over_many_pages() -> None:
             assert len(held.take(number)) == 0
 
 
+@needs_compiled
+def test_arrays_without_buffers() -> None:
+    """Where there are no values, Arrow may have no memory for them: lists that are all empty."""
+    none = pa.Array.from_buffers(pa.int64(), 0, [None, None])
+    lists = pa.ListArray.from_arrays(pa.array([0, 0, 0], pa.int32()), none)
+    rows = pa.table({"list": lists})
+    held = Scatter(rows.schema)
+    held.add(rows, np.array([1, 0], np.uint16), 2)
+    assert held.take(1).to_pylist() == [{"list": []}]
+
+
 def encoded(words: list[str], places: list[int | None]) -> pa.Table:
     text = pa.DictionaryArray.from_arrays(pa.array(places, pa.int32()), pa.array(words))
     ends = pa.array(range(len(places) + 1), pa.int32())
