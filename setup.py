@@ -14,32 +14,25 @@ BUILDABLE = (
     and not sysconfig.get_config_var("Py_GIL_DISABLED")
 )
 
-FETCH = Extension(
-    "framework.adapters._fetch",
-    ["framework/adapters/_fetch.c"],
-    py_limited_api=True,
-    optional=True,
-    extra_compile_args=["-O2", "-std=gnu11"],
-    libraries=["dl"] if sys.platform.startswith("linux") else [],
-)
 
-JSON = Extension(
-    "framework.record._json",
-    ["framework/record/_json.c"],
-    py_limited_api=True,
-    optional=True,
-    extra_compile_args=["-O2", "-std=gnu11"],
-)
+def compiled(package: str, name: str, libraries: tuple[str, ...] = ()) -> Extension:
+    return Extension(
+        f"framework.{package}.{name}",
+        [f"framework/{package}/{name}.c"],
+        py_limited_api=True,
+        optional=True,
+        extra_compile_args=["-O2", "-std=gnu11"],
+        libraries=list(libraries),
+    )
 
-SCATTER = Extension(
-    "framework.record._scatter",
-    ["framework/record/_scatter.c"],
-    py_limited_api=True,
-    optional=True,
-    extra_compile_args=["-O2", "-std=gnu11"],
-)
+
+MODULES = [
+    compiled("adapters", "_fetch", ("dl",) if sys.platform.startswith("linux") else ()),
+    compiled("record", "_json"),
+    compiled("record", "_scatter"),
+]
 
 setup(
-    ext_modules=[FETCH, JSON, SCATTER] if BUILDABLE else [],
+    ext_modules=MODULES if BUILDABLE else [],
     options={"bdist_wheel": {"py_limited_api": "cp310"}} if BUILDABLE else {},
 )
