@@ -113,7 +113,7 @@ class Task:
         self.piece = Slice(topic, admin.topics([topic])[topic].topic_id, 0, 0, end)
 
     def blocks(self) -> Iterator[RecordBlock]:
-        records = records_in_block(self.plan.decode.block_records, len(self.registry.targets))
+        records = records_in_block(self.plan.decode.block_records, len(self.registry.targets), available())
         return SliceFetcher(self.kafka).fetch(self.piece, records)
 
     def create_tables(self) -> None:

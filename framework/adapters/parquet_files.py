@@ -1,13 +1,12 @@
 """Rows to Parquet data files, for many tables at once and within a bound of memory.
 
-In: Arrow rows per table, in the table's file schema. Out: DataFile values with the metrics Iceberg needs, as PyIceberg's own
-functions compute them. Files are created under names that no other writer can have, never over an existing one
+In: Arrow rows per table, in the table's file schema. Out: DataFile values with the metrics Iceberg needs, as PyIceberg
+computes them. Files are created under names that no other writer can have, never over an existing one
 (invariant 5), and are nobody's until they are announced.
 """
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import uuid
 from collections.abc import Mapping, Sequence
@@ -18,12 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyiceberg.io import FileIO, OutputFile, load_file_io
-from pyiceberg.io.pyarrow import (
-    StatisticsCollector,
-    _get_parquet_writer_kwargs,
-    data_file_statistics_from_parquet_metadata,
-    parquet_path_to_id_mapping,
-)
+from pyiceberg.io.pyarrow import _get_parquet_writer_kwargs, parquet_path_to_id_mapping
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema, sanitize_column_names
 from pyiceberg.table import TableProperties
@@ -32,17 +26,10 @@ from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, UNSORTED_SORT_ORDER_ID,
 from pyiceberg.utils.properties import property_as_int
 
 from framework.adapters.parquet_encoding import SampledDictionaries, frugal
-from framework.adapters.parquet_metrics import (
-    LeafColumn,
-    bounds,
-    float_columns,
-    nan_counts,
-    nanosecond_bounds,
-    nanosecond_columns,
-    statistics_plan,
-)
+from framework.adapters.parquet_metrics import LeafColumn, float_columns, nan_counts, statistics_plan
 from framework.adapters.parquet_partition import Partition, partitions
 from framework.adapters.parquet_sort import can_sort, sorted_rows
+from framework.adapters.parquet_statistics import CollectedColumn, collected_columns, file_metrics, split_offsets
 from framework.commit.events import DataFile
 from framework.config.table_names import catalog_of
 from framework.record.encoded import held_bytes, like, schema_like, together
@@ -60,10 +47,8 @@ class _Layout:
     arrow: pa.Schema
     locations: LocationProvider
     order: SortOrder | None
-    statistics: dict[int, StatisticsCollector]
+    collected: tuple[CollectedColumn, ...]
     floats: tuple[LeafColumn, ...]
-    nanoseconds: tuple[LeafColumn, ...]
-    ids_by_path: dict[str, int]
     writer_options: dict[str, object]
     row_group_rows: int
     row_group_bytes: int
@@ -163,8 +148,8 @@ class TableWriter:
             return False
         if not len(rows):
             return True
-        row_nbytes = held_bytes(rows) / len(rows)
         scatter = self._scatter_for(rows, len(targets))
+        row_nbytes = scatter.held_bytes(rows) / len(rows)
         numbers = np.empty(len(targets), np.uint16)
         for i, (target, count) in enumerate(zip(targets, alike.counts(), strict=True)):
             buffer = self._buffers.setdefault(target.name, _Buffer(target))
@@ -185,7 +170,7 @@ class TableWriter:
         if self._scatter is None or tables > most or not self._scatter.fits(rows):
             for buffer in self._buffers.values():
                 buffer.gather()
-            self._scatter, self._scattered_tables = Scatter(rows.schema), 0
+            self._scatter, self._scattered_tables = Scatter(rows), 0
         return self._scatter
 
     def _bound(self) -> None:
@@ -270,22 +255,20 @@ class TableWriter:
                 writer.write_table(table, min(layout.row_group_rows, fitting))
             size = stream.tell()
         metadata = writer.writer.metadata
-        found = data_file_statistics_from_parquet_metadata(metadata, layout.statistics, layout.ids_by_path)
-        lower, upper = bounds(found.column_aggregates)
-        lowest, highest = nanosecond_bounds(rows, layout.nanoseconds)
+        found = file_metrics(metadata, layout.collected)
         return DataFile(
             path=path,
-            record_count=found.record_count,
+            record_count=metadata.num_rows,
             file_size_bytes=size,
             spec_id=target.spec_id,
             partition=partition.values,
-            column_sizes=_by_text(found.column_sizes),
-            value_counts=_by_text(found.value_counts),
-            null_value_counts=_by_text(found.null_value_counts),
+            column_sizes=found.column_sizes,
+            value_counts=found.value_counts,
+            null_value_counts=found.null_value_counts,
             nan_value_counts=nan_counts(rows, layout.floats),
-            lower_bounds=_in_base64({**lower, **lowest}),
-            upper_bounds=_in_base64({**upper, **highest}),
-            split_offsets=tuple(found.split_offsets),
+            lower_bounds=found.lower_bounds,
+            upper_bounds=found.upper_bounds,
+            split_offsets=split_offsets(metadata),
             sort_order_id=target.sort_order_id if layout.order else UNSORTED_SORT_ORDER_ID,
         )
 
@@ -315,10 +298,8 @@ def _layout(
         spec=PartitionSpec.model_validate_json(spec_json),
         arrow=arrow_schema(file_schema),
         locations=load_location_provider(location, table_properties),
-        statistics=statistics,
+        collected=collected_columns(statistics, parquet_path_to_id_mapping(file_schema)),
         floats=float_columns(schema, statistics),
-        nanoseconds=nanosecond_columns(schema, statistics),
-        ids_by_path=parquet_path_to_id_mapping(file_schema),
         writer_options=_get_parquet_writer_kwargs(table_properties),
         row_group_rows=property_as_int(
             table_properties, TableProperties.PARQUET_ROW_GROUP_LIMIT, TableProperties.PARQUET_ROW_GROUP_LIMIT_DEFAULT
@@ -349,11 +330,3 @@ def relabel(values: pa.Array, kind: pa.DataType) -> pa.Array:
         keys, items = relabel(values.keys, kind.key_type), relabel(values.items, kind.item_type)
         return pa.MapArray.from_arrays(values.offsets, keys, items, type=kind, mask=mask)
     return pa.ListArray.from_arrays(values.offsets, relabel(values.values, kind.value_type), type=kind, mask=mask)
-
-
-def _by_text(counts: Mapping[int, int]) -> dict[str, int]:
-    return {str(field_id): count for field_id, count in counts.items()}
-
-
-def _in_base64(bounds: Mapping[int, bytes]) -> dict[str, str]:
-    return {str(field_id): base64.b64encode(bound).decode("ascii") for field_id, bound in bounds.items()}

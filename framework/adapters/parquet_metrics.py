@@ -1,14 +1,12 @@
-"""Which metrics a table's files have, and what Parquet's own statistics lack: counts of NaN, and bounds in nanoseconds.
+"""Which metrics a table's files have, and what Parquet's own statistics lack: counts of NaN.
 
 In: a table's schema and properties; rows of a file. Out: PyIceberg's statistics plan with the rules of Iceberg's Java writer
 where PyIceberg's differ (fields of structs have bounds, those of lists and maps have sizes alone, wide tables have metrics for
-their first columns and for those they are sorted by), NaN counts by field id, and the bounds of columns of nanoseconds, which
-PyIceberg cuts to microseconds: a filter would then miss the rows between such an upper bound and the true one.
+their first columns and for those they are sorted by), and NaN counts by field id.
 """
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -18,14 +16,13 @@ from pyiceberg.io.pyarrow import (
     MetricModeTypes,
     MetricsMode,
     StatisticsCollector,
-    StatsAggregator,
     compute_statistics_plan,
     match_metrics_mode,
 )
 from pyiceberg.schema import Schema
 from pyiceberg.table import TableProperties
 from pyiceberg.table.sorting import SortOrder
-from pyiceberg.types import BinaryType, DoubleType, FloatType, StringType, TimestampNanoType, TimestamptzNanoType
+from pyiceberg.types import BinaryType, DoubleType, FloatType, StringType
 from pyiceberg.utils.properties import property_as_int
 
 from framework.adapters.parquet_partition import column_at, leaves
@@ -77,22 +74,6 @@ def _inferred(plan: Mapping[int, StatisticsCollector], schema: Schema, propertie
     return set(sorted(plan, key=lambda field_id: depth[field_id])[:limit])
 
 
-def bounds(
-    found: Mapping[int, StatsAggregator],
-) -> tuple[dict[int, bytes], dict[int, bytes]]:
-    """Lower and upper bounds by field id, as Iceberg serializes them."""
-    # As PyIceberg gives them, which makes a transform for each lower bound that is cut: a good part of what a small file costs.
-    lower = {
-        field_id: each.serialize(
-            each.current_min if each.trunc_length is None else each.current_min[: each.trunc_length]
-        )
-        for field_id, each in found.items()
-        if each.current_min is not None
-    }
-    upper = {field_id: each.max_as_bytes() for field_id, each in found.items()}
-    return lower, {field_id: bound for field_id, bound in upper.items() if bound is not None}
-
-
 def float_columns(schema: Schema, plan: Mapping[int, StatisticsCollector]) -> tuple[LeafColumn, ...]:
     """The columns whose NaN are counted: floats outside lists and maps that have metrics."""
     return tuple(
@@ -111,25 +92,3 @@ def nan_counts(rows: pa.Table, columns: tuple[LeafColumn, ...]) -> dict[str, int
         if values is not None:
             counts[str(column.field_id)] = pc.sum(pc.is_nan(values)).as_py() or 0
     return counts
-
-
-def nanosecond_columns(schema: Schema, plan: Mapping[int, StatisticsCollector]) -> tuple[LeafColumn, ...]:
-    """The columns of nanoseconds that have bounds."""
-    return tuple(
-        LeafColumn(field.field_id, path)
-        for path, field in leaves(schema.fields)
-        if isinstance(field.field_type, (TimestampNanoType, TimestamptzNanoType))
-        and plan[field.field_id].mode.type == MetricModeTypes.FULL
-    )
-
-
-def nanosecond_bounds(rows: pa.Table, columns: tuple[LeafColumn, ...]) -> tuple[dict[int, bytes], dict[int, bytes]]:
-    """Lower and upper bounds by field id, to the nanosecond; none for a column without values."""
-    lower, upper = {}, {}
-    for column in columns:
-        values = column_at(rows, column.path)
-        if values is not None and values.null_count < len(values):
-            found = pc.min_max(values.cast(pa.int64()))
-            lower[column.field_id] = struct.pack("<q", found["min"].as_py())
-            upper[column.field_id] = struct.pack("<q", found["max"].as_py())
-    return lower, upper

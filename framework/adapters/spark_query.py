@@ -28,7 +28,14 @@ from framework.adapters.memory import MMAP_THRESHOLD, MMAP_THRESHOLD_BYTES
 from framework.adapters.spark_exchange import exchange
 from framework.adapters.spark_python import python_command
 from framework.adapters.spark_source import FloeDataSource, ready_file, to_offsets
-from framework.adapters.spark_stage import REPORT_SCHEMA, TaskContext, Work, make_sending_task, make_task
+from framework.adapters.spark_stage import (
+    REPORT_SCHEMA,
+    TaskContext,
+    Work,
+    known_to_tasks,
+    make_sending_task,
+    make_task,
+)
 from framework.commit.offsets import PartitionKey, Span
 from framework.errors import FloeError, SetupError
 from framework.plan.model import Plan
@@ -270,7 +277,7 @@ def run_stage(
         The reports of the tasks that are done; the work of those that must be done again once the tables are changed;
         and what the tables need.
     """
-    context = TaskContext(plan, kafka, io_properties, tables, topic_ids, run, batch, registry or {})
+    context = TaskContext(plan, kafka, io_properties, known_to_tasks(tables), topic_ids, run, batch, registry or {})
     numbers = session.range(0, len(work), 1, max(1, len(work)))
     if plan.transform is not None:
         from framework.adapters.spark_sql import run_sql_stage

@@ -8,8 +8,8 @@ counting what it was given against what it reports.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -42,6 +42,32 @@ class TaskContext:
     run: str
     batch: int
     registry: dict[str, str] = field(default_factory=dict, repr=False)
+
+
+def known_to_tasks(tables: Mapping[str, TableTarget]) -> dict[str, TableTarget]:
+    """The tables with what a task heeds alone, and what many have in common once: it travels to every task of every batch, and
+    of a thousand tables that were megabytes."""
+    texts: dict[str, str] = {}
+    properties: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
+
+    def once(text: str) -> str:
+        return texts.setdefault(text, text)
+
+    def heeded(found: Mapping[str, str]) -> dict[str, str]:
+        # Others change with each commit, as those in which floe keeps account.
+        some = tuple(sorted(item for item in found.items() if item[0].startswith("write.")))
+        return properties.setdefault(some, dict(some))
+
+    return {
+        name: replace(
+            table,
+            schema_json=once(table.schema_json),
+            spec_json=once(table.spec_json),
+            sort_order_json=once(table.sort_order_json),
+            properties=heeded(table.properties),
+        )
+        for name, table in tables.items()
+    }
 
 
 def make_task(context: TaskContext, work: Work):  # type: ignore[no-untyped-def]  # a closure for mapInArrow
@@ -173,7 +199,7 @@ def run_slices(slices: list[Slice], context: TaskContext, outbox: Outbox | None 
     run = TaskRun(context, outbox)
     fetcher, registry = SliceFetcher(context.kafka), registry_of(context.registry)
     scatter = available() and outbox is None
-    block_records = records_in_block(context.plan.decode.block_records, len(context.tables))
+    block_records = records_in_block(context.plan.decode.block_records, len(context.tables), scatter)
     for piece in slices:
         written = filtered = dead = dropped = 0
         newest: int | None = None

@@ -17,7 +17,7 @@ MAX_FILES_PER_BATCH = 25_000
 FIRST_BATCH_RECORDS = 25_000
 # Between two batches nothing is read, and a file costs a millisecond however few its rows are: a batch is up to three times its
 # usual size where that takes no longer than a part of the interval. What is stopped or dies is done again.
-MOST_GROWTH = 3
+MOST_GROWTH = 5
 LONGEST_GROWN_S = 10.0
 
 

@@ -18,7 +18,7 @@
 #include <string.h>
 
 /* Raised with every change of what the functions take or give: a build of an older checkout is not used. */
-#define INTERFACE 1
+#define INTERFACE 2
 #define NAME "framework.record._scatter.rows"
 #define PAGE_BYTES 4096
 /* Pages are filled at about one pace: were they a power of two apart, the places written to would be in each other's way in the
@@ -27,7 +27,7 @@
 #define PAGES_AT_ONCE 256
 #define MOST_OFFSET 0x7fffffff
 
-typedef enum { FIXED, BITS, TEXT, LIST, STRUCT } kind_t;
+typedef enum { FIXED, CODES, BITS, TEXT, LIST, STRUCT } kind_t;
 
 /* ---- pages ---------------------------------------------------------------------------------------------------------- */
 
@@ -173,7 +173,7 @@ typedef struct {
 
 typedef struct column {
     kind_t kind;
-    size_t width; /* of a fixed value, in bytes */
+    size_t width; /* of a fixed value, in bytes; of codes, which come and go with four, those that are held */
     int count;    /* children: of a list one, of a struct its fields */
     struct column *children;
     part_t *parts; /* by slot */
@@ -207,18 +207,22 @@ static void drop_scatter(PyObject *capsule)
     }
 }
 
-/* A spec is ("fixed", bytes), ("bits",), ("text",), ("list", spec) or ("struct", (spec, ...)). */
+/* A spec is ("fixed", bytes), ("codes", 1 or 2), ("bits",), ("text",), ("list", spec) or ("struct", (spec, ...)). */
 static int build(column_t *column, PyObject *spec)
 {
     PyObject *first = PyTuple_GetItem(spec, 0), *inner = NULL;
     const char *kind;
     if (first == NULL || (kind = PyUnicode_AsUTF8AndSize(first, NULL)) == NULL)
         return 0;
-    if (strcmp(kind, "fixed") == 0) {
+    if (strcmp(kind, "fixed") == 0 || strcmp(kind, "codes") == 0) {
         Py_ssize_t width;
-        column->kind = FIXED;
+        column->kind = *kind == 'f' ? FIXED : CODES;
         if (!PyArg_ParseTuple(spec, "On", &first, &width) || width <= 0)
             return 0;
+        if (column->kind == CODES && width > 2) {
+            PyErr_SetString(PyExc_ValueError, "codes are held in one byte or two");
+            return 0;
+        }
         column->width = (size_t)width;
         return 1;
     }
@@ -282,12 +286,13 @@ static inline int bit(const uint8_t *bits, int64_t at)
     return bits[at >> 3] >> (at & 7) & 1;
 }
 
-#define SCATTER(type)                                                                  \
+/* Of each value of `size` bytes the first ones: this is little-endian, as Arrow is. */
+#define SCATTER(type, size)                                                            \
     for (int64_t i = 0; i < rows; i++) {                                               \
         strip_t *strip = &parts[slots[i]].data;                                        \
         if (strip->at == strip->end && !turn(strip))                                   \
             return 0;                                                                  \
-        memcpy(strip->at, from + (size_t)i * sizeof(type), sizeof(type));              \
+        memcpy(strip->at, from + (size_t)i * (size), sizeof(type));                    \
         strip->at += sizeof(type);                                                     \
     }                                                                                  \
     return 1;
@@ -296,16 +301,24 @@ static int add_fixed(part_t *parts, size_t width, const uint8_t *from, const uin
 {
     typedef struct { uint64_t low, high; } wide_t;
     switch (width) {
-    case 1: SCATTER(uint8_t)
-    case 2: SCATTER(uint16_t)
-    case 4: SCATTER(uint32_t)
-    case 8: SCATTER(uint64_t)
-    case 16: SCATTER(wide_t)
+    case 1: SCATTER(uint8_t, 1)
+    case 2: SCATTER(uint16_t, 2)
+    case 4: SCATTER(uint32_t, 4)
+    case 8: SCATTER(uint64_t, 8)
+    case 16: SCATTER(wide_t, 16)
     }
     for (int64_t i = 0; i < rows; i++)
         if (!put_bytes(&parts[slots[i]].data, from + (size_t)i * width, width))
             return 0;
     return 1;
+}
+
+static int add_codes(part_t *parts, size_t width, const uint8_t *from, const uint16_t *slots, int64_t rows)
+{
+    if (width == 1) {
+        SCATTER(uint8_t, sizeof(int32_t))
+    }
+    SCATTER(uint16_t, sizeof(int32_t))
 }
 
 /* The buffers of one array: where its values begin, in rows, and the addresses of its validity, its offsets and its values. */
@@ -415,6 +428,9 @@ static int add_column(column_t *column, PyObject *arrays, Py_ssize_t *next, cons
     switch (column->kind) {
     case FIXED:
         return rows == 0 || add_fixed(column->parts, column->width, array.data + (size_t)array.offset * column->width, slots, rows);
+    case CODES:
+        return rows == 0
+            || add_codes(column->parts, column->width, array.data + (size_t)array.offset * sizeof(int32_t), slots, rows);
     case BITS:
         for (int64_t i = 0; i < rows; i++)
             if (!put_byte(&column->parts[slots[i]].data, (uint8_t)bit(array.data, array.offset + i)))
@@ -499,6 +515,28 @@ static PyObject *joined(strip_t *strip, size_t before)
     return all;
 }
 
+/* Of a byte or two a row four. */
+static PyObject *widened(strip_t *strip, size_t width)
+{
+    size_t rows = length(strip) / width;
+    PyObject *codes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(rows * sizeof(int32_t)));
+    if (codes == NULL)
+        return NULL;
+    uint8_t *to = (uint8_t *)PyBytes_AsString(codes);
+    for (uint32_t i = 0; i < strip->count; i++) {
+        size_t here = i + 1 < strip->count ? PAGE_BYTES : (size_t)(strip->at - strip->pages[i]);
+        for (size_t j = 0; j < here; j += width, to += sizeof(int32_t)) {
+            uint16_t code = strip->pages[i][j];
+            if (width == 2)
+                memcpy(&code, strip->pages[i] + j, sizeof code);
+            int32_t wide = code;
+            memcpy(to, &wide, sizeof wide);
+        }
+    }
+    empty(strip);
+    return codes;
+}
+
 /* Of a byte a row one bit a row. */
 static PyObject *packed(strip_t *strip)
 {
@@ -529,7 +567,9 @@ static int give(column_t *column, uint32_t slot, PyObject *list)
     valid = part->nulls ? packed(&part->valid) : Py_NewRef(Py_None);
     offsets = column->kind == TEXT || column->kind == LIST ? joined(&part->ends, sizeof(int32_t)) : Py_NewRef(Py_None);
     data = column->kind == LIST || column->kind == STRUCT ? Py_NewRef(Py_None)
-        : column->kind == BITS ? packed(&part->data) : joined(&part->data, 0);
+        : column->kind == BITS ? packed(&part->data)
+        : column->kind == CODES ? widened(&part->data, column->width)
+        : joined(&part->data, 0);
     if (valid && offsets && data
         && (tuple = Py_BuildValue("LLOOO", (long long)part->rows, (long long)part->nulls, valid, offsets, data)) != NULL
         && PyList_Append(list, tuple) == 0) {

@@ -3,7 +3,8 @@ from typing import NewType
 INTERFACE: int
 
 Scatter = NewType("Scatter", object)
-# ("fixed", bytes), ("bits",), ("text",), ("list", Spec), ("struct", (Spec, ...)); the root is a struct of the columns.
+# ("fixed", bytes), ("codes", bytes), ("bits",), ("text",), ("list", Spec), ("struct", (Spec, ...)); the root is a struct of the
+# columns. Codes come and go as numbers of four bytes, and are held in one byte or two.
 Spec = tuple[object, ...]
 # The first row, and the addresses of validity bits, offsets and values.
 Array = tuple[int, int, int, int]

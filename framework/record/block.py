@@ -22,14 +22,18 @@ from framework.record.model import BlockResult, RecordBlock, TableTarget
 from framework.record.typed import place
 from framework.record.wire import NO_SCHEMAS, SchemaRef, Schemas, schemas_named
 
-# What is done once for each block and table is much where a block's records are of hundreds of tables.
+# What is done once for each block and table is much where a block's rows are sorted by table, and those are hundreds.
 TABLES_PER_STEP = 250
 MOST_STEPS = 3
 
 
-def records_in_block(block_records: int, tables: int) -> int:
-    """How many records a block is to have that may be of so many tables; the bound of a block's bytes stays as it is."""
-    return block_records * min(MOST_STEPS, 1 + tables // TABLES_PER_STEP)
+def records_in_block(block_records: int, tables: int, scatter: bool) -> int:
+    """How many records a block is to have that may be of so many tables; the bound of a block's bytes stays as it is.
+
+    `scatter` as of `process_block`: rows that are put apart unsorted cost about the same in any block, and a small one stays in
+    the processor's cache, and takes less memory.
+    """
+    return block_records if scatter else block_records * min(MOST_STEPS, 1 + tables // TABLES_PER_STEP)
 
 
 def needed_schemas(block: RecordBlock, decode: Decode) -> set[SchemaRef]:

@@ -7,9 +7,20 @@ file in which floe's code travels to a cluster, so `floe package` puts them into
 from __future__ import annotations
 
 import importlib
+from functools import cache
 from types import ModuleType
 
 SHIPPED = "floe_compiled"
+
+
+@cache
+def has_compiled(package: str, name: str, interface: int) -> bool:
+    """Whether this process has the module; `floe doctor` tells."""
+    try:
+        load_compiled(package, name, interface)
+    except ImportError:
+        return False
+    return True
 
 
 def load_compiled(package: str, name: str, interface: int) -> ModuleType:

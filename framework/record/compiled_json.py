@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from framework.record.arrays import Ints
-from framework.record.compiled import load_compiled
+from framework.record.compiled import has_compiled, load_compiled
 from framework.record.encoded import schema_like
 
 if TYPE_CHECKING:
@@ -25,14 +25,9 @@ if TYPE_CHECKING:
 INTERFACE = 4
 
 
-@cache
 def available() -> bool:
     """Whether this process parses with the compiled parser."""
-    try:
-        _module()
-    except ImportError:
-        return False  # `floe doctor` tells
-    return True
+    return has_compiled("framework.record", "_json", INTERFACE)
 
 
 @cache

@@ -17,24 +17,22 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from framework.record.compiled import load_compiled
+from framework.record.compiled import has_compiled, load_compiled
+from framework.record.encoded import held_bytes, is_encoded
 
 if TYPE_CHECKING:
     from framework.record import _scatter
 
-INTERFACE = 1
+INTERFACE = 2
 # Numbers of tables have two bytes.
 MOST_TABLES = 1 << 16
+# Places in a dictionary, as Arrow has them.
+_PLACE_BYTES = 4
 
 
-@cache
 def available() -> bool:
     """Whether this process has the compiled module."""
-    try:
-        _module()
-    except ImportError:
-        return False  # `floe doctor` tells
-    return True
+    return has_compiled("framework.record", "_scatter", INTERFACE)
 
 
 @cache
@@ -44,7 +42,7 @@ def _module() -> ModuleType:
 
 def can_scatter(schema: pa.Schema) -> bool:
     """Whether rows with these columns can be given to a `Scatter`."""
-    return available() and _spec(schema) is not None
+    return available() and _spec(schema, None) is not None
 
 
 def release_scattered() -> None:
@@ -54,25 +52,49 @@ def release_scattered() -> None:
 
 
 class Scatter:
-    """Holds rows of one schema for tables that are numbered from 0 on; `can_scatter` has been asked."""
+    """Holds rows of one schema for tables that are numbered from 0 on; `can_scatter` has been asked.
 
-    def __init__(self, schema: pa.Schema) -> None:
-        self.schema = schema
-        self._rows: _scatter.Scatter = _module().create(_spec(schema))
+    Places in dictionaries are held in one byte or two where those of the first rows have few words: of rows with much text a
+    third of their memory.
+
+    Args:
+        like: rows as they will come; these are not taken.
+    """
+
+    def __init__(self, like: pa.Table) -> None:
+        self.schema = like.schema
+        words = [max(map(len, pieces), default=1 << 31) for pieces in _dictionaries(like)]
+        self._place_bytes = tuple(map(_bytes_of_places, words))
+        self._rows: _scatter.Scatter = _module().create(_spec(self.schema, self._place_bytes))
         self._dictionaries: list[pa.Array] = []
 
     def fits(self, rows: pa.Table) -> bool:
         """Whether these rows can be added to those that are held: they are of the same types, and their dictionaries go on
-        where the ones before ended."""
+        where the ones before ended, with no more words than there are places for."""
         if not rows.schema.equals(self.schema):
             return False
         found = _dictionaries(rows)
+        if any(
+            len(each) > 1 << 8 * nbytes
+            for nbytes, all_of in zip(self._place_bytes, found, strict=True)
+            for each in all_of
+        ):
+            return False
         before = self._dictionaries or [pieces[-1] for pieces in found]
         return all(
             _goes_on(one, further)
             for words, pieces in zip(before, found, strict=True)
             for one, further in pairwise([words, *pieces])
         )
+
+    def held_bytes(self, rows: pa.Table) -> int:
+        """What these rows would take here, but for their dictionaries."""
+        encoded = [column for column in rows.columns if is_encoded(column.type)]
+        saved = [
+            (_PLACE_BYTES - nbytes) * sum(map(_places, column.chunks))
+            for nbytes, column in zip(self._place_bytes, encoded, strict=True)
+        ]
+        return held_bytes(rows) - sum(saved)
 
     def add(self, rows: pa.Table, numbers: npt.NDArray[np.uint16], tables: int) -> None:
         """Take rows, of which row `i` is of table `numbers[i]`, below `tables`; they `fit`."""
@@ -110,13 +132,29 @@ def _goes_on(before: pa.Array, after: pa.Array) -> bool:
     return len(before) <= len(after) and bool(after.slice(0, len(before)).equals(before))
 
 
+def _bytes_of_places(words: int) -> int:
+    """With room for as many words again: dictionaries grow from block to block."""
+    return next((nbytes for nbytes in (1, 2) if 2 * words <= 1 << 8 * nbytes), _PLACE_BYTES)
+
+
+def _places(values: pa.Array) -> int:
+    if pa.types.is_dictionary(values.type):
+        return len(values)
+    return int(values.offsets[-1].as_py() - values.offsets[0].as_py()) if len(values) else 0
+
+
 @lru_cache(maxsize=256)
-def _spec(schema: pa.Schema) -> _scatter.Spec | None:
-    kinds = [_kind(field.type, inside=False) for field in schema]
+def _spec(schema: pa.Schema, place_bytes: tuple[int, ...] | None) -> _scatter.Spec | None:
+    """`place_bytes` of each encoded column, in order."""
+    widths = None if place_bytes is None else iter(place_bytes)
+    kinds = []
+    for field in schema:
+        nbytes = next(widths) if widths is not None and is_encoded(field.type) else _PLACE_BYTES
+        kinds.append(_kind(field.type, nbytes, inside=False))
     return None if None in kinds or not kinds else ("struct", tuple(kinds))
 
 
-def _kind(kind: pa.DataType, inside: bool = True) -> _scatter.Spec | None:
+def _kind(kind: pa.DataType, place_bytes: int = _PLACE_BYTES, inside: bool = True) -> _scatter.Spec | None:
     if pa.types.is_boolean(kind):
         return ("bits",)
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
@@ -124,9 +162,11 @@ def _kind(kind: pa.DataType, inside: bool = True) -> _scatter.Spec | None:
     if pa.types.is_dictionary(kind):
         # Text at the top, or in a list at the top: wherever the parser may encode it.
         known = not inside and pa.types.is_int32(kind.index_type) and pa.types.is_string(kind.value_type)
-        return ("fixed", 4) if known else None
+        if not known:
+            return None
+        return ("codes", place_bytes) if place_bytes < _PLACE_BYTES else ("fixed", _PLACE_BYTES)
     if pa.types.is_list(kind):
-        element = _kind(kind.value_type, inside or not pa.types.is_dictionary(kind.value_type))
+        element = _kind(kind.value_type, place_bytes, inside or not pa.types.is_dictionary(kind.value_type))
         return None if element is None else ("list", element)
     if pa.types.is_map(kind):
         entries = [_kind(kind.key_type), _kind(kind.item_type)]

@@ -7,7 +7,7 @@ accounting, or an error that stops the batch before anything is announced. Keeps
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from framework.commit.events import (
     Accounting,
@@ -70,19 +70,19 @@ def summarise(plan: Plan, scope: BatchScope, reports: Iterable[TaskReport], tota
     new_totals = totals + accounting
     _check_error_limits(plan, accounting, new_totals)
     ranges = _ranges(scope, reports)
-    files: dict[tuple[str, str, int], list[DataFile]] = {}
+    files: dict[str, dict[tuple[str, int], list[DataFile]]] = {}
     rows: dict[str, int] = {}
     for report in reports:
         for table, table_files in report.files.items():
-            files.setdefault((table, *report.targets[table]), []).extend(table_files)
+            files.setdefault(table, {}).setdefault(report.targets[table], []).extend(table_files)
         for table, count in report.rows.items():
             rows[table] = rows.get(table, 0) + count
     events: list[ControlEvent] = []
-    for table in sorted({key[0] for key in files}):
-        events += _announcements(plan, scope, table, {k: v for k, v in files.items() if k[0] == table}, ranges)
+    for table in sorted(files):
+        events += _announcements(plan, scope, table, files[table], ranges)
     tables = tuple(sorted(rows))
     events.append(DataComplete(plan.pipeline, scope.run, scope.batch, ranges, accounting, new_totals, tables))
-    every_file = [file for group in files.values() for file in group]
+    every_file = [file for groups in files.values() for group in groups.values() for file in group]
     return BatchResult(
         tuple(events), ranges, accounting, new_totals, rows, len(every_file), sum(f.file_size_bytes for f in every_file)
     )
@@ -101,7 +101,7 @@ def _announcements(
     plan: Plan,
     scope: BatchScope,
     table: str,
-    groups: Mapping[tuple[str, str, int], list[DataFile]],
+    groups: Mapping[tuple[str, int], list[DataFile]],
     ranges: tuple[SourceRange, ...],
 ) -> list[DataWritten]:
     """One DataWritten a schema that files were written for, each split below the size limit, numbered as one set."""
@@ -109,7 +109,7 @@ def _announcements(
     policy = TableCommitPolicy(commit.interval_ms, commit.max_bytes, commit.max_rows, commit.branch)
     pieces = [
         piece
-        for (_, table_uuid, schema_id), group in groups.items()
+        for (table_uuid, schema_id), group in groups.items()
         for piece in split_data_written(
             DataWritten(
                 plan.pipeline,
@@ -125,7 +125,7 @@ def _announcements(
             )
         )
     ]
-    return [DataWritten(**{**piece.__dict__, "part": part, "parts": len(pieces)}) for part, piece in enumerate(pieces)]
+    return [replace(piece, part=part, parts=len(pieces)) for part, piece in enumerate(pieces)]
 
 
 def _check_coverage(scope: BatchScope, reports: list[TaskReport]) -> None:

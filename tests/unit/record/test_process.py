@@ -43,9 +43,10 @@ def test_rows_keep_offset_order_and_file_schema() -> None:
 
 
 @pytest.mark.parametrize(("tables", "records"), [(0, 100), (249, 100), (250, 200), (500, 300), (5000, 300)])
-def test_blocks_of_many_tables_are_larger(tables: int, records: int) -> None:
-    """A block has more records where they may be of 250 tables, three times as many at most."""
-    assert records_in_block(100, tables) == records
+def test_blocks_of_many_tables_are_larger_where_rows_are_sorted(tables: int, records: int) -> None:
+    """A block has more records where they may be of 250 tables, three times as many at most; not where they are put apart."""
+    assert records_in_block(100, tables, scatter=False) == records
+    assert records_in_block(100, tables, scatter=True) == 100
 
 
 def test_tombstones_are_dropped() -> None:

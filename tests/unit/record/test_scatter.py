@@ -19,6 +19,7 @@ from framework.record.scatter import Scatter, can_scatter
 needs_compiled = pytest.mark.skipif(
     not scatter.available(), reason="no C compiler was there when floe was installed; rows are sorted by Arrow"
 )
+NUMBERS = pa.table({"n": [1]})
 TEXTS = ["", "a", "a text", "é😀", "x" * 300]
 LEAVES: dict[pa.DataType, list[Any]] = {
     pa.bool_(): [True, False],
@@ -76,7 +77,7 @@ def table(kinds: list[pa.DataType], rows: int, chance: random.Random, nulls: flo
 
 
 def put_apart(blocks: list[tuple[pa.Table, list[int]]], tables: int) -> list[pa.Table]:
-    rows = Scatter(blocks[0][0].schema)
+    rows = Scatter(blocks[0][0])
     for block, numbers in blocks:
         assert rows.fits(block)
         rows.add(block, np.array(numbers, np.uint16), tables)
@@ -123,7 +124,7 @@ def test_many_rows_go_over_many_pages() -> None:
             "list": pa.array([text[i : i + i % 3] for i in range(count)]),
         }
     )
-    held = Scatter(rows.schema)
+    held = Scatter(rows)
     for _ in range(2):
         held.add(rows, numbers, tables)
         for number in range(tables):
@@ -137,7 +138,7 @@ def test_arrays_without_buffers() -> None:
     none = pa.Array.from_buffers(pa.int64(), 0, [None, None])
     lists = pa.ListArray.from_arrays(pa.array([0, 0, 0], pa.int32()), none)
     rows = pa.table({"list": lists})
-    held = Scatter(rows.schema)
+    held = Scatter(rows)
     held.add(rows, np.array([1, 0], np.uint16), 2)
     assert held.take(1).to_pylist() == [{"list": []}]
 
@@ -151,7 +152,7 @@ def encoded(words: list[str], places: list[int | None]) -> pa.Table:
 @needs_compiled
 def test_dictionaries_may_grow_and_not_change() -> None:
     """Encoded rows are held with others as long as each place has the word that it had; else they do not fit."""
-    held = Scatter(encoded(["a"], [0]).schema)
+    held = Scatter(encoded(["a"], [0]))
     held.add(encoded(["a", "b"], [0, 1, None]), np.array([0, 1, 1], np.uint16), 2)
     assert not held.fits(encoded(["a"], [0]))
     assert not held.fits(encoded(["b", "a", "c"], [0]))
@@ -164,6 +165,40 @@ def test_dictionaries_may_grow_and_not_change() -> None:
 
 
 @needs_compiled
+@pytest.mark.parametrize(("words", "nbytes"), [(3, 1), (128, 1), (129, 2), (30_000, 2), (40_000, 4)])
+def test_places_of_few_words_take_little_memory(words: int, nbytes: int) -> None:
+    """Places in a dictionary are held in as few bytes as its words need, with room for more, and given back as they came."""
+    chance = random.Random(words)
+    count, tables = 20_000, 3
+    places = [None if chance.random() < 0.1 else chance.randrange(words) for _ in range(count)]
+    rows = encoded([f"w{i}" for i in range(words)], places)
+    held = Scatter(rows.slice(count - 1))
+    # Offsets of lists, and the validity of text and of elements.
+    assert held.held_bytes(rows) == pytest.approx(count * (4 + 2 * nbytes + 2 / 8), rel=0.01)
+    numbers = np.array([chance.randrange(tables) for _ in range(count)], np.uint16)
+    for _ in range(2):
+        held.add(rows, numbers, tables)
+        for number in range(tables):
+            found = held.take(number)
+            found.validate(full=True)
+            assert found.schema.equals(rows.schema)
+            assert found.to_pydict() == rows.take(pa.array(np.flatnonzero(numbers == number))).to_pydict()
+
+
+@needs_compiled
+@pytest.mark.parametrize(("before", "most"), [(1, 256), (200, 65_536)])
+def test_more_words_than_there_are_places_for_do_not_fit(before: int, most: int) -> None:
+    """A dictionary that has outgrown the places is not taken, so that no place becomes another one."""
+    words = [f"w{i}" for i in range(most + 1)]
+    held = Scatter(encoded(words[:before], [0]))
+    largest = encoded(words[:most], [most - 1])
+    assert held.fits(largest)
+    held.add(largest, np.zeros(1, np.uint16), 1)
+    assert plain_table(held.take(0)).to_pydict() == {"word": [words[most - 1]], "list": [[words[most - 1]]]}
+    assert not held.fits(encoded(words, [most]))
+
+
+@needs_compiled
 @pytest.mark.parametrize("kind", [pa.large_string(), pa.null(), pa.dictionary(pa.int8(), pa.string()), pa.uuid()])
 def test_columns_that_are_not_known_are_refused(kind: pa.DataType) -> None:
     """Columns of other kinds are not put apart, and that is said beforehand."""
@@ -173,7 +208,7 @@ def test_columns_that_are_not_known_are_refused(kind: pa.DataType) -> None:
 @needs_compiled
 def test_a_number_beyond_the_tables_is_an_error() -> None:
     """A row for a table that is not there is refused, and nothing is written where it should not be."""
-    held = Scatter(pa.schema([("n", pa.int64())]))
+    held = Scatter(NUMBERS)
     with pytest.raises(IndexError, match="row 1 has slot 2 of 2"):
         held.add(pa.table({"n": [1, 2]}), np.array([1, 2], np.uint16), 2)
     with pytest.raises(IndexError):
@@ -184,7 +219,7 @@ def test_a_number_beyond_the_tables_is_an_error() -> None:
 def test_memory_goes_back_when_no_rows_are_held() -> None:
     """Memory is kept for the next rows until it is released, and never while rows are held."""
     module = scatter._module()
-    held = Scatter(pa.schema([("n", pa.int64())]))
+    held = Scatter(NUMBERS)
     held.add(pa.table({"n": [1]}), np.zeros(1, np.uint16), 1)
     assert not module.release()
     held.take(0)
