@@ -55,7 +55,7 @@ class Scatter:
     """Holds rows of one schema for tables that are numbered from 0 on; `can_scatter` has been asked.
 
     Places in dictionaries are held in one byte or two where those of the first rows have few words: of rows with much text a
-    third of their memory.
+    quarter of their memory.
 
     Args:
         like: rows as they will come; these are not taken.
