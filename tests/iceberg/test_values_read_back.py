@@ -5,11 +5,13 @@ Each column type with its declared format, zone and unit is a column of one tabl
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from uuid import UUID
 
 import pyarrow as pa
 import pytest
+from pyiceberg.expressions import EqualTo
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 
@@ -96,6 +98,16 @@ def test_pyiceberg_reads_every_value_back(lake: Lake, version: str) -> None:
     rows = lake.plain(name).scan().to_arrow().sort_by("row")
     for i, (value, column) in enumerate(zip(values, columns, strict=True)):
         assert repr(plain(rows.column(column))[i]) == value[2], value
+
+
+@pytest.mark.parametrize("last", ["b", "\ud7ff", "\U0010ffff"])
+def test_long_text_is_found_whatever_its_characters(lake: Lake, last: str) -> None:
+    """Text that is cut for its file's bounds is written, and found by a filter for it, also where no character follows the last
+    one that is kept."""
+    text = "a" * 15 + last + "!"
+    name, (column,) = written(lake, [(("string", None, None, None), json.dumps(text), repr(text))])
+    found = lake.plain(name).scan(EqualTo(column, text)).to_arrow()
+    assert found.column(column).to_pylist() == [text]
 
 
 @pytest.mark.spark
