@@ -26,6 +26,7 @@
 #define PAGE_STEP (PAGE_BYTES + 64)
 #define PAGES_AT_ONCE 256
 #define MOST_OFFSET 0x7fffffff
+#define SHORT_TEXT 32 /* below what is left between two pages */
 
 typedef enum { FIXED, CODES, BITS, TEXT, LIST, STRUCT } kind_t;
 
@@ -371,18 +372,20 @@ static int add_list(column_t *column, const array_t *array, PyObject *arrays, Py
     const int32_t *ends = array->offsets + array->offset;
     int64_t elements = rows ? (int64_t)ends[rows] - ends[0] : 0, at = 0;
     uint16_t *inner = malloc((size_t)(elements ? elements : 1) * sizeof *inner);
-    int done = inner != NULL;
+    int64_t *counts = calloc(targets->most ? targets->most : 1, sizeof *counts);
+    int done = inner != NULL && counts != NULL;
     for (int64_t i = 0; done && i < rows; i++) {
         part_t *part = &column->parts[slots[i]];
         int64_t further = (int64_t)ends[i + 1] - ends[i];
         part->total += further;
+        counts[slots[i]] += further;
         done = part->total <= MOST_OFFSET && put_offset(&part->ends, part->total);
         for (int64_t j = 0; j < further; j++)
             inner[at++] = slots[i];
     }
-    targets_t of_elements = {inner, elements, NULL, targets->most};
-    done = done && count(&of_elements) && add_column(&column->children[0], arrays, next, &of_elements);
-    free(of_elements.counts);
+    targets_t of_elements = {inner, elements, counts, targets->most};
+    done = done && add_column(&column->children[0], arrays, next, &of_elements);
+    free(counts);
     free(inner);
     return done;
 }
@@ -392,11 +395,18 @@ static int add_text(column_t *column, const array_t *array, const uint16_t *slot
     const int32_t *ends = array->offsets + array->offset;
     for (int64_t i = 0; i < rows; i++) {
         part_t *part = &column->parts[slots[i]];
+        strip_t *data = &part->data;
         size_t bytes = (size_t)((int64_t)ends[i + 1] - ends[i]);
         part->total += (int64_t)bytes;
         if (part->total > MOST_OFFSET || !put_offset(&part->ends, part->total))
             return 0;
-        if (bytes > 0 && !put_bytes(&part->data, array->data + ends[i], bytes))
+        /* Short text is copied with what stands behind it, which is written over: of a length that the compiler knows, and within
+         * the page and its slack, and the values. */
+        if (bytes <= SHORT_TEXT && (int64_t)ends[i] + SHORT_TEXT <= ends[rows] && (size_t)(data->end - data->at) >= bytes
+            && data->at != NULL) {
+            memcpy(data->at, array->data + ends[i], SHORT_TEXT);
+            data->at += bytes;
+        } else if (bytes > 0 && !put_bytes(data, array->data + ends[i], bytes))
             return 0;
     }
     return 1;
@@ -516,22 +526,24 @@ static PyObject *joined(strip_t *strip, size_t before)
 }
 
 /* Of a byte or two a row four. */
+#define WIDEN(type)                                          \
+    for (size_t j = 0; j < here / sizeof(type); j++)         \
+        to[j] = ((const type *)(void *)strip->pages[i])[j];
+
 static PyObject *widened(strip_t *strip, size_t width)
 {
     size_t rows = length(strip) / width;
     PyObject *codes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(rows * sizeof(int32_t)));
     if (codes == NULL)
         return NULL;
-    uint8_t *to = (uint8_t *)PyBytes_AsString(codes);
+    int32_t *to = (int32_t *)(void *)PyBytes_AsString(codes); /* what bytes hold begins at a multiple of eight */
     for (uint32_t i = 0; i < strip->count; i++) {
         size_t here = i + 1 < strip->count ? PAGE_BYTES : (size_t)(strip->at - strip->pages[i]);
-        for (size_t j = 0; j < here; j += width, to += sizeof(int32_t)) {
-            uint16_t code = strip->pages[i][j];
-            if (width == 2)
-                memcpy(&code, strip->pages[i] + j, sizeof code);
-            int32_t wide = code;
-            memcpy(to, &wide, sizeof wide);
-        }
+        if (width == 1)
+            WIDEN(uint8_t)
+        else
+            WIDEN(uint16_t)
+        to += here / width;
     }
     empty(strip);
     return codes;
