@@ -25,11 +25,9 @@ from framework.runtime.patience import is_outage
 from framework.table.changes import CreateTable, Refusal
 from framework.table.create import plan_create
 from framework.table.evolve import plan_evolution
+from framework.table.refresh import REFRESH_AFTER_S, plan_refresh
 
 ATTEMPTS = 10
-REFRESH_AFTER_S = 30.0
-REFRESHED_AT_ONCE = 20
-REFRESHES_A_SECOND = 5.0
 LOADERS = 4
 HOUR_S = 3600.0
 REFUSED_FOR_S = 60.0
@@ -48,6 +46,8 @@ class TableRegistry:
         self._created_at: list[float] = []
         self._refused: dict[str, tuple[float, str]] = {}
         self._outages: dict[str, tuple[float, FloeError]] = {}  # by catalog: when it was asked and did not answer
+        self._meanwhile: list[str] = []  # tables whose turn comes while the batch runs
+        self._unwritable: FloeError | None = None  # what was found out meanwhile, for the next batch
         self._written_as_known: set[str] = set()  # catalogs whose tables a batch did not wait for
         self._lock = threading.Lock()
 
@@ -62,20 +62,19 @@ class TableRegistry:
         return tuple((name, reason) for name, (_, reason) in sorted(self._refused.items()))
 
     def begin_batch(self, names: Iterable[str]) -> None:
-        """Load again what others may have changed, and give refused tables another try.
+        """Load again what others may have changed and the batch waits for, and give refused tables another try.
 
-        A few tables are loaded for each batch, of many those whose turn it is: of up to 150 nothing is older than half a
-        minute, and of more each has its turn at five a second, but for the tables of a catalog that does not answer while
-        another one does.
+        The rest of `names` has its turn in `refresh_meanwhile`.
 
         Raises:
-            FloeError: no catalog of these tables answers.
+            FloeError: no catalog of these tables answers, or one of them can no longer be written.
         """
         now = time.monotonic()
         self._refused = {name: (at, why) for name, (at, why) in self._refused.items() if at > now - REFUSED_FOR_S}
-        # Without a bound a thousand tables, made within seconds, would all be loaded again before one batch.
-        most = max(REFRESHED_AT_ONCE, int((now - self._begun_at) * REFRESHES_A_SECOND))
-        self._begun_at = now
+        since_batch_s, self._begun_at = now - self._begun_at, now
+        unwritable, self._unwritable, self._meanwhile = self._unwritable, None, []
+        if unwritable is not None:
+            raise unwritable
         by_catalog: dict[str, list[str]] = {}
         for name in sorted(names, key=lambda name: self._loaded_at.get(name, 0.0)):
             by_catalog.setdefault(catalog_of(name), []).append(name)
@@ -83,7 +82,8 @@ class TableRegistry:
         outages = {
             catalog: outage
             for catalog, own in by_catalog.items()
-            if (outage := self._refresh(catalog, own, now, most, ask_again=len(silent) == len(by_catalog))) is not None
+            if (outage := self._refresh(catalog, own, now, since_batch_s, ask_again=len(silent) == len(by_catalog)))
+            is not None
         }
         # Invariant 10: where one of several does not answer, its tables are written as they were known. Their commits are
         # conditional on it and wait, and the others go on.
@@ -96,9 +96,14 @@ class TableRegistry:
     def _asked_lately(self, catalog: str, now: float) -> bool:
         return catalog in self._outages and self._outages[catalog][0] > now - REFRESH_AFTER_S
 
-    def _refresh(self, catalog: str, oldest: list[str], now: float, most: int, ask_again: bool) -> FloeError | None:
+    def _refresh(
+        self, catalog: str, oldest: list[str], now: float, since_batch_s: float, ask_again: bool
+    ) -> FloeError | None:
         """Load tables of one catalog; the outage in which those that are due could not be loaded, if there is one."""
-        due = [name for name in oldest[:most] if self._loaded_at.get(name, 0.0) <= now - REFRESH_AFTER_S]
+        ages_s = [now - self._loaded_at.get(name, -REFRESH_AFTER_S) for name in oldest]
+        turn = plan_refresh(ages_s, since_batch_s)
+        first = oldest[turn.first.start : turn.first.stop]
+        due = [name for name, age_s in zip(first, ages_s, strict=False) if age_s >= REFRESH_AFTER_S]
         lately = self._asked_lately(catalog, now)
         if due and lately and not ask_again:
             return self._outages[catalog][1]
@@ -113,13 +118,37 @@ class TableRegistry:
             return error
         if not lately:
             try:
-                self._load(oldest[len(due) : REFRESHED_AT_ONCE])
+                self._load(first[len(due) :])
             except FloeError as error:
                 if not is_outage(error):
                     raise
                 # What is known is young, and a commit is conditional on it: the batch need not wait for the catalog.
                 self._outages[catalog] = (now, error)
+                return None
+            self._meanwhile += oldest[turn.meanwhile.start : turn.meanwhile.stop]
         return None
+
+    def refresh_meanwhile(self, is_done: Callable[[], bool]) -> None:
+        """While a batch runs, until it `is_done`: load the tables whose turn it is and that it did not wait for.
+
+        One after the other, since whoever reads and writes needs the cores. What cannot be loaded is known as it was; a table
+        that can no longer be written stops the next batch.
+        """
+        meanwhile, self._meanwhile = self._meanwhile, []
+        for name in meanwhile:
+            now = time.monotonic()
+            if is_done() or self._unwritable is not None:
+                return
+            if self._asked_lately(catalog_of(name), now):
+                continue
+            try:
+                with self._lock:  # a change that this batch asks for must not be followed by what was loaded before it
+                    self._load([name])
+            except FloeError as error:
+                if is_outage(error):
+                    self._outages[catalog_of(name)] = (now, error)
+                else:
+                    self._unwritable = error
 
     def preload(self) -> None:
         """Load the tables that exist already and that the routes may reach, so that a restart repeats no batch."""

@@ -302,6 +302,7 @@ class PipelineWorker:
             self._tables_begun.set_result(None)
 
     def _await_batch(self, query: Any) -> None:
+        self._tables.refresh_meanwhile(self._batch_done.is_set)
         while not self._batch_done.wait(0.1):
             self._check(query)
 

@@ -347,14 +347,36 @@ def test_the_next_batch_follows_what_others_changed(lake: Lake) -> None:
     assert found.properties["owner"] == "somebody"
     with lake.plain(names[1]).update_spec() as update:
         update.add_identity("name")
-    for _ in range(2):
+    for _ in names:
         registry.begin_batch(names)
+        registry.refresh_meanwhile(lambda: False)
     assert registry.targets[names[1]].spec_id == 1
     Path(lake.settings["uri"].removeprefix("sqlite:///")).write_bytes(b"no database" * 1000)
     with pytest.raises(FloeError):
         registry.load(names[0])
     registry.begin_batch(names[:2])
+    registry.begin_batch(names)
+    registry.refresh_meanwhile(lambda: False)
+    registry.begin_batch(names)
     assert registry.targets[names[0]] == found
+
+
+def test_a_table_among_many_that_can_no_longer_be_written_stops_the_next_batch(lake: Lake) -> None:
+    """What is found out about a table while a batch runs is said before the next one, and tables are not looked at once the
+    batch is done."""
+    names = [lake.create(f"ns.t{i}") for i in range(21)]
+    registry = TableRegistry(plan(defaults=TablePolicy()), lake.tables, lambda _: None)
+    for name in names:
+        registry.load(name)
+    with lake.plain(names[0]).transaction() as transaction:
+        transaction.set_properties({"encryption.key-id": "k"})
+    registry.begin_batch(names)
+    registry.refresh_meanwhile(lambda: True)
+    registry.begin_batch(names)
+    registry.refresh_meanwhile(lambda: False)
+    with pytest.raises(TableBlocked, match=rf"(?s){names[0]}.*encrypted"):
+        registry.begin_batch(names)
+    registry.begin_batch(names)
 
 
 def test_what_a_batch_asks_for_is_decided_once_by_the_driver(lake: Lake) -> None:
