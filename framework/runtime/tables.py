@@ -47,7 +47,7 @@ class TableRegistry:
         self._refused: dict[str, tuple[float, str]] = {}
         self._outages: dict[str, tuple[float, FloeError]] = {}  # by catalog: when it was asked and did not answer
         self._meanwhile: list[str] = []  # tables whose turn comes while the batch runs
-        self._unwritable: FloeError | None = None  # what was found out meanwhile, for the next batch
+        self._failure: Exception | None = None  # what happened meanwhile, for the next batch
         self._written_as_known: set[str] = set()  # catalogs whose tables a batch did not wait for
         self._lock = threading.Lock()
 
@@ -72,9 +72,9 @@ class TableRegistry:
         now = time.monotonic()
         self._refused = {name: (at, why) for name, (at, why) in self._refused.items() if at > now - REFUSED_FOR_S}
         since_batch_s, self._begun_at = now - self._begun_at, now
-        unwritable, self._unwritable, self._meanwhile = self._unwritable, None, []
-        if unwritable is not None:
-            raise unwritable
+        failure, self._failure, self._meanwhile = self._failure, None, []
+        if failure is not None:
+            raise failure
         by_catalog: dict[str, list[str]] = {}
         for name in sorted(names, key=lambda name: self._loaded_at.get(name, 0.0)):
             by_catalog.setdefault(catalog_of(name), []).append(name)
@@ -137,18 +137,18 @@ class TableRegistry:
         meanwhile, self._meanwhile = self._meanwhile, []
         for name in meanwhile:
             now = time.monotonic()
-            if is_done() or self._unwritable is not None:
+            if is_done() or self._failure is not None:
                 return
             if self._asked_lately(catalog_of(name), now):
                 continue
             try:
                 with self._lock:  # a change that this batch asks for must not be followed by what was loaded before it
                     self._load([name])
-            except FloeError as error:
-                if is_outage(error):
+            except Exception as error:  # handed to the next batch
+                if isinstance(error, FloeError) and is_outage(error):
                     self._outages[catalog_of(name)] = (now, error)
                 else:
-                    self._unwritable = error
+                    self._failure = error
 
     def preload(self) -> None:
         """Load the tables that exist already and that the routes may reach, so that a restart repeats no batch."""
