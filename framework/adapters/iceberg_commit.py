@@ -12,10 +12,10 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from cachetools import LRUCache
 from pyiceberg.catalog import Catalog, MetastoreCatalog
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
 from pyiceberg.io import FileIO
@@ -54,7 +54,8 @@ from framework.config.table_names import identifier_of
 
 log = logging.getLogger(__name__)
 
-MAX_REMEMBERED_LISTS = 1_000
+# Of all lists together, about 1 kB of memory each; a list that is not remembered is read again.
+MAX_REMEMBERED_MANIFESTS = 20_000
 
 Outcome = Committed | CommitConflict | CommitFailed
 
@@ -73,7 +74,7 @@ class TableCommits:
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
-        self._lists: OrderedDict[str, tuple[ManifestFile, ...]] = OrderedDict()
+        self._lists: LRUCache[str, tuple[ManifestFile, ...]] = LRUCache(MAX_REMEMBERED_MANIFESTS, lambda manifests: 1 + len(manifests))
         self._lists_lock = threading.Lock()
 
     def commit(self, effect: CommitTable, examined: Table | None = None) -> Outcome:
@@ -172,9 +173,8 @@ class TableCommits:
         with self._lists_lock:
             if before is not None:
                 self._lists.pop(before, None)
-            self._lists[path] = manifests
-            while len(self._lists) > MAX_REMEMBERED_LISTS:
-                self._lists.popitem(last=False)
+            if len(manifests) < self._lists.maxsize:
+                self._lists[path] = manifests
 
     # ---- the commit and its outcome ---------------------------------------------------------------------------------
 

@@ -10,12 +10,12 @@ compare-and-swap on the metadata location, and with it invariant 4, stays PyIceb
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from cachetools import LRUCache
 from pyiceberg.catalog.sql import IcebergTables as CatalogRow
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.io import FileIO
@@ -37,8 +37,9 @@ from pyiceberg.table.update import (
 )
 from pyiceberg.typedef import IcebergBaseModel, Identifier
 
-# About 5 kB of memory each; tables beyond this are read again from their metadata files, which is slow but right.
-MAX_CACHED_SNAPSHOTS = 40_000
+# Of all tables' metadata together, as `_memory_bytes` has it; tables beyond this are read again from their metadata files,
+# which is slow but right. Four tables of 5,000 snapshots, or a thousand of 14.
+MAX_KNOWN_BYTES = 100_000_000
 
 # Updates that look at no snapshots but those they name themselves; any other update takes PyIceberg's own way.
 _LOCAL_UPDATES = (
@@ -92,8 +93,16 @@ def _appended(text: _Text, entries: Sequence[IcebergBaseModel]) -> _Text:
 class _Known:
     """One version of a table's metadata, and its snapshots as they were rendered; not before a commit needs them."""
 
+    location: str
     metadata: TableMetadata
     rendered: _Rendered | None = None
+
+
+def _memory_bytes(known: _Known) -> int:
+    """About what one table takes, measured: PyIceberg's objects are models with a dictionary and a set each, and what was
+    rendered comes to a fifth of a snapshot."""
+    metadata = known.metadata
+    return 25_000 + 4_500 * len(metadata.snapshots) + 700 * len(metadata.metadata_log)
 
 
 class FlatSqlCatalog(SqlCatalog):
@@ -105,8 +114,7 @@ class FlatSqlCatalog(SqlCatalog):
     writes_version_3 = True
 
     def __init__(self, name: str, **properties: str) -> None:
-        self._known: OrderedDict[tuple[str, str], tuple[str, _Known]] = OrderedDict()
-        self._snapshots = 0  # of all that is in `_known`
+        self._known: LRUCache[tuple[str, str], _Known] = LRUCache(MAX_KNOWN_BYTES, _memory_bytes)
         self._known_lock = threading.Lock()
         self._staged = threading.local()  # the `_Known` of a commit in progress
         super().__init__(name, **properties)
@@ -116,33 +124,31 @@ class FlatSqlCatalog(SqlCatalog):
     ) -> CommitTableResponse:
         self._staged.known = None
         response = super().commit_table(table, requirements, updates)
-        known = self._known_as_staged(response.metadata)
+        known = _Known(response.metadata_location, response.metadata, self._rendered_as_staged(response.metadata))
         self._staged.known = None
-        namespace = self.namespace_to_string(self.namespace_from(table.name()))
-        self._remember((namespace, self.table_name_from(table.name())), response.metadata_location, known)
+        self._remember(self._key(table.name()), known)
         return response
 
-    def _known_as_staged(self, metadata: TableMetadata) -> _Known:
+    def _key(self, identifier: Identifier) -> tuple[str, str]:
+        return self.namespace_to_string(self.namespace_from(identifier)), self.table_name_from(identifier)
+
+    def _rendered_as_staged(self, metadata: TableMetadata) -> _Rendered | None:
         known: _Known | None = getattr(self._staged, "known", None)
-        return known if known is not None and known.metadata is metadata else _Known(metadata)
+        return known.rendered if known is not None and known.metadata is metadata else None
 
     def _convert_orm_to_iceberg(self, orm_table: CatalogRow) -> Table:
-        name = (orm_table.table_namespace, orm_table.table_name)
-        location = orm_table.metadata_location
+        key = (orm_table.table_namespace, orm_table.table_name)
         with self._known_lock:
-            held = self._known.get(name)
-            if held is not None and held[0] == location:
-                self._known.move_to_end(name)
-        if held is None or location is None or held[0] != location:
+            known = self._known.get(key)
+        if known is None or known.location != orm_table.metadata_location:
             table = super()._convert_orm_to_iceberg(orm_table)
-            self._remember(name, table.metadata_location, _Known(table.metadata))
+            self._remember(key, _Known(table.metadata_location, table.metadata))
             return table
-        metadata = held[1].metadata
         return Table(
             identifier=(*self.identifier_to_tuple(orm_table.table_namespace), orm_table.table_name),
-            metadata=metadata,
-            metadata_location=location,
-            io=self._load_file_io(metadata.properties, location),
+            metadata=known.metadata,
+            metadata_location=known.location,
+            io=self._load_file_io(known.metadata.properties, known.location),
             catalog=self,
         )
 
@@ -158,13 +164,13 @@ class FlatSqlCatalog(SqlCatalog):
         for requirement in requirements:
             requirement.validate(current_table.metadata)
         base = current_table.metadata
-        rendered = self._rendered(base)
+        rendered = self._rendered(self._key(current_table.name()), base)
         metadata = _updated(base, rendered.ids, updates, current_table.metadata_location)
         new = metadata.snapshots[len(base.snapshots) :], metadata.snapshot_log[len(base.snapshot_log) :]
-        self._staged.known = _Known(metadata, rendered.grown(metadata.format_version, *new))
         version = self._parse_metadata_version(current_table.metadata_location) + 1
         provider = load_location_provider(metadata.location, metadata.properties)
         location = provider.new_table_metadata_file_location(version)
+        self._staged.known = _Known(location, metadata, rendered.grown(metadata.format_version, *new))
         return StagedTable(
             identifier=table_identifier,
             metadata=metadata,
@@ -179,7 +185,7 @@ class FlatSqlCatalog(SqlCatalog):
         if not own and metadata.current_snapshot_id is None:  # also the one case in which PyIceberg may write nulls
             ToOutputFile.table_metadata(metadata, io.new_output(metadata_path))
             return
-        rendered = self._known_as_staged(metadata).rendered or _Rendered.of(metadata)
+        rendered = self._rendered_as_staged(metadata) or _Rendered.of(metadata)
         log, snapshots = _with_commas(rendered.snapshot_log), _with_commas(rendered.snapshots)
         head = _rest(metadata).encode()
         pieces = (head[:-1], b',"snapshot-log":[', *log, b'],"snapshots":[', *snapshots, b"]}")
@@ -191,22 +197,17 @@ class FlatSqlCatalog(SqlCatalog):
                 for piece in pieces:  # of several megabytes in all, which need not be put together first
                     stream.write(piece)
 
-    def _rendered(self, metadata: TableMetadata) -> _Rendered:
+    def _rendered(self, key: tuple[str, str], metadata: TableMetadata) -> _Rendered:
         with self._known_lock:
-            # The newest first: what is committed to was loaded a moment ago.
-            versions = (known for _, known in reversed(self._known.values()))
-            found = next((known.rendered for known in versions if known.metadata is metadata), None)
+            known = self._known.get(key)
+        found = known.rendered if known is not None and known.metadata is metadata else None
         return found or _Rendered.of(metadata)
 
-    def _remember(self, name: tuple[str, str], location: str, known: _Known) -> None:
+    def _remember(self, key: tuple[str, str], known: _Known) -> None:
         with self._known_lock:
-            before = self._known.pop(name, None)
-            self._snapshots -= len(before[1].metadata.snapshots) if before else 0
-            self._known[name] = (location, known)
-            self._snapshots += len(known.metadata.snapshots)
-            while self._snapshots > MAX_CACHED_SNAPSHOTS:
-                _, (_, dropped) = self._known.popitem(last=False)
-                self._snapshots -= len(dropped.metadata.snapshots)
+            self._known.pop(key, None)
+            if _memory_bytes(known) <= self._known.maxsize:
+                self._known[key] = known
 
 
 def _with_commas(text: _Text) -> list[bytes]:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import tracemalloc
+import uuid
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from pyiceberg.expressions import EqualTo
-from pyiceberg.table import StaticTable
+from pyiceberg.manifest import ManifestFile, clear_manifest_cache
+from pyiceberg.table import StaticTable, Table
 from pyiceberg.table.update import AddSnapshotUpdate
 from pyiceberg.typedef import IcebergBaseModel
 from pyiceberg.types import LongType
 
-from framework.adapters import iceberg_sql
+from framework.adapters import iceberg_commit, iceberg_sql
 from framework.adapters.iceberg import IcebergTables
 from framework.adapters.iceberg_sql import FlatSqlCatalog
 from framework.commit.effects import Committed
@@ -26,6 +30,31 @@ def grow(lake: Lake, name: str, commits: range) -> None:
     for number in commits:
         answer = lake.tables.commit(lake.effect(name, lake.files(name, [{"id": number}]), number))
         assert isinstance(answer, Committed), answer
+
+
+def with_snapshots(table: Table, count: int) -> str:
+    """Where a metadata file like this table's lies, with so many snapshots as floe's commits have them."""
+    metadata = json.loads(Path(table.metadata_location.removeprefix("file://")).read_text())
+    counters = ("added-files-size", "added-data-files", "added-records", "total-data-files", "total-records")
+    for number in range(1, count + 1):
+        summary = {"operation": "append", "floe.commit-id": uuid.uuid4().hex, "floe.control-offset": str(number)}
+        snapshot = {
+            "snapshot-id": (1 << 60) + number,
+            "sequence-number": number,
+            "timestamp-ms": metadata["last-updated-ms"] + number,
+            "manifest-list": f"{table.location()}/metadata/snap-{number}-0-{uuid.uuid4()}.avro",
+            "summary": summary | {f"floe.{name}": str(1_000_000 + number) for name in counters},
+            "schema-id": 0,
+        }
+        metadata.setdefault("snapshots", []).append(snapshot)
+        entry = {key: snapshot[key] for key in ("snapshot-id", "timestamp-ms")}
+        metadata.setdefault("snapshot-log", []).append(entry)
+    metadata["last-sequence-number"] = count
+    metadata["current-snapshot-id"] = (1 << 60) + count
+    metadata["refs"] = {"main": {"snapshot-id": (1 << 60) + count, "type": "branch"}}
+    path = f"{table.location()}/metadata/many.metadata.json"
+    Path(path.removeprefix("file://")).write_text(json.dumps(metadata))
+    return path
 
 
 def test_old_metadata_files_go_within_the_tables_limits(lake: Lake) -> None:
@@ -100,12 +129,50 @@ def test_snapshots_expired_by_others_do_not_come_back(lake: Lake) -> None:
 
 def test_a_full_cache_costs_time_only(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tables that no longer fit into the catalog's memory are read again and committed to all the same."""
-    monkeypatch.setattr(iceberg_sql, "MAX_CACHED_SNAPSHOTS", 3)
+    monkeypatch.setattr(iceberg_sql, "MAX_KNOWN_BYTES", 70_000)
+    monkeypatch.setattr(iceberg_commit, "MAX_REMEMBERED_MANIFESTS", 6)
+    lake = Lake(lake.settings)
     names = [lake.create(f"shop.t{number}") for number in range(3)]
-    for number in range(1, 5):
+    for number in range(1, 11):  # in the end one table is more than the bound by itself
         for name in names:
             grow(lake, name, range(number, number + 1))
-    assert [lake.rows(name) for name in names] == [[1, 2, 3, 4]] * 3
+    assert [lake.rows(name) for name in names] == [list(range(1, 11))] * 3
+
+
+def test_the_memory_of_a_catalog_is_bounded(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many tables with however many snapshots are loaded, what the catalog keeps of them stays within its bound."""
+    bound = 4_000_000
+    monkeypatch.setattr(iceberg_sql, "MAX_KNOWN_BYTES", bound)
+    location = with_snapshots(lake.plain(lake.create()), 200)
+    catalog = FlatSqlCatalog("default", **lake.settings)
+    names = [f"shop.t{number}" for number in range(12)]
+    for name in names:
+        catalog.register_table(name, location)
+    catalog.load_table(names[0])  # what is loaded once and for all
+    catalog = FlatSqlCatalog("default", **lake.settings)
+    gc.collect()
+    tracemalloc.start()
+    try:
+        for name in names:
+            catalog.load_table(name)
+        gc.collect()
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert 0.5 * bound < kept < bound
+    assert catalog.load_table(names[-1]).metadata is catalog.load_table(names[-1]).metadata
+
+
+def test_the_manifests_that_are_remembered_are_bounded(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commits to many tables leave no more manifests in memory than their bound, and those of the newest."""
+    monkeypatch.setattr(iceberg_commit, "MAX_REMEMBERED_MANIFESTS", 10)
+    lake = Lake(lake.settings)
+    for number in range(5):
+        grow(lake, lake.create(f"shop.t{number}"), range(1, 5))
+    clear_manifest_cache()  # PyIceberg's own, which has a bound of its own
+    gc.collect()
+    alive = sum(isinstance(each, ManifestFile) for each in gc.get_objects())
+    assert 4 <= alive <= 10
 
 
 def test_one_adapter_commits_to_many_tables_at_once(lake: Lake) -> None:

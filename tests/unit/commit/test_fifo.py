@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -38,3 +40,24 @@ def test_dropping_more_than_there_is_is_an_error() -> None:
         Fifo([1]).drop(2)
     with pytest.raises(IndexError):
         Fifo([1])[1]
+
+
+@given(st.lists(st.integers(-12, 12), max_size=60))
+def test_what_was_dropped_is_not_kept_in_memory(changes: list[int]) -> None:
+    """A queue keeps no more dropped items alive than it holds, and none at all once it is empty: a coordinator has one for
+    each table, and each item may be kilobytes of announced files."""
+    alive: weakref.WeakSet[_Item] = weakref.WeakSet()
+    queue: Fifo[_Item] = Fifo()
+    for change in changes:
+        if change < 0:
+            queue = queue.drop(min(-change, len(queue)))
+        for _ in range(change):
+            item = _Item()
+            alive.add(item)
+            queue = queue.append(item)
+            del item
+        assert len(queue) <= len(alive) <= 2 * len(queue)
+
+
+class _Item:
+    """Something that can be seen to be gone."""
