@@ -60,6 +60,10 @@ MAX_REMEMBERED_MANIFESTS = 20_000
 Outcome = Committed | CommitConflict | CommitFailed
 
 
+def _size(manifests: tuple[ManifestFile, ...]) -> int:
+    return 1 + len(manifests)
+
+
 @dataclass(frozen=True)
 class _Attempt:
     """One snapshot, written but not yet committed."""
@@ -74,7 +78,7 @@ class TableCommits:
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
-        self._lists: LRUCache[str, tuple[ManifestFile, ...]] = LRUCache(MAX_REMEMBERED_MANIFESTS, lambda manifests: 1 + len(manifests))
+        self._lists: LRUCache[str, tuple[ManifestFile, ...]] = LRUCache(MAX_REMEMBERED_MANIFESTS, _size)
         self._lists_lock = threading.Lock()
 
     def commit(self, effect: CommitTable, examined: Table | None = None) -> Outcome:
@@ -173,7 +177,7 @@ class TableCommits:
         with self._lists_lock:
             if before is not None:
                 self._lists.pop(before, None)
-            if len(manifests) < self._lists.maxsize:
+            if _size(manifests) <= self._lists.maxsize:
                 self._lists[path] = manifests
 
     # ---- the commit and its outcome ---------------------------------------------------------------------------------

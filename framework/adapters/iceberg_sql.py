@@ -20,10 +20,10 @@ from pyiceberg.catalog.sql import IcebergTables as CatalogRow
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.io import FileIO
 from pyiceberg.serializers import Compressor, ToOutputFile
-from pyiceberg.table import CommitTableResponse, StagedTable, Table
+from pyiceberg.table import CommitTableResponse, StagedTable, Table, TableProperties
 from pyiceberg.table.locations import load_location_provider
 from pyiceberg.table.metadata import TableMetadata, TableMetadataV3
-from pyiceberg.table.snapshots import Snapshot, SnapshotLogEntry
+from pyiceberg.table.snapshots import MetadataLogEntry, Snapshot, SnapshotLogEntry
 from pyiceberg.table.update import (
     AddSchemaUpdate,
     AddSnapshotUpdate,
@@ -36,6 +36,7 @@ from pyiceberg.table.update import (
     update_table_metadata,
 )
 from pyiceberg.typedef import IcebergBaseModel, Identifier
+from pyiceberg.utils.properties import property_as_int
 
 # Of all tables' metadata together, as `_memory_bytes` has it; tables beyond this are read again from their metadata files,
 # which is slow but right. Four tables of 5,000 snapshots, or a thousand of 14.
@@ -225,16 +226,29 @@ def _rest(metadata: TableMetadata) -> str:
 
 
 def _updated(base: TableMetadata, ids: Ids, updates: tuple[TableUpdate, ...], base_location: str) -> TableMetadata:
-    """What `update_table_metadata` gives, without its deep copy of snapshots that no update looks at."""
+    """What `update_table_metadata` gives, without its deep copy of snapshots and of logs that no update looks at."""
     # A snapshot that is added must not exist: keep such a one in sight, so that PyIceberg's own check refuses it.
     named = {update.snapshot_id for update in updates if isinstance(update, SetSnapshotRefUpdate)}
     named |= {update.snapshot.snapshot_id for update in updates if isinstance(update, AddSnapshotUpdate)}
     seen = [base.snapshots[at] for at in np.flatnonzero(np.isin(ids, list(named)))]
-    slim = base.model_copy(update={"snapshots": seen, "snapshot_log": []})
+    slim = base.model_copy(update={"snapshots": seen, "snapshot_log": [], "metadata_log": []})
     new = update_table_metadata(slim, updates, metadata_location=base_location)
     return new.model_copy(
         update={
             "snapshots": base.snapshots + new.snapshots[len(seen) :],
             "snapshot_log": base.snapshot_log + new.snapshot_log,
+            "metadata_log": _limited(base.metadata_log + new.metadata_log, new)
+            if new.metadata_log
+            else base.metadata_log,
         }
     )
+
+
+def _limited(log: list[MetadataLogEntry], metadata: TableMetadata) -> list[MetadataLogEntry]:
+    """The newest entries, as many as the table keeps; PyIceberg's rule, which it applies as it appends to them."""
+    name, default = (
+        TableProperties.METADATA_PREVIOUS_VERSIONS_MAX,
+        TableProperties.METADATA_PREVIOUS_VERSIONS_MAX_DEFAULT,
+    )
+    kept = property_as_int(metadata.properties, name, default)
+    return log[-max(1, default if kept is None else kept) :]

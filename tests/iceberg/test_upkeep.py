@@ -57,13 +57,15 @@ def with_snapshots(table: Table, count: int) -> str:
     return path
 
 
-def test_old_metadata_files_go_within_the_tables_limits(lake: Lake) -> None:
-    """As many old metadata files stay as the table's property says: those of the metadata log, and the current one."""
-    name = lake.create(**{"write.metadata.previous-versions-max": "3"})
+@pytest.mark.parametrize("kept", [0, 1, 3])
+def test_old_metadata_files_go_within_the_tables_limits(lake: Lake, kept: int) -> None:
+    """As many old metadata files stay as the table's property says, at least one: those of the metadata log, and the current
+    one."""
+    name = lake.create(**{"write.metadata.previous-versions-max": str(kept)})
     grow(lake, name, range(1, 9))
     table = lake.plain(name)
     logged = {entry.metadata_file.rsplit("/", 1)[1] for entry in table.metadata.metadata_log}
-    assert len(logged) == 3
+    assert len(logged) == max(1, kept)
     assert metadata_files(table) == logged | {table.metadata_location.rsplit("/", 1)[1]}
     for entry in table.metadata.metadata_log:
         assert StaticTable.from_metadata(entry.metadata_file).current_snapshot() is not None
