@@ -23,7 +23,7 @@ from pyiceberg.serializers import Compressor, ToOutputFile
 from pyiceberg.table import CommitTableResponse, StagedTable, Table, TableProperties
 from pyiceberg.table.locations import load_location_provider
 from pyiceberg.table.metadata import TableMetadata, TableMetadataV3
-from pyiceberg.table.snapshots import MetadataLogEntry, Snapshot, SnapshotLogEntry
+from pyiceberg.table.snapshots import Snapshot, SnapshotLogEntry
 from pyiceberg.table.update import (
     AddSchemaUpdate,
     AddSnapshotUpdate,
@@ -101,9 +101,11 @@ class _Known:
 
 def _memory_bytes(known: _Known) -> int:
     """About what one table takes, measured: PyIceberg's objects are models with a dictionary and a set each, and what was
-    rendered comes to a fifth of a snapshot."""
+    rendered comes to a fifth of a snapshot. Columns that were dropped count, too: those that are there would have to be
+    counted anew for each commit."""
     metadata = known.metadata
-    return 25_000 + 4_500 * len(metadata.snapshots) + 700 * len(metadata.metadata_log)
+    columns = len(metadata.schemas) * metadata.last_column_id
+    return 10_000 + 1_300 * columns + 4_500 * len(metadata.snapshots) + 700 * len(metadata.metadata_log)
 
 
 class FlatSqlCatalog(SqlCatalog):
@@ -125,9 +127,9 @@ class FlatSqlCatalog(SqlCatalog):
     ) -> CommitTableResponse:
         self._staged.known = None
         response = super().commit_table(table, requirements, updates)
-        known = _Known(response.metadata_location, response.metadata, self._rendered_as_staged(response.metadata))
+        rendered = self._rendered_as_staged(response.metadata)
         self._staged.known = None
-        self._remember(self._key(table.name()), known)
+        self._remember(self._key(table.name()), _Known(response.metadata_location, response.metadata, rendered))
         return response
 
     def _key(self, identifier: Identifier) -> tuple[str, str]:
@@ -233,22 +235,20 @@ def _updated(base: TableMetadata, ids: Ids, updates: tuple[TableUpdate, ...], ba
     seen = [base.snapshots[at] for at in np.flatnonzero(np.isin(ids, list(named)))]
     slim = base.model_copy(update={"snapshots": seen, "snapshot_log": [], "metadata_log": []})
     new = update_table_metadata(slim, updates, metadata_location=base_location)
+    logged = base.metadata_log
+    if new.metadata_log:  # none where nothing has changed
+        logged = (logged + new.metadata_log)[-_kept_metadata_files(new) :]
     return new.model_copy(
         update={
             "snapshots": base.snapshots + new.snapshots[len(seen) :],
             "snapshot_log": base.snapshot_log + new.snapshot_log,
-            "metadata_log": _limited(base.metadata_log + new.metadata_log, new)
-            if new.metadata_log
-            else base.metadata_log,
+            "metadata_log": logged,
         }
     )
 
 
-def _limited(log: list[MetadataLogEntry], metadata: TableMetadata) -> list[MetadataLogEntry]:
-    """The newest entries, as many as the table keeps; PyIceberg's rule, which it applies as it appends to them."""
-    name, default = (
-        TableProperties.METADATA_PREVIOUS_VERSIONS_MAX,
-        TableProperties.METADATA_PREVIOUS_VERSIONS_MAX_DEFAULT,
-    )
-    kept = property_as_int(metadata.properties, name, default)
-    return log[-max(1, default if kept is None else kept) :]
+def _kept_metadata_files(metadata: TableMetadata) -> int:
+    """How many entries its log keeps: PyIceberg's rule, which applies it as it appends to them."""
+    default = TableProperties.METADATA_PREVIOUS_VERSIONS_MAX_DEFAULT
+    kept = property_as_int(metadata.properties, TableProperties.METADATA_PREVIOUS_VERSIONS_MAX, default)
+    return max(1, default if kept is None else kept)

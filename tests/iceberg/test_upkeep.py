@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 from pyiceberg.expressions import EqualTo
 from pyiceberg.manifest import ManifestFile, clear_manifest_cache
+from pyiceberg.schema import Schema
 from pyiceberg.table import StaticTable, Table
 from pyiceberg.table.update import AddSnapshotUpdate
 from pyiceberg.typedef import IcebergBaseModel
-from pyiceberg.types import LongType
+from pyiceberg.types import LongType, NestedField
 
 from framework.adapters import iceberg_commit, iceberg_sql
 from framework.adapters.iceberg import IcebergTables
@@ -141,12 +142,17 @@ def test_a_full_cache_costs_time_only(lake: Lake, monkeypatch: pytest.MonkeyPatc
     assert [lake.rows(name) for name in names] == [list(range(1, 11))] * 3
 
 
-def test_the_memory_of_a_catalog_is_bounded(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many tables with however many snapshots are loaded, what the catalog keeps of them stays within its bound."""
+@pytest.mark.parametrize(("columns", "snapshots"), [(1, 200), (600, 1)])
+def test_the_memory_of_a_catalog_is_bounded(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, columns: int, snapshots: int
+) -> None:
+    """However many tables with however many snapshots or columns are loaded, what the catalog keeps stays within its bound."""
     bound = 4_000_000
     monkeypatch.setattr(iceberg_sql, "MAX_KNOWN_BYTES", bound)
-    location = with_snapshots(lake.plain(lake.create()), 200)
     catalog = FlatSqlCatalog("default", **lake.settings)
+    fields = [NestedField(number, f"column_{number}", LongType()) for number in range(1, columns + 1)]
+    lake.create()
+    location = with_snapshots(catalog.create_table("shop.like_all", Schema(*fields)), snapshots)
     names = [f"shop.t{number}" for number in range(12)]
     for name in names:
         catalog.register_table(name, location)
