@@ -293,21 +293,24 @@ def commit_failed(turn: Turn, name: str, commit_id: str, reason: str) -> None:
 def _fail(turn: Turn, table: TableState, reason: str) -> None:
     table = changed(table, failures=table.failures + 1, failure=reason)
     limits = turn.state.limits
-    # Half an interval at most: after an outage, however long, comes this pause, then perhaps an interval's wait for what
-    # was announced just after the commit, and the work itself; all that is to fit into two intervals.
-    most_ms = min(limits.retry_most_ms, max(limits.retry_first_ms, table.policy.interval_ms // 2))
-    _pause(turn, table, limits.retry_first_ms, most_ms, table.failures - 1)
+    _pause(turn, table, limits.retry_first_ms, limits.retry_most_ms, table.failures - 1)
 
 
 def _block(turn: Turn, table: TableState, reason: str) -> None:
-    """Invariant 10: this table waits with its announcements, alone, and is examined again by itself."""
+    """Invariant 10: this table waits with its announcements, alone, and is examined again by itself. That may be after an
+    outage, too: catalogs say that a table is missing while the storage is that holds its metadata."""
     table = changed(table, blocked=reason, examinations=table.examinations + 1)
     limits = turn.state.limits
     _pause(turn, table, limits.blocked_first_ms, limits.blocked_most_ms, table.examinations - 1)
 
 
 def _pause(turn: Turn, table: TableState, first_ms: int, most_ms: int, doublings: int) -> None:
-    """Examine again after a pause that doubles up to a bound; up to a quarter less, so that tables do not go in step."""
+    """Examine again after a pause that doubles up to a bound; up to a quarter less, so that tables do not go in step.
+
+    Half an interval is a bound, too: after an outage, however long, comes this pause, then perhaps an interval's wait for
+    what was announced just after the commit, and the work itself; all that is to fit into two intervals.
+    """
+    most_ms = min(most_ms, max(first_ms, table.policy.interval_ms // 2))
     pause = min(most_ms, first_ms << min(doublings, 30))
     spread = crc32(f"{turn.state.coordinator} {table.table} {doublings}".encode()) % 1024
     pause -= pause * spread // 4096

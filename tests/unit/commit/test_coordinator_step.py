@@ -254,6 +254,27 @@ def test_a_failing_table_is_tried_twice_an_interval(interval_ms: int, longest_ms
     assert longest_ms * 3 // 4 <= max(pauses) <= longest_ms
 
 
+@pytest.mark.parametrize(
+    ("interval_ms", "longest_ms"), [(1_000, 5_000), (10_000, 5_000), (60_000, 30_000), (600_000, 60_000)]
+)
+def test_a_blocked_table_is_examined_twice_an_interval(interval_ms: int, longest_ms: int) -> None:
+    """A table that is said to be missing, as catalogs say while their storage is away, is examined again after 5 s, and later
+    after half its interval, a minute at most: it is committed again within two intervals after it is back."""
+    seat = Seat(Limits(tell_ms=1 << 40))
+    seat.read(written("a", 1, interval_ms=interval_ms), complete("a", 1))
+    seat.feed(TableMissing("db.t", "no such table"))
+    pauses = []
+    for _ in range(12):
+        due = next_due_ms(seat.state)
+        assert due is not None
+        pauses.append(due - seat.now)
+        effects = seat.tick(due - seat.now)
+        assert [e for e in effects if not isinstance(e, Publish)] == [LoadTable("db.t", "main")]
+        seat.feed(TableMissing("db.t", "no such table"))
+    assert pauses[0] <= 5_000
+    assert longest_ms * 3 // 4 <= max(pauses) <= longest_ms
+
+
 def test_a_gap_in_the_source_that_was_recorded_does_not_break_the_chain() -> None:
     """A batch that only records what retention removed is a link like any other: what follows it is committed."""
     seat = Seat()
