@@ -127,17 +127,17 @@ class FlatSqlCatalog(SqlCatalog):
     ) -> CommitTableResponse:
         self._staged.known = None
         response = super().commit_table(table, requirements, updates)
-        rendered = self._rendered_as_staged(response.metadata)
+        known = self._as_staged(response.metadata) or _Known(response.metadata_location, response.metadata)
         self._staged.known = None
-        self._remember(self._key(table.name()), _Known(response.metadata_location, response.metadata, rendered))
+        self._remember(self._key(table.name()), known)
         return response
 
     def _key(self, identifier: Identifier) -> tuple[str, str]:
         return self.namespace_to_string(self.namespace_from(identifier)), self.table_name_from(identifier)
 
-    def _rendered_as_staged(self, metadata: TableMetadata) -> _Rendered | None:
+    def _as_staged(self, metadata: TableMetadata) -> _Known | None:
         known: _Known | None = getattr(self._staged, "known", None)
-        return known.rendered if known is not None and known.metadata is metadata else None
+        return known if known is not None and known.metadata is metadata else None
 
     def _convert_orm_to_iceberg(self, orm_table: CatalogRow) -> Table:
         key = (orm_table.table_namespace, orm_table.table_name)
@@ -188,7 +188,8 @@ class FlatSqlCatalog(SqlCatalog):
         if not own and metadata.current_snapshot_id is None:  # also the one case in which PyIceberg may write nulls
             ToOutputFile.table_metadata(metadata, io.new_output(metadata_path))
             return
-        rendered = self._rendered_as_staged(metadata) or _Rendered.of(metadata)
+        staged = self._as_staged(metadata)
+        rendered = (staged.rendered if staged is not None else None) or _Rendered.of(metadata)
         log, snapshots = _with_commas(rendered.snapshot_log), _with_commas(rendered.snapshots)
         head = _rest(metadata).encode()
         pieces = (head[:-1], b',"snapshot-log":[', *log, b'],"snapshots":[', *snapshots, b"]}")
