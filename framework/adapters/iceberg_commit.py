@@ -48,7 +48,7 @@ from framework.adapters.iceberg_manifests import (
 )
 from framework.adapters.iceberg_supported import unreadable, unwritable
 from framework.adapters.iceberg_views import head_of, snapshot_by_id, start_of, view_of
-from framework.commit.effects import CommitConflict, CommitFailed, CommitTable, Committed, RecoverTable
+from framework.commit.effects import CommitConflict, CommitFailed, CommitTable, Committed, FilesGone, RecoverTable
 from framework.commit.progress import PROGRESS_PROPERTY, SUMMARY_COMMIT_ID, merge, parse, summary
 from framework.config.table_names import identifier_of
 
@@ -57,7 +57,7 @@ log = logging.getLogger(__name__)
 # Of all lists together, about 1 kB of memory each; a list that is not remembered is read again.
 MAX_REMEMBERED_MANIFESTS = 20_000
 
-Outcome = Committed | CommitConflict | CommitFailed
+Outcome = Committed | CommitConflict | FilesGone | CommitFailed
 
 
 def _size(manifests: tuple[ManifestFile, ...]) -> int:
@@ -104,6 +104,13 @@ class TableCommits:
         reason = _unsupported(effect, table.metadata)
         if reason is not None:
             return CommitFailed(effect.table, effect.commit_id, reason)
+        try:
+            missing = tuple(path for path in effect.examine if not table.io.new_input(path).exists())
+        except Exception as error:  # each store has exceptions of its own, and nothing was sent yet
+            said = f"whether its files are there cannot be told: {_words(error)}"
+            return CommitFailed(effect.table, effect.commit_id, said)
+        if missing:
+            return FilesGone(effect.table, effect.commit_id, missing)
         # Not `new_snapshot_id`, which looks through all snapshots: an id that is taken is refused with the commit.
         snapshot_id = _generate_snapshot_id()
         files = SnapshotFiles(table.metadata, table.io, snapshot_id)

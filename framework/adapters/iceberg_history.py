@@ -32,6 +32,7 @@ def facts_of(name: str, table: Table, branch: str, control_topic_id: str) -> Rol
         ancestry=tuple(_facts(snapshot) for snapshot in line),
         beside=tuple(_facts(snapshot) for snapshot in metadata.snapshots if snapshot.snapshot_id not in ids),
         whole=not line or line[-1].parent_snapshot_id is None,
+        table_uuid=str(metadata.table_uuid),
     )
 
 

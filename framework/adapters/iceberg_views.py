@@ -18,10 +18,12 @@ from framework.commit.progress import (
     PROGRESS_PROPERTY,
     SUMMARY_COMMIT_ID,
     SUMMARY_CONTROL_OFFSET,
+    SUMMARY_CONTROL_TOPIC_ID,
     SUMMARY_VALID_THROUGH,
     elsewhere,
     parse,
     summary_control_offset,
+    topic_ids_of,
 )
 from framework.config.spec import TablePolicy
 from framework.record.model import TableTarget
@@ -81,28 +83,49 @@ def ancestry(metadata: TableMetadata, snapshot: Snapshot | None) -> Iterator[Sna
 def view_of(name: str, metadata: TableMetadata, branch: str, control_topic_id: str) -> TableView:
     """What is examined of a table before a commit is decided."""
     head = head_of(metadata, branch)
+    text = metadata.properties.get(PROGRESS_PROPERTY)
+    mark = _newest_mark(metadata, branch, control_topic_id)
+    known = topic_ids_of(text)
     return TableView(
         table=name,
         table_uuid=str(metadata.table_uuid),
         branch=branch,
         snapshot_id=head.snapshot_id if head else None,
         schema_id=metadata.current_schema_id,
-        progress=parse(metadata.properties.get(PROGRESS_PROPERTY), control_topic_id),
+        progress=parse(text, control_topic_id),
         unusable_schema_ids=unusable_schema_ids(
             {schema.schema_id: schema for schema in metadata.schemas}, metadata.current_schema_id
         ),
-        snapshot_control_offset=_newest_control_offset(metadata, branch, control_topic_id),
-        elsewhere=elsewhere(metadata.properties.get(PROGRESS_PROPERTY), control_topic_id),
+        snapshot_control_offset=mark.control_offset,
+        elsewhere=elsewhere(text, control_topic_id),
+        unrecorded=next((topic_id for topic_id in mark.topic_ids if topic_id not in known), None),
     )
 
 
-def _newest_control_offset(metadata: TableMetadata, branch: str, control_topic_id: str) -> int | None:
+@dataclass(frozen=True)
+class _Mark:
+    """`control_offset` as in a TableView; `topic_ids` of floe's snapshots that were met on the way to it, newest first."""
+
+    control_offset: int | None
+    topic_ids: tuple[str, ...]
+
+
+def _newest_mark(metadata: TableMetadata, branch: str, control_topic_id: str) -> _Mark:
+    """The newest snapshot behind the branch's head that was made by this control topic. Where the ancestry is whole and has
+    none, the branch is older than the first: 0."""
+    topic_ids: list[str] = []
+    first: Snapshot | None = None
     for snapshot in ancestry(metadata, start_of(metadata, branch)):
         entries = snapshot.summary.additional_properties if snapshot.summary else {}
+        topic_id = entries.get(SUMMARY_CONTROL_TOPIC_ID)
+        if topic_id is not None and topic_id not in topic_ids:
+            topic_ids.append(topic_id)
         offset = summary_control_offset(entries, control_topic_id)
         if offset is not None:
-            return offset
-    return None
+            return _Mark(offset, tuple(topic_ids))
+        first = snapshot
+    whole = first is None or first.parent_snapshot_id is None
+    return _Mark(0 if whole else None, tuple(topic_ids))
 
 
 def target_of(name: str, metadata: TableMetadata, policy: TablePolicy) -> TableTarget:

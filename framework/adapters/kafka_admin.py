@@ -196,20 +196,23 @@ class KafkaAdmin:
             )
         self._met |= new
 
-    def group_offsets(self, group: str, keys: Iterable[Key] | None = None) -> dict[Key, GroupOffset]:
+    def group_offsets(
+        self, group: str, keys: Iterable[Key] | None = None, settled: bool = True
+    ) -> dict[Key, GroupOffset]:
         """Committed offsets of a group, with metadata. Waits until no transaction on them is pending.
 
         Args:
             keys: the partitions to ask for; None: all that the group has. Only by name is a partition waited for whose
                 first offset ever is in a transaction that was committed a moment ago; without names it may be absent.
                 (`init_transactions` waits for the same, so after it both ways are exact.)
+            settled: False, for named partitions: what is committed by now, without waiting for transactions that are open.
 
         Raises:
             RetriableError: a pending transaction was not settled within 30 seconds.
         """
 
         if keys is not None:
-            return self._committed(group, [TopicPartition(topic, partition) for topic, partition in keys])
+            return self._committed(group, [TopicPartition(topic, partition) for topic, partition in keys], settled)
 
         def ask() -> dict[Key, GroupOffset]:
             self._await_coordinator(group)
@@ -221,7 +224,7 @@ class KafkaAdmin:
 
         return self._patiently(ask, f"reading the offsets of group {group}", STABLE_OFFSETS_TIMEOUT_S)
 
-    def _committed(self, group: str, named: list[TopicPartition]) -> dict[Key, GroupOffset]:
+    def _committed(self, group: str, named: list[TopicPartition], settled: bool) -> dict[Key, GroupOffset]:
         """The same through a consumer that never subscribes: what is safe to ask while a broker goes down.
 
         The admin request to a group's coordinator ends the whole process when the connection breaks under it
@@ -231,7 +234,10 @@ class KafkaAdmin:
             return {}
         doing = f"reading the offsets of group {group}"
         deadline = time.monotonic() + STABLE_OFFSETS_TIMEOUT_S
-        consumer = build(Consumer, self._settings, consumer_config(self._settings, self._log, group))
+        # The client asks for offsets that no open transaction may change exactly where it reads committed records only.
+        level = "read_committed" if settled else "read_uncommitted"
+        config = consumer_config(self._settings, self._log, group, isolation_level=level)
+        consumer = build(Consumer, self._settings, config)
         try:
             while True:
                 try:

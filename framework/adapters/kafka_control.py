@@ -24,8 +24,18 @@ from framework.adapters.kafka_client import (
     error_of,
     setup_error,
 )
-from framework.adapters.kafka_seat import CoordinatorSeat, SeatAssigned, SeatEnd, SeatRead, SeatRevoked, SeatUpdate
+from framework.adapters.kafka_seat import (
+    LOST,
+    CoordinatorSeat,
+    SeatAssigned,
+    SeatEnd,
+    SeatRead,
+    SeatRevoked,
+    SeatUpdate,
+    written_at_ms,
+)
 from framework.commit.codec import decode, encode, is_of_type
+from framework.commit.effects import Read
 from framework.commit.events import ControlEvent
 from framework.errors import DataLossError, RetriableError
 
@@ -91,10 +101,18 @@ class ControlReader:
         """What is there, after waiting for the first record at most `timeout_s`. An event of an unknown type is None.
 
         Raises:
+            FloeError: as `poll_records`.
+        """
+        return [(record.offset, record.event) for record in self.poll_records(timeout_s)]
+
+    def poll_records(self, timeout_s: float) -> list[Read]:
+        """The same, with the time of each record and its leader epoch.
+
+        Raises:
             DataLossError: the position lies outside the log.
             FloeError: the connection is refused, or a record is malformed.
         """
-        events: list[tuple[int, ControlEvent | None]] = []
+        events: list[Read] = []
         deadline = time.monotonic() + timeout_s
         message = self._consumer.poll(timeout_s)
         while message is not None:
@@ -103,7 +121,8 @@ class ControlReader:
                 offset = message.offset() or 0
                 value = message.value() or b""
                 wanted = self._only is None or is_of_type(value, self._only)
-                events.append((offset, decode(value) if wanted else None))
+                event = decode(value) if wanted else None
+                events.append(Read(offset, event, written_at_ms(message), message.leader_epoch()))
                 self._position = offset + 1
             elif error.code() == KafkaError._PARTITION_EOF:
                 # The end of what is committed so far: also past the markers behind the last event.
@@ -124,12 +143,17 @@ class ControlReader:
         Raises:
             RetriableError: nothing came for `stall_timeout_s`.
         """
+        for record in self.records_until(end, stall_timeout_s):
+            yield record.offset, record.event
+
+    def records_until(self, end: int, stall_timeout_s: float = STALL_TIMEOUT_S) -> Iterator[Read]:
+        """The same, with the time of each record and its leader epoch."""
         progress_at = time.monotonic()
         while self._position < end:
             before = self._position
-            for offset, event in self.poll(1.0):
-                if offset < end:
-                    yield offset, event
+            for record in self.poll_records(1.0):
+                if record.offset < end:
+                    yield record
             if self._position > before:
                 progress_at = time.monotonic()
             elif time.monotonic() - progress_at > stall_timeout_s:
@@ -145,8 +169,7 @@ class ControlReader:
         self._consumer.close()
 
     def _refuse(self, error: KafkaError) -> None:
-        lost = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._LOG_TRUNCATION)
-        if error.code() in lost:
+        if error.code() in LOST:
             start, end = self.start_offset(), self.end_offset()
             raise DataLossError(
                 f"the control topic {self._topic} was to be read at {self._position}, but its log is [{start}, {end})",

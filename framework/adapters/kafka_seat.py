@@ -12,13 +12,21 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import TIMESTAMP_CREATE_TIME, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from framework.adapters.kafka_admin import KafkaAdmin
-from framework.adapters.kafka_client import ClientLog, address_of, build, consumer_config, error_of, setup_error
+from framework.adapters.kafka_client import (
+    CONNECT_TIMEOUT_S,
+    ClientLog,
+    address_of,
+    build,
+    consumer_config,
+    error_of,
+    setup_error,
+)
 from framework.commit.codec import decode
 from framework.commit.events import ControlEvent
-from framework.errors import DataLossError, SetupError
+from framework.errors import DataLossError, RetriableError, SetupError
 
 # The least that brokers allow by default. With members' heartbeats at one second a dead owner is replaced in about
 # seven seconds; librdkafka's defaults take 45 and more.
@@ -27,6 +35,14 @@ HEARTBEAT_INTERVAL_MS = 1_000
 # The longest that one turn of the coordinator (many commits to a slow catalog) may take before it loses the seat.
 MAX_POLL_INTERVAL_MS = 120_000
 _POLL_RECORDS = 1000
+PROBE_GROUP_ID = "floe-control-reader"  # a name that every reader of the topic may use; nothing is committed under it
+LOST = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._LOG_TRUNCATION)
+PASSING = (
+    KafkaError._ALL_BROKERS_DOWN,
+    KafkaError._TRANSPORT,
+    KafkaError._TIMED_OUT,
+    KafkaError._MAX_POLL_EXCEEDED,  # the seat is lost, and the callback says so
+)
 
 
 @dataclass(frozen=True)
@@ -39,6 +55,9 @@ class SeatAssigned:
     low_water_topic_id: str | None
     chain_from: int | None = None
     """Where reading begins so that the pipelines' chains are seen; stored beside the mark, never above it."""
+    log_end: int | None = None
+    truncated: bool = False
+    """Whether the log was cut off below the mark since it was stored, by what the broker knows of its leaders."""
 
 
 @dataclass(frozen=True)
@@ -48,10 +67,12 @@ class SeatRevoked:
 
 @dataclass(frozen=True)
 class SeatRead:
-    """One committed record; `event` None: a type unknown to this version."""
+    """One committed record; `event` None: a type unknown to this version. `timestamp_ms` by its writer's clock."""
 
     offset: int
     event: ControlEvent | None
+    timestamp_ms: int | None = None
+    leader_epoch: int | None = None
 
 
 @dataclass(frozen=True)
@@ -119,7 +140,14 @@ class CoordinatorSeat:
             error = message.error()
             if error is None:
                 self._position = (message.offset() or 0) + 1
-                self._updates.append(SeatRead(message.offset() or 0, decode(message.value() or b"")))
+                self._updates.append(
+                    SeatRead(
+                        message.offset() or 0,
+                        decode(message.value() or b""),
+                        written_at_ms(message),
+                        message.leader_epoch(),
+                    )
+                )
             elif error.code() == KafkaError._PARTITION_EOF:
                 self._position = max(self._position, message.offset() or 0)
                 self._updates.append(SeatEnd(self._position))
@@ -130,8 +158,11 @@ class CoordinatorSeat:
         updates, self._updates = self._updates, []
         return updates
 
-    def store_low_water(self, offset: int, chain_from: int | None = None) -> bool:
+    def store_low_water(self, offset: int, chain_from: int | None = None, leader_epoch: int | None = None) -> bool:
         """Record durably that everything below `offset` is committed in every table.
+
+        Args:
+            leader_epoch: the newest of the records that were read, by which a log that was cut off is known later.
 
         Returns:
             False when this process no longer owns the seat or the group is changing hands: nothing was stored, and a
@@ -142,8 +173,9 @@ class CoordinatorSeat:
         """
         if self._topic_id is None:
             return False
-        chain = {} if chain_from is None else {"chain_from": chain_from}
-        metadata = json.dumps({"topic_id": self._topic_id, **chain}, separators=(",", ":"))
+        further = {"chain_from": chain_from, "leader_epoch": leader_epoch}
+        known = {key: value for key, value in further.items() if value is not None}
+        metadata = json.dumps({"topic_id": self._topic_id, **known}, separators=(",", ":"))
         try:
             stored = self._consumer.commit(
                 offsets=[TopicPartition(self._topic, 0, offset, metadata)], asynchronous=False
@@ -205,27 +237,29 @@ class CoordinatorSeat:
                 remedy="`floe rebase FILE` makes it anew, and lets a pipeline go on from what its tables hold",
             )
         stored = self._admin.group_offsets(self._group, [key]).get(key)
-        low_water = stored.offset if stored else None
-        topic_id, chain_from = mark_metadata(stored.metadata) if stored else (None, None)
-        log_start = self._admin.start_offsets([key])[key]
-        return SeatAssigned(topic.topic_id, log_start, low_water, topic_id, chain_from)
+        log_start, log_end = self._admin.start_offsets([key])[key], self._admin.end_offsets([key])[key]
+        if stored is None:
+            return SeatAssigned(topic.topic_id, log_start, None, None, None, log_end)
+        mark = mark_of(stored.metadata)
+        ours = mark.topic_id == topic.topic_id and log_start <= stored.offset <= log_end
+        truncated = (
+            ours
+            and mark.leader_epoch is not None
+            and not holds_still(self._settings, self._topic, stored.offset, mark.leader_epoch)
+        )
+        return SeatAssigned(
+            topic.topic_id, log_start, stored.offset, mark.topic_id, mark.chain_from, log_end, truncated
+        )
 
     def _refuse(self, error: KafkaError) -> None:
-        lost = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._LOG_TRUNCATION)
-        if error.code() in lost:
+        if error.code() in LOST:
             start = self._admin.start_offsets([(self._topic, 0)])[self._topic, 0]
             raise DataLossError(
                 f"the control topic {self._topic} was to be read at {self._position}, but begins at {start} now",
                 place=address_of(self._settings),
                 remedy="announcements are gone or the topic was recreated; `floe rebase FILE` reads again what the tables lack",
             )
-        passing = (
-            KafkaError._ALL_BROKERS_DOWN,
-            KafkaError._TRANSPORT,
-            KafkaError._TIMED_OUT,
-            KafkaError._MAX_POLL_EXCEEDED,  # the seat is lost, and the callback says so
-        )
-        if error.code() not in passing and not error.retriable():
+        if error.code() not in PASSING and not error.retriable():
             raise setup_error(error, self._settings, self._log, f"reading the control topic {self._topic}")
 
 
@@ -241,11 +275,61 @@ def first_offset(assigned: SeatAssigned) -> int:
     return max(min(mark, chain_from), assigned.log_start)
 
 
-def mark_metadata(metadata: str) -> tuple[str | None, int | None]:
-    """Topic id and `chain_from` beside a low-water mark; both None when something else wrote it."""
+@dataclass(frozen=True)
+class Mark:
+    """What stands beside a low-water mark; all None when something else wrote it, or an older version did not know it."""
+
+    topic_id: str | None = None
+    chain_from: int | None = None
+    leader_epoch: int | None = None
+
+
+def mark_of(metadata: str) -> Mark:
+    """Read back what `store_low_water` wrote beside the offset."""
     try:
         found = json.loads(metadata)
-        chain_from = found.get("chain_from")
-        return str(found["topic_id"]), int(chain_from) if chain_from is not None else None
+        numbers = [None if (at := found.get(key)) is None else int(at) for key in ("chain_from", "leader_epoch")]
+        return Mark(str(found["topic_id"]), *numbers)
     except (ValueError, KeyError, TypeError, AttributeError):
-        return None, None
+        return Mark()
+
+
+def holds_still(settings: Mapping[str, str], topic: str, offset: int, leader_epoch: int) -> bool:
+    """Whether the log still holds everything below `offset` that was read up to this leader epoch: the broker tells where
+    the records of an epoch end (KIP-320), and a consumer that begins with an epoch is told where they end earlier.
+
+    Raises:
+        SetupError: the broker refuses us. RetriableError: it does not answer.
+    """
+    log = ClientLog()
+    consumer = build(Consumer, settings, consumer_config(settings, log, PROBE_GROUP_ID, fetch_wait_max_ms=100))
+    try:
+        consumer.assign([TopicPartition(topic, 0, offset, leader_epoch=leader_epoch)])
+        deadline = time.monotonic() + CONNECT_TIMEOUT_S
+        while time.monotonic() < deadline:
+            message = consumer.poll(0.2)
+            if message is None:
+                continue
+            error = message.error()
+            if error is None or error.code() == KafkaError._PARTITION_EOF:
+                return True
+            if error.code() in LOST:
+                return False
+            # A reader must name a group, and uses none.
+            passing = (*PASSING, KafkaError.GROUP_AUTHORIZATION_FAILED)
+            if error.code() not in passing and not error.retriable():
+                raise setup_error(error, settings, log, f"reading the control topic {topic}")
+    finally:
+        consumer.close()
+    raise RetriableError(
+        f"the broker did not say whether the control topic {topic} still holds what was read",
+        code="FLOE-R123",
+        place=address_of(settings),
+        remedy="check that the topic has a leader and that this machine reaches it",
+    )
+
+
+def written_at_ms(message: Message) -> int | None:
+    """When a record's writer says that it was written; None where the record does not tell."""
+    kind, at_ms = message.timestamp()
+    return at_ms if kind == TIMESTAMP_CREATE_TIME else None

@@ -7,7 +7,7 @@ topic id mean nothing) and the second guard of invariant 5 (what a table already
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -35,11 +35,18 @@ def check_link(link: Heartbeat | None, event: DataComplete | Heartbeat) -> Verdi
     """Invariant 2: how an event fits the chain that ends with `link`.
 
     A pipeline's first event fits, and so does a partition's first range. A partition that is named no more keeps its
-    place: if it comes back, it must go on there.
+    place, and so does one that a person gave up: if it comes back, it must go on there.
     """
     if link is None:
         return FOLLOWS
     ends = {(r.topic, r.partition): r for r in link.ranges}
+    given_up = {(r.topic, r.partition, r.topic_id): r.end for r in link.given_up}
+    for r in event.ranges if given_up else ():
+        left = given_up.get((r.topic, r.partition, r.topic_id))
+        if left is not None and (r.topic, r.partition) not in ends and r.start != left:
+            return _broken(
+                f"partition {r.partition} of {r.topic} was given up at {left}, and batch {event.batch} reads it from {r.start}"
+            )
     known = [(r, before) for r in event.ranges if (before := ends.get((r.topic, r.partition))) is not None]
     for r, before in known:
         if r.topic_id != before.topic_id:  # Invariant 11
@@ -68,13 +75,29 @@ def next_link(link: Heartbeat | None, event: DataComplete | Heartbeat) -> Heartb
     for r in event.ranges:
         ends[r.topic, r.partition] = SourceRange(r.topic, r.topic_id, r.partition, r.end, r.end)
     ranges = tuple(ends[key] for key in sorted(ends))
-    return Heartbeat(event.pipeline, event.run, event.batch, ranges, event.totals)
+    before = link.given_up if link is not None else ()
+    return Heartbeat(event.pipeline, event.run, event.batch, ranges, event.totals, _given_up(ends, before, event))
 
 
-def settled_link(event: OffsetsSet) -> Heartbeat:
-    """The chain's end after a person settled it: exactly these ends; partitions that are not named are forgotten."""
+def settled_link(event: OffsetsSet, link: Heartbeat | None = None) -> Heartbeat:
+    """The chain's end after a person settled it: exactly these ends. Partitions of `link`, the chain's end before, that are
+    not named are given up."""
     ranges = tuple(SourceRange(r.topic, r.topic_id, r.partition, r.end, r.end) for r in event.ranges)
-    return Heartbeat(event.pipeline, event.run, event.batch, ranges, event.totals)
+    named = {(r.topic, r.partition) for r in ranges}
+    before = (*link.given_up, *link.ranges) if link is not None else ()
+    return Heartbeat(event.pipeline, event.run, event.batch, ranges, event.totals, _given_up(named, before, event))
+
+
+def _given_up(
+    named: Container[tuple[str, int]],
+    before: tuple[SourceRange, ...],
+    event: DataComplete | Heartbeat | OffsetsSet,
+) -> tuple[SourceRange, ...]:
+    """Partitions that were given up and are not named: as the chain knew them, and as the event says, which is newer."""
+    if not before and not event.given_up:
+        return ()
+    left = {(r.topic, r.partition): r for r in (*before, *event.given_up) if (r.topic, r.partition) not in named}
+    return tuple(left[key] for key in sorted(left))
 
 
 def check_recorded(progress: PipelineProgress | None, event: DataWritten) -> Verdict:
@@ -113,6 +136,21 @@ def check_recorded(progress: PipelineProgress | None, event: DataWritten) -> Ver
     return FOLLOWS
 
 
+def check_after(newest: int | None, event: DataWritten) -> Verdict:
+    """Invariant 3: whether the table holds what was announced for it before.
+
+    Args:
+        newest: the pipeline's newest batch that is in the table, or goes into it with the same commit; None: none is.
+    """
+    if event.after_batch is None or (newest is not None and newest >= event.after_batch):
+        return FOLLOWS
+    held = "nothing of the pipeline" if newest is None else f"the pipeline up to batch {newest}"
+    return _broken(
+        f"batch {event.batch} follows batch {event.after_batch} in this table, but the table records {held}: it was put back "
+        "to an older state, or its record was taken away; `floe rebase FILE` reads again what it lacks"
+    )
+
+
 def record(progress: Mapping[str, PipelineProgress], events: Iterable[DataWritten]) -> dict[str, PipelineProgress]:
     """The table's record of all pipelines once the batches of these announcements are in it."""
     after = dict(progress)
@@ -124,6 +162,9 @@ def record(progress: Mapping[str, PipelineProgress], events: Iterable[DataWritte
         for event in batch_events:
             batch = max(batch, event.batch)
             for r in event.ranges:
+                if topic_ids.get(r.topic, r.topic_id) != r.topic_id:
+                    # Invariant 11: partitions of the topic that had this name before say nothing about this one.
+                    offsets.pop(r.topic, None)
                 offsets.setdefault(r.topic, {})[str(r.partition)] = r.end
                 topic_ids[r.topic] = r.topic_id
         after[name] = PipelineProgress(batch, offsets, topic_ids)

@@ -23,11 +23,16 @@ class PipelineProgress:
 @dataclass(frozen=True)
 class TableProgress:
     """A table's recorded progress (property `floe.progress`): every DataWritten for it below `control_offset` of the
-    control topic with id `control_topic_id` is in it. Invariant 3: never moves backwards."""
+    control topic with id `control_topic_id` is in it. Invariant 3: never moves backwards.
+
+    `leader_epoch` is the newest that any record of the log had when this was recorded; None: not known. A record below
+    `control_offset` of a later epoch shows that the log was cut off there and written anew.
+    """
 
     control_topic_id: str
     control_offset: int
     pipelines: dict[str, PipelineProgress] = field(default_factory=dict)
+    leader_epoch: int | None = None
 
 
 @dataclass(frozen=True)
@@ -39,7 +44,9 @@ class TableView:
     changed in a way that is no promotion). `snapshot_control_offset` is `floe.control-offset` of the newest ancestor
     of the head that has one; lower than `progress.control_offset` after a rollback; 0 when the ancestry is whole and none
     has one; None when ancestors have expired and none of those left has one. `elsewhere` names pipelines whose records
-    the table holds by announcements of another control topic, with that topic's id (invariant 11).
+    the table holds by announcements of another control topic, with that topic's id (invariant 11). `unrecorded` is the
+    control topic by which the newest of floe's snapshots behind the head was made, where the table records nothing of that
+    topic: somebody has taken the record away.
     """
 
     table: str
@@ -51,6 +58,7 @@ class TableView:
     unusable_schema_ids: frozenset[int] = frozenset()
     snapshot_control_offset: int | None = None
     elsewhere: dict[str, str] = field(default_factory=dict)
+    unrecorded: str | None = None
 
 
 # ---- effects: what `step` asks for -------------------------------------------------------------------------------
@@ -69,6 +77,8 @@ class CommitTable:
     """Append files and record progress, conditional on the view (invariants 3, 4); answer with one of the outcomes.
 
     `files` may be empty: then progress alone moves, with an empty snapshot. `commit_id` names the attempt for read-back.
+    `examine` are the paths of files that have waited so long that others may have removed them as orphans: they must be
+    there before they are added.
     """
 
     table: str
@@ -77,6 +87,7 @@ class CommitTable:
     files: tuple[DataFile, ...]
     progress: TableProgress
     valid_through_ms: int | None
+    examine: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -114,11 +125,13 @@ class StoreLowWater:
     """Record durably that everything below `offset` is committed in every table (group offset of the coordinator).
 
     `chain_from` (never above `offset`) is where a successor begins to read, so that it knows the newest link of every
-    pipeline's chain: kept beside the offset, in its metadata, with the control topic's id.
+    pipeline's chain: kept beside the offset, in its metadata, with the control topic's id. `leader_epoch` is the newest
+    that was read, by which the broker can tell whether the log still holds what was read.
     """
 
     offset: int
     chain_from: int | None = None
+    leader_epoch: int | None = None
 
 
 @dataclass(frozen=True)
@@ -150,7 +163,9 @@ class Assigned:
     """This process owns the control topic's partition now. `low_water` is None when no position was ever stored.
 
     `low_water_topic_id` and `chain_from` are what was stored with it; a low-water mark without a topic id is refused
-    (invariant 11). `framework.commit.state.start_offset` tells where reading begins.
+    (invariant 11). `log_end` is where the log ends now, None when that is not known; `truncated`: the broker says that the
+    log was cut off below the low-water mark and written anew (its leader epochs do not fit those that were read).
+    `framework.commit.state.start_offset` tells where reading begins.
     """
 
     coordinator: str
@@ -159,6 +174,8 @@ class Assigned:
     low_water: int | None
     low_water_topic_id: str | None = None
     chain_from: int | None = None
+    log_end: int | None = None
+    truncated: bool = False
 
 
 @dataclass(frozen=True)
@@ -168,10 +185,16 @@ class Revoked:
 
 @dataclass(frozen=True)
 class Read:
-    """One committed control record. `event` None: an offset that holds no event for us (unknown type)."""
+    """One committed control record. `event` None: an offset that holds no event for us (unknown type).
+
+    `timestamp_ms` is when its writer says that it was written, by its own clock; `leader_epoch` under which leader. None:
+    not known.
+    """
 
     offset: int
     event: ControlEvent | None
+    timestamp_ms: int | None = None
+    leader_epoch: int | None = None
 
 
 @dataclass(frozen=True)
@@ -226,6 +249,15 @@ class CommitConflict:
 
 
 @dataclass(frozen=True)
+class FilesGone:
+    """The commit is certainly not in the table: of the files that were to be examined, `missing` are not in the store."""
+
+    table: str
+    commit_id: str
+    missing: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class CommitFailed:
     """The commit is certainly not in the table, or that cannot be found out now; retry after a pause by loading again."""
 
@@ -244,5 +276,6 @@ Input = (
     | LoadFailed
     | Committed
     | CommitConflict
+    | FilesGone
     | CommitFailed
 )

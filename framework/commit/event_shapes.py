@@ -34,6 +34,7 @@ from framework.commit.shape import (
     LIST,
     OBJECT,
     OPTIONAL_INT,
+    OTHER_RANGES,
     RANGES,
     TEXT,
     Kind,
@@ -106,7 +107,15 @@ ACCOUNTING = object_of(
     )
 )
 POLICY = object_of(Shape(TableCommitPolicy, {}, interval_ms=INT, max_bytes=INT, max_rows=INT, branch=TEXT))
-HEARTBEAT = _event(Heartbeat, pipeline=TEXT, run=TEXT, batch=INT, ranges=RANGES, totals=ACCOUNTING)
+HEARTBEAT = _event(
+    Heartbeat,
+    pipeline=TEXT,
+    run=TEXT,
+    batch=INT,
+    ranges=RANGES,
+    totals=ACCOUNTING,
+    given_up=sparse(OTHER_RANGES, tuple),
+)
 PAUSE_CHANGED = _event(
     PauseChanged, holds=one_of(Holds), pattern=TEXT, paused=BOOL, reason=TEXT, by=TEXT, timestamp_ms=INT
 )
@@ -125,6 +134,7 @@ EVENTS = (
         part=INT,
         parts=INT,
         base_batch=optional(INT, _zero),
+        after_batch=sparse(OPTIONAL_INT, lambda: None),
         commit=POLICY,
         ranges=RANGES,
         files=objects_of(FILE),
@@ -139,6 +149,7 @@ EVENTS = (
         totals=ACCOUNTING,
         tables=list_of(str, "text"),
         gaps=optional(RANGES, tuple),
+        given_up=sparse(OTHER_RANGES, tuple),
     ),
     _event(
         OffsetsSet,
@@ -152,6 +163,7 @@ EVENTS = (
         repeated=INT,
         reason=TEXT,
         timestamp_ms=INT,
+        given_up=sparse(OTHER_RANGES, tuple),
     ),
     _event(
         Discarded,
@@ -189,6 +201,7 @@ EVENTS = (
         chain=optional(map_of_objects(HEARTBEAT), dict),
         valid_through_ms=optional(INTS, dict),
         paused=optional(objects_of(PAUSE_CHANGED), tuple),
+        more_blocked=optional(INT, _zero),
     ),
     _event(
         StateChanged,

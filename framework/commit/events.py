@@ -113,6 +113,9 @@ class DataWritten:
 
     `base_batch`: the batch number under which the pipeline's offsets were last moved by hand, 0 if never. What a table
     records of the batches before it says nothing about where this batch may start.
+
+    `after_batch`: the pipeline's batch before this one that was announced for this very table (by its uuid), as far as the
+    run knows; None where it knows of none. A table whose record ends before it has lost what lay between.
     """
 
     pipeline: str
@@ -127,6 +130,7 @@ class DataWritten:
     part: int = 0
     parts: int = 1
     base_batch: int = 0
+    after_batch: int | None = None
 
     @property
     def rows(self) -> int:
@@ -143,7 +147,7 @@ class DataComplete:
     the running totals since the pipeline first ran. `tables` names the tables that have a DataWritten in this batch.
 
     `gaps` are the offsets that were gone before they could be read; together they are the accounting's `lost`. A batch
-    with gaps has nothing else in it.
+    with gaps has nothing else in it. `given_up` are the ends of partitions that a person gave up.
     """
 
     pipeline: str
@@ -154,17 +158,24 @@ class DataComplete:
     totals: Accounting
     tables: tuple[str, ...] = ()
     gaps: tuple[SourceRange, ...] = ()
+    given_up: tuple[SourceRange, ...] = ()
 
 
 @dataclass(frozen=True)
 class Heartbeat:
-    """An idle pipeline is alive: its chain ends here (start == end in every range) and everything before is announced."""
+    """A pipeline is alive: its chain ends here (start == end in every range) and everything before is announced.
+
+    With a batch number of its own it says besides that there was nothing to read. With the number of the batch before (0
+    for none) it only says where the pipeline stands and whose run it is: at the start of each run, and while a run is held.
+    `given_up` are the ends of partitions that a person gave up: if one comes back, it goes on there.
+    """
 
     pipeline: str
     run: str
     batch: int
     ranges: tuple[SourceRange, ...]
     totals: Accounting
+    given_up: tuple[SourceRange, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -173,7 +184,8 @@ class OffsetsSet:
     whatever came before, and what waits of a broken chain is given up. In one transaction with the group's offsets.
 
     `base_batch` as in the announcements that follow. `lost` and `repeated` count the source offsets that were skipped, or
-    will be read a second time, by consent; `reason` says how the positions were chosen.
+    will be read a second time, by consent; `reason` says how the positions were chosen. `given_up` are the ends of
+    partitions that are not read any more: one that comes back goes on there.
     """
 
     pipeline: str
@@ -186,6 +198,7 @@ class OffsetsSet:
     repeated: int
     reason: str
     timestamp_ms: int
+    given_up: tuple[SourceRange, ...] = ()
 
 
 class Health(str, Enum):
@@ -311,6 +324,7 @@ class CommitComplete:
     the pipelines that moved since the coordinator's previous CommitComplete, and of all at longer intervals. `position`
     is how far the log was folded when this was said (exclusive; -1 not known). `blocked_pipelines` maps pipelines whose
     chain is broken to the reason. `valid_through_ms` is by pipeline. `paused` repeats the pauses that hold at `position`.
+    `more_blocked` counts tables that wait besides those in `blocked`, where these are too many to name.
     """
 
     coordinator: str
@@ -323,6 +337,7 @@ class CommitComplete:
     position: int = -1
     blocked_pipelines: dict[str, str] = field(default_factory=dict)
     paused: tuple[PauseChanged, ...] = ()
+    more_blocked: int = 0
 
 
 @dataclass(frozen=True)

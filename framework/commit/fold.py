@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from framework.commit.chain import Fit, check_link, next_link, settled_link
 from framework.commit.changed import changed
+from framework.commit.effects import Read
 from framework.commit.events import (
     CommitComplete,
     CommitRequested,
     CommitToTable,
-    ControlEvent,
     DataComplete,
     DataWritten,
     Discarded,
@@ -22,27 +22,31 @@ from framework.commit.events import (
     StateChanged,
     Subject,
 )
-from framework.commit.model import OpenBatch, PipelineState, Request
+from framework.commit.model import Announcement, OpenBatch, PipelineState, Request
 from framework.commit.pauses import with_pause, with_repeated
 from framework.commit.queues import discard, enqueue, forget
 from framework.commit.turn import Turn
 
 
-def fold(turn: Turn, offset: int, event: ControlEvent | None) -> None:
+def fold(turn: Turn, record: Read) -> None:
     """One committed control record. Offsets below the position were folded before and change nothing."""
+    offset, event = record.offset, record.event
     if offset < turn.state.position:
         return
     turn.set(position=offset + 1, settled=False)
+    epoch = record.leader_epoch
+    if epoch is not None and epoch != turn.state.leader_epoch:
+        turn.set(leader_epoch=max(epoch, turn.state.leader_epoch or 0))
     if isinstance(event, DataWritten):
-        _data_written(turn, offset, event)
+        _data_written(turn, Announcement(offset, event, record.timestamp_ms, epoch))
     elif isinstance(event, DataComplete | Heartbeat):
         _link(turn, offset, event)
     elif isinstance(event, OffsetsSet):
         _offsets_set(turn, offset, event)
     elif isinstance(event, Discarded):
-        discard(turn, event)
+        discard(turn, offset, event)
     elif isinstance(event, CommitRequested):
-        _commit_requested(turn, offset, event)
+        _commit_requested(turn, record, event)
     elif isinstance(event, CommitToTable):
         _commit_to_table(turn, event)
     elif isinstance(event, CommitComplete):
@@ -53,7 +57,8 @@ def fold(turn: Turn, offset: int, event: ControlEvent | None) -> None:
         turn.set(reports={**turn.state.reports, event.name: event})
 
 
-def _data_written(turn: Turn, offset: int, event: DataWritten) -> None:
+def _data_written(turn: Turn, announcement: Announcement) -> None:
+    offset, event = announcement.offset, announcement.event
     pipeline = turn.state.pipelines.get(event.pipeline) or PipelineState(event.pipeline)
     batch = pipeline.open
     if batch is not None and (batch.run, batch.batch) != (event.run, event.batch):
@@ -63,10 +68,11 @@ def _data_written(turn: Turn, offset: int, event: DataWritten) -> None:
         batch = None
     if batch is None:
         batch = OpenBatch(event.run, event.batch, offset, _link_before(pipeline, offset))
-    batch = changed(batch, parts=batch.parts.append((event.table, event.part, event.parts)))
+    uuids = batch.uuids if event.table_uuid in batch.uuids else batch.uuids | {event.table_uuid}
+    batch = changed(batch, parts=batch.parts.append((event.table, event.part, event.parts)), uuids=uuids)
     turn.put_pipeline(changed(pipeline, open=batch, last_offset=offset))
     if offset >= turn.state.floor:  # what is below the low-water mark is in every table
-        enqueue(turn, offset, event)
+        enqueue(turn, announcement)
 
 
 def _link(turn: Turn, offset: int, event: DataComplete | Heartbeat) -> None:
@@ -123,11 +129,12 @@ def _offsets_set(turn: Turn, offset: int, event: OffsetsSet) -> None:
     turn.put_pipeline(
         changed(
             pipeline,
-            link=settled_link(event),
+            link=settled_link(event, pipeline.link),
             link_offset=offset,
             anchors=pipeline.anchors.append((offset, before)),
             last_offset=offset,
             confirmed_below=offset,
+            unchained_below=offset,
             open=None,
             broken=None,
             broken_offset=None,
@@ -181,9 +188,11 @@ def _advance_valid_through(pipeline: PipelineState, event: DataComplete | Heartb
     """Valid-through: no record older than this is still to come, as far as the source was read when it was planned.
 
     A batch sets it to the least of its partitions' highest timestamps; partitions without records in the batch had
-    nothing to read and hold nothing back. A heartbeat says that every partition had nothing to read: the highest
-    timestamp ever announced counts. It never moves back.
+    nothing to read and hold nothing back. A heartbeat with a batch number of its own says that every partition had nothing
+    to read: the highest timestamp ever announced counts. It never moves back.
     """
+    if isinstance(event, Heartbeat) and pipeline.link is not None and event.batch == pipeline.link.batch:
+        return pipeline  # it says where the pipeline stands, not that it has read everything
     if isinstance(event, Heartbeat):
         reached = pipeline.newest_ms
         newest = pipeline.newest_ms
@@ -200,10 +209,14 @@ def _later(a: int | None, b: int | None) -> int | None:
     return max(a, b)
 
 
-def _commit_requested(turn: Turn, offset: int, event: CommitRequested) -> None:
-    old = not turn.state.caught_up and turn.now_ms > event.deadline_ms
+def _commit_requested(turn: Turn, record: Read, event: CommitRequested) -> None:
+    """The deadline is meant by the clock of whoever asks, and so is the record's time: the time between the two counts from
+    now on, by ours. A request of long ago is not answered again; how long ago it was, two clocks may tell differently."""
+    patience_ms = event.deadline_ms - (turn.now_ms if record.timestamp_ms is None else record.timestamp_ms)
+    old = not turn.state.caught_up and turn.now_ms > event.deadline_ms + turn.state.limits.clocks_apart_ms
     if event.request_id and event.request_id not in turn.state.requests and not old:
-        turn.put_request(Request(event.request_id, offset, event.pipeline, event.deadline_ms))
+        deadline_ms = turn.now_ms + max(0, patience_ms)
+        turn.put_request(Request(event.request_id, record.offset, event.pipeline, deadline_ms))
 
 
 def _commit_to_table(turn: Turn, event: CommitToTable) -> None:

@@ -40,14 +40,19 @@ class Limits:
     retell_ms: int = 300_000  # another reason for the same state
     undrained_files: int = 5_000  # of a table that cannot be committed now; what comes after is read again later
     answered_ms: int = 60_000  # an answer that is not read back is waited for so long
+    clocks_apart_ms: int = 600_000  # so far the clock of another machine may be off from ours
+    examine_after_ms: int = 86_400_000  # files that waited longer are looked for before they are added
 
 
 @dataclass(frozen=True, slots=True)
 class Announcement:
-    """One DataWritten and where it stands in the control topic."""
+    """One DataWritten and where it stands in the control topic; when it was written, by its writer's clock, and under which
+    leader, where that is known."""
 
     offset: int
     event: DataWritten
+    timestamp_ms: int | None = None
+    leader_epoch: int | None = None
 
 
 class Phase(str, Enum):
@@ -73,18 +78,24 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Unread:
-    """Announcements for a table that cannot be committed now, which are not kept in memory: all from `offset` on."""
+    """Announcements for a table that cannot be committed now, which are not kept in memory: all from `offset` on. `cut` are
+    the batches (pipeline, run, number) of which some announcements are kept and others are not."""
 
     offset: int
     announcements: int = 0
     rows: int = 0
     bytes: int = 0
     files: int = 0
+    cut: frozenset[tuple[str, str, int]] = frozenset()
 
 
 @dataclass(frozen=True)
 class TableState:
-    """One table: its announcements above its recorded progress, in log order, and how far deciding about it has come."""
+    """One table: its announcements above its recorded progress, in log order, and how far deciding about it has come.
+
+    `table` is the name by which it is loaded. One physical table may be announced under several `names` (spellings that its
+    catalog folds, two names of one catalog): only the uuid says that they are one, and one queue holds them all.
+    """
 
     table: str
     branch: str
@@ -99,6 +110,12 @@ class TableState:
     view: TableView | None = None
     table_uuid: str | None = None  # of the newest view
     recorded: int = 0  # P of the table with that uuid: every announcement below is in it; 0 when not known
+    recorded_epoch: int | None = None  # the leader epoch that stands beside it
+    ahead: int = 0  # P, where it was found above the log's end
+    names: frozenset[str] = frozenset()
+    unchained_below: int = (
+        0  # a person gave up what was announced: what stands below says nothing about what the table lacks
+    )
     attempt: Attempt | None = None
     retry_at_ms: int | None = None
     blocked: str | None = None  # invariant 10: why this table waits
@@ -131,6 +148,7 @@ class OpenBatch:
     first_offset: int
     link_before: int  # where the link before it is seen
     parts: Fifo[tuple[str, int, int]] = field(default_factory=Fifo)  # table, part, parts
+    uuids: frozenset[str] = frozenset()  # of the tables
 
 
 @dataclass(frozen=True)
@@ -149,6 +167,7 @@ class PipelineState:
     anchors: Fifo[tuple[int, int]] = field(default_factory=Fifo)
     last_offset: int = -1
     confirmed_below: int = 0
+    unchained_below: int = 0  # a person moved the offsets: what was announced below may have been taken back
     open: OpenBatch | None = None
     broken: str | None = None
     broken_offset: int | None = None
@@ -187,11 +206,14 @@ class CoordinatorState:
     wants_again: str = ""  # a table whose unread announcements are to be read: the state is to be forgotten
     reading_again: bool = False  # and that was asked for
     tables: dict[str, TableState] = field(default_factory=dict)
+    queues: dict[str, str] = field(default_factory=dict)  # a table's uuid -> under which name its queue stands
     pipelines: dict[str, PipelineState] = field(default_factory=dict)
     requests: dict[str, Request] = field(default_factory=dict)
     last_commits: dict[str, CommitToTable] = field(default_factory=dict)  # as read from the log: information
     reports: dict[str, StateChanged] = field(default_factory=dict)  # of tables, as read from the log: information
     pauses: Pauses = field(default_factory=dict)
+    leader_epoch: int | None = None  # the newest of any record that was folded
+    log_end: int | None = None  # when this was assigned
     pending_files: int = 0  # over all tables
     committing: int = 0  # tables with a commit in flight
     commits: int = 0  # commits asked for since the assignment
@@ -203,3 +225,8 @@ class CoordinatorState:
     clock_ms: int = 0  # of the last Tick
     settled_until_ms: int | None = None  # a Tick before this changes nothing, unless something was folded or answered
     settled: bool = False
+
+    def table_named(self, name: str) -> TableState | None:
+        """The table with this name, or with this spelling of its name."""
+        found = self.tables.get(name)
+        return found or next((table for table in self.tables.values() if name in table.names), None)

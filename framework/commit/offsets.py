@@ -106,13 +106,19 @@ class PartitionFacts:
 
 @dataclass(frozen=True)
 class StartPoint:
-    """Where a pipeline goes on: its position per partition, the newest announced batch, the totals so far."""
+    """Where a pipeline goes on: its position per partition, the newest announced batch, the totals so far.
+
+    `given_up` are the ends of partitions that a person gave up and that are not read; `returned` are those among the
+    positions that were given up once and are read again from where that was.
+    """
 
     positions: dict[PartitionKey, int]
     batch: int
     totals: Accounting
     first_run: bool
     base_batch: int = 0
+    given_up: tuple[SourceRange, ...] = ()
+    returned: tuple[PartitionKey, ...] = ()
 
 
 def decide_start(
@@ -122,6 +128,7 @@ def decide_start(
     chain: Iterable[SourceRange] | None,
     starting_offsets: str,
     on_data_loss: str = FAIL,
+    given_up: Iterable[SourceRange] = (),
 ) -> StartPoint:
     """Where to start, or a refusal that shows both values.
 
@@ -131,6 +138,7 @@ def decide_start(
         chain: ranges of the pipeline's newest DataComplete or Heartbeat in the control log; None when it has none.
         starting_offsets: `earliest` or `latest`; used only when the pipeline has never run.
         on_data_loss: `skip_and_record`: a position in front of its log's start is no error; `find_gaps` tells of it.
+        given_up: where partitions ended that a person gave up, as the control log tells.
 
     Raises:
         StateDisagreement: positions in different places do not fit.
@@ -138,8 +146,11 @@ def decide_start(
     """
     announced = {(r.topic, r.partition): r for r in chain} if chain is not None else {}
     base_batch = max((safe.base_batch for safe in group.values()), default=0)
-    # Offsets from before they were last moved by hand are of partitions that were given up then.
-    group = {key: safe for key, safe in group.items() if safe.batch >= base_batch}
+    left = {(r.topic, r.partition): r for r in given_up}
+    for key, old in group.items():  # an older log does not tell what was given up; the group may still know
+        if old.batch < base_batch:
+            left.setdefault(key, SourceRange(key[0], old.topic_id, key[1], old.offset, old.offset))
+    group = current_offsets(group, base_batch)
     first_run = not group and not announced
     for key, last in announced.items():
         if key not in group:
@@ -158,25 +169,58 @@ def decide_start(
                 remedy=f"`floe offsets set {pipeline} --from-log` writes the announced offsets back",
             )
     positions: dict[PartitionKey, int] = {}
+    returned: list[PartitionKey] = []
     for key, fact in facts.items():
         safe = group.get(key)
-        if safe is None:
-            # A partition never named before: a first run, a grown topic or a new topic of the pattern.
-            latest = first_run and starting_offsets == "latest"
-            positions[key] = fact.log_end if latest else fact.log_start
-        else:
+        before = left.pop(key, None)
+        if safe is not None:
             positions[key] = _check_position(pipeline, key, safe, fact, on_data_loss)
+        elif before is not None and before.topic_id == fact.topic_id:
+            returned.append(key)
+            positions[key] = first_position(pipeline, key, fact, (before,), on_data_loss)
+        elif first_run and starting_offsets == "latest":
+            positions[key] = fact.log_end
+        else:
+            positions[key] = first_position(pipeline, key, fact)
     for key in group:
         if key not in facts:
             raise StateDisagreement(
                 f"pipeline {pipeline} read {_name(key)} up to {group[key].offset}, but that partition no longer exists",
                 code="FLOE-R315",
                 place=_name(key),
-                remedy=f"restore the topic; or `floe offsets set {pipeline} --from-log --allow-loss` goes on without it",
+                remedy="restore the topic; or `floe offsets set FILE --from-log --allow-loss`, with the pipeline's file, "
+                "goes on without it",
             )
     newest = max(group.values(), key=lambda safe: safe.batch, default=None)
     batch, totals = (newest.batch, newest.totals) if newest else (0, Accounting())
-    return StartPoint(positions, batch, totals, first_run, base_batch)
+    rest = tuple(left[key] for key in sorted(left))
+    return StartPoint(positions, batch, totals, first_run, base_batch, rest, tuple(returned))
+
+
+def current_offsets(group: Mapping[PartitionKey, SafeOffset], base_batch: int) -> dict[PartitionKey, SafeOffset]:
+    """The group's offsets without those from before they were last moved by hand: these are of partitions that were given
+    up then, and nothing commits them any more."""
+    return {key: safe for key, safe in group.items() if safe.batch >= base_batch}
+
+
+def first_position(
+    pipeline: str,
+    key: PartitionKey,
+    fact: PartitionFacts,
+    given_up: Iterable[SourceRange] = (),
+    on_data_loss: str = FAIL,
+) -> int:
+    """Where a partition is read from that the run did not read before: the start of its log for a grown topic or a new one
+    of the pattern. One that was given up goes on where that was, if it is the same topic still: reading it from its start
+    would add its records again.
+
+    Raises:
+        DataLossError: retention removed what follows the place where it was given up.
+    """
+    for r in given_up:
+        if (r.topic, r.partition, r.topic_id) == (*key, fact.topic_id):
+            return _check_position(pipeline, key, SafeOffset(r.end, r.topic_id, 0, Accounting()), fact, on_data_loss)
+    return fact.log_start
 
 
 def check_announced(
@@ -223,7 +267,8 @@ def check_still_readable(
                 f"{_name(key)} no longer exists; it was read up to {position}",
                 code="FLOE-R315",
                 place=_name(key),
-                remedy=f"restore the topic; or `floe offsets set {pipeline} --from-log --allow-loss` goes on without it",
+                remedy="restore the topic; or `floe offsets set FILE --from-log --allow-loss`, with the pipeline's file, "
+                "goes on without it",
             )
         _check_position(pipeline, key, SafeOffset(position, ids[key[0]], 0, Accounting()), fact, on_data_loss)
 
@@ -359,7 +404,11 @@ def read_back(
     shown = {(r.topic, r.partition): group.get((r.topic, r.partition)) for r in ranges}
     if all((s := shown[r.topic, r.partition]) and (s.offset, s.batch, s.run) == (r.end, batch, run) for r in ranges):
         return AnnounceState.ANNOUNCED
-    if all((s := shown[r.topic, r.partition]) is None or (s.offset == r.start and s.batch < batch) for r in ranges):
+    if all(
+        (s := shown[r.topic, r.partition]) is None
+        or (s.offset == r.start and s.batch <= batch and (s.batch, s.run) != (batch, run))
+        for r in ranges
+    ):
         return AnnounceState.NOT_ANNOUNCED
     seen = ", ".join(f"{_name(key)}={safe.offset if safe else 'none'}" for key, safe in shown.items())
     raise StateDisagreement(

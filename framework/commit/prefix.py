@@ -7,14 +7,16 @@ Keeps invariant 3: everything for this table below P' is in the prefix, so progr
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from framework.commit.chain import Fit, check_recorded, record
+from framework.commit.chain import Fit, check_after, check_recorded, record
 from framework.commit.effects import TableProgress, TableView
 from framework.commit.events import DataFile, DataWritten
-from framework.commit.model import PipelineState, TableState
+from framework.commit.model import Announcement, PipelineState, TableState
 from framework.commit.progress import recorded_elsewhere
+from framework.commit.queues import batch_of
 
 
 @dataclass(frozen=True)
@@ -22,7 +24,7 @@ class Prefix:
     """`taken` announcements from the front, with `files` to add; those found to be repeats add none.
 
     `blocked` says why the announcement behind the prefix cannot be taken as things are; None when it only has to wait,
-    or when there is none.
+    or when there is none. `examine` are the paths of files that have waited so long that they may be gone.
     """
 
     taken: int
@@ -31,6 +33,7 @@ class Prefix:
     repeats: int
     progress: TableProgress
     blocked: str | None
+    examine: tuple[str, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -54,12 +57,18 @@ def take_prefix(
     control_topic_id: str,
     position: int,
     max_files: int,
+    leader_epoch: int | None = None,
+    examine_before_ms: int = 0,
 ) -> Prefix:
-    """The prefix for one commit. `position`: everything below it is folded. `max_files` may be passed by one batch."""
+    """The prefix for one commit. `position`: everything below it is folded, and `leader_epoch` is the newest in it.
+    `max_files` may be passed by one batch. Files that were announced before `examine_before_ms` are named in `examine`."""
     recorded = view.progress.pipelines if view.progress is not None else {}
+    newest = {name: progress.batch for name, progress in recorded.items()}  # what is in the table with what is in front
+    behind_it = _announcements_by_batch(table)
     events: list[DataWritten] = []
     files: list[DataFile] = []
     paths: set[str] = set()
+    waited: list[tuple[int, str]] = []
     divided: set[tuple[str, str, int]] = set()  # batches of which some parts are in front and others still behind
     repeats = 0
     cut = _Cut()
@@ -68,11 +77,16 @@ def take_prefix(
         event = announcement.event
         waits, blocked = obstacle(announcement.offset, event, view, pipelines, control_topic_id)
         if waits or blocked is not None:
+            if blocked is None and batch_of(event) in divided and event.commit.branch != view.branch:
+                blocked = f"batch {event.batch} of pipeline {event.pipeline} is announced for it on two branches"
             break
         verdict = check_recorded(recorded.get(event.pipeline), event)
+        if verdict.fit is Fit.FOLLOWS and is_chained(table, pipelines, announcement):
+            verdict = check_after(newest.get(event.pipeline), event)
         if verdict.fit is Fit.BROKEN:
             blocked = f"pipeline {event.pipeline}: {verdict.reason}"
             break
+        newest[event.pipeline] = max(newest.get(event.pipeline, 0), event.batch)
         if cut.announcements and len(files) + len(event.files) > max_files:
             break
         if verdict.fit is Fit.REPEAT:
@@ -83,8 +97,12 @@ def take_prefix(
                 if file.path not in paths:  # Invariant 5: no path twice in one commit
                     paths.add(file.path)
                     files.append(file)
-        batch = (event.pipeline, event.run, event.batch)
-        if event.part < event.parts - 1:
+            if announcement.timestamp_ms is not None and announcement.timestamp_ms < examine_before_ms:
+                waited += [(announcement.offset, file.path) for file in event.files]
+        batch = batch_of(event)
+        if behind_it:
+            behind_it[batch] -= 1
+        if event.part < event.parts - 1 or behind_it[batch] > 0:
             divided.add(batch)
         else:
             divided.discard(batch)
@@ -98,9 +116,36 @@ def take_prefix(
         through=through,
         files=tuple(files[: cut.files]),
         repeats=cut.repeats,
-        progress=TableProgress(control_topic_id, through, record(recorded, events[: cut.events])),
+        progress=TableProgress(
+            control_topic_id, through, record(recorded, events[: cut.events]), newest_epoch(view, leader_epoch)
+        ),
+        examine=tuple(path for offset, path in waited if offset < through),
         blocked=blocked,
     )
+
+
+def newest_epoch(view: TableView, leader_epoch: int | None) -> int | None:
+    """What stands beside progress: the newest epoch that is known, be it the table's or the log's."""
+    recorded = view.progress.leader_epoch if view.progress is not None else None
+    return max((epoch for epoch in (recorded, leader_epoch) if epoch is not None), default=None)
+
+
+def is_chained(table: TableState, pipelines: Mapping[str, PipelineState], announcement: Announcement) -> bool:
+    """Whether what an announcement says of the one before it counts: not where a person gave up or moved something since."""
+    pipeline = pipelines.get(announcement.event.pipeline)
+    below = pipeline.unchained_below if pipeline is not None else 0
+    return announcement.offset >= max(below, table.unchained_below)
+
+
+def _announcements_by_batch(table: TableState) -> Counter[tuple[str, str, int]]:
+    """How many announcements each batch has in the queue, where that may be more than one besides its parts: a table that
+    goes by several names. Batches that memory cuts off count as if they never ended. Empty: there are none such."""
+    found: Counter[tuple[str, str, int]] = Counter()
+    if len(table.names) > 1:
+        found.update(batch_of(each.event) for each in table.pending)
+    if table.unread is not None and table.unread.cut:
+        found.update({batch: len(table.pending) + 1 for batch in table.unread.cut})
+    return found
 
 
 def obstacle(

@@ -30,20 +30,28 @@ def merge(property_text: str | None, progress: TableProgress) -> str:
     """
     entries = _entries(property_text)
     before = parse(property_text, progress.control_topic_id)
-    if before is not None and progress.control_offset < before.control_offset:
+    if before is not None and _position(progress) < _position(before):
         raise StateDisagreement(
             f"recorded progress would move back from {before.control_offset} to {progress.control_offset}",
             place=PROGRESS_PROPERTY,
             remedy="another coordinator was faster; load the table again",
         )
+    epoch = {} if progress.leader_epoch is None else {"leader_epoch": progress.leader_epoch}
     entries[progress.control_topic_id] = {
         "control_offset": progress.control_offset,
+        **epoch,
         "pipelines": {
             name: {"batch": p.batch, "offsets": p.offsets, "topic_ids": p.topic_ids}
             for name, p in sorted(progress.pipelines.items())
         },
     }
     return json.dumps(entries, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+
+
+def _position(progress: TableProgress) -> tuple[int, int]:
+    """Invariant 3: where progress stands in its log. Under a later leader epoch the log may have been written anew from an
+    earlier offset on; only a person lets progress begin there (`floe rebase`)."""
+    return (-1 if progress.leader_epoch is None else progress.leader_epoch), progress.control_offset
 
 
 def parse(property_text: str | None, control_topic_id: str) -> TableProgress | None:
@@ -66,6 +74,7 @@ def parse(property_text: str | None, control_topic_id: str) -> TableProgress | N
                 )
                 for name, p in entry["pipelines"].items()
             },
+            leader_epoch=_natural(entry["leader_epoch"]) if entry.get("leader_epoch") is not None else None,
         )
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise _unreadable(str(error)) from error

@@ -57,20 +57,40 @@ def drop_announcements(table: TableState, count: int, now_ms: int) -> TableState
     )
 
 
-def enqueue(turn: Turn, offset: int, event: DataWritten) -> None:
-    """An announcement that was read: behind the others of its table, or counted only where memory must be spared."""
-    table = turn.state.tables.get(event.table)
+def enqueue(turn: Turn, announcement: Announcement) -> None:
+    """An announcement that was read: behind the others of its table, or counted only where memory must be spared.
+
+    Invariant 3: progress belongs to a physical table, so its uuid says which queue is its own, whatever name it goes by.
+    """
+    event = announcement.event
+    name = turn.state.queues.get(event.table_uuid)
+    if name is None:
+        name = event.table
+        turn.put_queue(event.table_uuid, name)
+    table = turn.state.tables.get(name)
     if table is None:
-        known = turn.state.last_commits.get(event.table)
+        known = turn.state.last_commits.get(name)
         last_commit_ms = min(known.timestamp_ms, turn.now_ms) if known is not None else None
-        table = TableState(event.table, event.commit.branch, event.commit, last_commit_ms=last_commit_ms)
+        table = TableState(name, event.commit.branch, event.commit, last_commit_ms=last_commit_ms)
         turn.emit(LoadTable(table.table, table.branch))
-    elif offset < table.recorded:  # Invariant 5: the table says that it is in
-        return
+    elif announcement.offset < table.recorded:
+        if not is_later(announcement.leader_epoch, table.recorded_epoch):
+            return  # Invariant 5: the table says that it is in
+        if table.phase is not Phase.LOADING:  # the log was cut off and written anew: to be found when it is examined
+            table = changed(table, phase=Phase.LOADING, view=None, attempt=None, retry_at_ms=None)
+            turn.emit(LoadTable(table.table, table.branch))
+    if event.table not in table.names:
+        table = changed(table, names=table.names | {event.table})
     if _must_not_be_kept(turn.state, table):
-        turn.put_table(_without_keeping(table, offset, event))
+        turn.put_table(_without_keeping(table, announcement.offset, event))
         return
-    turn.put_table(queue_announcement(table, Announcement(offset, event), turn.now_ms))
+    turn.put_table(queue_announcement(table, announcement, turn.now_ms))
+
+
+def is_later(epoch: int | None, recorded: int | None) -> bool:
+    """Whether a record was written under a later leader than any that had written when `recorded` was noted: if it stands
+    below what had been read by then, the log was cut off and written anew."""
+    return epoch is not None and recorded is not None and epoch > recorded
 
 
 def _must_not_be_kept(state: CoordinatorState, table: TableState) -> bool:
@@ -96,17 +116,34 @@ def _without_keeping(table: TableState, offset: int, event: DataWritten) -> Tabl
             unread.rows + event.rows,
             unread.bytes + event.bytes,
             unread.files + len(event.files),
+            unread.cut | {batch_of(event)} if _goes_on(table, event) else unread.cut,
         ),
         newest={**table.newest, event.pipeline: offset},
     )
 
 
-def discard(turn: Turn, event: Discarded) -> None:
+def batch_of(event: DataWritten) -> tuple[str, str, int]:
+    """What the announcements of one batch have in common."""
+    return event.pipeline, event.run, event.batch
+
+
+def _goes_on(table: TableState, event: DataWritten) -> bool:
+    """Whether an announcement of the same batch is kept: under another name of the table, or as another part."""
+    for index in range(len(table.pending) - 1, -1, -1):
+        kept = table.pending[index].event
+        if kept.pipeline == event.pipeline:
+            return batch_of(kept) == batch_of(event)
+    return False
+
+
+def discard(turn: Turn, offset: int, event: Discarded) -> None:
     """A person gave up what waits for a table: the one way besides the table's own metadata in which announcements leave
     its queue. What lies in front of them was in the table when that was decided, so the table is not held by it."""
-    table = turn.state.tables.get(event.table)
+    table = turn.state.table_named(event.table)
     if table is None:
         return
+    table = changed(table, unchained_below=offset)
+    turn.put_table(table)
     kept = [a for a in table.pending if not event.first <= a.offset < event.below]
     unread = table.unread
     if unread is not None and event.first <= unread.offset < event.below:

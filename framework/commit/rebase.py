@@ -7,31 +7,17 @@ under the present ids, everything behind the table that holds least is read agai
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
-from framework.commit.effects import PipelineProgress, TableProgress
+from framework.commit.effects import PipelineProgress
 from framework.commit.events import Accounting, OffsetsSet, SourceRange
+from framework.commit.held import HeldBy
 from framework.commit.offsets import PartitionFacts, PartitionKey, SafeOffset
-from framework.commit.progress import merge, parse, topic_ids_of
 from framework.errors import DataLossError, StateDisagreement
 
 Ends = Mapping[PartitionKey, int]
-
-
-@dataclass(frozen=True)
-class HeldBy:
-    """What one table records of the pipeline: by which control topics, and the newest batch of all; None: nothing."""
-
-    table: str
-    control_topic_ids: tuple[str, ...]
-    newest: PipelineProgress | None
-
-    @property
-    def ends(self) -> dict[PartitionKey, int]:
-        return ends_of(self.newest) if self.newest is not None else {}
 
 
 @dataclass(frozen=True)
@@ -39,7 +25,8 @@ class RebaseFacts:
     """Everything that is known of the pipeline. `announced`: where the good chain in the control log ends, by partition,
     with the topic ids; empty when the log knows no batch. `batch`: the highest batch number met anywhere. `waiting`: the
     tables that announcements of this control log wait for. `replays`: what tables record of the pipeline's replays of dead
-    letters."""
+    letters. `given_up`: where partitions ended that a person gave up. `lacking`: tables that lack what was announced for them
+    and committed, since they were put back; `cut_off`: tables whose progress lies above what the control log still holds."""
 
     pipeline: str
     cluster_id: str
@@ -54,6 +41,10 @@ class RebaseFacts:
     batch: int
     totals: Accounting
     replays: tuple[HeldBy, ...] = ()
+    given_up: tuple[SourceRange, ...] = ()
+    lacking: tuple[str, ...] = ()
+    cut_off: tuple[str, ...] = ()
+    log_epoch: int | None = None
 
 
 @dataclass(frozen=True)
@@ -118,61 +109,26 @@ class RebasePlan:
     partitions: tuple[PartitionRebase, ...]
     tables: tuple[TableRebase, ...]
     replays: tuple[TableRebase, ...] = ()
+    given_up: tuple[SourceRange, ...] = ()
+    cut_off: tuple[str, ...] = ()
+    log_epoch: int | None = None
 
     def event(self, run: str, now_ms: int) -> OffsetsSet:
         """What the control log is told: the chain goes on here."""
         ranges = tuple(SourceRange(p.topic, p.topic_id, p.partition, p.after, p.after) for p in self.partitions)
         return OffsetsSet(
-            self.pipeline, run, self.batch, ranges, self.totals, self.base_batch, self.lost, 0, "rebase", now_ms
+            self.pipeline,
+            run,
+            self.batch,
+            ranges,
+            self.totals,
+            self.base_batch,
+            self.lost,
+            0,
+            "rebase",
+            now_ms,
+            self.given_up,
         )
-
-
-def ends_of(progress: PipelineProgress) -> dict[PartitionKey, int]:
-    """Recorded source offsets by partition."""
-    return {(topic, int(p)): end for topic, ends in progress.offsets.items() for p, end in ends.items()}
-
-
-def held_by(table: str, property_text: str | None, pipeline: str) -> HeldBy:
-    """What a table's property `floe.progress` says of the pipeline, under whatever control topic."""
-    found: dict[str, PipelineProgress] = {}
-    for topic_id in topic_ids_of(property_text):
-        entry = parse(property_text, topic_id)
-        if entry is not None and pipeline in entry.pipelines:
-            found[topic_id] = entry.pipelines[pipeline]
-    newest = max(found.values(), key=lambda each: each.batch, default=None)
-    return HeldBy(table, tuple(sorted(found)), newest)
-
-
-def held_ends(
-    property_text: str | None, control_topic_id: str, pipeline: str, base_batch: int
-) -> dict[PartitionKey, int]:
-    """Up to where a table holds the pipeline, for `next_cut`; nothing where offsets were moved by hand since."""
-    here = parse(property_text, control_topic_id)
-    progress = here.pipelines.get(pipeline) if here is not None else None
-    return ends_of(progress) if progress is not None and progress.batch >= base_batch else {}
-
-
-def taken_over(
-    property_text: str | None, pipeline: str, control_topic_id: str, after: PipelineProgress
-) -> TableProgress:
-    """The table's progress under the present control topic with the pipeline in it: its control offset as it was, 0 in a
-    topic that is new to the table, since every announcement below 0 is in it."""
-    here = parse(property_text, control_topic_id)
-    pipelines = dict(here.pipelines) if here is not None else {}
-    return TableProgress(
-        control_topic_id, here.control_offset if here is not None else 0, {**pipelines, pipeline: after}
-    )
-
-
-def without_elsewhere(property_text: str | None, pipeline: str, progress: TableProgress) -> str:
-    """The property's new text: `progress`, and no other control topic has the pipeline. Entries of other topics stay, also
-    without pipelines: what they say of their own announcements remains true."""
-    text = merge(property_text, progress)
-    entries = json.loads(text)
-    for topic_id, entry in entries.items():
-        if topic_id != progress.control_topic_id:
-            entry["pipelines"].pop(pipeline, None)
-    return json.dumps(entries, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
 
 def plan_rebase(facts: RebaseFacts, choice: RebaseChoice) -> RebasePlan:
@@ -223,6 +179,9 @@ def plan_rebase(facts: RebaseFacts, choice: RebaseChoice) -> RebasePlan:
             for t in facts.replays
             if t.newest is not None and _former(t, facts)
         ),
+        given_up=facts.given_up,
+        cut_off=facts.cut_off,
+        log_epoch=facts.log_epoch,
     )
 
 
@@ -351,7 +310,7 @@ def _progress(table: HeldBy, after: Ends, batch: int, ids: Mapping[str, str], ot
 
 def _is_settled(facts: RebaseFacts, former: list[str]) -> bool:
     """Whether a run would start as it is: nothing recorded elsewhere, group and log agree, the chain is whole."""
-    if former or facts.broken:
+    if former or facts.broken or facts.lacking or facts.cut_off:
         return False
     if not facts.announced:
         return not facts.group and not any(t.newest for t in facts.tables)

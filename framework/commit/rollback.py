@@ -34,8 +34,9 @@ class SnapshotFacts:
 
 @dataclass(frozen=True)
 class RollbackFacts:
-    """`ancestry`: the branch's head and what it was built on, newest first; `beside`: snapshots on no such line, as an
-    earlier rollback leaves them. `whole`: no ancestor has expired."""
+    """`table_uuid`: what announcements know the table by, under whatever name. `ancestry`: the branch's head and what it was
+    built on, newest first; `beside`: snapshots on no such line, as an earlier rollback leaves them. `whole`: no ancestor has
+    expired."""
 
     table: str
     control_topic_id: str
@@ -43,6 +44,7 @@ class RollbackFacts:
     ancestry: tuple[SnapshotFacts, ...]
     beside: tuple[SnapshotFacts, ...]
     whole: bool
+    table_uuid: str = ""
 
 
 @dataclass(frozen=True)

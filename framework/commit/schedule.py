@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from zlib import crc32
 
-from framework.commit.chain import Fit, check_recorded
 from framework.commit.changed import changed
 from framework.commit.effects import CommitTable, LoadTable, Publish, TableView
 from framework.commit.events import CommitToTable, Holds
+from framework.commit.examine import first_obstacle, log_end, trouble
 from framework.commit.model import Attempt, CoordinatorState, Phase, Request, TableState
 from framework.commit.pauses import holding
-from framework.commit.prefix import Prefix, obstacle, take_prefix
+from framework.commit.prefix import Prefix, take_prefix
 from framework.commit.queues import drop_announcements
 from framework.commit.replay import is_replay
 from framework.commit.turn import Turn
@@ -79,6 +79,8 @@ def consider(turn: Turn, name: str) -> None:
         # Invariant 3: what was not kept stands behind the queue, and progress must not pass it.
         state.position if table.unread is None else table.unread.offset,
         state.limits.commit_files,
+        state.leader_epoch,
+        turn.now_ms - state.limits.examine_after_ms,
     )
     if prefix.files:
         _commit(turn, table, table.view, prefix)
@@ -117,7 +119,7 @@ def _commit(turn: Turn, table: TableState, view: TableView, prefix: Prefix) -> N
     attempt = Attempt(commit_id, prefix.through, turn.now_ms, prefix.rows, len(prefix.files), valid_through)
     turn.put_table(changed(table, phase=Phase.COMMITTING, attempt=attempt, blocked=None, examinations=0))
     # Invariant 3: progress moves to `through` in the commit that adds every file below it.
-    turn.emit(CommitTable(table.table, view, commit_id, prefix.files, prefix.progress, valid_through))
+    turn.emit(CommitTable(table.table, view, commit_id, prefix.files, prefix.progress, valid_through, prefix.examine))
 
 
 def _valid_through(turn: Turn, table: TableState, prefix: Prefix) -> int | None:
@@ -148,14 +150,29 @@ def loaded(turn: Turn, view: TableView) -> None:
     if (
         view.table_uuid != table.table_uuid
     ):  # another table under this name, or the first look: nothing known is true of it
-        table = changed(table, table_uuid=view.table_uuid, recorded=0)
-    reason = _trouble(table, view, turn.state.control_topic_id)
+        table = changed(table, table_uuid=view.table_uuid, recorded=0, recorded_epoch=None)
+    reason = trouble(turn.state, table, view)
+    if reason is None and view.progress is not None and view.progress.control_offset > log_end(turn.state):
+        if table.ahead != view.progress.control_offset:
+            # Another coordinator may have read further by now: look once more before it is called trouble.
+            _pause(
+                turn,
+                changed(table, ahead=view.progress.control_offset),
+                turn.state.limits.retry_first_ms,
+                turn.state.limits.retry_first_ms,
+                0,
+            )
+            return
+        reason = (
+            f"its recorded progress is {table.ahead}, but the control topic ends at {turn.state.position}: the broker lost "
+            "records, and what is announced from now on would count as recorded; `floe rebase FILE` settles it"
+        )
     if reason is not None:
         _block(turn, table, reason)
         return
     if view.progress is not None:
-        table = _forget_recorded(table, view.progress.control_offset, turn.now_ms)
-    reason = _first_obstacle(turn, table, view)
+        table = _forget_recorded(table, view.progress.control_offset, view.progress.leader_epoch, turn.now_ms)
+    reason = first_obstacle(turn.state, table, view)
     if reason is not None:
         _block(turn, table, reason)
         return
@@ -163,41 +180,7 @@ def loaded(turn: Turn, view: TableView) -> None:
     consider(turn, table.table)
 
 
-def _trouble(table: TableState, view: TableView, control_topic_id: str) -> str | None:
-    """Invariant 10: what is wrong with the table itself."""
-    progress = view.progress
-    if progress is None:
-        return f"its recorded progress is gone; it was {table.recorded}" if table.recorded else None
-    if progress.control_topic_id != control_topic_id:  # Invariant 11
-        return f"its progress belongs to control topic {progress.control_topic_id}, not to {control_topic_id}"
-    if progress.control_offset < table.recorded:
-        return f"its recorded progress went back from {table.recorded} to {progress.control_offset}"
-    reached = view.snapshot_control_offset
-    if reached is not None and reached < progress.control_offset:
-        return (
-            f"it was rolled back: progress {progress.control_offset} is recorded, its branch {view.branch} holds {reached}; "
-            f"`floe rollback --table {view.table} --to {view.snapshot_id}` with --replay or --skip settles it"
-        )
-    return None
-
-
-def _first_obstacle(turn: Turn, table: TableState, view: TableView) -> str | None:
-    """Why the oldest announcement can never be taken into this table as it is, found before the table is due."""
-    first = table.pending.first
-    if first is None:
-        return None
-    pipeline = turn.state.pipelines.get(first.event.pipeline)
-    if pipeline is None or first.offset >= pipeline.confirmed_below:
-        return None
-    _, reason = obstacle(first.offset, first.event, view, turn.state.pipelines, turn.state.control_topic_id)
-    if reason is not None:
-        return reason
-    recorded = view.progress.pipelines if view.progress is not None else {}
-    verdict = check_recorded(recorded.get(first.event.pipeline), first.event)
-    return f"pipeline {first.event.pipeline}: {verdict.reason}" if verdict.fit is Fit.BROKEN else None
-
-
-def _forget_recorded(table: TableState, control_offset: int, now_ms: int) -> TableState:
+def _forget_recorded(table: TableState, control_offset: int, epoch: int | None, now_ms: int) -> TableState:
     """Drop what the table's metadata says is in it: the only way in which an announcement is done with."""
     count = 0
     for announcement in table.pending:
@@ -208,7 +191,7 @@ def _forget_recorded(table: TableState, control_offset: int, now_ms: int) -> Tab
     if unread is not None and unread.offset < control_offset:
         behind = any(newest >= control_offset for newest in table.newest.values())
         unread = changed(unread, offset=control_offset) if behind else None
-    table = changed(table, recorded=max(table.recorded, control_offset), unread=unread)
+    table = changed(table, recorded=max(table.recorded, control_offset), recorded_epoch=epoch, unread=unread)
     return drop_announcements(table, count, now_ms)
 
 
@@ -244,7 +227,8 @@ def committed(turn: Turn, name: str, commit_id: str, view: TableView, snapshot_i
         last_commit_ms=attempt.started_ms,
         valid_through_ms=attempt.valid_through_ms,
     )
-    turn.put_table(_forget_recorded(table, attempt.through, turn.now_ms))
+    epoch = view.progress.leader_epoch if view.progress is not None else None
+    turn.put_table(_forget_recorded(table, attempt.through, epoch, turn.now_ms))
     last_complete_ms = turn.state.last_complete_ms
     turn.set(cycle_open=True, last_complete_ms=turn.now_ms if last_complete_ms is None else last_complete_ms)
     turn.emit(
@@ -277,6 +261,20 @@ def conflict(turn: Turn, name: str, commit_id: str) -> None:
         return
     doublings = table.conflicts - limits.conflict_patience - 1
     _pause(turn, table, limits.conflict_first_ms, limits.conflict_most_ms, doublings)
+
+
+def files_gone(turn: Turn, name: str, commit_id: str, missing: tuple[str, ...]) -> None:
+    """Files that waited long are not in the store any more: a table that names them could not be read (invariant 10)."""
+    table = turn.state.tables.get(name)
+    if table is None or table.attempt is None or table.attempt.commit_id != commit_id:
+        return
+    others = f" and {len(missing) - 1:,} more" if len(missing) > 1 else ""
+    _block(
+        turn,
+        changed(table, attempt=None),
+        f"announced files are gone from the store, {missing[0]}{others}: somebody removed them as orphans while they waited. "
+        "Put them back, or `floe rebase FILE` reads their records again",
+    )
 
 
 def commit_failed(turn: Turn, name: str, commit_id: str, reason: str) -> None:

@@ -30,7 +30,8 @@ class PartitionPlaces:
 
     `topic_id`, `log_start`, `log_end`: the broker's; all None when the partition does not exist. `group`: the consumer
     group's offset, whoever wrote it; `announced`: where the good chain in the control log ends, of `announced_topic_id`.
-    `recorded` maps tables to the source offset up to which they hold the pipeline.
+    `recorded` maps tables to the source offset up to which they hold the pipeline, of this very topic. `given_up`: a person
+    gave the partition up at `announced`; if the pipeline reads it again, it goes on there by itself.
     """
 
     topic: str
@@ -43,6 +44,7 @@ class PartitionPlaces:
     announced: int | None = None
     announced_topic_id: str | None = None
     recorded: Mapping[str, int] | None = None
+    given_up: bool = False
 
     @property
     def key(self) -> PartitionKey:
@@ -93,6 +95,8 @@ def disagreements(places: Places) -> tuple[str, ...]:
     """What does not fit together, one sentence each; nothing when all places agree."""
     found = [f"the chain of its batches is broken: {places.broken}"] if places.broken else []
     for p in places.partitions:
+        if p.given_up:
+            continue  # where it was given up is known, and nobody commits offsets of it
         if p.topic_id is None:
             found.append(f"{p.name} does not exist any more")
             continue
@@ -143,6 +147,7 @@ class Settlement:
     moves: tuple[Move, ...]
     forgotten: tuple[str, ...]
     recreated: tuple[str, ...]
+    given_up: tuple[SourceRange, ...] = ()
 
     @property
     def lost(self) -> int:
@@ -165,6 +170,7 @@ class Settlement:
             self.repeated,
             self.origin.value,
             now_ms,
+            self.given_up,
         )
 
 
@@ -195,10 +201,15 @@ def settle(
             place=places.pipeline,
             remedy=f"`floe offsets show {places.pipeline}` lists its partitions",
         )
+    given_up: list[SourceRange] = []
     for p in places.partitions:
+        if p.given_up and p.key not in given:
+            given_up += _given_up(p)
+            continue
         if p.topic_id is None or p.log_start is None or p.log_end is None:
             if p.reached is not None:
                 forgotten.append(p.name)
+                given_up += _given_up(p)
             continue
         other = p.announced_topic_id is not None and p.announced_topic_id != p.topic_id
         after = given.get(p.key, p.reached) if origin is Origin.GIVEN else None
@@ -244,8 +255,23 @@ def settle(
     moved = bool(recreated or forgotten) or any(m.lost or m.repeated for m in moves)
     base = batch if moved or places.base_batch is None else places.base_batch
     return Settlement(
-        places.pipeline, origin, batch, base, places.totals, tuple(moves), tuple(forgotten), tuple(sorted(recreated))
+        places.pipeline,
+        origin,
+        batch,
+        base,
+        places.totals,
+        tuple(moves),
+        tuple(forgotten),
+        tuple(sorted(recreated)),
+        tuple(given_up),
     )
+
+
+def _given_up(p: PartitionPlaces) -> tuple[SourceRange, ...]:
+    """Where a partition that is not read any more ended, as far as its announcements tell."""
+    if p.announced is None or p.announced_topic_id is None:
+        return ()
+    return (SourceRange(p.topic, p.announced_topic_id, p.partition, p.announced, p.announced),)
 
 
 def _tables_behind(places: Places) -> tuple[str, ...]:

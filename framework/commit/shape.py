@@ -211,3 +211,4 @@ class _RangesOfABatch:
 
 
 RANGES = Kind(_RangesOfABatch(), _write_ranges)
+OTHER_RANGES = Kind(_read_ranges, _write_ranges)  # those that stand beside a batch's own and differ from them

@@ -1,20 +1,23 @@
 """Events cut so that none is above the size limit of the control topic.
 
 In: one event. Out: the same event, or several that say the same together: an announcement is cut by its files (its
-parts belong to one transaction and are committed together), a `CommitComplete` by the pipelines of its chain. What
-cannot be cut and is too large is a FloeError that says how large it is, before anything is sent.
+parts belong to one transaction and are committed together). What cannot be cut and is too large is a FloeError that says
+how large it is, before anything is sent. What is only information is cut and shortened instead, and never an error.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from framework.commit.codec import MAX_EVENT_BYTES, encode, encode_file
-from framework.commit.events import CommitComplete, ControlEvent, DataFile, DataWritten
+from framework.commit.events import CommitComplete, ControlEvent, DataFile, DataWritten, StateChanged
 from framework.errors import FloeError
 
 # Room for the digits of `part` and `parts`, which are not known before the cut is made.
 _PART_DIGITS = 16
+# Of one reason so many characters are told where an event would be too large.
+MAX_REASON = 300
 
 
 def split(event: ControlEvent, max_bytes: int = MAX_EVENT_BYTES) -> tuple[ControlEvent, ...]:
@@ -24,8 +27,6 @@ def split(event: ControlEvent, max_bytes: int = MAX_EVENT_BYTES) -> tuple[Contro
     size = len(encode(event))
     if size <= max_bytes:
         return (event,)
-    if isinstance(event, CommitComplete):
-        return _split_commit_complete(event, max_bytes)
     raise _too_large(event, size, max_bytes, "name fewer topics or partitions in one pipeline")
 
 
@@ -51,28 +52,84 @@ def split_data_written(event: DataWritten, max_bytes: int = MAX_EVENT_BYTES) -> 
     )
 
 
+def split_information(event: ControlEvent, max_bytes: int = MAX_EVENT_BYTES) -> tuple[ControlEvent, ...]:
+    """What a coordinator tells, as events of at most `max_bytes` each, whatever it is: texts are shortened, and what is too
+    much even so is left out and counted. No decision rests on it, so nothing of it may end whoever tells it."""
+    event = _in_plain_words(event)
+    if len(encode(event)) <= max_bytes:
+        return (event,)
+    if isinstance(event, CommitComplete):
+        return _split_commit_complete(event, max_bytes)
+    if isinstance(event, StateChanged):
+        return (replace(event, reason=_short(event.reason), remedy=_short(event.remedy)),)
+    return ()
+
+
 def _split_commit_complete(event: CommitComplete, max_bytes: int) -> tuple[CommitComplete, ...]:
-    """The first event keeps everything but the chain; those after it carry one half of the chain each, or less."""
-    links = sorted(event.chain.items())
+    """The first event answers, and keeps of the reasons what fits. Those after it carry what readers add up: the chain's
+    links, valid-through times and pauses, each in pieces. A single piece that is too large even alone is left out: a chain's
+    link and a pause are then seen where they stand themselves, which `chain_from` allows for."""
     bare = replace(event, chain={}, valid_through_ms={}, blocked={}, blocked_pipelines={}, paused=(), request_id="")
-    head = replace(event, chain={})
-    size = len(encode(head))
-    if size > max_bytes:
-        raise _too_large(event, size, max_bytes, "use a control topic for fewer pipelines and tables")
-    pieces: list[CommitComplete] = [head]
-    stack = [links]
-    while stack:
-        group = stack.pop()
-        piece = replace(bare, chain=dict(group))
-        size = len(encode(piece))
-        if size <= max_bytes:
-            pieces.append(piece)
-        elif len(group) == 1:
-            raise _too_large(event, size, max_bytes, "name fewer topics or partitions in one pipeline")
-        else:
-            middle = len(group) // 2
-            stack += [group[middle:], group[:middle]]
+    head = replace(event, chain={}, valid_through_ms={}, paused=())
+    pieces = [_with_some_reasons(head, max_bytes)]
+    for part in (
+        [replace(bare, chain={name: link}) for name, link in sorted(event.chain.items())],
+        [replace(bare, valid_through_ms={name: at}) for name, at in sorted(event.valid_through_ms.items())],
+        [replace(bare, paused=(pause,)) for pause in event.paused],
+    ):
+        pieces += _packed(bare, part, max_bytes)
     return tuple(pieces)
+
+
+def _packed(bare: CommitComplete, parts: Sequence[CommitComplete], max_bytes: int) -> Iterator[CommitComplete]:
+    """Parts joined again as far as they fit; halved until they do."""
+    if not parts:
+        return
+    joined = replace(
+        bare,
+        chain={name: link for part in parts for name, link in part.chain.items()},
+        valid_through_ms={name: at for part in parts for name, at in part.valid_through_ms.items()},
+        paused=tuple(pause for part in parts for pause in part.paused),
+    )
+    if len(encode(joined)) <= max_bytes:
+        yield joined
+    elif len(parts) > 1:
+        middle = len(parts) // 2
+        yield from _packed(bare, parts[:middle], max_bytes)
+        yield from _packed(bare, parts[middle:], max_bytes)
+
+
+def _with_some_reasons(head: CommitComplete, max_bytes: int) -> CommitComplete:
+    """The event with its reasons shortened, and so many of them as fit; how many tables are blocked is said all the same."""
+    keep = max(len(head.blocked), len(head.blocked_pipelines))
+    while True:
+        blocked = {name: _short(reason) for name, reason in sorted(head.blocked.items())[:keep]}
+        pipelines = {name: _short(reason) for name, reason in sorted(head.blocked_pipelines.items())[:keep]}
+        left = len(head.blocked) - len(blocked)
+        found = replace(head, blocked=blocked, blocked_pipelines=pipelines, more_blocked=head.more_blocked + left)
+        if len(encode(found)) <= max_bytes or keep == 0:
+            return found
+        keep //= 2
+
+
+def _in_plain_words(event: ControlEvent) -> ControlEvent:
+    """The event with what JSON in UTF-8 cannot hold replaced: half a surrogate pair, as a file's name may leave one in the
+    words of an error."""
+    if isinstance(event, StateChanged):
+        return replace(event, name=_plain(event.name), reason=_plain(event.reason), remedy=_plain(event.remedy))
+    if isinstance(event, CommitComplete):
+        blocked = {_plain(name): _plain(reason) for name, reason in event.blocked.items()}
+        pipelines = {_plain(name): _plain(reason) for name, reason in event.blocked_pipelines.items()}
+        return replace(event, blocked=blocked, blocked_pipelines=pipelines)
+    return event
+
+
+def _plain(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= MAX_REASON else f"{text[: MAX_REASON - 1]}\N{HORIZONTAL ELLIPSIS}"
 
 
 def _too_large(event: ControlEvent, size: int, max_bytes: int, remedy: str) -> FloeError:

@@ -15,6 +15,7 @@ from framework.commit.effects import (
     CommitFailed,
     Committed,
     Effect,
+    FilesGone,
     Input,
     LoadFailed,
     Read,
@@ -98,6 +99,7 @@ def _assigned(limits: Limits, message: Assigned) -> tuple[CoordinatorState, tupl
         floor=message.log_start if low_water is None else low_water,
         stored_low_water=low_water,
         needs_proof=message.log_start if low_water is None and message.log_start > 0 else None,
+        log_end=message.log_end,
     )
     if low_water is None:
         return state, ()
@@ -121,6 +123,16 @@ def _assigned(limits: Limits, message: Assigned) -> tuple[CoordinatorState, tupl
             "raise the control topic's retention; what is lost must be read again from the source: each table's property "
             "floe.progress says up to which source offset it holds everything",
         )
+    elif message.truncated or (message.log_end is not None and message.log_end < low_water):
+        # Invariant 6: what is announced from here on may stand below the mark, where nobody would read it.
+        seen = "was cut off below it and written anew" if message.truncated else f"ends at {message.log_end}"
+        stop = Stop(
+            "FLOE-R117",
+            f"everything below {low_water} was read from the control topic, but its log {seen}: the broker lost records "
+            "(an unclean election, a disk that was put back)",
+            "delete the coordinator's consumer group, so that the log is read from its start; then `floe rebase FILE` lets each "
+            "pipeline go on from what its tables hold",
+        )
     if stop is None:
         return state, ()
     return CoordinatorState(limits=limits, coordinator=message.coordinator, assigned=True, stopped=stop), (stop,)
@@ -135,10 +147,10 @@ def _read(turn: Turn, message: Read) -> None:
     if isinstance(message.event, DataComplete):
         pipeline = state.pipelines.get(message.event.pipeline)
         batch = pipeline.open if pipeline is not None else None
-    fold(turn, message.offset, message.event)
+    fold(turn, message)
     if batch is not None:
         # An arrival wakes its tables; a timer does not run by itself.
-        for table in sorted({table for table, _, _ in batch.parts}):
+        for table in sorted({name for uuid in batch.uuids if (name := turn.state.queues.get(uuid)) is not None}):
             schedule.consider(turn, table)
     elif (
         isinstance(message.event, CommitRequested | Discarded | OffsetsSet | PauseChanged)
@@ -194,5 +206,7 @@ def _answer(turn: Turn, message: Input) -> None:
         )
     elif isinstance(message, CommitConflict):
         schedule.conflict(turn, message.table, message.commit_id)
+    elif isinstance(message, FilesGone):
+        schedule.files_gone(turn, message.table, message.commit_id, message.missing)
     elif isinstance(message, CommitFailed):
         schedule.commit_failed(turn, message.table, message.commit_id, message.reason)

@@ -38,6 +38,10 @@ class Turn:
             self.set(pending_files=self.state.pending_files + files, committing=self.state.committing + committing)
         self.state.tables[table.table] = table
 
+    def put_queue(self, table_uuid: str, name: str) -> None:
+        self._own("queues")
+        self.state.queues[table_uuid] = name
+
     def put_pipeline(self, pipeline: PipelineState) -> None:
         self._own("pipelines")
         self.state.pipelines[pipeline.pipeline] = pipeline

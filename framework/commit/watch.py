@@ -8,15 +8,20 @@ run that is held announces nothing more.
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from framework.commit.effects import PipelineProgress
 from framework.commit.events import (
     CommitComplete,
     CommitToTable,
     ControlEvent,
     DataWritten,
+    Discarded,
     Holds,
+    OffsetsSet,
     PauseChanged,
+    SourceRange,
     StopRequested,
 )
 from framework.commit.pauses import Pauses, holding, with_pause, with_repeated
@@ -34,15 +39,27 @@ class Waiting:
 
 
 @dataclass(frozen=True)
+class Newest:
+    """The newest announcement of a pipeline for a table: its offset in the log, its batch, that batch's ranges, and under
+    which batch number the offsets had been moved by hand."""
+
+    offset: int
+    batch: int
+    ranges: tuple[SourceRange, ...]
+    base_batch: int
+
+
+@dataclass(frozen=True)
 class _Announced:
     offset: int
+    table: str
     batch: int
     bytes: int
     files: int
 
 
 class _Queue:
-    """One pipeline's announcements by table, oldest first, with running sums."""
+    """One pipeline's announcements by table (its uuid: one table may go by several names), oldest first, with running sums."""
 
     def __init__(self) -> None:
         self.tables: dict[str, deque[_Announced]] = {}
@@ -50,14 +67,14 @@ class _Queue:
         self.bytes = 0
         self.files = 0
 
-    def add(self, table: str, entry: _Announced) -> None:
-        self.tables.setdefault(table, deque()).append(entry)
+    def add(self, table_uuid: str, entry: _Announced) -> None:
+        self.tables.setdefault(table_uuid, deque()).append(entry)
         self.batches[entry.batch] += 1
         self.bytes += entry.bytes
         self.files += entry.files
 
-    def forget(self, table: str, below: int) -> None:
-        entries = self.tables.get(table, deque())
+    def forget(self, table_uuid: str, below: int) -> None:
+        entries = self.tables.get(table_uuid, deque())
         while entries and entries[0].offset < below:
             entry = entries.popleft()
             self.batches[entry.batch] -= 1
@@ -66,12 +83,14 @@ class _Queue:
             self.bytes -= entry.bytes
             self.files -= entry.files
         if not entries:
-            self.tables.pop(table, None)
+            self.tables.pop(table_uuid, None)
 
     def waiting(self) -> Waiting:
-        oldest = {table: entries[0].offset for table, entries in self.tables.items() if entries}
-        table = min(oldest, key=lambda name: oldest[name], default="")
-        return Waiting(len(self.batches), self.bytes, self.files, len(oldest), table)
+        first = [entries[0] for entries in self.tables.values() if entries]
+        oldest = min(first, key=lambda entry: entry.offset, default=None)
+        return Waiting(
+            len(self.batches), self.bytes, self.files, len(first), oldest.table if oldest is not None else ""
+        )
 
 
 class Watch:
@@ -81,6 +100,7 @@ class Watch:
         self._pauses: Pauses = {}
         self._stops: dict[str, tuple[int, StopRequested]] = {}
         self._queues: dict[str, _Queue] = {}
+        self._newest: dict[str, dict[str, Newest]] = {}  # by pipeline and table uuid
         self._begin: int | None = None
 
     def observe(self, offset: int, event: ControlEvent | None) -> None:
@@ -88,11 +108,17 @@ class Watch:
         if self._begin is None:
             self._begin = offset
         if isinstance(event, DataWritten):
-            entry = _Announced(offset, event.batch, event.bytes, len(event.files))
-            self._queues.setdefault(event.pipeline, _Queue()).add(event.table, entry)
+            entry = _Announced(offset, event.table, event.batch, event.bytes, len(event.files))
+            self._queues.setdefault(event.pipeline, _Queue()).add(event.table_uuid, entry)
+            newest = Newest(offset, event.batch, event.ranges, event.base_batch)
+            self._newest.setdefault(event.pipeline, {})[event.table_uuid] = newest
+        elif isinstance(event, OffsetsSet):
+            self._newest.pop(event.pipeline, None)  # what was announced may have been taken back
+        elif isinstance(event, Discarded):
+            self._forget_discarded(event)
         elif isinstance(event, CommitToTable):
             for queue in self._queues.values():
-                queue.forget(event.table, event.control_offset)
+                queue.forget(event.table_uuid, event.control_offset)
         elif isinstance(event, CommitComplete):
             if event.position >= self._begin:
                 self._pauses = with_repeated(self._pauses, offset, event, 0)
@@ -105,8 +131,18 @@ class Watch:
     def everything_is_in(self, below: int) -> None:
         """A low-water mark was seen: what was announced below it is in its tables."""
         for queue in self._queues.values():
-            for table in list(queue.tables):
-                queue.forget(table, below)
+            for table_uuid in list(queue.tables):
+                queue.forget(table_uuid, below)
+
+    def _forget_discarded(self, event: Discarded) -> None:
+        for name, tables in self._newest.items():
+            self._newest[name] = {
+                uuid: newest for uuid, newest in tables.items() if not event.first <= newest.offset < event.below
+            }
+
+    def newest(self, pipeline: str) -> Mapping[str, Newest]:
+        """By table uuid the pipeline's newest announcement that was seen and that nobody gave up since."""
+        return dict(self._newest.get(pipeline, {}))
 
     def reading_pause(self, pipeline: str) -> PauseChanged | None:
         return holding(self._pauses, Holds.READING, pipeline)
@@ -122,6 +158,29 @@ class Watch:
     def waiting(self, pipeline: str) -> Waiting:
         queue = self._queues.get(pipeline)
         return queue.waiting() if queue is not None else Waiting()
+
+
+def batch_before(newest: Newest | None, progress: PipelineProgress | None) -> int | None:
+    """The pipeline's batch that a table must hold before the next one may come into it; None where none is known.
+
+    Args:
+        newest: the newest that was announced for it, as far as is known.
+        progress: what the table itself records of the pipeline. It may hold what was announced without recording its
+            number: a pipeline that was taken over reads again what other tables lack.
+    """
+    recorded = progress.batch if progress is not None else None
+    if newest is None or (progress is not None and _holds(progress, newest)):
+        return recorded
+    return max(newest.batch, recorded or 0)
+
+
+def _holds(progress: PipelineProgress, newest: Newest) -> bool:
+    return progress.batch >= newest.base_batch and all(
+        progress.topic_ids.get(r.topic) == r.topic_id
+        and r.end <= progress.offsets.get(r.topic, {}).get(str(r.partition), -1)
+        for r in newest.ranges
+        if r.start < r.end
+    )
 
 
 def hold_reason(waiting: Waiting, max_batches: int, max_bytes: int) -> str | None:

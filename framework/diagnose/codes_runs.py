@@ -64,6 +64,11 @@ ENTRIES = (
         "No low-water mark is stored and the log does not start at 0, so announcements may be missing (invariant 6).",
     ),
     Code(
+        "FLOE-R117",
+        "The control topic lost records that were read",
+        "Its log ends below, or was cut off below, a position up to which it was read: an unclean election, or a disk that was put back. What is announced from then on could stand where nobody reads (invariant 6).",
+    ),
+    Code(
         "FLOE-R116",
         "A topic was recreated while it was read",
         "Offsets are valid for one topic id only (invariant 11).",
@@ -190,6 +195,11 @@ ENTRIES = (
         "FLOE-R326",
         "What was replayed cannot be told",
         "The control topic knows of replays of dead letters that the table of marks does not hold: it is blocked, or was dropped. A replay now could write records a second time.",
+    ),
+    Code(
+        "FLOE-R327",
+        "A table's record was taken away",
+        "Snapshots show that floe committed to the table, but its property floe.progress is gone, so nobody knows which records it holds. Its value stands in earlier metadata files of the table.",
     ),
     Code(
         "FLOE-R324",

@@ -15,6 +15,7 @@ from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.types import IcebergType, ListType, PrimitiveType, StructType
 
 from framework.adapters.iceberg_define import DEFAULT_PROPERTIES
+from framework.commit.events import DataComplete, Heartbeat
 from framework.commit.offsets import PartitionFacts, PartitionKey, SafeOffset, check_announced, decide_start
 from framework.config.spec import Case, CreatePolicy, EvolveMode, PartitionFieldSpec
 from framework.config.units import partition_text
@@ -23,7 +24,6 @@ from framework.plan.canonical import plain
 from framework.plan.diff import PlanChange
 from framework.plan.explain import plan_to_json
 from framework.plan.model import Plan
-from framework.runtime.source import Announcement
 from framework.runtime.tables import plan_creation
 from framework.table.arrow_schema import parse_schema
 from framework.table.changes import AddColumn, CreateTable, Refusal, WidenColumn
@@ -145,15 +145,16 @@ def preview_start(
     plan: Plan,
     facts: Mapping[PartitionKey, PartitionFacts],
     group: Mapping[PartitionKey, SafeOffset],
-    announcement: Announcement,
+    link: DataComplete | Heartbeat | None,
 ) -> StartPreview:
     """Where the run will begin to read.
 
     Raises:
         StateDisagreement, DataLossError: what the run would be refused with.
     """
-    chain, _ = announcement
-    start = decide_start(plan.pipeline, group, facts, chain, plan.read.starting_offsets)
+    chain, given_up = (link.ranges, link.given_up) if link is not None else (None, ())
+    read = plan.read
+    start = decide_start(plan.pipeline, group, facts, chain, read.starting_offsets, read.on_data_loss, given_up)
     check_announced(plan.pipeline, group, chain, plan.announce.control_topic)
     otherwise = "starting_offsets" if start.first_run else "new partition"
     return StartPreview(
@@ -162,7 +163,13 @@ def preview_start(
         tuple(
             PartitionStart(topic, partition, at, facts[topic, partition].log_end, by)
             for (topic, partition), at in sorted(start.positions.items())
-            for by in ["group" if (topic, partition) in group else otherwise]
+            for by in [
+                "given up before"
+                if (topic, partition) in start.returned
+                else "group"
+                if (topic, partition) in group
+                else otherwise
+            ]
         ),
     )
 

@@ -92,7 +92,7 @@ def _start(plan: Plan, kafka: dict[str, str]) -> StartPreview:
     facts = source.facts()
     group = source.group_offsets()
     exists = KafkaAdmin(kafka).topics([plan.announce.control_topic])
-    return preview_start(plan, facts, group, source.newest_announcement() if exists else (None, None))
+    return preview_start(plan, facts, group, source.newest_announcement() if exists else None)
 
 
 def _refused_grants(pipeline: LoadedPipeline, plan: Plan) -> Iterator[Problem]:

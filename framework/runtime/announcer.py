@@ -28,6 +28,7 @@ from framework.commit.offsets import (
     SafeOffset,
     add_gap,
     check_owner,
+    current_offsets,
     encode_metadata,
     read_back,
 )
@@ -90,8 +91,29 @@ class Announcer:
         group = self._source.group_offsets()
         self._runs |= {safe.run for safe in group.values()}
         self._gaps = {key: safe.gaps for key, safe in group.items()}
+        newest = max(group.values(), key=lambda safe: safe.batch, default=None)
+        self._deployed_at = newest.deployed_at if newest is not None else None  # until this run has told its own
         self.last_ms = now_ms()
         return group
+
+    def claim(
+        self,
+        batch: int,
+        positions: Mapping[PartitionKey, int],
+        totals: Accounting,
+        given_up: tuple[SourceRange, ...] = (),
+    ) -> None:
+        """Where the run stands and that it is this run, with the number of the batch before (0: none).
+
+        The starting positions are announced when they are first decided: who begins anew goes by them, and never decides
+        again. And whoever has to find out which of two runs is the newer one sees it here.
+
+        Raises:
+            FloeError: as `announce`.
+        """
+        ranges = self._standing(positions)
+        event = Heartbeat(self._plan.pipeline, self._run_id, batch, ranges, totals, given_up)
+        self._once(batch, ranges, totals, lambda offsets: self._producer.announce((event,), offsets))
 
     def tell_plan(self, deployed: Deployed) -> None:
         """Put on record what this run runs; `tell_plan_again` repeats it every few hours.
@@ -128,23 +150,53 @@ class Announcer:
             RetriableError: it certainly was not announced. OutcomeUnknown: `settle` finds out.
             FencedError: another run has taken over; final. StateDisagreement: something else writes to the group.
         """
+        self._once(scope.batch, result.ranges, result.totals, lambda offsets: self._send(result, offsets))
+        reach("announced")
+
+    def _once(
+        self,
+        batch: int,
+        ranges: tuple[SourceRange, ...],
+        totals: Accounting,
+        send: Callable[[dict[PartitionKey, tuple[int, str]]], object],
+    ) -> None:
         # Invariant 1: the offsets are committed in the transaction that announces the files with their records.
-        offsets = {
-            (r.topic, r.partition): (r.end, self._metadata(r, scope.batch, result.totals)) for r in result.ranges
-        }
+        offsets = {(r.topic, r.partition): (r.end, self._metadata(r, batch, totals)) for r in ranges}
         try:
-            self._send(result, offsets)
+            send(offsets)
         except OutcomeUnknown as error:
             # Invariant 7: read back before anything else.
-            self._say(f"outcome of batch {scope.batch} unknown ({error.message}); reading back")
-            self._producer.recover()
-            group = self._source.group_offsets(scope.ends)
-            check_owner(self._plan.pipeline, self._runs, group)
-            state = read_back(self._plan.pipeline, self._run_id, scope.batch, result.ranges, group)
-            if state is AnnounceState.NOT_ANNOUNCED:
-                self._send(result, offsets)
-        reach("announced")
+            self._say(f"outcome of batch {batch} unknown ({error.message}); reading back")
+            group = self._take_back(offsets)
+            if read_back(self._plan.pipeline, self._run_id, batch, ranges, group) is AnnounceState.NOT_ANNOUNCED:
+                send(offsets)
         self.last_ms = now_ms()
+
+    def _take_back(self, keys: Iterable[PartitionKey]) -> dict[PartitionKey, SafeOffset]:
+        """A new producer after an unknown outcome, and what the group says then.
+
+        To take the transactional id again fences whoever has it (invariant 2). So whose run is the newest is looked at
+        first: an older run that had stopped for a while ends here, and the newer one goes on.
+
+        Raises:
+            FencedError: another run has announced since.
+            RetriableError: one has done so just now, and is fenced: this run goes on from where that one was.
+        """
+        keys = list(keys)
+        seen = current_offsets(self._source.group_offsets(keys, settled=False), self.base_batch)
+        check_owner(self._plan.pipeline, self._runs, seen)
+        self._producer.recover()
+        group = current_offsets(self._source.group_offsets(keys), self.base_batch)
+        others = {safe.run for safe in group.values()} - self._runs
+        if others:
+            self._runs |= others
+            raise RetriableError(
+                f"run {', '.join(sorted(others))} of pipeline {self._plan.pipeline} began while this one was being recovered",
+                code="FLOE-R122",
+                place=self._plan.announce.transactional_id,
+                remedy="this run goes on, and the other one ends; one run of a pipeline at a time",
+            )
+        return group
 
     def announce_gaps(self, scope: BatchScope, result: BatchResult, gaps: Iterable[SourceRange]) -> None:
         """A batch of what retention removed before it was read; the gaps stand beside the offsets from now on.
@@ -157,16 +209,11 @@ class Announcer:
             self._gaps[key] = add_gap(self._gaps.get(key, ()), gap.start, gap.end)
         self.announce(scope, result)
 
-    def heartbeat(self, batch: int, positions: Mapping[PartitionKey, int], totals: Accounting) -> None:
-        """Idle, but alive: all offsets are committed again (an idle partition's offset would expire) with the chain's end."""
-        ranges = tuple(
+    def _standing(self, positions: Mapping[PartitionKey, int]) -> tuple[SourceRange, ...]:
+        return tuple(
             SourceRange(topic, self._source.ids[topic], partition, at, at)
             for (topic, partition), at in sorted(positions.items())
         )
-        event = Heartbeat(self._plan.pipeline, self._run_id, batch, ranges, totals)
-        offsets = {(r.topic, r.partition): (r.end, self._metadata(r, batch, totals)) for r in ranges}
-        self._producer.announce((event,), offsets)
-        self.last_ms = now_ms()
 
     def settle(self, error: FloeError, positions: Iterable[PartitionKey]) -> dict[PartitionKey, SafeOffset]:
         """After a failure: what the group says now, since an announcement may have gone through.
@@ -177,9 +224,10 @@ class Announcer:
             FencedError: another run has announced since.
         """
         if isinstance(error, OutcomeUnknown):
-            self._producer.recover()
-        group = self._source.group_offsets(positions)
-        check_owner(self._plan.pipeline, self._runs, group)
+            group = self._take_back(positions)
+        else:
+            group = current_offsets(self._source.group_offsets(positions), self.base_batch)
+            check_owner(self._plan.pipeline, self._runs, group)
         self._gaps = {key: safe.gaps for key, safe in group.items()}
         return group
 

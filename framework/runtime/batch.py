@@ -37,6 +37,7 @@ class BatchScope:
     ends: Mapping[PartitionKey, int]
     topic_ids: Mapping[str, str]
     base_batch: int = 0
+    given_up: tuple[SourceRange, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -52,8 +53,17 @@ class BatchResult:
     bytes: int
 
 
-def summarise(plan: Plan, scope: BatchScope, reports: Iterable[TaskReport], totals: Accounting) -> BatchResult:
+def summarise(
+    plan: Plan,
+    scope: BatchScope,
+    reports: Iterable[TaskReport],
+    totals: Accounting,
+    after: Mapping[str, int] | None = None,
+) -> BatchResult:
     """Check coverage and sum, then build the events of the announcing transaction.
+
+    Args:
+        after: by table uuid the batch before this one that was announced for it, where it is known.
 
     Raises:
         RecordError: a record met the policy `fail`.
@@ -79,9 +89,13 @@ def summarise(plan: Plan, scope: BatchScope, reports: Iterable[TaskReport], tota
             rows[table] = rows.get(table, 0) + count
     events: list[ControlEvent] = []
     for table in sorted(files):
-        events += _announcements(plan, scope, table, files[table], ranges)
+        events += _announcements(plan, scope, table, files[table], ranges, after or {})
     tables = tuple(sorted(rows))
-    events.append(DataComplete(plan.pipeline, scope.run, scope.batch, ranges, accounting, new_totals, tables))
+    events.append(
+        DataComplete(
+            plan.pipeline, scope.run, scope.batch, ranges, accounting, new_totals, tables, given_up=scope.given_up
+        )
+    )
     every_file = [file for groups in files.values() for group in groups.values() for file in group]
     return BatchResult(
         tuple(events), ranges, accounting, new_totals, rows, len(every_file), sum(f.file_size_bytes for f in every_file)
@@ -93,7 +107,16 @@ def summarise_gaps(plan: Plan, scope: BatchScope, gaps: tuple[SourceRange, ...],
     lost = sum(gap.end - gap.start for gap in gaps)
     accounting = Accounting(offsets=lost, lost=lost)
     ranges = _ranges(scope, [])
-    complete = DataComplete(plan.pipeline, scope.run, scope.batch, ranges, accounting, totals + accounting, gaps=gaps)
+    complete = DataComplete(
+        plan.pipeline,
+        scope.run,
+        scope.batch,
+        ranges,
+        accounting,
+        totals + accounting,
+        gaps=gaps,
+        given_up=scope.given_up,
+    )
     return BatchResult((complete,), ranges, accounting, totals + accounting, {}, 0, 0)
 
 
@@ -103,6 +126,7 @@ def _announcements(
     table: str,
     groups: Mapping[tuple[str, int], list[DataFile]],
     ranges: tuple[SourceRange, ...],
+    after: Mapping[str, int],
 ) -> list[DataWritten]:
     """One DataWritten a schema that files were written for, each split below the size limit, numbered as one set."""
     commit = plan.write.tables.policy_for(table).commit
@@ -122,6 +146,7 @@ def _announcements(
                 ranges,
                 policy,
                 base_batch=scope.base_batch,
+                after_batch=after.get(table_uuid),
             )
         )
     ]

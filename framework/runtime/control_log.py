@@ -13,7 +13,7 @@ from framework.adapters.iceberg import IcebergTables
 from framework.adapters.kafka_admin import KafkaAdmin
 from framework.adapters.kafka_control import ControlReader
 from framework.adapters.kafka_control_topic import ControlTopicFacts
-from framework.adapters.kafka_seat import mark_metadata
+from framework.adapters.kafka_seat import Mark, mark_of
 from framework.commit.chain import settled_link
 from framework.commit.effects import (
     Assigned,
@@ -29,7 +29,6 @@ from framework.commit.effects import (
 from framework.commit.events import (
     CommitComplete,
     CommitToTable,
-    ControlEvent,
     DataComplete,
     Heartbeat,
     OffsetsSet,
@@ -58,7 +57,8 @@ class ControlLog:
     reports: dict[str, dict[str, StateChanged]] = field(default_factory=dict)
     """Of pipelines: by name, and by the run that told; the newest run last."""
 
-    def read(self, offset: int, event: ControlEvent | None, catalog: IcebergTables | None) -> None:
+    def read(self, record: Read, catalog: IcebergTables | None) -> None:
+        event = record.event
         if isinstance(event, CommitToTable):
             self.commits[event.table] = event
         elif isinstance(event, CommitComplete):
@@ -71,7 +71,7 @@ class ControlLog:
             by_run = self.reports.setdefault(event.name, {})
             by_run.pop(event.by, None)
             by_run[event.by] = event
-        self.state, effects = step(self.state, Read(offset, event), 0)
+        self.state, effects = step(self.state, record, 0)
         self._answer(effects, catalog)
 
     def make_all_due(self, catalog: IcebergTables) -> None:
@@ -103,9 +103,15 @@ def read_control_log(
     """
     facts = admin.check_control_topic(control_topic)
     stored = admin.group_offsets(group, [(control_topic, 0)]).get((control_topic, 0))
-    topic_id, chain_from = mark_metadata(stored.metadata) if stored else (None, None)
+    mark = mark_of(stored.metadata) if stored else Mark()
     assigned = Assigned(
-        "reader", facts.topic_id, facts.log_start, stored.offset if stored else None, topic_id, chain_from
+        "reader",
+        facts.topic_id,
+        facts.log_start,
+        stored.offset if stored else None,
+        mark.topic_id,
+        mark.chain_from,
+        facts.log_end,
     )
     reader = ControlReader(kafka, control_topic)
     try:
@@ -113,8 +119,8 @@ def read_control_log(
         state, _ = step(CoordinatorState(limits=READER), assigned, 0)
         log = ControlLog(facts, end, state)
         reader.seek(min(start_offset(assigned), max(facts.log_start, end - TAIL)))
-        for offset, event in reader.read_until(end):
-            log.read(offset, event, catalog)
+        for record in reader.records_until(end):
+            log.read(record, catalog)
         if catalog is not None:
             log.make_all_due(catalog)
     finally:

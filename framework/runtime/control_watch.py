@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from framework.adapters.kafka_admin import KafkaAdmin
 from framework.adapters.kafka_control import ControlReader
-from framework.adapters.kafka_seat import mark_metadata
+from framework.adapters.kafka_seat import Mark, mark_of
 from framework.commit.events import PauseChanged, StopRequested
-from framework.commit.watch import Waiting, Watch
+from framework.commit.watch import Newest, Waiting, Watch
 from framework.errors import FloeError
 
 POLL_S = 0.5
 AGAIN_AFTER_S = 5.0
 LOW_WATER_EVERY_S = 5.0
+TAIL = 2_000
 
 
 class ControlWatch:
@@ -52,7 +53,8 @@ class ControlWatch:
         begin = facts.log_start if stored is None else max(facts.log_start, stored[1])
         self._reader = ControlReader(self._kafka, self._control_topic)
         self.since_offset = self._reader.end_offset()
-        self._reader.seek(begin)
+        # A little further back than need be: what was announced last for each table shows one that was put back.
+        self._reader.seek(max(facts.log_start, min(begin, self.since_offset - TAIL)))
         for offset, event in self._reader.read_until(self.since_offset):
             self._watch.observe(offset, event)
         if stored is not None:
@@ -84,6 +86,11 @@ class ControlWatch:
         with self._lock:
             return self._watch.waiting(pipeline)
 
+    def newest(self, pipeline: str) -> Mapping[str, Newest]:
+        """See `Watch.newest`."""
+        with self._lock:
+            return self._watch.newest(pipeline)
+
     def stop_request(self, pipeline: str) -> StopRequested | None:
         """A request to stop that is meant for this run and whose deadline has not passed."""
         with self._lock:
@@ -93,10 +100,10 @@ class ControlWatch:
         """The stored low-water mark of this very topic (invariant 11), and where a coordinator would begin to read."""
         key = (self._control_topic, 0)
         stored = self._admin.group_offsets(self._group, [key]).get(key)
-        topic_id, chain_from = mark_metadata(stored.metadata) if stored is not None else (None, None)
-        if stored is None or topic_id != self._topic_id:
+        mark = mark_of(stored.metadata) if stored is not None else Mark()
+        if stored is None or mark.topic_id != self._topic_id:
             return None
-        return stored.offset, stored.offset if chain_from is None else min(stored.offset, chain_from)
+        return stored.offset, stored.offset if mark.chain_from is None else min(stored.offset, mark.chain_from)
 
     def _follow(self) -> None:
         assert self._reader is not None

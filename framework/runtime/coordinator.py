@@ -18,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from framework.adapters.faults import reach
 from framework.adapters.iceberg import IcebergTables
+from framework.adapters.iceberg_commit import Outcome
 from framework.adapters.kafka_control import ControlPublisher
 from framework.adapters.kafka_seat import CoordinatorSeat, SeatAssigned, SeatEnd, SeatRead, SeatRevoked
 from framework.commit.effects import (
@@ -26,6 +27,7 @@ from framework.commit.effects import (
     CommitTable,
     Committed,
     Effect,
+    FilesGone,
     Input,
     LoadFailed,
     LoadTable,
@@ -40,7 +42,7 @@ from framework.commit.effects import (
     Tick,
 )
 from framework.commit.events import ControlEvent
-from framework.commit.split import split
+from framework.commit.split import split_information
 from framework.commit.state import CoordinatorState, next_due_ms, step, wants_more
 from framework.config.table_names import catalog_of
 from framework.errors import FloeError, StateDisagreement
@@ -174,6 +176,8 @@ class Coordinator:
                         message.low_water,
                         message.low_water_topic_id,
                         message.chain_from,
+                        message.log_end,
+                        message.truncated,
                     )
                 )
             elif isinstance(message, SeatRevoked):
@@ -184,7 +188,7 @@ class Coordinator:
                 self._feed(Revoked())
                 self._say("no longer coordinates")
             elif isinstance(message, SeatRead):
-                self._feed(Read(message.offset, message.event))
+                self._feed(Read(message.offset, message.event, message.timestamp_ms, message.leader_epoch))
             elif isinstance(message, SeatEnd):
                 self._caught_up = True
                 self._position = message.position
@@ -225,10 +229,10 @@ class Coordinator:
             self._in_flight += 1
             self._submit(self._term, effect)
         elif isinstance(effect, Publish):
-            self._to_publish += split(effect.event)
+            self._to_publish += split_information(effect.event)
         elif isinstance(effect, StoreLowWater):
             self._publish()  # what is told of the tables is in the log before the mark passes it
-            self._seat.store_low_water(effect.offset, effect.chain_from)
+            self._seat.store_low_water(effect.offset, effect.chain_from, effect.leader_epoch)
             reach("low-water-stored")
         elif isinstance(effect, ReadAgain):
             # The seat is given up and taken again: whoever gets it begins at the stored low-water mark.
@@ -242,7 +246,15 @@ class Coordinator:
         the commits."""
         if self._to_publish:
             events, self._to_publish = self._to_publish, []
-            self._publisher.publish(events)
+            try:
+                self._publisher.publish(events)
+            except FloeError as error:
+                if is_retriable(error):
+                    raise
+                # Information never ends a coordinator: what is refused for good is said here and told anew by what follows.
+                self._say(f"could not tell the control topic: {error.message}")
+                self._publisher.close()
+                self._publisher = ControlPublisher(self._kafka, self._control_topic)
             reach("progress-published")
 
     def _submit(self, term: int, effect: LoadTable | CommitTable) -> None:
@@ -271,9 +283,10 @@ class Coordinator:
                 answer = TableLoaded(view) if view else TableMissing(effect.table, "the table does not exist")
             else:
                 reach("before-commit")
-                answer = self._catalog.commit(effect)
+                outcome = self._catalog.commit(effect)
                 reach("committed")
-                self._report(effect, answer)
+                self._report(effect, outcome)
+                answer = outcome
         except Exception as error:  # whatever it is, the state must be told, or the table waits for ever
             reason = error.message if isinstance(error, FloeError) else f"{type(error).__name__}: {error}"
             if isinstance(effect, CommitTable):
@@ -283,14 +296,17 @@ class Coordinator:
             self._say(f"{effect.table}: {reason}")
         self._answers.put((term, catalog_of(effect.table), answer))
 
-    def _report(self, effect: CommitTable, answer: Input) -> None:
+    def _report(self, effect: CommitTable, answer: Outcome) -> None:
         if isinstance(answer, Committed):
             rows = sum(file.record_count for file in effect.files)
             self._say(
                 f"committed {effect.table}: {rows:,} rows in {len(effect.files)} files, snapshot {answer.snapshot_id}"
             )
         else:
-            self._say(f"not committed {effect.table}: {getattr(answer, 'reason', '')}")
+            gone = (
+                f"{len(answer.missing):,} announced files are gone" if isinstance(answer, FilesGone) else answer.reason
+            )
+            self._say(f"not committed {effect.table}: {gone}")
 
 
 def _now_ms() -> int:

@@ -48,7 +48,7 @@ def decide_discard(at: ControlPlace, table: str) -> DiscardPlan:
     if log.state.stopped is not None:
         stop = log.state.stopped
         raise StateDisagreement(stop.message, code=stop.code, place=at.control_topic, remedy=stop.remedy)
-    state = log.state.tables.get(table)
+    state = log.state.table_named(table)
     namesakes = [name for name in log.state.tables if identifier_of(name) == identifier_of(table)]
     if state is None and namesakes:
         raise SetupError(
@@ -57,7 +57,7 @@ def decide_discard(at: ControlPlace, table: str) -> DiscardPlan:
             place=table,
             remedy=f"name the table with its catalog: --table {namesakes[0]}",
         )
-    view = at.catalog.load_view(table, state.branch, log.facts.topic_id) if state is not None else None
+    view = at.catalog.load_view(state.table, state.branch, log.facts.topic_id) if state is not None else None
     return plan_discard(table, state, view, waiting_reason(log.state, state) if state is not None else None)
 
 

@@ -312,7 +312,7 @@ def request_commit(
     if event.blocked:
         table, reason = next(iter(sorted(event.blocked.items())))
         raise TableBlocked(
-            f"{len(event.blocked)} tables are blocked; the first is {table}: {reason}",
+            f"{len(event.blocked) + event.more_blocked:,} tables are blocked; the first is {table}: {reason}",
             place=table,
             remedy="`floe status` shows all of them; what was announced for them waits and is not lost",
         )

@@ -17,11 +17,13 @@ from dataclasses import dataclass
 from framework.adapters.iceberg import IcebergTables
 from framework.adapters.kafka_admin import KafkaAdmin
 from framework.adapters.kafka_worker import PipelineProducer
-from framework.commit.effects import PipelineProgress, RecordedTable, RecoverTable
+from framework.commit.effects import PipelineProgress, RecordedTable, RecoverTable, TableView
 from framework.commit.events import Accounting
+from framework.commit.examine import is_cut_off, lacks_announced
+from framework.commit.held import HeldBy, held_by, taken_over, without_elsewhere
 from framework.commit.offsets import PartitionKey
 from framework.commit.progress import PROGRESS_PROPERTY, SUMMARY_RECOVERY
-from framework.commit.rebase import HeldBy, RebaseFacts, RebasePlan, held_by, taken_over, without_elsewhere
+from framework.commit.rebase import RebaseFacts, RebasePlan
 from framework.commit.replay import replay_name
 from framework.errors import StateDisagreement
 from framework.plan.compile import group_id
@@ -78,7 +80,7 @@ def read_facts(at: Recovery, make_control_topic: bool) -> RebaseFacts:
         raise StateDisagreement(stop.message, code=stop.code, place=control_topic, remedy=stop.remedy)
     stored = admin.group_offsets(group_id(at.prefix, name))
     group = {key: found for key, value in stored.items() if (found := own_offset(key, value)) is not None}
-    tables, replays = _tables(at, log)
+    tables, replays, views = _tables(at, log)
     folded = log.state.pipelines.get(name)
     link = folded.link if folded is not None else None
     newest = log.links.get(name)
@@ -99,11 +101,19 @@ def read_facts(at: Recovery, make_control_topic: bool) -> RebaseFacts:
         batch=max(batches, default=0),
         totals=link.totals if link is not None else (safest.totals if safest is not None else Accounting()),
         replays=replays,
+        given_up=link.given_up if link is not None else (),
+        log_epoch=log.state.leader_epoch,
+        lacking=tuple(view.table for view in views if lacks_announced(log.state, view)),
+        cut_off=tuple(view.table for view in views if is_cut_off(log.state, view)),
     )
 
 
-def _tables(at: Recovery, log: ControlLog) -> tuple[tuple[HeldBy, ...], tuple[HeldBy, ...]]:
-    """What each table records of the pipeline, and of its replays of dead letters."""
+def _tables(at: Recovery, log: ControlLog) -> tuple[tuple[HeldBy, ...], tuple[HeldBy, ...], tuple[TableView, ...]]:
+    """What each table records of the pipeline, and of its replays of dead letters; and the tables themselves.
+
+    Raises:
+        StateDisagreement: FLOE-R327, a table's record was taken away, so that nobody knows what it holds.
+    """
     name = at.plan.pipeline
     own = sorted({*reachable_tables(at.plan, at.catalog), *_waiting(log, name)})
     letters = at.plan.write.dead_letter_table
@@ -111,10 +121,22 @@ def _tables(at: Recovery, log: ControlLog) -> tuple[tuple[HeldBy, ...], tuple[He
     at.say(f"looking at {len(names)} tables")
     with ThreadPoolExecutor(LOADERS) as pool:
         loaded = list(pool.map(lambda name: at.catalog.load_recorded(name, BRANCH, log.facts.topic_id), names))
+    views = tuple(recorded.view for recorded in loaded if recorded is not None)
+    for view in views:
+        if view.unrecorded is not None:
+            raise StateDisagreement(
+                f"table {view.table} records nothing, but a snapshot shows that floe committed to it by control topic "
+                f"{view.unrecorded}: the table property {PROGRESS_PROPERTY} was taken away, and what it holds is not known",
+                code="FLOE-R327",
+                place=view.table,
+                remedy=f"set {PROGRESS_PROPERTY} again, as an earlier metadata file of the table has it; "
+                "then run the command again",
+            )
     texts = {n: recorded.progress_text for n, recorded in zip(names, loaded, strict=True) if recorded is not None}
     return (
         tuple(held_by(table, texts[table], name) for table in own if table in texts),
         tuple(held_by(table, text, replay_name(name)) for table, text in texts.items()),
+        views,
     )
 
 
@@ -160,7 +182,8 @@ def perform_rebase(at: Recovery, decide: Callable[[RebaseFacts], RebasePlan], ex
             def decide_table(
                 found: RecordedTable, name: str = name, after: PipelineProgress = table.after
             ) -> RecoverTable:
-                progress = taken_over(found.progress_text, name, plan.control_topic_id, after)
+                epoch = plan.log_epoch if found.view.table in plan.cut_off else None
+                progress = taken_over(found.progress_text, name, plan.control_topic_id, after, epoch)
                 text = without_elsewhere(found.progress_text, name, progress)
                 return recover_table(found, progress, run, {PROGRESS_PROPERTY: text}, {SUMMARY_RECOVERY: "rebase"})
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from framework.adapters.faults import reach
 from framework.adapters.iceberg import IcebergTables
-from framework.commit.effects import CommitConflict, Committed, RecordedTable, RecoverTable, TableProgress
+from framework.commit.effects import CommitConflict, CommitFailed, Committed, RecordedTable, RecoverTable, TableProgress
 from framework.config.table_names import DEFAULT_CATALOG, identifier_of
 from framework.errors import FloeError, TableBlocked
 
@@ -72,8 +72,9 @@ def commit_recovery(
             reach("table-recovered")
             return outcome
         if not isinstance(outcome, CommitConflict):
+            reason = outcome.reason if isinstance(outcome, CommitFailed) else "files of it are gone"
             raise FloeError(
-                f"table {table}: {outcome.reason}",
+                f"table {table}: {reason}",
                 code="FLOE-R354",
                 place=table,
                 remedy="run the command again: it goes on from what the tables say",

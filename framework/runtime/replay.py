@@ -26,11 +26,11 @@ from framework.adapters.parquet_files import TableWriter
 from framework.adapters.registry import registry_of
 from framework.adapters.secrets import resolve
 from framework.commit.effects import PipelineProgress
-from framework.commit.events import Accounting, CommitComplete
+from framework.commit.events import Accounting, CommitComplete, DataComplete, Heartbeat
 from framework.commit.progress import PROGRESS_PROPERTY, check_recorded_here
 from framework.commit.replay import ReplayPosition, replay_name, replay_position, replay_range
 from framework.config.spec import LoadedPipeline
-from framework.errors import FloeError, OutcomeUnknown, StateDisagreement, TableBlocked
+from framework.errors import FencedError, FloeError, OutcomeUnknown, StateDisagreement, TableBlocked
 from framework.plan.catalogs import used_catalogs
 from framework.plan.compile import compile_plan, transactional_id
 from framework.plan.model import Plan
@@ -127,6 +127,7 @@ class Replay:
             lambda text: say(f"coordinator: {text}"),
         )
         self._topic_id = ""  # of the control topic
+        self._runs: set[str] = set()  # this one, and the one that had announced last when it began
         self._totals = Accounting()
         self._spark: Any = None
 
@@ -162,6 +163,7 @@ class Replay:
     def _settle(self) -> ReplayPosition:
         """Have everything committed that earlier replays announced; where the next batch begins."""
         link = newest_link(self._kafka, self._control_topic, self._plan.pipeline)
+        self._runs = {self._report.run} | ({link.run} if link is not None else set())
         self._tables.load(self._marks)
         marks = self._tables.targets.get(self._marks)
         texts = {self._marks: marks.properties.get(PROGRESS_PROPERTY)} if marks else {}
@@ -319,18 +321,32 @@ class Replay:
         except OutcomeUnknown as error:
             # Invariant 7: read back before anything else. Once we have recovered, it is decided.
             self._say(f"outcome of batch {number} unknown ({error.message}); reading back")
+            # Invariant 2: to recover would fence a newer replay, so whose is the newest is looked at first.
+            self._refuse_newer(newest_link(self._kafka, self._control_topic, self._plan.pipeline))
             self._producer.recover()
             link = newest_link(self._kafka, self._control_topic, self._plan.pipeline)
+            self._refuse_newer(link)
             if link is None or (link.run, link.batch) != (self._report.run, number):
                 self._producer.announce(batch.events, {})
         reach("announced")
+
+    def _refuse_newer(self, link: DataComplete | Heartbeat | None) -> None:
+        if link is not None and link.run not in self._runs:
+            raise FencedError(
+                f"replay {link.run} of the dead letters of {self._original.pipeline} was started since; this one has ended",
+                place=self._original.pipeline,
+                remedy="one replay of a pipeline's dead letters at a time: let the newer one finish",
+            )
 
     def _ask(self) -> CommitComplete:
         return ask_commit(self._kafka, self._control_topic, COMMIT_DEADLINE_S, self._coordinator, self._plan.pipeline)
 
     def _commit(self) -> None:
-        blocked = self._ask().blocked
+        answer = self._ask()
+        blocked = answer.blocked
         mine = sorted({*self._report.rows, self._marks} & set(blocked))
+        if not mine and answer.more_blocked:
+            mine, blocked = ["one of many"], {"one of many": f"{len(blocked) + answer.more_blocked:,} tables wait"}
         if mine:
             raise TableBlocked(
                 f"{len(mine)} tables are blocked; the first is {mine[0]}: {blocked[mine[0]]}",

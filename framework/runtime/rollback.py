@@ -46,13 +46,13 @@ def decide_rollback(at: ControlPlace, table: str, to: int, is_time: bool, replay
     plan = plan_rollback(facts, target_of(facts, to, is_time), replay)
     if not replay or plan.settled:
         return plan
-    announced = _announced(at, table, control.log_start, plan)
+    announced = _announced(at, facts.table_uuid, control.log_start, plan)
     paths = at.catalog.added_paths(table, plan.own_snapshots)
     gaps = gaps_between(plan, announced, control.log_start, paths, format(plan.head_id, "x")[-8:])
     return replace(plan, gaps=gaps)
 
 
-def _announced(at: ControlPlace, table: str, log_start: int, plan: RollbackPlan) -> list[tuple[int, DataWritten]]:
+def _announced(at: ControlPlace, table_uuid: str, log_start: int, plan: RollbackPlan) -> list[tuple[int, DataWritten]]:
     reader = ControlReader(at.kafka, at.control_topic)
     try:
         end = reader.end_offset()
@@ -60,7 +60,7 @@ def _announced(at: ControlPlace, table: str, log_start: int, plan: RollbackPlan)
         return [
             (offset, event)
             for offset, event in reader.read_until(min(end, plan.recorded))
-            if isinstance(event, DataWritten) and event.table == table
+            if isinstance(event, DataWritten) and event.table_uuid == table_uuid
         ]
     finally:
         reader.close()

@@ -12,14 +12,12 @@ from framework.adapters.kafka_admin import KafkaAdmin
 from framework.adapters.kafka_control import ControlReader
 from framework.adapters.kafka_control_topic import ControlTopicFacts
 from framework.commit.chain import settled_link
-from framework.commit.events import Accounting, CommitComplete, DataComplete, Heartbeat, OffsetsSet, SourceRange
+from framework.commit.events import CommitComplete, DataComplete, Heartbeat, OffsetsSet
 from framework.commit.offsets import PartitionFacts, PartitionKey, SafeOffset, decode_metadata
 from framework.errors import SetupError
 from framework.plan.model import Plan
 
 CHAIN_TAIL = 2_000
-
-Announcement = tuple[tuple[SourceRange, ...] | None, Accounting | None]
 
 
 class PipelineSource:
@@ -73,23 +71,25 @@ class PipelineSource:
                 remedy="create the topic, or correct errors.dead_letter_topic",
             )
 
-    def group_offsets(self, keys: Iterable[PartitionKey] | None = None) -> dict[PartitionKey, SafeOffset]:
+    def group_offsets(
+        self, keys: Iterable[PartitionKey] | None = None, settled: bool = True
+    ) -> dict[PartitionKey, SafeOffset]:
         """The safe offsets, with what was committed beside them. Name `keys` unless transactions were just settled:
-        only a named partition is waited for whose first offset ever is in a transaction of a moment ago."""
+        only a named partition is waited for whose first offset ever is in a transaction of a moment ago. Not `settled`: what
+        is committed by now, whatever transaction is still open."""
         group = self._plan.read.group_id
         return {
             key: decode_metadata(value.offset, value.metadata, f"group {group}, {key[0]}-{key[1]}")
-            for key, value in self._admin.group_offsets(group, keys).items()
+            for key, value in self._admin.group_offsets(group, keys, settled).items()
         }
 
     def ensure_control_topic(self) -> ControlTopicFacts:
         """Create the control topic, or check the one that is there."""
         return self._admin.ensure_control_topic(self._plan.announce.control_topic)
 
-    def newest_announcement(self) -> Announcement:
+    def newest_announcement(self) -> DataComplete | Heartbeat | None:
         """The pipeline's newest announcement in the control log."""
-        found = newest_link(self._kafka, self._plan.announce.control_topic, self._plan.pipeline)
-        return (None, None) if found is None else (found.ranges, found.totals)
+        return newest_link(self._kafka, self._plan.announce.control_topic, self._plan.pipeline)
 
 
 def newest_link(kafka: dict[str, str], control_topic: str, pipeline: str) -> DataComplete | Heartbeat | None:

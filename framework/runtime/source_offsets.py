@@ -17,7 +17,7 @@ from framework.adapters.kafka_admin import GroupOffset, KafkaAdmin
 from framework.adapters.kafka_worker import PipelineProducer
 from framework.commit.effects import TableView
 from framework.commit.events import Accounting, OffsetsSet, SourceRange
-from framework.commit.offsets import Gaps, PartitionKey, SafeOffset, decode_metadata, encode_metadata
+from framework.commit.offsets import Gaps, PartitionKey, SafeOffset, check_owner, decode_metadata, encode_metadata
 from framework.commit.settle import PartitionPlaces, Places, Settlement
 from framework.errors import FloeError, OutcomeUnknown, StateDisagreement
 from framework.plan.compile import coordinator_group, group_id
@@ -77,8 +77,10 @@ def _places(
     folded = log.state.pipelines.get(name)
     link = folded.link if folded is not None else None
     newest = log.links.get(name)
-    announced = {(r.topic, r.partition): r for r in link.ranges} if link is not None else {}
+    given_up = {(r.topic, r.partition): r for r in link.given_up} if link is not None else {}
+    announced = {**given_up, **({(r.topic, r.partition): r for r in link.ranges} if link is not None else {})}
     recorded: dict[PartitionKey, dict[str, int]] = {}
+    of_topic: dict[tuple[str, int, str], str] = {}  # of which topic id the table holds it
     batches = [each.batch for each in (link, newest) if each is not None]
     for view in views:
         progress = view.progress.pipelines.get(name) if view.progress is not None else None
@@ -87,6 +89,7 @@ def _places(
         batches.append(progress.batch)
         for topic, ends in progress.offsets.items():
             for partition, end in ends.items():
+                of_topic[topic, int(partition), view.table] = progress.topic_ids.get(topic, "")
                 recorded.setdefault((topic, int(partition)), {})[view.table] = end
     safe = {key: found for key, value in group.items() if (found := own_offset(key, value)) is not None}
     batches += [each.batch for each in safe.values()]
@@ -118,7 +121,13 @@ def _places(
                 group_topic_id=safe[key].topic_id if key in safe else None,
                 announced=announced[key].end if key in announced else None,
                 announced_topic_id=announced[key].topic_id if key in announced else None,
-                recorded=recorded.get(key, {}),
+                recorded={
+                    table: end
+                    for table, end in recorded.get(key, {}).items()
+                    # Invariant 11: what a table holds of a topic that had this name before is no offset of this one.
+                    if key not in starts or of_topic[key[0], key[1], table] == topics[key[0]].topic_id
+                },
+                given_up=key in given_up,
             )
             for key in sorted(keys)
         ),
@@ -191,6 +200,11 @@ def announce_settled(where: Where, producer: PipelineProducer, event: OffsetsSet
         return producer.announce((event,), offsets)
     except OutcomeUnknown:
         # Invariant 7: read back. The run's name is ours alone, so its presence says that the transaction was committed.
+        # Invariant 2: a run that was started meanwhile is the newer one, and to recover would fence it.
+        keys = list(offsets)
+        now = KafkaAdmin(where.kafka).group_offsets(group_id(where.prefix, where.pipeline), keys, settled=False)
+        runs = {event.run, *(safe.run for safe in known.values())}
+        check_owner(where.pipeline, runs, {k: s for k, v in now.items() if (s := own_offset(k, v)) is not None})
         producer.recover()
         group = KafkaAdmin(where.kafka).group_offsets(group_id(where.prefix, where.pipeline), offsets)
         ours = [found.run for key, value in group.items() if (found := own_offset(key, value)) is not None]

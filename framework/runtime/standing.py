@@ -6,10 +6,11 @@ reason why nothing is read for now. Decides nothing that the protocol depends on
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from framework.commit.condition import Condition, reading_hold
 from framework.commit.events import Health
+from framework.commit.watch import Newest
 from framework.errors import FloeError
 from framework.plan.model import Plan
 from framework.runtime.control_watch import ControlWatch
@@ -67,6 +68,10 @@ class Standing:
         else:  # a pause stands in the log already; while it lasts the run is well
             self.tell(Health.RUNNING)
         return hold
+
+    def newest_announced(self) -> Mapping[str, Newest]:
+        """By table uuid what was announced last for it, as the control topic says."""
+        return self._watch.newest(self._plan.pipeline) if self._watch is not None else {}
 
     def _hold(self, has_an_end: bool) -> Condition | None:
         if self._watch is None:

@@ -21,21 +21,21 @@ from framework.commit.events import Deployed, SourceRange
 from framework.commit.offsets import (
     PartitionFacts,
     PartitionKey,
-    check_announced,
     check_still_readable,
-    decide_start,
     find_gaps,
+    first_position,
     plan_ends,
 )
 from framework.commit.pacing import BatchBefore, Pace, PaceFacts, decide_pace, records_in_batch
-from framework.commit.progress import PROGRESS_PROPERTY, check_recorded_here
-from framework.commit.rebase import held_ends, next_cut
+from framework.commit.rebase import next_cut
 from framework.errors import FloeError, RetriableError
 from framework.plan.catalogs import used_catalogs
 from framework.plan.model import Plan
 from framework.plan.pace import pace_rules
+from framework.runtime.announced import AnnouncedTables
 from framework.runtime.announcer import Announcer, now_ms
 from framework.runtime.batch import BatchResult, BatchScope, summarise, summarise_gaps
+from framework.runtime.begin import begin
 from framework.runtime.failures import LOG_REMEDY, of_batch, said
 from framework.runtime.patience import Trouble, gives_up, pause_s
 from framework.runtime.source import PipelineSource
@@ -78,6 +78,9 @@ class PipelineWorker:
         self._wanted: dict[PartitionKey, int] | None = None
         self._held: tuple[dict[PartitionKey, int], ...] = ()
         self._batch = 0
+        self._given_up: tuple[SourceRange, ...] = ()
+        self._announced: AnnouncedTables
+        self._backlog = 0
         self._bytes_per_record = 0.0
         self._before: BatchBefore | None = None
         self._was_cut = False
@@ -104,21 +107,9 @@ class PipelineWorker:
         control = self._source.ensure_control_topic()
         group = self._announcer.start()
         self._presence = Presence(self._kafka, self.plan.read.group_id, sorted(self._source.ids), self.run_id)
-        chain, totals = self._source.newest_announcement()
-        # The ends are asked for after the offsets: an older run may have gone on until it was fenced.
-        read = self.plan.read
-        start = decide_start(
-            self.plan.pipeline, group, self._source.facts(), chain, read.starting_offsets, read.on_data_loss
-        )
-        check_announced(self.plan.pipeline, group, chain, self.plan.announce.control_topic)
-        self._positions, self._batch, self._announcer.base_batch = start.positions, start.batch, start.base_batch
-        self.report.totals = totals if totals and not group else start.totals
-        self._tables.preload()
-        recorded = {name: target.properties.get(PROGRESS_PROPERTY) for name, target in self._tables.targets.items()}
-        check_recorded_here(self.plan.pipeline, control.name, control.topic_id, recorded, start.first_run)
-        held = (held_ends(text, control.topic_id, self.plan.pipeline, start.base_batch) for text in recorded.values())
-        self._held = tuple(ends for ends in held if ends)
-        self._say("first run" if start.first_run else f"goes on after batch {start.batch}")
+        begun = begin(self.plan, control, group, self._source, self._announcer, self._tables, self._say)
+        self._positions, self._batch, self._given_up = begun.positions, begun.batch, begun.given_up
+        self._held, self._announced, self.report.totals = begun.held, begun.announced, begun.totals
 
     def tell_plan(self, deployed: Deployed) -> None:
         """Put on record what this run runs, and again every few hours; call after `prepare`."""
@@ -212,11 +203,15 @@ class PipelineWorker:
             DataLossError, StateDisagreement: a position no longer fits its log.
         """
         facts = self._source.facts()
-        for key, fact in facts.items():
-            # A partition that appeared while running is read from its beginning; no restart is needed.
-            self._positions.setdefault(key, fact.log_start)
         policy = self.plan.read.on_data_loss
+        new = [key for key in facts if key not in self._positions]
+        for key in new:
+            # A partition that appeared while running is read at once; no restart is needed.
+            self._positions[key] = first_position(self.plan.pipeline, key, facts[key], self._given_up, policy)
         check_still_readable(self.plan.pipeline, self._positions, self._source.ids, facts, policy)
+        if new:
+            self._given_up = tuple(r for r in self._given_up if (r.topic, r.partition) not in self._positions)
+            self._announcer.claim(self._batch, self._positions, self.report.totals, self._given_up)
         gaps = find_gaps(self._positions, facts)
         if gaps:
             self._record_gaps(gaps)
@@ -236,10 +231,12 @@ class PipelineWorker:
         offer(self._offer_file, ends)
 
     def heartbeat(self) -> None:
-        """Announces that this run is alive, and where it stands."""
+        """Announces that this run is alive, and where it stands. A number of its own says besides that there was nothing to
+        read; a run that is held says no such thing. An idle partition's offset would expire: all are committed again."""
         self._announcer.tell_plan_again()
-        self._batch += 1
-        self._announcer.heartbeat(self._batch, self._positions, self.report.totals)
+        if not self._backlog:
+            self._batch += 1
+        self._announcer.claim(self._batch, self._positions, self.report.totals, self._given_up)
 
     def _follow(self, query: Any, pace: Pace | None) -> bool:
         """Steps until there is nothing to do (True), or until the query has to be begun anew (False)."""
@@ -261,6 +258,7 @@ class PipelineWorker:
         facts = self._look()
         if self._batch != batch_before:
             return None
+        self._backlog = sum(max(0, fact.log_end - self._positions[key]) for key, fact in facts.items())
         ends = self._wanted or {key: fact.log_end for key, fact in facts.items()}
         cut = next_cut(self._positions, self._held)
         if cut is not None:
@@ -347,8 +345,11 @@ class PipelineWorker:
         session = frame.sparkSession
         reports, rewrites = write_batch(session, self.plan, scope, self._kafka, io, self._tables, self._registry)
         reach("files-written")
-        result = summarise(self.plan, scope, reports, self.report.totals)
+        known = self._tables.targets.values()
+        before = self._announced.batches_before(reports, self.standing.newest_announced(), known)
+        result = summarise(self.plan, scope, reports, self.report.totals, before)
         self._announcer.announce(scope, result)
+        self._announced.remember(scope, result, self._announcer.control_offset)
         self._record(scope, result, rewrites, time.monotonic() - started)
         return True
 
@@ -369,7 +370,9 @@ class PipelineWorker:
         """The next batch, from the present positions to `ends`."""
         self._batch += 1
         base = self._announcer.base_batch
-        return BatchScope(self.run_id, self._batch, dict(self._positions), ends, dict(self._source.ids), base)
+        return BatchScope(
+            self.run_id, self._batch, dict(self._positions), ends, dict(self._source.ids), base, self._given_up
+        )
 
     def _advance(self, scope: BatchScope, result: BatchResult) -> None:
         self._positions = dict(scope.ends)

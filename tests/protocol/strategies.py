@@ -83,8 +83,9 @@ data_written = st.builds(
     ranges=range_tuples,
     commit=policies,
     base_batch=numbers,
+    after_batch=st.none() | numbers,
 )
-heartbeats = st.builds(Heartbeat, names, text, numbers, range_tuples, accountings)
+heartbeats = st.builds(Heartbeat, names, text, numbers, range_tuples, accountings, range_tuples)
 reasons = st.dictionaries(names, text, max_size=3)
 pauses = st.builds(PauseChanged, st.sampled_from(Holds), names, st.booleans(), text, text, times)
 commit_completes = st.builds(
@@ -99,6 +100,7 @@ commit_completes = st.builds(
     position=st.integers(-1, 2**62),
     blocked_pipelines=reasons,
     paused=st.lists(pauses, max_size=2).map(tuple),
+    more_blocked=st.integers(0, 10),
 )
 events: st.SearchStrategy[ControlEvent] = st.one_of(
     data_written,
@@ -112,9 +114,23 @@ events: st.SearchStrategy[ControlEvent] = st.one_of(
         accountings,
         st.lists(names, max_size=3).map(tuple),
         range_tuples,
+        range_tuples,
     ),
     heartbeats,
-    st.builds(OffsetsSet, names, text, numbers, range_tuples, accountings, numbers, numbers, numbers, text, times),
+    st.builds(
+        OffsetsSet,
+        names,
+        text,
+        numbers,
+        range_tuples,
+        accountings,
+        numbers,
+        numbers,
+        numbers,
+        text,
+        times,
+        range_tuples,
+    ),
     st.builds(
         Discarded, names, numbers, numbers, numbers, numbers, st.dictionaries(names, numbers, max_size=3), text, times
     ),

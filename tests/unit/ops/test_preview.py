@@ -12,7 +12,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import DayTransform
 from pyiceberg.types import LongType, NestedField, StringType, TimestamptzType
 
-from framework.commit.events import Accounting, SourceRange
+from framework.commit.events import Accounting, Heartbeat, SourceRange
 from framework.commit.offsets import PartitionFacts, SafeOffset
 from framework.config.spec import (
     CreatePolicy,
@@ -145,12 +145,14 @@ GROUP = {("t", 0): SafeOffset(40, "id", 7, Accounting())}
 
 def test_each_partition_says_where_it_begins_and_by_whom() -> None:
     """A first run begins by starting_offsets, a known partition at the group's offset, a new one at its beginning."""
-    first = preview_start(plan(), FACTS, {}, (None, None))
+    first = preview_start(plan(), FACTS, {}, None)
     assert first.partitions == (
         PartitionStart("t", 0, 5, 100, "starting_offsets"),
         PartitionStart("t", 1, 0, 50, "starting_offsets"),
     )
-    later = preview_start(plan(), FACTS, GROUP, ((SourceRange("t", "id", 0, 30, 40),), Accounting()))
+    later = preview_start(
+        plan(), FACTS, GROUP, Heartbeat("p", "r", 3, (SourceRange("t", "id", 0, 30, 40),), Accounting())
+    )
     assert (later.first_run, later.batch) == (False, 7)
     assert later.partitions == (
         PartitionStart("t", 0, 40, 100, "group"),
@@ -161,7 +163,7 @@ def test_each_partition_says_where_it_begins_and_by_whom() -> None:
 def test_a_start_that_would_be_refused_is_refused_here() -> None:
     """The plan raises the very error of the run: the announced end and the group's offset disagree."""
     with pytest.raises(StateDisagreement) as raised:
-        preview_start(plan(), FACTS, GROUP, ((SourceRange("t", "id", 0, 30, 41),), Accounting()))
+        preview_start(plan(), FACTS, GROUP, Heartbeat("p", "r", 3, (SourceRange("t", "id", 0, 30, 41),), Accounting()))
     assert Problem.of(raised.value).exit_code == 5
 
 
@@ -175,7 +177,7 @@ def test_lines_for_people() -> None:
         Action.START,
         None,
         (),
-        preview_start(made, FACTS, {}, (None, None)),
+        preview_start(made, FACTS, {}, None),
         (
             preview_table(made, "shop.refunds", None),
             preview_table(made, "shop.orders", table(properties={"format-version": "2"})),

@@ -1,0 +1,77 @@
+"""How a run begins: where every place says that its pipeline stands, decided once and announced at once.
+
+In: what the group, the control log, the topics and the tables say. Out: a `Begun`, announced in the control topic under the
+run's name before anything is read. Keeps invariant 2 (who begins anew goes by what was announced, and never decides again)
+and invariant 11 (what tables record belongs to this very control topic).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from framework.adapters.kafka_control_topic import ControlTopicFacts
+from framework.commit.events import Accounting, SourceRange
+from framework.commit.held import held_ends
+from framework.commit.offsets import PartitionKey, SafeOffset, check_announced, decide_start
+from framework.commit.progress import PROGRESS_PROPERTY, check_recorded_here
+from framework.commit.rebase import next_cut
+from framework.plan.model import Plan
+from framework.runtime.announced import AnnouncedTables
+from framework.runtime.announcer import Announcer
+from framework.runtime.source import PipelineSource
+from framework.runtime.tables import TableRegistry
+
+
+@dataclass(frozen=True)
+class Begun:
+    """Where the run stands. `held` are the source offsets up to which single tables hold the pipeline; `given_up` the ends of
+    partitions that are not read."""
+
+    positions: dict[PartitionKey, int]
+    batch: int
+    totals: Accounting
+    given_up: tuple[SourceRange, ...]
+    held: tuple[dict[PartitionKey, int], ...]
+    announced: AnnouncedTables
+
+
+def begin(
+    plan: Plan,
+    control: ControlTopicFacts,
+    group: Mapping[PartitionKey, SafeOffset],
+    source: PipelineSource,
+    announcer: Announcer,
+    tables: TableRegistry,
+    say: Callable[[str], None],
+) -> Begun:
+    """Decide where to begin, and announce it.
+
+    Args:
+        group: the safe offsets, read after older runs were fenced.
+
+    Raises:
+        StateDisagreement, DataLossError: as `decide_start`, `check_announced` and `check_recorded_here`.
+        FloeError: the positions could not be announced.
+    """
+    name, read = plan.pipeline, plan.read
+    link = source.newest_announcement()
+    chain, given_up = (link.ranges, link.given_up) if link is not None else (None, ())
+    # The ends are asked for after the offsets: an older run may have gone on until it was fenced.
+    facts = source.facts()
+    start = decide_start(name, group, facts, chain, read.starting_offsets, read.on_data_loss, given_up)
+    check_announced(name, group, chain, plan.announce.control_topic)
+    announcer.base_batch = start.base_batch
+    totals = link.totals if link is not None and not group else start.totals
+    tables.preload()
+    recorded = {table: target.properties.get(PROGRESS_PROPERTY) for table, target in tables.targets.items()}
+    check_recorded_here(name, control.name, control.topic_id, recorded, start.first_run)
+    ends = (held_ends(text, control.topic_id, name, start.base_batch) for text in recorded.values())
+    held = tuple(each for each in ends if each)
+    say("first run" if start.first_run else f"goes on after batch {start.batch}")
+    for topic, partition in start.returned:
+        say(f"{topic}-{partition} was given up at {start.positions[topic, partition]:,} and goes on from there")
+    announcer.claim(start.batch, start.positions, totals, start.given_up)
+    taken_over = next_cut(start.positions, held) is not None
+    announced = AnnouncedTables(name, control.topic_id, taken_over)
+    return Begun(start.positions, start.batch, totals, start.given_up, held, announced)
