@@ -1,9 +1,9 @@
 # Every command makes .venv itself if it is missing. `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all chaos bench versions lint format sbom audit clean
+.PHONY: help setup demo test test-all slow-share chaos bench versions lint format sbom audit clean
 
 help:  ## list the commands
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup:  ## make .venv with the locked packages; name what the machine lacks
 	@sh .ci/setup
@@ -18,6 +18,9 @@ test: setup  ## import contracts, unit tests, and tests on a real broker, catalo
 test-all: setup  ## everything: also the slow, chaos and packaging tests
 	@.venv/bin/lint-imports
 	@.venv/bin/python -m pytest
+
+slow-share: setup  ## the slow tests whose turn it is by the number of commits; SHARE=3: that one
+	@.venv/bin/python -m tests.shares run $(if $(SHARE),--share $(SHARE))
 
 chaos: setup  ## only the tests that kill processes
 	@.venv/bin/python -m pytest -m chaos

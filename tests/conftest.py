@@ -35,6 +35,9 @@ def _platform(request: pytest.FixtureRequest, record_testsuite_property: Callabl
         record_testsuite_property("spark", importlib.metadata.version("pyspark"))
         said = subprocess.run([find_java(), "-version"], capture_output=True, text=True, check=True).stderr
         record_testsuite_property("java", java_major(said))
+        head = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short=7", "HEAD"]
+        commit = subprocess.run(head, capture_output=True, text=True, check=False).stdout.strip()
+        record_testsuite_property("commit", commit or "?")
         if "FLOE_FLIGHTS" in os.environ:  # see tests/flights.py
             record_testsuite_property("flights", os.environ["FLOE_FLIGHTS"])
 

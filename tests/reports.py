@@ -84,17 +84,17 @@ class _Collector:
         self._mark = mark
         self.tests: dict[str, list[str]] = {}
 
-    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        for item in items:
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        for item in session.items:
             found = self.tests.setdefault(item.nodeid, [])
             for mark in item.iter_markers(self._mark):
                 found.extend(name for name in mark.args if name not in found)
 
 
-def collect(mark: str = "", folders: Sequence[str] = ("tests",)) -> dict[str, list[str]]:
-    """Every test in these folders, by its full id -> what it is marked with by `mark`."""
+def collect(mark: str = "", folders: Sequence[str] = ("tests",), only: str = "") -> dict[str, list[str]]:
+    """Every test in these folders, by its full id -> what it is marked with by `mark`. `only` is as pytest's `-m`."""
     collector = _Collector(mark)
-    words = ["--collect-only", "-q", *(str(ROOT / folder) for folder in folders), "--rootdir", str(ROOT)]
+    words = ["--collect-only", "-q", *(str(ROOT / folder) for folder in folders), "--rootdir", str(ROOT), "-m", only]
     with contextlib.redirect_stdout(io.StringIO()) as output:
         code = pytest.main(words, plugins=[collector])
     if code:

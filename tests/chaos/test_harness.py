@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import socket
+from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Producer
 from pyiceberg.catalog import load_catalog
 from pyiceberg.exceptions import CommitStateUnknownException, ServerError, ServiceUnavailableError
 
-from tests.chaos.checker import check, produced_positions
+from tests.chaos.checker import check, damaged_files, produced_positions
 from tests.chaos.conftest import FragileBroker, ProxiedCatalog
 from tests.chaos.proxy import END_TXN, is_commit
 from tests.conftest import Broker
@@ -54,6 +56,29 @@ def test_the_checker_finds_what_is_lost_twice_and_invented(broker: Broker, catal
     assert verdict.unknown == ((topic, 0, 99),)
     assert verdict.paths_twice == (path,)
     assert not verdict.exact
+
+
+@pytest.mark.parametrize("harm", ["gone", "cut short", "a page of another", "fewer rows"])
+def test_the_checker_finds_live_files_that_are_not_whole(catalog_settings: dict[str, str], harm: str) -> None:
+    """A live file that is gone, damaged, or holds other rows than its manifest says is found and named; a whole one is not."""
+    catalog = load_catalog("check", **catalog_settings)
+    catalog.create_namespace("shop")
+    table = catalog.create_table("shop.a", rows("t", []).schema)
+    table.append(rows("t", list(range(50))))
+    table.append(rows("t", list(range(50, 100))))
+    assert damaged_files(catalog, ["shop.a"]) == []
+    harmed = Path(str(table.inspect.files().column("file_path")[0]).removeprefix("file://"))
+    whole = harmed.read_bytes()
+    if harm == "gone":
+        harmed.unlink()
+    elif harm == "cut short":
+        harmed.write_bytes(whole[:-20])
+    elif harm == "a page of another":  # the footer, which says how many rows there are, stays whole
+        harmed.write_bytes(whole[:4] + bytes(200) + whole[204:])
+    else:
+        pq.write_table(pq.read_table(harmed).slice(1), harmed)
+    [found] = damaged_files(catalog, ["shop.a"])
+    assert harmed.name in found
 
 
 def test_the_proxy_delivers_and_loses_the_answer(fragile_broker: FragileBroker) -> None:

@@ -53,33 +53,42 @@ def test_the_schema_declares_every_field_that_is_written(event: ControlEvent) ->
     assert set(value) == set(declared["properties"]) - empty
 
 
-@given(data_written, st.integers(0, 3), st.integers(200, 4_000))
+@given(data_written, st.integers(0, 3), st.integers(0, 4_000))
 def test_a_split_announcement_says_the_same_and_no_part_is_too_large(
-    event: DataWritten, repeat: int, limit: int
+    event: DataWritten, repeat: int, room: int
 ) -> None:
-    """Parts keep all files in order and everything else unchanged, or the event is refused as a whole."""
+    """Wherever the limit has room for each file alone, parts keep all files in order and everything else unchanged."""
     event = replace(event, files=event.files * (repeat + 1))
-    try:
-        parts = split_data_written(event, limit)
-    except FloeError as refused:
-        if "limit" not in refused.message:
-            raise
-        return
+    limit = _largest_alone(event) + room
+    parts = split_data_written(event, limit)
     assert tuple(file for part in parts for file in part.files) == event.files
     assert [(part.part, part.parts) for part in parts] == [(n, len(parts)) for n in range(len(parts))]
     assert all(len(encode(part)) <= limit for part in parts)
     assert all(replace(part, files=event.files, part=0, parts=1) == event for part in parts)
 
 
-@given(commit_completes, st.integers(300, 4_000))
-def test_a_split_commit_complete_says_the_same(event: CommitComplete, limit: int) -> None:
-    """One event answers the request; together they carry the whole chain."""
-    try:
-        pieces = split(event, limit)
-    except FloeError as refused:
-        if "limit" not in refused.message:
-            raise
-        return
+@given(data_written)
+def test_a_file_that_no_event_can_hold_is_refused(event: DataWritten) -> None:
+    """Where one file alone is above the limit, nothing is announced, and the message says how large it is."""
+    with pytest.raises(FloeError, match="the limit is") as caught:
+        split_data_written(event, len(encode(replace(event, files=event.files[:0]))) - 1)
+    assert (caught.value.code, caught.value.place) == ("FLOE-R203", event.table)
+
+
+def _largest_alone(event: DataWritten) -> int:
+    """The least limit that has room for each file alone, with the digits of the number of parts."""
+    return 20 + max(len(encode(replace(event, files=alone))) for alone in [(), *((file,) for file in event.files)])
+
+
+@given(commit_completes, st.integers(0, 2_000))
+def test_a_split_commit_complete_says_the_same(event: CommitComplete, room: int) -> None:
+    """Wherever the limit has room for everything but the chain, and for each of its links alone, one event answers the
+    request, and together they carry the whole chain."""
+    bare = replace(event, chain={}, valid_through_ms={}, blocked={}, blocked_pipelines={}, paused=(), request_id="")
+    links = [replace(bare, chain={name: link}) for name, link in event.chain.items()]
+    limit = max(len(encode(alone)) for alone in [replace(event, chain={}), *links]) + room
+    pieces = split(event, limit)
+    assert (len(pieces) > 1) == (len(encode(event)) > limit)
     assert all(isinstance(piece, CommitComplete) for piece in pieces)
     assert all(len(encode(piece)) <= limit for piece in pieces)
     chain = {name: link for piece in pieces if isinstance(piece, CommitComplete) for name, link in piece.chain.items()}
@@ -87,6 +96,7 @@ def test_a_split_commit_complete_says_the_same(event: CommitComplete, limit: int
     first = pieces[0]
     assert isinstance(first, CommitComplete)
     assert replace(first, chain=event.chain) == event
+    assert [piece for piece in pieces[1:] if isinstance(piece, CommitComplete) and piece.request_id] == []
 
 
 def test_five_thousand_partitions_and_wide_tables_fit_the_limit() -> None:

@@ -1,0 +1,60 @@
+"""The slow tests run in rotation, and none is forgotten."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.reports import ROOT, TestRun
+from tests.shares import Result, divide, table, with_runs
+
+names = st.lists(st.text("abcdef", min_size=1, max_size=4), max_size=60)
+
+
+@given(names, st.dictionaries(st.text("abcdef", min_size=1, max_size=4), st.floats(0, 900)), st.integers(1, 20))
+def test_every_test_is_in_exactly_one_share(tests: list[str], seconds: dict[str, float], shares: int) -> None:
+    """Whatever the durations are, no test is forgotten and none runs twice."""
+    divided = divide(tests, seconds, shares)
+    assert len(divided) == shares
+    assert sorted(test for share in divided for test in share) == sorted(set(tests))
+
+
+@given(names, st.dictionaries(st.text("abcdef", min_size=1, max_size=4), st.floats(1, 900)), st.integers(1, 20))
+def test_no_share_is_much_longer_than_another(tests: list[str], seconds: dict[str, float], shares: int) -> None:
+    """Two shares differ by one test at most: the fullest without its shortest test is no fuller than any other."""
+    took = [sorted(seconds.get(test, 120.0) for test in share) for share in divide(tests, seconds, shares)]
+    fullest = max(took, key=sum)
+    assert sum(fullest[1:]) <= min(map(sum, took)) + 1e-6
+
+
+def test_the_longest_come_first_and_an_unknown_one_counts_the_default() -> None:
+    """Two shares: the longest alone, the others together; a test that never ran is not taken for a short one."""
+    assert divide(["a", "b", "c"], {"a": 300, "b": 100}, 2, default=150) == [["a"], ["b", "c"]]
+    assert divide(["a", "b", "c"], {"a": 300, "b": 100}, 2, default=1_000) == [["c"], ["a", "b"]]
+
+
+def test_the_newest_result_holds_and_a_test_that_is_gone_is_dropped() -> None:
+    """A run's results replace older ones; a skipped test keeps how long it takes; what is no slow test is left out."""
+    before = {
+        "t.py::a": Result("passed", 7, "1"),
+        "t.py::b": Result("passed", 8, "1"),
+        "t.py::gone": Result("failed", 9, "1"),
+    }
+    outcomes = {"t.py::a": "failed", "t.py::b": "skipped", "t.py::quick": "passed"}
+    newer = TestRun({"commit": "2"}, outcomes, {}, dict.fromkeys(outcomes, 2.61))
+    after = with_runs(before, [newer], ["t.py::a", "t.py::b", "t.py::new"])
+    assert after == {"t.py::a": Result("failed", 2.6, "2"), "t.py::b": Result("skipped", 8, "2")}
+    assert table(["t.py::a", "t.py::new"], after).splitlines()[2:] == [
+        "| `t.py::a` | 1 failed | 3 | `2` |",
+        "| `t.py::new` | 1 not run |  |  |",
+    ]
+
+
+def test_every_slow_test_is_in_one_share_and_stands_in_the_document() -> None:
+    """Each test marked slow, chaos or packaging runs in one share, no share is too long, docs/reliability.md lists all."""
+    command = [sys.executable, "-m", "tests.shares", "check"]
+    answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False)
+    assert answer.returncode == 0, answer.stderr + answer.stdout
