@@ -111,8 +111,8 @@ class _Mark:
 
 
 def _newest_mark(metadata: TableMetadata, branch: str, control_topic_id: str) -> _Mark:
-    """The newest snapshot behind the branch's head that was made by this control topic. Where the ancestry is whole and has
-    none, the branch is older than the first: 0."""
+    """The newest snapshot behind the branch's head that was made by this control topic; 0 where the branch is older than the
+    first of them."""
     topic_ids: list[str] = []
     first: Snapshot | None = None
     for snapshot in ancestry(metadata, start_of(metadata, branch)):
@@ -124,8 +124,18 @@ def _newest_mark(metadata: TableMetadata, branch: str, control_topic_id: str) ->
         if offset is not None:
             return _Mark(offset, tuple(topic_ids))
         first = snapshot
-    whole = first is None or first.parent_snapshot_id is None
-    return _Mark(0 if whole else None, tuple(topic_ids))
+    return _Mark(0 if _is_older(metadata, first, control_topic_id) else None, tuple(topic_ids))
+
+
+def _is_older(metadata: TableMetadata, first: Snapshot | None, control_topic_id: str) -> bool:
+    """Whether a branch that has no snapshot of this control topic is older than all of them, `first` being the oldest that is
+    left of it. Not where its ancestors have expired; and some engines leave an heir of expired snapshots without a parent."""
+    if first is None or first.sequence_number == 1:
+        return True
+    if first.parent_snapshot_id is not None:
+        return False
+    marks = (s.summary.additional_properties for s in metadata.snapshots if s.summary)
+    return any(summary_control_offset(entries, control_topic_id) is not None for entries in marks)
 
 
 def target_of(name: str, metadata: TableMetadata, policy: TablePolicy) -> TableTarget:

@@ -56,6 +56,7 @@ class SeatAssigned:
     chain_from: int | None = None
     """Where reading begins so that the pipelines' chains are seen; stored beside the mark, never above it."""
     log_end: int | None = None
+    low_water_epoch: int | None = None
     truncated: bool = False
     """Whether the log was cut off below the mark since it was stored, by what the broker knows of its leaders."""
 
@@ -248,7 +249,14 @@ class CoordinatorSeat:
             and not holds_still(self._settings, self._topic, stored.offset, mark.leader_epoch)
         )
         return SeatAssigned(
-            topic.topic_id, log_start, stored.offset, mark.topic_id, mark.chain_from, log_end, truncated
+            topic.topic_id,
+            log_start,
+            stored.offset,
+            mark.topic_id,
+            mark.chain_from,
+            log_end,
+            mark.leader_epoch,
+            truncated,
         )
 
     def _refuse(self, error: KafkaError) -> None:

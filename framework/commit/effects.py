@@ -162,9 +162,9 @@ Effect = LoadTable | CommitTable | Publish | StoreLowWater | Stop | ReadAgain
 class Assigned:
     """This process owns the control topic's partition now. `low_water` is None when no position was ever stored.
 
-    `low_water_topic_id` and `chain_from` are what was stored with it; a low-water mark without a topic id is refused
-    (invariant 11). `log_end` is where the log ends now, None when that is not known; `truncated`: the broker says that the
-    log was cut off below the low-water mark and written anew (its leader epochs do not fit those that were read).
+    `low_water_topic_id`, `chain_from` and `low_water_epoch` are what was stored with it; a low-water mark without a topic id
+    is refused (invariant 11). `log_end` is where the log ends now, None when that is not known; `truncated`: the broker says
+    that the log was cut off below the low-water mark and written anew (its leader epochs do not fit those that were read).
     `framework.commit.state.start_offset` tells where reading begins.
     """
 
@@ -176,6 +176,7 @@ class Assigned:
     chain_from: int | None = None
     log_end: int | None = None
     truncated: bool = False
+    low_water_epoch: int | None = None
 
 
 @dataclass(frozen=True)

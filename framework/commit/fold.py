@@ -94,6 +94,9 @@ def _link(turn: Turn, offset: int, event: DataComplete | Heartbeat) -> None:
     first_offset = batch.first_offset if batch is not None else offset
     verdict = check_link(pipeline.link, event)
     reason = verdict.reason if verdict.fit is Fit.BROKEN else _incomplete(pipeline, event)
+    if pipeline.link is None and turn.state.begin == 0 and event.batch > 1:
+        # The whole log was read and has no batch before: it was cut off, or what it held was lost with a disk.
+        reason = f"its first announcement in the control topic is batch {event.batch}: those before it were lost"
     if reason:
         # Invariant 2: nothing of this batch or of a later one is committed, and no table's progress passes it.
         pipeline = _break(pipeline, first_offset, reason)

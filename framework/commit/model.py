@@ -199,6 +199,7 @@ class CoordinatorState:
     begin: int = 0  # where reading began
     position: int = 0  # everything below is folded
     floor: int = 0  # the low-water mark found at the start: what is below it is in every table
+    floor_epoch: int | None = None  # the leader epoch that was stored beside it
     stored_low_water: int | None = None
     needs_proof: int | None = None  # invariant 6: a CommitComplete must show a low-water mark of at least this
     caught_up: bool = False  # the log's end was reached once since the assignment

@@ -63,10 +63,7 @@ def enqueue(turn: Turn, announcement: Announcement) -> None:
     Invariant 3: progress belongs to a physical table, so its uuid says which queue is its own, whatever name it goes by.
     """
     event = announcement.event
-    name = turn.state.queues.get(event.table_uuid)
-    if name is None:
-        name = event.table
-        turn.put_queue(event.table_uuid, name)
+    name = queue_of(turn, event)
     table = turn.state.tables.get(name)
     if table is None:
         known = turn.state.last_commits.get(name)
@@ -85,6 +82,15 @@ def enqueue(turn: Turn, announcement: Announcement) -> None:
         turn.put_table(_without_keeping(table, announcement.offset, event))
         return
     turn.put_table(queue_announcement(table, announcement, turn.now_ms))
+
+
+def queue_of(turn: Turn, event: DataWritten) -> str:
+    """The name under which the queue of a physical table stands: the first that it was announced under."""
+    name = turn.state.queues.get(event.table_uuid)
+    if name is None:
+        name = event.table
+        turn.put_queue(event.table_uuid, name)
+    return name
 
 
 def is_later(epoch: int | None, recorded: int | None) -> bool:

@@ -28,6 +28,7 @@ from framework.commit.effects import (
 from framework.commit.events import CommitRequested, DataComplete, Discarded, OffsetsSet, PauseChanged
 from framework.commit.fold import fold
 from framework.commit.model import CoordinatorState, Limits, Phase
+from framework.commit.queues import is_later
 from framework.commit.report import snapshot
 from framework.commit.turn import Turn
 
@@ -100,6 +101,7 @@ def _assigned(limits: Limits, message: Assigned) -> tuple[CoordinatorState, tupl
         stored_low_water=low_water,
         needs_proof=message.log_start if low_water is None and message.log_start > 0 else None,
         log_end=message.log_end,
+        floor_epoch=message.low_water_epoch,
     )
     if low_water is None:
         return state, ()
@@ -123,24 +125,34 @@ def _assigned(limits: Limits, message: Assigned) -> tuple[CoordinatorState, tupl
             "raise the control topic's retention; what is lost must be read again from the source: each table's property "
             "floe.progress says up to which source offset it holds everything",
         )
-    elif message.truncated or (message.log_end is not None and message.log_end < low_water):
-        # Invariant 6: what is announced from here on may stand below the mark, where nobody would read it.
-        seen = "was cut off below it and written anew" if message.truncated else f"ends at {message.log_end}"
-        stop = Stop(
-            "FLOE-R117",
-            f"everything below {low_water} was read from the control topic, but its log {seen}: the broker lost records "
-            "(an unclean election, a disk that was put back)",
-            "delete the coordinator's consumer group, so that the log is read from its start; then `floe rebase FILE` lets each "
-            "pipeline go on from what its tables hold",
-        )
+    elif message.truncated:
+        stop = _cut_off(low_water, "was cut off below it and written anew")
+    elif message.log_end is not None and message.log_end < low_water:
+        stop = _cut_off(low_water, f"ends at {message.log_end}")
     if stop is None:
         return state, ()
     return CoordinatorState(limits=limits, coordinator=message.coordinator, assigned=True, stopped=stop), (stop,)
 
 
+def _cut_off(low_water: int, seen: str) -> Stop:
+    """Invariant 6: what is announced from here on may stand below the mark, where nobody would read it."""
+    return Stop(
+        "FLOE-R117",
+        f"everything below {low_water} was read from the control topic, but its log {seen}: the broker lost records (an "
+        "unclean election, a disk that was put back)",
+        "delete the coordinator's consumer group, so that the log is read from its start; then `floe rebase FILE` lets each "
+        "pipeline go on from what its tables hold",
+    )
+
+
 def _read(turn: Turn, message: Read) -> None:
     state = turn.state
     if message.offset < state.position:
+        return
+    if message.offset < state.floor and is_later(message.leader_epoch, state.floor_epoch):
+        stop = _cut_off(state.floor, f"was written anew at {message.offset}")
+        turn.set(stopped=stop)
+        turn.emit(stop)
         return
     proof = state.needs_proof
     batch = None

@@ -112,6 +112,7 @@ def read_control_log(
         mark.topic_id,
         mark.chain_from,
         facts.log_end,
+        low_water_epoch=mark.leader_epoch,
     )
     reader = ControlReader(kafka, control_topic)
     try:

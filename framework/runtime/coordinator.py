@@ -178,6 +178,7 @@ class Coordinator:
                         message.chain_from,
                         message.log_end,
                         message.truncated,
+                        message.low_water_epoch,
                     )
                 )
             elif isinstance(message, SeatRevoked):

@@ -59,7 +59,7 @@ def test_the_first_owner_reads_from_the_beginning(
     seat = CoordinatorSeat(settings, unique("g"), control_topic)
     updates = until(seat, SeatEnd)
     topic_id = admin.topics([control_topic])[control_topic].topic_id
-    assert updates[0] == SeatAssigned(topic_id, 0, None, None)
+    assert updates[0] == SeatAssigned(topic_id, 0, None, None, log_end=3)
     assert offsets_of(updates) == [0, 1, 2]
     assert updates[-1] == SeatEnd(3)
     assert seat.owned
@@ -81,7 +81,7 @@ def test_the_next_owner_begins_at_the_low_water_mark(
     assert admin.group_offsets(group) == {(control_topic, 0): GroupOffset(4, f'{{"topic_id":"{topic_id}"}}')}
     second = CoordinatorSeat(settings, group, control_topic)
     updates = until(second, SeatEnd)
-    assert updates[0] == SeatAssigned(topic_id, 0, 4, topic_id)
+    assert updates[0] == SeatAssigned(topic_id, 0, 4, topic_id, log_end=6)
     assert offsets_of(updates) == [4, 5]
     second.close()
 

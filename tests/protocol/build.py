@@ -50,6 +50,7 @@ def written(
     source: tuple[SourceRange, ...] | None = None,
     paths: tuple[str, ...] | None = None,
     base_batch: int = 0,
+    after_batch: int | None = None,
 ) -> DataWritten:
     names = paths or tuple(f"{table}/{pipeline}-{run}-{batch}-{part}-{n}" for n in range(files))
     return DataWritten(
@@ -65,6 +66,7 @@ def written(
         part=part,
         parts=parts,
         base_batch=base_batch,
+        after_batch=after_batch,
     )
 
 
@@ -75,22 +77,32 @@ def complete(
     *,
     run: str = "r",
     source: tuple[SourceRange, ...] | None = None,
+    given_up: tuple[SourceRange, ...] = (),
 ) -> DataComplete:
     spans = ranges(batch) if source is None else source
     count = sum(r.end - r.start for r in spans)
     accounting = Accounting(offsets=count, written=count, rows=count)
-    return DataComplete(pipeline, run, batch, spans, accounting, accounting, tables)
+    return DataComplete(pipeline, run, batch, spans, accounting, accounting, tables, given_up=given_up)
 
 
-def heartbeat(pipeline: str, batch: int, at: int, run: str = "r") -> Heartbeat:
-    return Heartbeat(
-        pipeline, run, batch, (SourceRange("src", "src-id", 0, at, at),), Accounting(offsets=at, written=at)
-    )
+def heartbeat(
+    pipeline: str, batch: int, at: int, run: str = "r", source: tuple[SourceRange, ...] | None = None
+) -> Heartbeat:
+    spans = (SourceRange("src", "src-id", 0, at, at),) if source is None else source
+    return Heartbeat(pipeline, run, batch, spans, Accounting(offsets=at, written=at))
 
 
-def offsets_set(pipeline: str, batch: int, at: int, base_batch: int = 0, topic_id: str = "src-id") -> OffsetsSet:
-    source = (SourceRange("src", topic_id, 0, at, at),)
-    return OffsetsSet(pipeline, "by hand", batch, source, Accounting(), base_batch, 0, 0, "--from-log", 0)
+def offsets_set(
+    pipeline: str,
+    batch: int,
+    at: int,
+    base_batch: int = 0,
+    topic_id: str = "src-id",
+    source: tuple[SourceRange, ...] | None = None,
+    given_up: tuple[SourceRange, ...] = (),
+) -> OffsetsSet:
+    spans = (SourceRange("src", topic_id, 0, at, at),) if source is None else source
+    return OffsetsSet(pipeline, "by hand", batch, spans, Accounting(), base_batch, 0, 0, "--from-log", 0, given_up)
 
 
 def pause(pattern: str, paused: bool = True) -> PauseChanged:

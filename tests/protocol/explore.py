@@ -36,6 +36,11 @@ class Scope:
     foreign_commits: int = 0
     commit_files: int = 10_000
     undrained_files: int = 5_000
+    partitions: int = 1  # that each pipeline reads in turn
+    aliases: tuple[tuple[str, str], ...] = ()  # another spelling of a table's name, and the table
+    truncations: int = 0  # the log loses its end and goes on under a new leader
+    put_back: int = 0  # a table is put back to an older state, or its record is taken away
+    give_up: int = 0  # a partition is given up and comes back, or the topic is made anew and grows
     every_record: bool = False  # stop reading after every record; else only where a batch ends, and at the log's end
 
 
@@ -46,6 +51,9 @@ class Budget:
     worker_crashes: int
     unknown_outcomes: int
     foreign_commits: int
+    truncations: int = 0
+    put_back: int = 0
+    give_up: int = 0
     hidden: bool = False  # the last thing that happened was written to the log, but nobody can read it yet
 
 
@@ -68,15 +76,30 @@ Node = tuple[World, Budget]
 
 def start(scope: Scope) -> Node:
     names = [chr(ord("a") + n) for n in range(len(scope.scripts))]
-    tables = sorted({t.partition("*")[0] for script in scope.scripts for batch in script for t in batch})
+    aliases = dict(scope.aliases)
+    named = {t.partition("*")[0] for script in scope.scripts for batch in script for t in batch}
+    tables = sorted({aliases.get(name, name) for name in named})
+    positions = tuple(("src", "src-id", number, 0) for number in range(scope.partitions))
     world = World(
-        workers=tuple(w.Worker(name, script) for name, script in zip(names, scope.scripts, strict=True)),
-        tables=tuple(w.Table(name, f"uuid-{name}") for name in tables),
+        workers=tuple(
+            w.Worker(name, script, positions=positions) for name, script in zip(names, scope.scripts, strict=True)
+        ),
+        tables=tuple(
+            w.Table(name, f"uuid-{name}", names=tuple(other for other, of in scope.aliases if of == name))
+            for name in tables
+        ),
         seats=(None,) * scope.seats,
         publishes=False,
     )
     budget = Budget(
-        scope.takeovers, scope.coordinator_crashes, scope.worker_crashes, scope.unknown_outcomes, scope.foreign_commits
+        scope.takeovers,
+        scope.coordinator_crashes,
+        scope.worker_crashes,
+        scope.unknown_outcomes,
+        scope.foreign_commits,
+        scope.truncations,
+        scope.put_back,
+        scope.give_up,
     )
     return world, budget
 
@@ -139,6 +162,30 @@ def successors(node: Node, scope: Scope, step: Step = real_step) -> Iterator[tup
         less = replace(budget, foreign_commits=budget.foreign_commits - 1)
         for table in world.tables:
             yield f"somebody commits to {table.name}", (w.foreign_commit(world, table.name), less)
+    if budget.truncations and not any(worker.appended for worker in world.workers):
+        less = replace(budget, truncations=budget.truncations - 1)
+        for end in range(world.log_start, len(world.log)):
+            yield f"the log is cut off at {end}", (w.truncate(world, end), less)
+    if budget.put_back:
+        less = replace(budget, put_back=budget.put_back - 1)
+        for table in world.tables:
+            for number in range(len(table.versions)):
+                yield f"{table.name} is put back to {number}", (w.put_back(world, table.name, number), less)
+            yield f"the record of {table.name} is taken away", (w.unset_progress(world, table.name), less)
+    for worker in world.workers if budget.give_up else ():
+        if worker.appended:
+            continue
+        less = replace(budget, give_up=budget.give_up - 1)
+        name = worker.pipeline
+        for label, after in (
+            ("gives a partition up", w.give_up(world, worker)),
+            ("takes it back", w.take_back(world, worker)),
+            ("takes it back from its start", w.take_back(world, worker, kept=False)),
+            ("has its topic made anew", w.make_anew(world, worker)),
+            ("has its topic grow", w.grow(world, worker)),
+        ):
+            if after is not world:
+                yield f"{name} {label}", (after, less)
 
 
 def _written(before: World, after: World, budget: Budget) -> Node:
@@ -192,7 +239,7 @@ def key(node: Node) -> int:
     return hash(
         (
             world.log,
-            tuple((x.batch, x.run, x.appended) for x in world.workers),
+            tuple((x.batch, x.run, x.appended, x.positions, x.left) for x in world.workers),
             world.tables_key,
             # Seats are alike: which of them is which makes no difference.
             tuple(
@@ -205,6 +252,8 @@ def key(node: Node) -> int:
             tuple(sorted(hash(task) for task in _tasks_key(world.orphans))),
             world.low_water,
             world.chain_from,
+            world.low_water_epoch,
+            world.epoch,
             budget,
         )
     )

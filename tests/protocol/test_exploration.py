@@ -27,6 +27,22 @@ NORMAL = {
     "two batches, an outcome is unknown": scope(TWO_BATCHES, unknown_outcomes=1),
     "one table, a driver dies": scope((((T,),), ((T,),)), worker_crashes=1),
 }
+ALIAS = (("DB.T", T),)
+EDGES = {
+    "a table with two names": scope((((T, "DB.T"),), (("DB.T",),)), aliases=ALIAS, commit_files=1),
+    "two partitions, given up, back, made anew, grown": scope((((T,), (T,)),), partitions=2, give_up=2, takeovers=1),
+    "the log is cut off": scope((((T,),), ((U,),)), truncations=1),
+    "the log is cut off between two batches": scope((((T,), (T,)),), truncations=1),
+    "a table is put back, or its record taken away": scope((((T,), (T,), (T,)),), put_back=1),
+}
+FULL_EDGES = {
+    "a table with two names, a coordinator dies": scope(
+        (((T,), (T,)), (("DB.T",),)), aliases=ALIAS, coordinator_crashes=1
+    ),
+    "three batches of two partitions": scope((((T,), (T,), (T,)),), partitions=2, give_up=2, takeovers=1),
+    "the log is cut off, an outcome is unknown": scope((((T,), (T,)),), truncations=1, unknown_outcomes=1),
+    "a table of two pipelines is put back": scope((((T,), (T,)), ((T,),)), put_back=1),
+}
 FULL = {
     "two batches, a driver dies": scope(TWO_BATCHES, worker_crashes=1),
     "two batches, a coordinator dies and an outcome is unknown": scope(
@@ -47,6 +63,26 @@ def test_no_world_of_the_small_scope_has_a_fault(name: str) -> None:
     assert (outcome.fault, outcome.path, outcome.log) == (None, [], ())
     assert outcome.complete
     assert outcome.states > 1_000
+
+
+@pytest.mark.parametrize("name", EDGES)
+def test_no_world_at_the_edges_has_a_fault(name: str) -> None:
+    """The same with several partitions and names, topics that come back, logs that end earlier and tables that are put back:
+    what cannot be exact waits and says why."""
+    outcome = explore(EDGES[name])
+    assert (outcome.fault, outcome.path) == (None, [])
+    assert outcome.complete
+    assert outcome.states > 500
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("name", FULL_EDGES)
+def test_no_world_further_at_the_edges_has_a_fault(name: str) -> None:
+    """The same for larger scopes."""
+    outcome = explore(FULL_EDGES[name])
+    assert (outcome.fault, outcome.path) == (None, [])
+    assert outcome.complete
 
 
 @pytest.mark.slow

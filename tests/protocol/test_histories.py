@@ -26,11 +26,16 @@ seats = st.integers(0, 2)
 tables = st.sampled_from(["db.t", "db.u"])
 pipelines = st.integers(0, 2)
 picks = st.integers(0, 99)
-SCRIPT = (("db.t", "db.u"), ("db.t",), ("db.u", "db.t*2"), (), ("db.t*3",), ("db.u",), ("db.t", "db.u"))
+SCRIPT = (("db.t", "DB.U"), ("db.t",), ("db.u", "db.t*2", "DB.U"), (), ("db.t*3",), ("DB.U",), ("db.t", "db.u"))
+POSITIONS = {
+    "a": (("src", "src-id", 0, 0),),
+    "b": (("src", "src-id", 0, 0), ("src", "src-id", 1, 0)),
+    "c": (("src", "src-id", 0, 0), ("other", "other-id", 0, 0)),
+}
 
 
 class Protocol(RuleBasedStateMachine):
-    """Three pipelines, three coordinators, two tables."""
+    """Three pipelines, two of them with two partitions; three coordinators; two tables, one of them with two names."""
 
     # Replaced by mutations: the function under test.
     step = staticmethod(w.step)
@@ -50,14 +55,16 @@ class Protocol(RuleBasedStateMachine):
             store_ms=1,
         )
         self.world = w.World(
-            workers=tuple(w.Worker(name, SCRIPT) for name in ("a", "b", "c")),
-            tables=(w.Table("db.t", "uuid-t"), w.Table("db.u", "uuid-u")),
+            workers=tuple(w.Worker(name, SCRIPT, positions=POSITIONS[name]) for name in ("a", "b", "c")),
+            tables=(w.Table("db.t", "uuid-t"), w.Table("db.u", "uuid-u", names=("DB.U",))),
             seats=(None, None, None),
         )
         self.world = w.assign(self.world, 0, self.step, self.limits)
         self.wrong = 0
         self.repeated = False
         self.links_lost = False
+        self.cut = False  # the broker lost the log's end
+        self.moved = False
         self.replaced = 0
         self.requests = 0
 
@@ -101,14 +108,30 @@ class Protocol(RuleBasedStateMachine):
             self.repeated = True
             batch = 1 + pick % (worker.batch - 1)
             run = f"r{worker.run}" if pick % 2 else "copy"
-            behind = STEP * (worker.batch - batch)
-            start, end = max(0, worker.at - behind), max(0, worker.at - behind + STEP)
-            self.world = w.announce_wrongly(self.world, worker.pipeline, batch, table, start, end, run)
+            if (source := w.ranges_of(self.world, worker.pipeline, batch)) is not None:
+                self.world = w.announce_wrongly(self.world, worker.pipeline, batch, table, run=run, source=source)
         elif not self.wrong:
             self.wrong += 1
             shift, number = ((5, 0), (-5, 0), (0, 1))[pick % 3]
-            batch, start = worker.batch + number, worker.at + shift
-            self.world = w.announce_wrongly(self.world, worker.pipeline, batch, table, start, start + STEP, "wrong")
+            source = w.spans(w.shifted(worker, shift), STEP)
+            self.world = w.announce_wrongly(self.world, worker.pipeline, worker.batch + number, table, source=source)
+
+    @rule(which=pipelines, kind=st.sampled_from(["given up", "back", "back", "from its start", "anew", "grows"]))
+    def trouble_with_topics(self, which: int, kind: str) -> None:
+        """A person gives a partition up; it comes back, where that was or (once, wrongly) at its start; the topic is made anew,
+        with fewer partitions, or grows."""
+        worker = self.world.workers[which]
+        if kind == "given up":
+            self.world = w.give_up(self.world, worker)
+        elif kind == "back":
+            self.world = w.take_back(self.world, worker)
+        elif kind == "from its start" and worker.left and not self.wrong and not self.links_lost:
+            self.wrong += 1
+            self.world = w.take_back(self.world, worker, kept=False)
+        elif kind == "anew" and not self.cut:
+            self.world = w.make_anew(self.world, worker)
+        elif kind == "grows":
+            self.world = w.grow(self.world, worker)
 
     @rule(table=tables, paused=st.booleans())
     def commits_are_paused(self, table: str, paused: bool) -> None:
@@ -197,7 +220,7 @@ class Protocol(RuleBasedStateMachine):
         kind=st.sampled_from(
             ["commit"] * 3
             + ["expire"] * 2
-            + ["schema", "rollback", "rollback", "gone", "replaced", "elsewhere", "discard"]
+            + ["schema", "rollback", "rollback", "gone", "replaced", "elsewhere", "discard", "put back", "unset"]
         ),
         pick=picks,
     )
@@ -215,6 +238,10 @@ class Protocol(RuleBasedStateMachine):
             targets = w.rollback_targets(self.world, table)
             if targets:
                 self.world = w.rollback(self.world, table, targets[pick % len(targets)])
+        elif kind == "put back":
+            self.world = w.put_back(self.world, table, pick)
+        elif kind == "unset":
+            self.world = w.unset_progress(self.world, table)
         elif kind == "gone":
             self.world = self.world.with_table(replace(found, exists=not found.exists))
         elif kind == "discard":
@@ -227,20 +254,29 @@ class Protocol(RuleBasedStateMachine):
             self.replaced += 1
             self.world = w.recreate(self.world, table)
 
-    @rule(kind=st.sampled_from(["below", "below", "links", "announcements", "position"]))
-    def trouble_with_the_log(self, kind: str) -> None:
-        """Retention removes what is below the low-water mark, sometimes more; the stored position is lost.
+    @rule(
+        kind=st.sampled_from(["below", "below", "links", "announcements", "position", "cut off"]),
+        back=st.integers(1, 6),
+    )
+    def trouble_with_the_log(self, kind: str, back: int = 1) -> None:
+        """Retention removes what is below the low-water mark, sometimes more; the stored position is lost; the broker loses
+        the log's end.
 
         The links of the chains are lost only in histories without a wrong announcement: one whose predecessor has left
         the log cannot be told from a first one by a new coordinator (docs/protocol.md names this limit).
         """
         low = self.world.low_water or 0
+        if kind == "cut off":
+            if not (self.wrong or self.repeated or self.links_lost or self.moved):
+                self.cut = True
+                self.world = w.truncate(self.world, len(self.world.log) - back)
+            return
         if kind == "position":
             self.world = replace(self.world, low_water=None, chain_from=None)
             return
         if kind == "below":
             start = min(low, self.world.chain_from or 0)
-        elif self.wrong or self.repeated:
+        elif self.wrong or self.repeated or self.cut:
             return
         else:
             self.links_lost = True

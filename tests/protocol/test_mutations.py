@@ -6,18 +6,20 @@ that is sound with the real code.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import pytest
 
-from framework.commit import chain, cycle, fold, prefix, queues, schedule, state
+from framework.commit import chain, cycle, examine, fold, prefix, queues, schedule, state
 from framework.commit.effects import Assigned, Effect, Input, PipelineProgress, TableProgress, TableView
 from framework.commit.events import DataComplete, DataWritten, Discarded, Heartbeat
 from framework.commit.fifo import Fifo
 from framework.commit.model import Announcement, CoordinatorState, Phase, PipelineState, TableState
 from framework.commit.state import step
 from framework.commit.turn import Turn
+from tests.protocol import edges
 from tests.protocol import world as w
 from tests.protocol.build import STEP, TOPIC_ID, pause
 from tests.protocol.explore import Outcome, Scope, explore, start
@@ -143,7 +145,7 @@ def chain_is_not_checked(patch: pytest.MonkeyPatch) -> w.Step:
     follows = chain.Verdict(chain.Fit.FOLLOWS)
     patch.setattr(fold, "check_link", lambda link, event: follows)
     patch.setattr(prefix, "check_recorded", lambda progress, event: follows)
-    patch.setattr(schedule, "check_recorded", lambda progress, event: follows)
+    patch.setattr(examine, "check_recorded", lambda progress, event: follows)
     return step
 
 
@@ -171,8 +173,9 @@ def progress_reaches_the_position(patch: pytest.MonkeyPatch) -> w.Step:
         control_topic_id: str,
         position: int,
         max_files: int,
+        *further: int | None,
     ) -> prefix.Prefix:
-        found = real(table, view, pipelines, control_topic_id, position, max_files)
+        found = real(table, view, pipelines, control_topic_id, position, max_files, *further)
         return replace(found, through=position, progress=replace(found.progress, control_offset=position))
 
     patch.setattr(schedule, "take_prefix", greedy)
@@ -190,9 +193,12 @@ def complete_batches_overtake(patch: pytest.MonkeyPatch) -> w.Step:
         control_topic_id: str,
         position: int,
         max_files: int,
+        *further: int | None,
     ) -> prefix.Prefix:
         ready = [a for a in table.pending if a.offset < pipelines[a.event.pipeline].confirmed_below]
-        found = real(replace(table, pending=Fifo(ready)), view, pipelines, control_topic_id, position, max_files)
+        found = real(
+            replace(table, pending=Fifo(ready)), view, pipelines, control_topic_id, position, max_files, *further
+        )
         return replace(found, taken=len(table.pending) if found.taken else 0)
 
     patch.setattr(schedule, "take_prefix", overtaking)
@@ -216,9 +222,10 @@ def parts_are_divided(patch: pytest.MonkeyPatch) -> w.Step:
         control_topic_id: str,
         position: int,
         max_files: int,
+        *further: int | None,
     ) -> prefix.Prefix:
         whole = Fifo(Announcement(a.offset, replace(a.event, part=0, parts=1)) for a in table.pending)
-        return real(replace(table, pending=whole), view, pipelines, control_topic_id, position, max_files)
+        return real(replace(table, pending=whole), view, pipelines, control_topic_id, position, max_files, *further)
 
     patch.setattr(schedule, "take_prefix", dividing)
     return step
@@ -251,7 +258,7 @@ def the_tables_record_is_not_asked(patch: pytest.MonkeyPatch) -> w.Step:
     """Invariant 5: only the chain looks for repeats."""
     follows = chain.Verdict(chain.Fit.FOLLOWS)
     patch.setattr(prefix, "check_recorded", lambda progress, event: follows)
-    patch.setattr(schedule, "check_recorded", lambda progress, event: follows)
+    patch.setattr(examine, "check_recorded", lambda progress, event: follows)
     return step
 
 
@@ -320,7 +327,7 @@ def progress_elsewhere_is_ignored(patch: pytest.MonkeyPatch) -> w.Step:
         return real(offset, event, replace(view, elsewhere={}), pipelines, control_topic_id)
 
     patch.setattr(prefix, "obstacle", blind)
-    patch.setattr(schedule, "obstacle", blind)
+    patch.setattr(examine, "obstacle", blind)
     return step
 
 
@@ -354,7 +361,7 @@ def a_blocked_table_gives_up(patch: pytest.MonkeyPatch) -> w.Step:
 def everything_that_waits_is_given_up(patch: pytest.MonkeyPatch) -> w.Step:
     """Invariant 10: a person's word is taken for more than it says."""
     real = queues.discard
-    patch.setattr(fold, "discard", lambda turn, event: real(turn, replace(event, below=1 << 60)))
+    patch.setattr(fold, "discard", lambda turn, offset, event: real(turn, offset, replace(event, below=1 << 60)))
     return step
 
 
@@ -387,9 +394,10 @@ def progress_passes_what_was_not_kept(patch: pytest.MonkeyPatch) -> w.Step:
         control_topic_id: str,
         position: int,
         max_files: int,
+        *further: int | None,
     ) -> prefix.Prefix:
         end = max([position, *(offset + 1 for offset in table.newest.values())])
-        return real(table, view, pipelines, control_topic_id, end, max_files)
+        return real(table, view, pipelines, control_topic_id, end, max_files, *further)
 
     patch.setattr(schedule, "take_prefix", greedy)
     return step
@@ -398,6 +406,89 @@ def progress_passes_what_was_not_kept(patch: pytest.MonkeyPatch) -> w.Step:
 def what_was_not_kept_is_forgotten(patch: pytest.MonkeyPatch) -> w.Step:
     """Invariants 6 and 10: a blocked table's announcements beyond the limit of memory hold no low-water mark."""
     patch.setattr(queues, "_without_keeping", lambda table, offset, event: table)
+    return step
+
+
+# ---- the edges ----------------------------------------------------------------------------------------------------------
+
+
+def queues_go_by_name(patch: pytest.MonkeyPatch) -> w.Step:
+    """Invariant 3: progress is the table's, whatever it is called, and another name's announcements are taken for recorded."""
+
+    def by_name(turn: Turn, event: DataWritten) -> str:
+        turn.put_queue(event.table_uuid, event.table)
+        return event.table
+
+    patch.setattr(queues, "queue_of", by_name)
+    return step
+
+
+def batches_are_divided_between_names(patch: pytest.MonkeyPatch) -> w.Step:
+    """Invariant 5: what a batch has under a table's other name is taken for a repeat."""
+    patch.setattr(prefix, "_announcements_by_batch", lambda table: Counter())
+    return step
+
+
+def what_was_given_up_is_forgotten(patch: pytest.MonkeyPatch) -> w.Step:
+    """Invariant 2: a partition that was given up begins anywhere when it comes back."""
+    patch.setattr(chain, "_given_up", lambda named, before, event: ())
+    return step
+
+
+def ends_of_another_topic_stay(patch: pytest.MonkeyPatch) -> w.Step:
+    """Invariant 11: partitions of a topic that had this name before count for the one that has it now."""
+    real = chain.record
+
+    def careless(
+        progress: Mapping[str, PipelineProgress], events: Iterable[DataWritten]
+    ) -> dict[str, PipelineProgress]:
+        found = real(progress, events)
+        for name, before in progress.items():
+            offsets = {t: {**ends, **found[name].offsets.get(t, {})} for t, ends in before.offsets.items()}
+            found[name] = replace(found[name], offsets={**found[name].offsets, **offsets})
+        return found
+
+    patch.setattr(prefix, "record", careless)
+    return step
+
+
+def a_log_that_was_cut_off_is_read_on(patch: pytest.MonkeyPatch) -> w.Step:
+    """Invariant 6: a position in a log that lost its end is taken for one in the log that is there now."""
+    patch.setattr(queues, "is_later", lambda epoch, recorded: False)
+    patch.setattr(examine, "is_later", lambda epoch, recorded: False)
+
+    def trusting(before: CoordinatorState, message: Input, now_ms: int) -> tuple[CoordinatorState, tuple[Effect, ...]]:
+        if isinstance(message, Assigned):
+            message = replace(message, log_end=None, truncated=False)
+        return step(before, message, now_ms)
+
+    return trusting
+
+
+def what_a_table_must_hold_is_not_asked(patch: pytest.MonkeyPatch) -> w.Step:
+    """Invariant 3: a table that was put back is written on."""
+    follows = chain.Verdict(chain.Fit.FOLLOWS)
+    patch.setattr(prefix, "check_after", lambda newest, event: follows)
+    patch.setattr(examine, "check_after", lambda newest, event: follows)
+    return step
+
+
+def a_record_that_is_gone_is_none(patch: pytest.MonkeyPatch) -> w.Step:
+    """Invariant 3: a table without a record is taken for a new one, whatever its snapshots say."""
+    real = schedule.loaded
+    patch.setattr(schedule, "loaded", lambda turn, view: real(turn, replace(view, unrecorded=None)))
+    return step
+
+
+def before_the_first_commit_nothing_is_known(patch: pytest.MonkeyPatch) -> w.Step:
+    """Invariant 10: where no snapshot of floe's is left, a rollback is not seen."""
+    real = schedule.loaded
+
+    def blind(turn: Turn, view: TableView) -> None:
+        marker = view.snapshot_control_offset
+        real(turn, replace(view, snapshot_control_offset=marker or None))
+
+    patch.setattr(schedule, "loaded", blind)
     return step
 
 
@@ -435,6 +526,14 @@ CASES = [
     Case(an_unknown_outcome_counts_as_success, one_after_the_other, UNKNOWN),
     Case(a_blocked_table_gives_up, table_missing, QUIET),
     Case(everything_that_waits_is_given_up, given_up_before_a_newer_announcement, QUIET),
+    Case(queues_go_by_name, edges.two_names_of_one_table, QUIET),
+    Case(batches_are_divided_between_names, edges.two_names_in_one_batch, replace(QUIET, commit_files=1)),
+    Case(what_was_given_up_is_forgotten, edges.given_up_and_read_from_its_start, QUIET),
+    Case(ends_of_another_topic_stay, edges.made_anew_and_grown, QUIET),
+    Case(a_log_that_was_cut_off_is_read_on, edges.cut_off_and_written_anew, QUIET),
+    Case(what_a_table_must_hold_is_not_asked, edges.put_back_to_an_older_state, QUIET),
+    Case(a_record_that_is_gone_is_none, edges.record_taken_away, QUIET),
+    Case(before_the_first_commit_nothing_is_known, edges.rolled_back_to_before_the_first_commit, QUIET),
 ]
 
 

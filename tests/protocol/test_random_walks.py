@@ -59,12 +59,24 @@ RULES: list[tuple[int, str, dict[str, list[object]]]] = [
             + ["schema"] * 2
             + ["rollback"] * 4
             + ["gone"] * 2
-            + ["replaced", "elsewhere"]
+            + ["replaced", "elsewhere", "put back", "put back", "unset"]
             + ["discard"] * 3,
             "pick": [0, 1, 2, 3, 4],
         },
     ),
-    (2, "trouble_with_the_log", {"kind": ["below"] * 6 + ["links", "announcements", "position"]}),
+    (
+        2,
+        "trouble_with_the_log",
+        {"kind": ["below"] * 6 + ["links", "announcements", "position", "cut off", "cut off"], "back": [1, 2, 3, 4, 6]},
+    ),
+    (
+        4,
+        "trouble_with_topics",
+        {
+            "which": [0, 1, 2],
+            "kind": ["given up", "given up", "back", "back", "from its start", "anew", "grows", "grows"],
+        },
+    ),
     (6, "commits_meet_trouble", {"outcome": ["lost", "lost", "failed", "late", "late"], "others": [True, False]}),
     (3, "a_person_mends", {"move": [0, 0, -10, 5, -5, 20]}),
 ]

@@ -15,7 +15,7 @@ def watch(*events: ControlEvent | None) -> Watch:
 
 
 def committed(table: str, control_offset: int) -> CommitToTable:
-    return CommitToTable(table, "uuid", 1, "c", control_offset, 1, 1, 0)
+    return CommitToTable(table, f"uuid-{table}", 1, "c", control_offset, 1, 1, 0)
 
 
 def test_a_pause_holds_until_it_is_taken_back_under_its_pattern() -> None:

@@ -1,0 +1,121 @@
+"""Small worlds at the edges of the protocol, each with its log already written.
+
+In: nothing. Out: worlds in which something happens that an ordinary history leaves out: a table with two names, partitions
+that are given up and come back, a topic that is made anew and grows, a control topic that is cut off, tables that are put
+back. Each is sound with the real code; `test_mutations` takes one rule out and finds the fault.
+"""
+
+from __future__ import annotations
+
+from tests.protocol import world as w
+from tests.protocol.explore import Scope, start
+
+T = "db.t"
+OTHER_T = "DB.T"  # the catalog folds names: the same table
+ALIAS = ((OTHER_T, T),)
+
+
+def announce(world: w.World, *order: str) -> w.World:
+    """Workers append in the order of their names until the log is written."""
+    for name in order:
+        worker = next(x for x in world.workers if x.pipeline == name)
+        world = w.worker_append(world, worker)
+    return world
+
+
+def _worker(world: w.World) -> w.Worker:
+    (worker,) = world.workers
+    return worker
+
+
+def _whole_batches(world: w.World, count: int) -> w.World:
+    """The only worker announces so many batches."""
+    for _ in range(count):
+        world = w.worker_append(world, _worker(world))
+        while _worker(world).appended:
+            world = w.worker_append(world, _worker(world))
+    return world
+
+
+def two_names_of_one_table() -> w.World:
+    """Two pipelines announce for one table, each under its own spelling; the one of later name comes first."""
+    return announce(start(Scope((((T,),), ((OTHER_T,),)), aliases=ALIAS))[0], *"abba")
+
+
+def two_names_in_one_batch() -> w.World:
+    """Each batch has rows for both spellings of one table."""
+    return _whole_batches(start(Scope((((T, OTHER_T), (T, OTHER_T)),), aliases=ALIAS))[0], 2)
+
+
+def given_up_and_read_from_its_start() -> w.World:
+    """A partition is given up, and comes back from the start of its log, which no sound driver does."""
+    world = _whole_batches(start(Scope((((T,), (T,), (T,), (T,)),), partitions=2))[0], 2)
+    world = w.give_up(world, _worker(world))
+    world = w.take_back(world, _worker(world), kept=False)
+    return _whole_batches(world, 2)
+
+
+def given_up_and_taken_back() -> w.World:
+    """A partition is given up, and comes back where that was."""
+    world = _whole_batches(start(Scope((((T,), (T,), (T,), (T,)),), partitions=2))[0], 2)
+    world = w.give_up(world, _worker(world))
+    world = w.take_back(world, _worker(world))
+    return _whole_batches(world, 2)
+
+
+def made_anew_and_grown() -> w.World:
+    """A topic of two partitions is made anew with one, read on, and grows to two again."""
+    world = _whole_batches(start(Scope((((T,), (T,), (T,), (T,), (T,)),), partitions=2))[0], 2)
+    world = w.make_anew(world, _worker(world))
+    world = _whole_batches(world, 1)
+    world = w.grow(world, _worker(world))
+    return _whole_batches(world, 2)
+
+
+def _committed(world: w.World) -> w.World:
+    """Everything that is announced is committed by a coordinator, which ends after it has stored the low-water mark."""
+    world, found = w.drain(world)
+    assert found == []
+    return w.crash(world, 0)
+
+
+def cut_off_and_written_anew() -> w.World:
+    """Everything is committed; the log loses its last two records, markers and information, and the next batch takes their
+    place below what the table and the coordinator have recorded."""
+    world = _whole_batches(start(Scope((((T,), (T,)),)))[0], 1)
+    world = w.append_plainly(w.append_plainly(world, w.note()), w.note())
+    world = _committed(world)
+    return _whole_batches(w.truncate(world, len(world.log) - 2), 1)
+
+
+def cut_off() -> w.World:
+    """The same, with nothing announced since."""
+    world = _whole_batches(start(Scope((((T,), (T,)),)))[0], 1)
+    world = _committed(w.append_plainly(w.append_plainly(world, w.note()), w.note()))
+    return w.truncate(world, len(world.log) - 2)
+
+
+def put_back_to_an_older_state() -> w.World:
+    """Two batches are committed, one by one; the table is put back to the state between them; a third is announced."""
+    world = _committed(_whole_batches(start(Scope((((T,), (T,), (T,)),)))[0], 1))
+    world = _committed(_whole_batches(world, 1))
+    world = w.put_back(world, T, len(world.table(T).versions) - 1)
+    assert world.table(T).lost
+    return _whole_batches(world, 1)
+
+
+def record_taken_away() -> w.World:
+    """A batch is committed, and its coordinator dies before it has stored how far it came; then somebody takes the table's
+    record away."""
+    world = _committed(_whole_batches(start(Scope((((T,), (T,)),)))[0], 1))
+    world = w.replace(world, low_water=None, chain_from=None, low_water_epoch=None)
+    return w.unset_progress(world, T)
+
+
+def rolled_back_to_before_the_first_commit() -> w.World:
+    """Somebody else has filled the table before; two batches come in; then it is rolled back to where that ended."""
+    world = start(Scope((((T,), (T,)),)))[0]
+    world = w.foreign_commit(world, T)
+    world = _committed(_whole_batches(world, 1))
+    world = w.rollback(world, T, 1)
+    return _whole_batches(world, 1)
