@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from framework.errors import FloeError, RetriableError, SetupError
+from framework.errors import AccountingError, FloeError, RetriableError, SetupError
 
 LOG_REMEDY = "the whole story is in Spark's log, `logs/spark.log` in the state directory"
 NAMED_ERROR = re.compile(r"^(?:error\[|[A-Za-z_.]+(?:Error|Exception|Gone)\b)")
@@ -19,7 +19,11 @@ def said(error: BaseException) -> str:
 
 
 # Errors of tasks that the driver tells from any other failed batch: what they need is an outage, or is refused.
-_OF_TASKS: dict[str, type[FloeError]] = {"FLOE-R141": RetriableError, "FLOE-E112": SetupError}
+_OF_TASKS: dict[str, type[FloeError]] = {
+    "FLOE-R108": AccountingError,
+    "FLOE-R141": RetriableError,
+    "FLOE-E112": SetupError,
+}
 _TOLD = re.compile(r"error\[(FLOE-[A-Z]\d+)\] (.*?)(?: \(([^()]*)\))?$", re.MULTILINE)
 
 
