@@ -72,6 +72,7 @@ class PipelineWorker:
         self.standing = Standing(plan, self.run_id, self.report, say)
         self._source = PipelineSource(plan, kafka)
         self._tables = TableRegistry(plan, catalog, say)
+        self.standing.follow_tables(lambda: self._tables.troubles)
         self._announcer = Announcer(plan, kafka, self._source, catalog, self.run_id, say)
         self._presence: Presence | None = None
         self._positions: dict[PartitionKey, int] = {}

@@ -1,7 +1,8 @@
 """The rules that no coordinator keeps are needed as well: without one, the tests that show its invariant fail.
 
-Drivers keep invariants 1 and 8, converters 9 and the cleaner 12. Every case changes one function and runs tests of the suite as
-they are: they pass with the real code. Invariant 1's rule is taken out on a real broker, in `tests/kafka/test_worker.py`.
+Drivers keep invariants 1 and 8 and, for tables that they cannot load, 10; converters 9 and the cleaner 12. Every case changes
+one function and runs tests of the suite as they are: they pass with the real code. Invariant 1's rule is taken out on a real
+broker, in `tests/kafka/test_worker.py`.
 """
 
 from __future__ import annotations
@@ -20,10 +21,12 @@ from framework.record.batch import Batch
 from framework.record.iso_time import Moment
 from framework.record.model import RecordBlock
 from framework.runtime import batch as runtime_batch
+from framework.table import trouble
 from tests.type_cases import CASES
 from tests.unit.commit import test_orphans
 from tests.unit.record import test_gaps, test_positions, test_process, test_values
 from tests.unit.runtime import test_batch
+from tests.unit.table import test_trouble
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 
@@ -102,6 +105,27 @@ def digits_beyond_microseconds_are_cut_off(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(convert_times, "parse_moment", cut)
 
 
+# ---- invariant 10, at the driver ---------------------------------------------------------------------------------------
+
+
+def an_outage_of_the_store_is_not_asked_for(patch: pytest.MonkeyPatch) -> None:
+    real = trouble.judge
+    patch.setattr(test_trouble, "judge", lambda failed, answers, others: real(failed, answers, True))
+
+
+def an_outage_of_the_catalog_is_not_asked_for(patch: pytest.MonkeyPatch) -> None:
+    real = trouble.judge
+    patch.setattr(test_trouble, "judge", lambda failed, answers, others: real(failed, True, others))
+
+
+def a_table_that_fails_once_is_given_up(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(trouble, "OWN_AFTER_S", 0.0)
+
+
+def one_bad_table_is_an_outage(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(trouble, "_judge_one", lambda failed, sound: trouble.Verdict.OUTAGE)
+
+
 # ---- invariant 12 ------------------------------------------------------------------------------------------------------
 
 
@@ -170,6 +194,16 @@ CASES_BESIDE = [
     Case(8, a_record_that_fails_is_left_out, the_sum_of_bad_records),
     Case(9, fractions_are_cut_off, every_value),
     Case(9, digits_beyond_microseconds_are_cut_off, every_value),
+    Case(
+        10, an_outage_of_the_store_is_not_asked_for, lambda: test_trouble.test_an_outage_gives_no_record_up(True, False)
+    ),
+    Case(
+        10,
+        an_outage_of_the_catalog_is_not_asked_for,
+        lambda: test_trouble.test_an_outage_gives_no_record_up(False, True),
+    ),
+    Case(10, a_table_that_fails_once_is_given_up, test_trouble.test_a_table_that_fails_alone_is_refused_after_a_while),
+    Case(10, one_bad_table_is_an_outage, test_trouble.test_a_table_that_fails_alone_is_refused_after_a_while),
     Case(12, announcements_are_not_asked, test_orphans.test_what_is_named_or_young_is_spared),
     Case(12, references_are_not_asked, test_orphans.test_what_is_named_or_young_is_spared),
     Case(12, young_files_are_taken, test_orphans.test_what_is_named_or_young_is_spared),
