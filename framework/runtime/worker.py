@@ -103,6 +103,8 @@ class PipelineWorker:
         self._source.facts()  # a missing topic is said before anything is fenced
         self._source.check_dead_letter_topic()
         control = self._source.ensure_control_topic()
+        if control.weakness:
+            self._say(f"warning: {control.weakness}")
         group = self._announcer.start()
         self._presence = Presence(self._kafka, self.plan.read.group_id, sorted(self._source.ids), self.run_id)
         chain, totals = self._source.newest_announcement()
