@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 /* Raised with every change of what the functions take or give: a build of an older checkout is not used. */
-#define INTERFACE 3
+#define INTERFACE 4
 
 /* ---- the part of librdkafka that is used ------------------------------------------------------------------------ */
 
@@ -326,6 +326,7 @@ typedef struct {
      * near. What is held of each, by its number: */
     Py_ssize_t count;
     Py_ssize_t room;
+    int64_t seen; /* records below the end that came since the assignment, counted as they come */
     Bytes values; /* joined by newlines, one behind each */
     int64_t *starts, *offsets, *stamps;
     char *missing;
@@ -594,6 +595,7 @@ static PyObject *reader_assign(PyObject *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "siL", &topic, &partition, &offset) || enter(own) != 0)
         return NULL;
     forget(own);
+    own->seen = 0;
     Py_BEGIN_ALLOW_THREADS
     partitions_t *list = api.partitions_new(1);
     api.partitions_add(list, topic, partition)->offset = offset;
@@ -677,9 +679,10 @@ static PyObject *events_of(message_t **events, Py_ssize_t count)
 }
 
 PyDoc_STRVAR(consume_doc,
-             "consume(records, bytes, end, timeout_ms) -> (records held, bytes held, position, events)\n\n"
+             "consume(records, bytes, end, timeout_ms) -> (records held, bytes held, position, events, records seen)\n\n"
              "Waits for records until that many more are held, or that many bytes, or nothing more came in time. Records at\n"
-             "`end` and behind are thrown away. `position` is one past the last record seen, -1 when there was none.");
+             "`end` and behind are thrown away. `position` is one past the last record seen, -1 when there was none.\n"
+             "The records seen are those below `end` since the assignment.");
 
 static PyObject *reader_consume(PyObject *self, PyObject *args)
 {
@@ -714,6 +717,7 @@ static PyObject *reader_consume(PyObject *self, PyObject *args)
             }
             if (message->offset >= position)
                 position = message->offset + 1;
+            own->seen += message->offset < end;
             if (message->offset >= end || failed || (failed = hold(own, message)) != 0) {
                 api.message_destroy(message);
                 continue;
@@ -730,7 +734,7 @@ static PyObject *reader_consume(PyObject *self, PyObject *args)
         Py_CLEAR(found);
     if (found == NULL)
         return failed ? PyErr_NoMemory() : NULL;
-    return Py_BuildValue("(nnLN)", own->count, (Py_ssize_t)own->bytes, position, found);
+    return Py_BuildValue("(nnLNL)", own->count, (Py_ssize_t)own->bytes, position, found, (long long)own->seen);
 }
 
 static PyObject *reader_notes(PyObject *self, PyObject *none)

@@ -11,7 +11,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from pyiceberg.catalog import Catalog
-from pyiceberg.exceptions import NoSuchTableError, TableAlreadyExistsError
+from pyiceberg.exceptions import (
+    BadRequestError,
+    CommitFailedException,
+    ForbiddenError,
+    NoSuchTableError,
+    TableAlreadyExistsError,
+    UnauthorizedError,
+    ValidationError,
+)
 from pyiceberg.partitioning import PARTITION_FIELD_ID_START, PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import TableProperties
@@ -55,6 +63,10 @@ _SUFFIXES = {
 _WITH_ARGUMENT = ("bucket", "truncate")
 
 
+# What a catalog says of a change that it will not make, rather than cannot make now.
+_REFUSALS = (BadRequestError, ForbiddenError, UnauthorizedError, ValidationError)
+
+
 def create(catalog: Catalog, change: CreateTable) -> None:
     """Make the table, and its namespace where needed. A table that is there already is success.
 
@@ -63,7 +75,7 @@ def create(catalog: Catalog, change: CreateTable) -> None:
 
     Raises:
         TableBlocked: the definition cannot be made: an unsupported format version, transform or partition column.
-        FloeError: the catalog refuses, or its outcome cannot be read back.
+        FloeError: FLOE-R140 the catalog refuses; FLOE-R132 it cannot, or its outcome cannot be read back.
     """
     properties = {**DEFAULT_PROPERTIES, **dict(change.properties)}
     version = properties.get(TableProperties.FORMAT_VERSION, "2")
@@ -98,6 +110,8 @@ def _check_exists(catalog: Catalog, table: str, cause: Exception | None) -> None
     try:
         catalog.load_table(identifier_of(table))
     except Exception as error:  # each catalog has exceptions of its own
+        if isinstance(error, NoSuchTableError) and isinstance(cause, _REFUSALS):
+            raise _refused(table, "make", cause) from cause
         reason = str(cause or error).strip().splitlines()[0]
         raise FloeError(
             f"table {table} could not be created: {reason}",
@@ -195,7 +209,7 @@ def alter(catalog: Catalog, commits: TableCommits, change: AlterTable) -> bool:
         longer so: load the table and plan again.
 
     Raises:
-        FloeError: the catalog cannot be asked, so that the outcome is not known.
+        FloeError: FLOE-R134 the catalog cannot be asked or could not do it; FLOE-R140 it refuses.
     """
     wanted = Schema.model_validate_json(change.schema_json)
     try:
@@ -229,12 +243,32 @@ def alter(catalog: Catalog, commits: TableCommits, change: AlterTable) -> bool:
             return False
         except Exception as second:  # unknown for now, which is said as it is
             raise _unknown(change.table, second) from error
-        return str(now.table_uuid) == change.table_uuid and _same(now.schema(), wanted)
+        if str(now.table_uuid) == change.table_uuid and _same(now.schema(), wanted):
+            return True
+        as_it_was = (str(now.table_uuid), now.current_schema_id, now.last_column_id) == (
+            change.table_uuid,
+            change.base_schema_id,
+            change.last_column_id,
+        )
+        if not as_it_was or isinstance(error, CommitFailedException):
+            return False
+        raise (
+            _refused(change.table, "change", error) if isinstance(error, _REFUSALS) else _unknown(change.table, error)
+        ) from error
     return True
 
 
 def _same(one: Schema, other: Schema) -> bool:
     return one.as_struct() == other.as_struct() and set(one.identifier_field_ids) == set(other.identifier_field_ids)
+
+
+def _refused(table: str, verb: str, error: Exception) -> FloeError:
+    return FloeError(
+        f"the catalog refuses to {verb} table {table}: {(str(error).strip() or type(error).__name__).splitlines()[0]}",
+        code="FLOE-R140",
+        place=table,
+        remedy="grant these credentials what the catalog refuses, or make the change by hand",
+    )
 
 
 def _unknown(table: str, error: Exception) -> FloeError:

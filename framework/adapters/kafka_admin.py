@@ -61,6 +61,10 @@ _NOT_NOW = frozenset(
 )
 
 
+# Sixteen bytes of zeros, as Kafka writes ids, and what a client gives that knows none.
+NO_TOPIC_ID = frozenset({"AAAAAAAAAAAAAAAAAAAAAA", "", "None"})
+
+
 @dataclass(frozen=True)
 class TopicFacts:
     """`topic_id` is the broker's id of this incarnation (text); `partitions` are the partition numbers, ascending."""
@@ -138,8 +142,14 @@ class KafkaAdmin:
                     continue
                 raise self.error(raised, f"describing topic {name}") from raised
             numbers = tuple(sorted(partition.id for partition in description.partitions))
-            found[name] = TopicFacts(str(description.topic_id), numbers)
+            found[name] = TopicFacts(known_id(name, str(description.topic_id), self.address), numbers)
         return found
+
+    def replicas(self, topic: str) -> int:
+        """How many brokers are to hold the topic: the least of its partitions."""
+        described = self._client.describe_topics(TopicCollection([topic]), request_timeout=self._timeout_s)
+        description = self.wait(described[topic], f"describing topic {topic}")
+        return min(len(partition.replicas) for partition in description.partitions)
 
     def _matching(self, pattern: str) -> list[str]:
         regex = re.compile(pattern)
@@ -342,6 +352,22 @@ class KafkaAdmin:
     def check_control_topic(self, name: str) -> ControlTopicFacts:
         """See `kafka_control_topic.check`."""
         return check(self, name)
+
+
+def known_id(topic: str, topic_id: str, address: str) -> str:
+    """A topic's id, which is what tells it from another of its name (invariant 11).
+
+    Raises:
+        SetupError: FLOE-E113, the broker gives none: it is older than topic ids, and answers with zeros.
+    """
+    if topic_id in NO_TOPIC_ID:
+        raise SetupError(
+            f"the broker gives topic {topic} no id, so that a topic made anew under its name could not be told from it",
+            code="FLOE-E113",
+            place=address,
+            remedy="use Kafka 2.8 or newer, with inter.broker.protocol.version at 2.8 or above; topics get their ids then",
+        )
+    return topic_id
 
 
 def _stored(partitions: Iterable[TopicPartition]) -> dict[Key, GroupOffset]:

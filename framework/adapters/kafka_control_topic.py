@@ -1,8 +1,7 @@
 """The control topic: made with what the protocol needs, or checked for it; never changed.
 
 In: an admin client and a name. Out: the topic's id and its log's ends, or a SetupError that says which setting is wrong
-and the command that mends it. Keeps the rule that the log is one partition (total order) and that no announcement is
-removed by compaction, and removed by retention only long after a coordinator should have committed it.
+and the command that mends it. What they must be is decided by `framework.plan.control_topic`.
 """
 
 from __future__ import annotations
@@ -16,25 +15,18 @@ from confluent_kafka.admin import ConfigResource, NewTopic, ResourceType
 
 from framework.adapters.kafka_client import error_of
 from framework.errors import SetupError
+from framework.plan.control_topic import SETTINGS, Wrong, what_is_weak, what_is_wrong
 
 if TYPE_CHECKING:
     from framework.adapters.kafka_admin import KafkaAdmin
 
-DAY_MS = 24 * 60 * 60 * 1000
-# The log is small (some kilobytes a batch), and an announcement lost to retention means files that no table will ever
-# show: so a created topic outlives a month without a coordinator.
-RETENTION_MS = 30 * DAY_MS
-# Below this an ordinary night without a coordinator could already lose announcements.
-MIN_RETENTION_MS = DAY_MS
-# A producer's batch is bounded by message.max.bytes (1,000,000) before compression, an event by 512 KiB.
-MIN_MESSAGE_BYTES = 1_000_000
-MESSAGE_BYTES = 1_048_588
 VISIBLE_TIMEOUT_S = 10.0
 
 
 @dataclass(frozen=True)
 class ControlTopicFacts:
-    """The control topic as it is: log_end is the last stable offset; retention -1 is for ever."""
+    """The control topic as it is: log_end is the last stable offset; retention -1 is for ever; `weakness` is what a person
+    should mend (empty: nothing)."""
 
     name: str
     topic_id: str
@@ -42,6 +34,7 @@ class ControlTopicFacts:
     log_end: int
     retention_ms: int
     created: bool
+    weakness: str = ""
 
 
 def ensure(admin: KafkaAdmin, name: str) -> ControlTopicFacts:
@@ -61,14 +54,8 @@ def ensure(admin: KafkaAdmin, name: str) -> ControlTopicFacts:
 
 
 def _create(admin: KafkaAdmin, name: str) -> bool:
-    config = {
-        "cleanup.policy": "delete",
-        "retention.ms": str(RETENTION_MS),
-        "retention.bytes": "-1",
-        "max.message.bytes": str(MESSAGE_BYTES),
-    }
     # Replication factor -1: the broker's own default, which the cluster's owner has chosen.
-    topic = NewTopic(name, num_partitions=1, replication_factor=-1, config=config)
+    topic = NewTopic(name, num_partitions=1, replication_factor=-1, config=dict(SETTINGS))
     try:
         admin.raw.create_topics([topic], operation_timeout=10)[name].result(20)
     except KafkaException as raised:
@@ -87,7 +74,7 @@ def _create(admin: KafkaAdmin, name: str) -> bool:
 
 
 def check(admin: KafkaAdmin, name: str, created: bool = False) -> ControlTopicFacts:
-    """The topic's facts, after checking partitions, clean-up policy, retention and message size.
+    """The topic's facts, after checking its partitions and settings.
 
     Raises:
         SetupError: FLOE-E108 no such topic, FLOE-E109 a setting that the protocol cannot live with.
@@ -101,35 +88,19 @@ def check(admin: KafkaAdmin, name: str, created: bool = False) -> ControlTopicFa
             remedy=f"`floe run` creates it; or run: {_create_command(admin, name)}",
         )
     config = _config(admin, name)
-    alter = f"kafka-configs.sh --bootstrap-server {admin.address} --alter --topic {name} --add-config"
-    policy, retention_ms = config["cleanup.policy"], int(config["retention.ms"])
-    if len(facts.partitions) != 1:
-        raise _wrong(
-            admin,
-            f"the control topic {name} has {len(facts.partitions)} partitions; the protocol needs one, for one order",
-            "name another topic in commit.control_topic; partitions cannot be removed",
+    replicas = admin.replicas(name)
+    if (wrong := what_is_wrong(len(facts.partitions), replicas, config)) is not None:
+        raise SetupError(
+            f"the control topic {name} {wrong.reason}",
+            code="FLOE-E109",
+            place=admin.address,
+            remedy=_remedy(admin, name, wrong),
         )
-    if policy != "delete":
-        raise _wrong(
-            admin,
-            f"the control topic {name} has cleanup.policy={policy}; compaction would remove announcements",
-            f"run: {alter} cleanup.policy=delete; if it was compacted already, name another topic",
-        )
-    if 0 <= retention_ms < MIN_RETENTION_MS:
-        raise _wrong(
-            admin,
-            f"the control topic {name} keeps records for {retention_ms} ms only; later, announcements are lost",
-            f"run: {alter} retention.ms={RETENTION_MS}",
-        )
-    if int(config["max.message.bytes"]) < MIN_MESSAGE_BYTES:
-        raise _wrong(
-            admin,
-            f"the control topic {name} takes {config['max.message.bytes']} bytes a message, not {MIN_MESSAGE_BYTES}",
-            f"run: {alter} max.message.bytes={MESSAGE_BYTES}",
-        )
+    weak = what_is_weak(replicas, config)
+    weakness = f"the control topic {name} {weak.reason}; {_remedy(admin, name, weak)}" if weak else ""
     key = (name, 0)
     start, end = admin.start_offsets([key])[key], admin.end_offsets([key])[key]
-    return ControlTopicFacts(name, facts.topic_id, start, end, retention_ms, created)
+    return ControlTopicFacts(name, facts.topic_id, start, end, int(config["retention.ms"]), created, weakness)
 
 
 def _config(admin: KafkaAdmin, name: str) -> dict[str, str]:
@@ -138,13 +109,11 @@ def _config(admin: KafkaAdmin, name: str) -> dict[str, str]:
     return {key: str(entry.value) for key, entry in entries.items()}
 
 
-def _wrong(admin: KafkaAdmin, message: str, remedy: str) -> SetupError:
-    return SetupError(message, code="FLOE-E109", place=admin.address, remedy=remedy)
+def _remedy(admin: KafkaAdmin, name: str, wrong: Wrong) -> str:
+    command = f"kafka-configs.sh --bootstrap-server {admin.address} --alter --topic {name} --add-config {wrong.setting}"
+    return "; ".join(([f"run: {command}"] if wrong.setting else []) + ([wrong.otherwise] if wrong.otherwise else []))
 
 
 def _create_command(admin: KafkaAdmin, name: str) -> str:
-    return (
-        f"kafka-topics.sh --bootstrap-server {admin.address} --create --topic {name} --partitions 1 "
-        f"--config cleanup.policy=delete --config retention.ms={RETENTION_MS} "
-        f"--config max.message.bytes={MESSAGE_BYTES}"
-    )
+    settings = " ".join(f"--config {key}={value}" for key, value in SETTINGS.items())
+    return f"kafka-topics.sh --bootstrap-server {admin.address} --create --topic {name} --partitions 1 {settings}"

@@ -2,22 +2,26 @@
 
 In: a Slice. Out: RecordBlocks of committed records whose offsets all lie in the slice, and the number of holes
 (markers, aborted and compacted records) that invariant 8 needs. A slice ends when the consumer's position passes its
-end, never when a count is reached: holes make a counting reader hang or read over the end. Invariant 11: a slice counts
-only if the topic still has the slice's id after it was read.
+end, never when a count is reached: holes make a counting reader hang or read over the end. Gaps are read once more, by a
+second reader, before they count as holes (framework.record.gaps). Invariant 11: a slice counts only if the topic still has
+the slice's id after it was read.
 """
 
 from __future__ import annotations
 
 import os
+import random
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 from confluent_kafka import KafkaError
 
 from framework.adapters.kafka_admin import KafkaAdmin
 from framework.adapters.kafka_client import address_of, setup_error
-from framework.adapters.kafka_reader import Polled, Reader, open_reader
+from framework.adapters.kafka_reader import Polled, PythonReader, Reader, open_reader
 from framework.errors import DataLossError, FloeError, RetriableError, StateDisagreement
+from framework.record.gaps import Looks, Tally, check_seen, lost_record
 from framework.record.model import RecordBlock, Slice
 
 # Without any progress for this long the task fails, and Spark tries it again, instead of hanging for ever.
@@ -29,11 +33,42 @@ _POLL_WAIT_S = 0.03
 
 
 class _Connection:
-    """The reader and the admin client of one process for one set of settings."""
+    """The readers and the admin client of one process for one set of settings."""
 
     def __init__(self, settings: Mapping[str, str]) -> None:
         self.reader: Reader = open_reader(settings)
         self.admin = KafkaAdmin(settings)
+        self.gaps = _Gaps(settings)
+
+
+class _Gaps:
+    """What this process knows of gaps in what it reads, and the reader that looks at them: of the other kind than the one
+    that reads, where that one is compiled, and made with the first gap."""
+
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        self._settings = settings
+        self._reader: Reader | None = None
+        self._begun = time.monotonic()
+        self._spent_s = 0.0
+        self.known: set[tuple[str, int]] = set()
+
+    @property
+    def reader(self) -> Reader:
+        if self._reader is None:
+            # A gap is a few offsets long: little is fetched ahead.
+            self._reader = PythonReader(self._settings, queued_min_messages=1, max_partition_fetch_bytes=64 * 1024)
+        return self._reader
+
+    def looks(self) -> Looks:
+        return Looks(self._spent_s, time.monotonic() - self._begun)
+
+    @contextmanager
+    def timed(self) -> Iterator[None]:
+        begun = time.monotonic()
+        try:
+            yield
+        finally:
+            self._spent_s += time.monotonic() - begun
 
 
 _connections: dict[tuple[int, frozenset[tuple[str, str]]], _Connection] = {}
@@ -55,6 +90,7 @@ class SliceFetcher:
         self._stall_timeout_s = stall_timeout_s
         self.holes = 0
         """Offsets of the newest slice that hold no committed record; right once its iteration has ended."""
+        self._seen = 0
 
     def fetch(self, piece: Slice, block_records: int = 100_000) -> Iterator[RecordBlock]:
         """The committed records of [start, end), ascending, in blocks of about `block_records`.
@@ -64,35 +100,58 @@ class SliceFetcher:
             StateDisagreement: the topic is not the one that the slice was planned for.
             RetriableError: nothing came for `stall_timeout_s`.
             SetupError: the broker refuses us.
+            AccountingError: invariant 8, records of the slice were lost or repeated on the way.
         """
         self.holes = 0
         if piece.end <= piece.start:
             return
         connection = _connection(self._settings)
-        connection.reader.assign(piece)
-        records = 0
+        tally = Tally(piece)
+        for block in self._read(connection, connection.reader, piece, block_records):
+            tally.add(block)
+            yield block
+            del block  # whoever asked for it may be done with it before the next one is there
+        tally.end()
+        check_seen(piece, self._seen, tally.records)
+        self._look_at_gaps(connection, tally, piece)
+        self._check_topic_id(connection, piece)
+        self.holes = tally.holes
+
+    def _look_at_gaps(self, connection: _Connection, tally: Tally, piece: Slice) -> None:
+        """Invariant 8: a gap is a hole where a second reader finds no record either. What is committed at the first reading is
+        committed at the second, so a record that shows up was lost by the first."""
+        gaps, partition = connection.gaps, (piece.topic_id, piece.partition)
+        found = tally.to_look_at(partition in gaps.known, gaps.looks(), random.random())
+        for gap in found:
+            with gaps.timed():
+                try:
+                    for block in self._read(connection, gaps.reader, gap, gap.end - gap.start):
+                        raise lost_record(piece, block.offsets[0])
+                except DataLossError:
+                    pass  # the log begins behind the gap by now
+        if found:
+            gaps.known.add(partition)
+
+    def _read(self, connection: _Connection, reader: Reader, piece: Slice, block_records: int) -> Iterator[RecordBlock]:
+        reader.assign(piece)
         try:
-            for block in self._blocks(connection, piece, block_records):
-                records += len(block)
-                yield block
-                del block  # whoever asked for it may be done with it before the next one is there
-            self._check_topic_id(connection, piece)
+            yield from self._blocks(connection, reader, piece, block_records)
         finally:
             # What was fetched ahead for this slice is of no use to the next one.
-            connection.reader.unassign()
-        self.holes = piece.end - piece.start - records
+            reader.unassign()
 
-    def _blocks(self, connection: _Connection, piece: Slice, block_records: int) -> Iterator[RecordBlock]:
+    def _blocks(
+        self, connection: _Connection, reader: Reader, piece: Slice, block_records: int
+    ) -> Iterator[RecordBlock]:
         """The records inside the slice, in blocks of about `block_records`, until the position is at or past the end."""
-        reader = connection.reader
         position, held, met = piece.start, 0, False
         progress_at = time.monotonic()
         while position < piece.end:
             before = position
             wanted = min(_POLL_RECORDS, piece.end - position, max(1, block_records - held))
             polled = reader.poll(wanted, BLOCK_BYTES, piece.end, _POLL_WAIT_S)
-            held = polled.records
-            position = max(position, polled.position, self._judge(connection, piece, polled))
+            held, self._seen = polled.records, polled.seen
+            position = max(position, polled.position, self._judge(connection, reader, piece, polled))
             if polled.position < 0 and not polled.events and not met:
                 reader.ask_for_leader(piece)
             met = True
@@ -105,21 +164,21 @@ class SliceFetcher:
                 yield reader.take(piece)
             if time.monotonic() - progress_at > self._stall_timeout_s:
                 self._check_topic_id(connection, piece)
-                raise self._stalled(connection, piece, position)
+                raise self._stalled(reader, piece, position)
         if held:
             yield reader.take(piece)
 
-    def _judge(self, connection: _Connection, piece: Slice, polled: Polled) -> int:
+    def _judge(self, connection: _Connection, reader: Reader, piece: Slice, polled: Polled) -> int:
         """What the events say of the position (-1: nothing); raises what they mean otherwise."""
         position = -1
         for error, offset in polled.events:
             if error.code() == KafkaError._PARTITION_EOF:
                 position = max(position, offset)
             else:
-                self._refuse(connection, piece, error)
+                self._refuse(connection, reader, piece, error)
         return position
 
-    def _refuse(self, connection: _Connection, piece: Slice, error: KafkaError) -> None:
+    def _refuse(self, connection: _Connection, reader: Reader, piece: Slice, error: KafkaError) -> None:
         """Raise what an error event means; what librdkafka mends by itself is left to the stall time-out."""
         place = f"{piece.topic}-{piece.partition}"
         lost = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._LOG_TRUNCATION)
@@ -143,7 +202,7 @@ class SliceFetcher:
             # The client asks who coordinates the group that a reader must name; a reader uses none and is granted none.
             KafkaError.GROUP_AUTHORIZATION_FAILED,
         ):
-            raise setup_error(error, self._settings, connection.reader.log, f"fetching {place}")
+            raise setup_error(error, self._settings, reader.log, f"fetching {place}")
 
     def _check_topic_id(self, connection: _Connection, piece: Slice) -> None:
         """Invariant 11. A topic id never comes back, so an id that fits after reading fitted all the while."""
@@ -157,8 +216,8 @@ class SliceFetcher:
                 remedy="give the pipeline another name to begin anew with the new topic",
             )
 
-    def _stalled(self, connection: _Connection, piece: Slice, position: int) -> FloeError:
-        newest = connection.reader.log.newest
+    def _stalled(self, reader: Reader, piece: Slice, position: int) -> FloeError:
+        newest = reader.log.newest
         why = f": {newest}" if newest else ""
         return RetriableError(
             f"nothing came from {piece.topic}-{piece.partition} at offset {position} "

@@ -11,7 +11,7 @@ import logging
 import threading
 from collections.abc import Mapping, Sequence
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 
 from framework.adapters.kafka_client import ClientLog, build, consumer_config
 from framework.adapters.kafka_seat import HEARTBEAT_INTERVAL_MS, SESSION_TIMEOUT_MS
@@ -19,6 +19,7 @@ from framework.adapters.kafka_seat import HEARTBEAT_INTERVAL_MS, SESSION_TIMEOUT
 log = logging.getLogger(__name__)
 
 RUN_CLIENT_ID = "floe-run."
+AGAIN_AFTER_S = 5.0
 _POLL_S = 0.2
 
 
@@ -30,23 +31,28 @@ class Presence:
     """
 
     def __init__(self, settings: Mapping[str, str], group_id: str, topics: Sequence[str], run_id: str) -> None:
-        named = {**settings, "client.id": f"{RUN_CLIENT_ID}{run_id}"}
-        self._consumer = build(
+        self._settings = settings
+        self._group_id = group_id
+        self._run_id = run_id
+        self._topics = list(topics)
+        self._consumer: Consumer | None = self._new_consumer()
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._serve, name="presence", daemon=True)
+        self._thread.start()
+
+    def _new_consumer(self) -> Consumer:
+        return build(
             Consumer,
-            settings,
+            self._settings,
             consumer_config(
-                named,
+                {**self._settings, "client.id": f"{RUN_CLIENT_ID}{self._run_id}"},
                 ClientLog(),
-                group_id,
+                self._group_id,
                 session_timeout_ms=SESSION_TIMEOUT_MS,
                 heartbeat_interval_ms=HEARTBEAT_INTERVAL_MS,
                 partition_assignment_strategy="range",
             ),
         )
-        self._topics = list(topics)
-        self._closing = threading.Event()
-        self._thread = threading.Thread(target=self._serve, name="presence", daemon=True)
-        self._thread.start()
 
     def close(self) -> None:
         """Leave the group, so that everybody sees at once that the run has ended."""
@@ -54,15 +60,33 @@ class Presence:
         self._thread.join()
 
     def _serve(self) -> None:
+        told = False
+        while not self._closing.is_set():
+            try:
+                self._be_a_member()
+            except Exception as error:  # whatever it is: the membership is taken up again, with a client made anew
+                if not told:
+                    log.warning("this run is not shown as a member of its consumer group for now: %s", error)
+                told = True
+                self._leave()
+                self._closing.wait(AGAIN_AFTER_S)
+        self._leave()
+
+    def _be_a_member(self) -> None:
+        if self._consumer is None:
+            self._consumer = self._new_consumer()
+        self._consumer.subscribe(self._topics, on_assign=_take_nothing)
+        while not self._closing.is_set():
+            # Nothing is assigned, so what comes are errors of the connection, which others of this run report too.
+            self._consumer.poll(_POLL_S)
+
+    def _leave(self) -> None:
+        consumer, self._consumer = self._consumer, None
         try:
-            self._consumer.subscribe(self._topics, on_assign=_take_nothing)
-            while not self._closing.is_set():
-                # Nothing is assigned, so what comes are errors of the connection, which others of this run report too.
-                self._consumer.poll(_POLL_S)
-        except KafkaException as raised:
-            log.warning("this run is not shown as a member of its consumer group: %s", raised)
-        finally:
-            self._consumer.close()
+            if consumer is not None:
+                consumer.close()
+        except Exception as error:  # the session time-out ends it then
+            log.warning("this run could not leave its consumer group: %s", error)
 
 
 def _take_nothing(consumer: Consumer, partitions: list[TopicPartition]) -> None:

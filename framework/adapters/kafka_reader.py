@@ -31,7 +31,7 @@ from framework.record.model import RecordBlock, Slice
 FETCH_GROUP_ID = "floe-fetch"
 # `python` makes every process read without the compiled extension.
 FETCH_VARIABLE = "FLOE_FETCH"
-FETCH_INTERFACE = 3
+FETCH_INTERFACE = 4
 
 T = TypeVar("T")
 Headers = list[tuple[str, bytes | None]] | None
@@ -41,12 +41,14 @@ logger = logging.getLogger(__name__)
 @dataclass(frozen=True)
 class Polled:
     """What one look at the consumer gave. `records` and `nbytes` are what is held now, `position` is one past the newest
-    record seen (-1: none was seen), `events` are errors and ends of the partition, each with its offset."""
+    record seen (-1: none was seen), `events` are errors and ends of the partition, each with its offset. `seen` counts the
+    records below the end that the client gave since the slice was assigned, before anything was done with them."""
 
     records: int
     nbytes: int
     position: int
     events: Sequence[tuple[KafkaError, int]]
+    seen: int
 
 
 class Reader(Protocol):
@@ -101,23 +103,21 @@ def fetch_described() -> str:
     return f"the compiled reader (librdkafka {version})" if version else "the reader in Python"
 
 
-def _config(settings: Mapping[str, str], log: ClientLog) -> dict[str, Any]:
-    return consumer_config(
-        settings,
-        log,
-        FETCH_GROUP_ID,
+def _config(settings: Mapping[str, str], log: ClientLog, **own: int) -> dict[str, Any]:
+    options: dict[str, Any] = {
         # Slices are short and read to their very end: an answer that is there must not wait for more.
-        fetch_wait_max_ms=10,
-        fetch_min_bytes=1,
+        "fetch_wait_max_ms": 10,
+        "fetch_min_bytes": 1,
         # TCP and the broker have checked the bytes already.
-        check_crcs=False,
+        "check_crcs": False,
         # What is fetched past a slice's end is thrown away: with 8 MiB and 200,000 messages a slice of 1,000
         # records costs 170 ms, with these 40 ms, and long slices are no slower.
-        max_partition_fetch_bytes=1024 * 1024,
-        queued_max_messages_kbytes=64 * 1024,
-        queued_min_messages=20_000,
-        fetch_queue_backoff_ms=5,
-    )
+        "max_partition_fetch_bytes": 1024 * 1024,
+        "queued_max_messages_kbytes": 64 * 1024,
+        "queued_min_messages": 20_000,
+        "fetch_queue_backoff_ms": 5,
+    }
+    return consumer_config(settings, log, FETCH_GROUP_ID, **options | own)
 
 
 class LazyColumn(Sequence[T], Generic[T]):
@@ -173,13 +173,15 @@ class CompiledReader:
         _checked(self._reader.unassign())
 
     def poll(self, records: int, nbytes: int, end: int, timeout_s: float) -> Polled:
-        held, held_bytes, position, events = self._reader.consume(records, nbytes, end, round(timeout_s * 1000))
+        held, held_bytes, position, events, seen = self._reader.consume(records, nbytes, end, round(timeout_s * 1000))
         for level, code, text in self._reader.notes():
             if level < 0:
                 self._on_error(KafkaError(code, text))
             else:
                 self._logger.log(_LEVELS[min(level, 7)], text)
-        return Polled(held, held_bytes, position, [(KafkaError(code, text), offset) for code, offset, text in events])
+        return Polled(
+            held, held_bytes, position, [(KafkaError(code, text), offset) for code, offset, text in events], seen
+        )
 
     def take(self, piece: Slice) -> RecordBlock:
         data, starts, offsets, stamps, missing, newlines, is_braced, is_ascii, messages = self._reader.take()
@@ -237,14 +239,17 @@ def _checked(code: int) -> None:
 class PythonReader:
     """Reads through confluent-kafka's Consumer, a Message object for each record."""
 
-    def __init__(self, settings: Mapping[str, str]) -> None:
+    def __init__(self, settings: Mapping[str, str], **own: int) -> None:
+        """`own` are settings of librdkafka for this reader alone."""
         self.log = ClientLog()
-        self._consumer = build(Consumer, settings, _config(settings, self.log))
+        self._consumer = build(Consumer, settings, _config(settings, self.log, **own))
         self._held: list[Message] = []
         self._nbytes = 0
+        self._seen = 0
 
     def assign(self, piece: Slice) -> None:
         self._forget()
+        self._seen = 0
         self._consumer.assign([TopicPartition(piece.topic, piece.partition, piece.start)])
 
     def unassign(self) -> None:
@@ -258,13 +263,14 @@ class PythonReader:
             got = self._consumer.consume(records, timeout_s)
             # The common case first: all are records inside the slice, which the last one shows, since offsets ascend.
             whole = bool(got) and not any(m.error() for m in got) and (got[-1].offset() or 0) < end
+            self._seen += len(got) if whole else sum(not m.error() and (m.offset() or 0) < end for m in got)
             inside = got if whole else self._sort_out(got, end, events)
             for message in got[-1:] if whole else got:
                 if message.error() is None:
                     position = max(position, (message.offset() or 0) + 1)
             self._held += inside
             self._nbytes += sum([len(message.value() or b"") for message in inside])
-        return Polled(len(self._held), self._nbytes, position, events)
+        return Polled(len(self._held), self._nbytes, position, events, self._seen)
 
     def _sort_out(self, got: list[Message], end: int, events: list[tuple[KafkaError, int]]) -> list[Message]:
         """The records below `end`; events go to `events`."""

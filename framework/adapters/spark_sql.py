@@ -1,8 +1,8 @@
 """The stage cut in three for `transform.sql`: decode to Arrow rows, Spark SQL, then route, convert and write.
 
 In: the frame of spans, the SQL text and the TaskContext. Out: pickled TaskReports, as from the fused stage. The SQL may
-only project and filter, row by row, so that invariant 8 can hold: what SQL removed is `filtered`, counted per slice as
-decoded minus arrived. A hidden column carries each record's position and bytes through the SQL.
+only project and filter, row by row, so that invariant 8 can hold: what SQL removed is `filtered`, known by the offsets that
+were decoded and did not arrive. A hidden column carries each record's position and bytes through the SQL.
 """
 
 from __future__ import annotations
@@ -10,16 +10,20 @@ from __future__ import annotations
 import pickle
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from framework.adapters.spark_exchange import Outbox, exchange, sent_report
 from framework.adapters.spark_stage import TaskContext, TaskRun, Work, spans_of
 from framework.commit.events import DataFile
 from framework.errors import ConfigError
+from framework.record.arrays import Ints
 from framework.record.model import BlockResult, DeadLetter, RecordBlock, Slice, SliceReport, TableNeed, TaskReport
+from framework.record.positions import Packed, pack, removed, unpack
 from framework.table.evolve import merge_needs
 
 if TYPE_CHECKING:
@@ -63,7 +67,7 @@ PartitionCounts = dict[tuple[str, int], "Arrived"]
 class Arrived:
     """What became of the rows of one topic-partition that came out of the SQL."""
 
-    records: int = 0
+    offsets: list[Packed] = field(default_factory=list)
     written: int = 0
     dropped: int = 0
     dead_lettered: int = 0
@@ -71,11 +75,12 @@ class Arrived:
 
 @dataclass(frozen=True)
 class SliceNote:
-    """What decoding a slice found, beside its rows. `early` holds what never reached the SQL."""
+    """What decoding a slice found, beside its rows. `early` holds what never reached the SQL, `decoded` the offsets of
+    what did."""
 
     piece: Slice
     early: BlockResult
-    decoded: int
+    decoded: Packed
     holes: int
     newest_ms: int | None
 
@@ -95,7 +100,8 @@ def run_sql_stage(numbers: DataFrame, work: Work, sql: str, context: TaskContext
     schema = pa.schema([*declared_schema(context.plan), pa.field(HIDDEN, HIDDEN_TYPE)])
     decoded = numbers.mapInArrow(make_decoder(context, work, schema), from_arrow_schema(schema)).persist()
     try:
-        rows = transformed(decoded.where(f"{HIDDEN}.note IS NULL"), sql)
+        source = decoded.where(f"{HIDDEN}.note IS NULL")
+        rows = transformed(source, sql)
         notes = decoded.where(f"{HIDDEN}.note IS NOT NULL").select(f"{HIDDEN}.note")
         early = notes.mapInArrow(make_note_writer(context), "report binary").collect()
         if context.plan.is_distributed:
@@ -107,7 +113,7 @@ def run_sql_stage(numbers: DataFrame, work: Work, sql: str, context: TaskContext
     arrived = [pickle.loads(bytes(row[0])) for row in late]
     # A writer behind the exchange gives a report of its files alone: it counted nothing.
     arrived = [each if isinstance(each, tuple) else (each, {}) for each in arrived]
-    return combine([pickle.loads(bytes(row[0])) for row in early], arrived)
+    return combine([pickle.loads(bytes(row[0])) for row in early], arrived, has_condition(rows, source))
 
 
 def transformed(source: DataFrame, sql: str) -> DataFrame:
@@ -144,6 +150,15 @@ def _said(error: AnalysisException) -> str:
 def transform_table(session: SparkSession, rows: pa.Table, sql: str) -> pa.Table:
     """Decoded rows that are here already, through the SQL; each keeps its hidden column."""
     return transformed(session.createDataFrame(rows), sql).toArrow()
+
+
+def has_condition(rows: DataFrame, source: DataFrame) -> bool:
+    """Whether the SQL that made these rows may have removed some of the source's."""
+    return _filters(rows) > _filters(source)
+
+
+def _filters(frame: DataFrame) -> int:
+    return list(nodes(frame._jdf.queryExecution().analyzed())).count("Filter")
 
 
 def nodes(plan: Any) -> Iterator[str]:
@@ -185,17 +200,18 @@ def decode_slices(pieces: list[Slice], context: TaskContext, schema: pa.Schema) 
     pa.set_cpu_count(1)
     fetcher, registry = SliceFetcher(context.kafka), registry_of(context.registry)
     for piece in pieces:
-        early, decoded_count, newest = BlockResult(), 0, -1
+        early, newest = BlockResult(), -1
+        decoded: list[Ints] = []
         for block in fetcher.fetch(piece, context.plan.decode.block_records):
             newest = max(newest, *block.timestamps_ms)
             schemas = registry.schemas(needed_schemas(block, context.plan.decode))
             rows, result = decode_block(block, context.plan, context.tables, schemas)
             early.dead_letters += result.dead_letters
             early.dropped += result.dropped
-            decoded_count += len(rows)
             if len(rows):
+                decoded.append(np.asarray(block.offsets, np.int64)[rows.column(HIDDEN).to_numpy()])
                 yield from carry(block, rows, schema).to_batches()
-        note = SliceNote(piece, early, decoded_count, fetcher.holes, newest if newest >= 0 else None)
+        note = SliceNote(piece, early, pack(decoded), fetcher.holes, newest if newest >= 0 else None)
         yield note_batch(note, schema)
 
 
@@ -258,7 +274,7 @@ def make_writer(context: TaskContext, sending: bool = False):  # type: ignore[no
                 result = process_transformed(block, rows, context.plan, context.tables)
                 run.add(result)
                 arrived = counts.setdefault((block.topic, block.partition), Arrived())
-                arrived.records += len(block)
+                arrived.offsets.append(pack([np.array(block.offsets, np.int64)]))
                 arrived.written += result.written
                 arrived.dropped += result.dropped
                 arrived.dead_lettered += len(result.dead_letters)
@@ -277,9 +293,15 @@ def pickled(value: object) -> pa.RecordBatch:
 
 
 def combine(
-    early: list[tuple[TaskReport, list[SliceNote]]], late: list[tuple[TaskReport, PartitionCounts]]
+    early: list[tuple[TaskReport, list[SliceNote]]],
+    late: list[tuple[TaskReport, PartitionCounts]],
+    may_remove: bool,
 ) -> TaskReport:
-    """One report for the batch: per topic-partition one slice, `filtered` being what was decoded and did not arrive."""
+    """One report for the batch: per topic-partition one slice, `filtered` being what was decoded and did not arrive.
+
+    Raises:
+        AccountingError: the rows that came out of the SQL are not rows that went in, each once.
+    """
     reports = [report for report, _ in early] + [report for report, _ in late]
     failure: DeadLetter | None = next((r.failure for r in reports if r.failure), None)
     needs: dict[str, TableNeed] = {}
@@ -299,21 +321,25 @@ def combine(
         for note in group:
             notes.setdefault((note.piece.topic, note.piece.partition), []).append(note)
     slices = tuple(
-        _slice(group, [counts[key] for _, counts in late if key in counts]) for key, group in sorted(notes.items())
+        _slice(group, [counts[key] for _, counts in late if key in counts], may_remove)
+        for key, group in sorted(notes.items())
     )
+    for topic, partition in {key for _, counts in late for key in counts} - set(notes):
+        stray = [counts[topic, partition].offsets for _, counts in late if (topic, partition) in counts]
+        removed(f"{topic}-{partition}", [], map(unpack, chain(*stray)), may_remove)
     if needs or failure:
         return TaskReport(slices, {}, {}, {}, needs, failure)
     return TaskReport(slices, files, targets, rows, {}, None)
 
 
-def _slice(notes: list[SliceNote], arrived: list[Arrived]) -> SliceReport:
+def _slice(notes: list[SliceNote], arrived: list[Arrived], may_remove: bool) -> SliceReport:
     first = min(notes, key=lambda note: note.piece.start).piece
     end = max(note.piece.end for note in notes)
-    records = sum(a.records for a in arrived)
+    decoded, out = [note.decoded for note in notes], chain(*(a.offsets for a in arrived))
     return SliceReport(
         Slice(first.topic, first.topic_id, first.partition, first.start, end),
         written=sum(a.written for a in arrived),
-        filtered=sum(note.decoded for note in notes) - records,
+        filtered=removed(f"{first.topic}-{first.partition}", map(unpack, decoded), map(unpack, out), may_remove),
         dead_lettered=sum(a.dead_lettered for a in arrived) + sum(len(note.early.dead_letters) for note in notes),
         dropped=sum(a.dropped for a in arrived) + sum(note.early.dropped for note in notes),
         holes=sum(note.holes for note in notes),

@@ -71,6 +71,7 @@ def run(
                             "rows": r.rows,
                             "accounting": r.accounting.__dict__,
                             "totals": r.totals.__dict__,
+                            "troubles": r.troubles,
                         }
                         for r in result.reports
                     ],
@@ -81,3 +82,5 @@ def run(
     for report in result.reports:
         a = report.accounting
         click.echo(f"{report.pipeline}: {report.state}; {a}; {a.rows:,} rows in {len(report.rows)} tables")
+        for table, reason in sorted(report.troubles.items()):
+            click.echo(f"  {table} was in trouble: {reason}")

@@ -81,8 +81,8 @@ ENTRIES = (
     ),
     Code(
         "FLOE-D205",
-        "The table cannot be made now",
-        "The table does not exist, and it cannot be created from what was seen, or `routes.max_new_tables_per_hour` tables were created within the last hour.",
+        "The table cannot be written now",
+        "The table does not exist, and it cannot be created from what was seen, or `routes.max_new_tables_per_hour` tables were created within the last hour. Or it exists and cannot be written: its metadata file is gone, it is encrypted, or has a type that is not known here. The reason is in the dead letter; each minute it is tried again.",
     ),
     Code(
         "FLOE-D301",

@@ -105,7 +105,16 @@ ENTRIES = (
         "A table's definition could not be read or changed",
         "The catalog did not answer as expected; the change is planned again.",
     ),
-    Code("FLOE-R135", "A table cannot be loaded", "The catalog does not answer, or the table's metadata file is gone."),
+    Code(
+        "FLOE-R135",
+        "A table cannot be loaded",
+        "The catalog does not answer, or the table's metadata file is gone. While the catalog answers and other tables of it can be loaded, this table alone is in trouble: it is written as it was known, or after 20 s its records are dead letters, or what `errors.policy` says. Otherwise it is an outage, which is waited out.",
+    ),
+    Code(
+        "FLOE-R140",
+        "The catalog refuses a table or a change of it",
+        "It answers that these credentials may not make or change the table, or that it will not. For 20 s it is asked again; then records that ask for the change are dead letters, or what `errors.policy` says, and it is asked again each minute. All other records are written.",
+    ),
     Code(
         "FLOE-R141",
         "The schema registry does not answer",

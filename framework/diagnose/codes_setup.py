@@ -90,7 +90,12 @@ ENTRIES = (
     Code(
         "FLOE-E109",
         "The control topic has settings that lose data",
-        "It needs one partition, `cleanup.policy=delete` and enough retention.",
+        "It needs one partition, `cleanup.policy=delete`, a `retention.ms` of a day and a `retention.bytes` of 1 GiB at least (-1: for ever), messages of 1 MB, and with several replicas `unclean.leader.election.enable=false`.",
+    ),
+    Code(
+        "FLOE-E113",
+        "The broker gives topics no id",
+        "An offset says something of one topic only, and a topic's id is what tells it from another that was made under its name (invariant 11). Brokers before Kafka 2.8, or with an older inter.broker.protocol.version, have none; without them floe would take up a topic that was made anew where it left the old one.",
     ),
     Code(
         "FLOE-E112",

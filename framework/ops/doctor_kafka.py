@@ -77,8 +77,7 @@ def control_topic(connection: Connection, topic: str) -> Iterator[Finding]:
     found = admin.check_control_topic(topic)
     retention = "for ever" if found.retention_ms < 0 else f"{found.retention_ms / 86_400_000:.0f} days"
     yield ok(check, f"one partition, kept {retention}, {found.log_end - found.log_start} offsets in it")
-    description = admin.wait(admin.raw.describe_topics(TopicCollection([topic]))[topic], "describing the topic")
-    replicas = len(description.partitions[0].replicas)
+    replicas = admin.replicas(topic)
     nodes = len(admin.wait(admin.raw.describe_cluster(request_timeout=TIMEOUT_S), "describing the cluster").nodes)
     resource = ConfigResource(ResourceType.TOPIC, topic)
     config = admin.wait(admin.raw.describe_configs([resource])[resource], "reading the topic's settings")

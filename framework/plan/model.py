@@ -68,7 +68,7 @@ class Route:
     unrouted: ErrorPolicy
     allow_tables: tuple[str, ...]
     max_new_tables_per_hour: int
-    refused_tables: tuple[tuple[str, str], ...] = ()  # while running: (table that cannot be made now, why)
+    refused_tables: tuple[tuple[str, str], ...] = ()  # while running: (table that cannot be written now, why)
     only_table: str | None = None  # what goes to other tables is dropped: they hold it already
     catalogs: Catalogs = ()  # where tables live, by their names; records are routed to full names
 

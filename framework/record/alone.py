@@ -13,7 +13,7 @@ from framework.record.batch import Batch
 from framework.record.convert import rows_to_table
 from framework.record.convert_nested import fold
 from framework.record.failure import RecordFailure
-from framework.record.fit import Fitted, fit, refused
+from framework.record.fit import Fitted, because, fit, refused
 from framework.record.json_strict import JsonValue, NumberText, parse_record
 from framework.record.route import asked_for, lower_values, route_record
 
@@ -58,7 +58,10 @@ def _convert(batch: Batch, position: int, record: dict[str, JsonValue], names: l
     own = _without_metadata(batch, record)
     for table in names:
         if table in batch.tables:
-            fitted[table] = fit(record, own, table, batch.shapes[table], batch.policy(table))
+            try:
+                fitted[table] = fit(record, own, table, batch.shapes[table], batch.policy(table))
+            except RecordFailure as failure:
+                raise because(failure, batch.tables[table].frozen) from None
         elif creatable(batch, table):
             missing.append(table)
     for table in missing:

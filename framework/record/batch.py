@@ -14,12 +14,14 @@ import pyarrow as pa
 
 from framework.config.metadata import HEADER, metadata_column, metadata_type
 from framework.config.spec import Case, ErrorPolicy, EvolveMode, FieldHint, RouteMode, TablePolicy
+from framework.errors import AccountingError
 from framework.plan.model import Plan
 from framework.record.arrays import Ints
 from framework.record.convert_nested import fold
 from framework.record.dead_letter import PAST_LAST_TIMESTAMP_MS
 from framework.record.encoded import together
 from framework.record.failure import RecordFailure
+from framework.record.gaps import REMEDY
 from framework.record.model import (
     AlikeRows,
     BlockResult,
@@ -90,6 +92,7 @@ class Batch:
         self._missing: dict[str, list[int]] = {}
         self._needs: dict[str, dict[str, ObservedType]] = {}
         self._optional: dict[str, set[tuple[str, ...]]] = {}
+        self._failed: list[int] = []
         self._result = BlockResult()
         self._details: dict[str, dict[str, ColumnDetail]] = {}
         self._texts: dict[str, list[str | None]] = {}
@@ -112,6 +115,7 @@ class Batch:
         """A record that cannot be written; `policy` is the table's or that of the failure's stage unless given."""
         # Its frames hold the block and often the failure itself: such a ring would stay until the collector comes by.
         failure.__traceback__ = None
+        self._failed.append(position)
         policy = policy or failure.policy or self.plan.write.policy_at(failure.stage)
         if policy is ErrorPolicy.DROP:
             self._result.dropped += 1
@@ -267,11 +271,26 @@ class Batch:
             for name, places, rows in alike.split():
                 self.add_rows(name, positions[places], rows)
 
+    def _check_once(self, positions: Ints, where: str) -> None:
+        """Invariant 8: one record that is lost and one that comes twice are no sound sum."""
+        if len(positions) > 1:
+            twice = positions[1:][positions[1:] <= positions[:-1]]
+            if len(twice):
+                raise self._unsound(int(twice[0]), f"{where} more than once")
+
+    def _unsound(self, position: int, what: str) -> AccountingError:
+        block = self.block
+        place = f"{block.topic}-{block.partition}"
+        return AccountingError(
+            f"the record at offset {block.offsets[position]} of {place} is {what}", place=place, remedy=REMEDY
+        )
+
     def result(self) -> BlockResult:
         result = self._result
         places: list[Ints] = [np.empty(0, np.int64)]
         if len(self._alike) == 1 and not self._rows and not self._needs:
             positions, alike = self._alike[0]
+            self._check_once(positions, "in tables that are alike")
             result.alike = [alike]
             places.append(positions)
         else:
@@ -284,12 +303,18 @@ class Batch:
                 positions = np.concatenate([p for p, _ in found])
                 rows = together([r for _, r in found])
             if (positions[1:] < positions[:-1]).any():
-                rows = rows.take(pa.array(np.argsort(positions, kind="stable")))
+                order = np.argsort(positions, kind="stable")
+                positions, rows = positions[order], rows.take(pa.array(order))
+            self._check_once(positions, f"in {table}")
             result.rows[table] = rows
             places.append(positions)
         written = np.zeros(len(self.block), dtype=bool)
         written[np.concatenate(places)] = True
         result.written = int(written.sum())
+        failed = np.sort(np.array(self._failed, np.int64))
+        self._check_once(failed, "among the failures")
+        if written[failed].any():
+            raise self._unsound(int(failed[written[failed]][0]), "both written and a failure")
         result.dead_letters.sort(key=lambda letter: letter.offset)
         result.needs = {
             table: TableNeed(

@@ -16,7 +16,7 @@ from framework.plan.model import Decode, Plan
 from framework.record.batch import Batch
 from framework.record.direct import process_json
 from framework.record.formats import decode_rows
-from framework.record.joined import with_value
+from framework.record.joined import with_value, without_value
 from framework.record.json_text import read_json
 from framework.record.model import BlockResult, RecordBlock, TableTarget
 from framework.record.typed import place
@@ -70,7 +70,7 @@ def process_block(
         return _json_block(block, plan, tables, schemas, encode, scatter)
     batch = Batch(block, plan, tables)
     positions = with_value(block.values)
-    batch.drop(len(block) - len(positions))
+    batch.drop(without_value(block.values))
     decoded = decode_rows(block, batch.refuse_unreadable_metadata(positions), plan.decode, schemas)
     for position, failure in decoded.failures.items():
         batch.fail(position, failure)
@@ -86,7 +86,7 @@ def _json_block(
     read = read_json(block, plan.decode, schemas)
     batch = Batch(block, plan, tables, read.values, encode, scatter)
     positions = with_value(block.values)
-    batch.drop(len(block) - len(positions))
+    batch.drop(without_value(block.values))
     for position, failure in read.failures.items():
         batch.fail(position, failure)
     if read.failures:

@@ -45,6 +45,13 @@ def refused(failure: RecordFailure, word: EvolveMode) -> RecordFailure:
     return failure
 
 
+def because(failure: RecordFailure, frozen: str) -> RecordFailure:
+    """The failure, with why the table is not changed now, where a change would have let the record in."""
+    if frozen and (failure.code in (NO_COLUMN, _MISSING) or failure.code in _UNFIT):
+        failure.message = f"{failure.message}; it is not changed now: {frozen}"
+    return failure
+
+
 def no_column(name: str, table: str, word: EvolveMode) -> RecordFailure:
     """The failure of a record with a field that the table lacks and may not gain."""
     message = f"{name}: {table} has no such column and its columns are frozen"

@@ -80,3 +80,10 @@ def with_value(values: Sequence[bytes | None]) -> Ints:
     if None not in values:
         return np.arange(len(values), dtype=np.int64)
     return np.array([i for i, value in enumerate(values) if value is not None], dtype=np.int64)
+
+
+def without_value(values: Sequence[bytes | None]) -> int:
+    """How many records have none, counted for themselves (invariant 8)."""
+    if isinstance(values, JoinedValues):
+        return 0 if values.missing is None else int(values.missing.sum())
+    return values.count(None)

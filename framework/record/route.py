@@ -131,7 +131,11 @@ def render(rule: RouteRule, values: tuple[Scalar, ...], route: Route, lower: boo
     for refused, reason in route.refused_tables:
         if name == refused:
             raise RecordFailure(
-                "route", "FLOE-D205", f"the table {name!r} cannot be made: {reason}", expected="a table", actual=name
+                "route",
+                "FLOE-D205",
+                f"the table {name!r} cannot be written now: {reason}",
+                expected="a table",
+                actual=name,
             )
     return name
 

@@ -29,11 +29,13 @@ from framework.config.spec import (
     TablePolicy,
 )
 from framework.plan.model import Plan, Route
+from framework.record.arrays import Ints
 from framework.record.batch import Batch
 from framework.record.block import process_block
 from framework.record.convert_nested import fold
 from framework.record.convert_typed import observed_from_typed
 from framework.record.model import BlockResult, ObservedType, RecordBlock, TableNeed, TableTarget
+from framework.record.positions import removed
 from framework.record.typed import TypedRows, place
 from framework.record.wire import NO_SCHEMAS, Schemas
 from framework.table.arrow_schema import arrow_schema
@@ -109,9 +111,7 @@ def process_with_sql(
 ) -> BlockResult:
     """A block all the way where its records are few and here: decode, SQL, route and convert."""
     decoded, early = decode_block(block, plan, tables, schemas)
-    result = process_transformed(block, sql(decoded), plan, tables)
-    # What never reached the SQL was not removed by it.
-    result.filtered -= len(early.dead_letters) + early.dropped
+    result = process_transformed(block, sql(decoded), plan, tables, decoded.column(HIDDEN).to_numpy())
     result.dropped += early.dropped
     result.dead_letters = sorted(early.dead_letters + result.dead_letters, key=lambda letter: letter.offset)
     failures = [letter for letter in (early.failure, result.failure) if letter is not None]
@@ -120,12 +120,26 @@ def process_with_sql(
 
 
 def process_transformed(
-    block: RecordBlock, rows: pa.Table, plan: Plan, tables: Mapping[str, TableTarget]
+    block: RecordBlock,
+    rows: pa.Table,
+    plan: Plan,
+    tables: Mapping[str, TableTarget],
+    decoded: Ints | None = None,
 ) -> BlockResult:
-    """Route and convert what came out of the SQL; records of the block that no row names are `filtered`."""
+    """Route and convert what came out of the SQL; records that went in and that no row names are `filtered`.
+
+    Args:
+        decoded: the places of the records that went in; None: all of the block's did.
+
+    Raises:
+        AccountingError: a record came out twice, or never went in.
+    """
     batch = Batch(block, plan, tables)
     places = rows.column(HIDDEN).to_numpy().astype(np.int64)
-    arrived = np.unique(places)
+    offsets = np.asarray(block.offsets, np.int64)
+    went_in = offsets if decoded is None else offsets[decoded]
+    filtered = removed(f"{block.topic}-{block.partition}", [went_in], [offsets[places]], may_remove=True)
+    arrived = np.sort(places)
     readable = batch.refuse_unreadable_metadata(arrived)
     columns = rows.drop_columns([HIDDEN]).combine_chunks()
     if len(readable) < len(arrived):
@@ -133,7 +147,7 @@ def process_transformed(
         places, columns = places[keep], columns.filter(pa.array(keep))
     place(batch, TypedRows(places, columns, _kinds(batch, columns.schema), by_schema=False))
     result = batch.result()
-    result.filtered = len(block) - len(arrived)
+    result.filtered = filtered
     return result
 
 

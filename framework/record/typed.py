@@ -21,7 +21,7 @@ from framework.record.batch import Batch
 from framework.record.convert_nested import ChildField, fold
 from framework.record.convert_typed import convert_typed, observed_from_typed, typed_failure, widening
 from framework.record.failure import RecordFailure
-from framework.record.fit import no_column, refused
+from framework.record.fit import because, no_column, refused
 from framework.record.model import ColumnDetail, ObservedType
 from framework.record.observe import missing_fields
 from framework.record.route import lower_values, route_columns, route_record
@@ -146,7 +146,7 @@ def _unknown_columns(
     elif word is not EvolveMode.DISCARD_VALUE:
         for column in missing:
             for row in mine[part.column(column).is_valid().to_numpy()].tolist():
-                failures[row] = no_column(column, name, word)
+                failures[row] = because(no_column(column, name, word), batch.tables[name].frozen)
     # A schema says what will come: the column is widened for its type before a value asks for it.
     if typed.by_schema and policy.evolve.data_type in _MAY_WIDEN:
         _widen(batch, name, _unhinted(batch, name, present))
@@ -191,7 +191,7 @@ def _convert(
                 word = evolve.otherwise if evolve.data_type in _MAY_WIDEN else evolve.data_type
                 for at in failed:
                     reason = typed_failure(field_.name, child.converter, source[at].as_py(), source.type)
-                    failures[int(mine[at])] = refused(reason, word)
+                    failures[int(mine[at])] = because(refused(reason, word), batch.tables[name].frozen)
         arrays.append(array)
         if child.required and array.null_count > len(failed):
             fixed = (child.name,) in shape.always_required
@@ -201,6 +201,7 @@ def _convert(
             word = evolve.otherwise if evolve.nullability is EvolveMode.RELAX else evolve.nullability
             message = f"{field_.name} is required and the row has no value for it"
             missing = refused(RecordFailure("convert", "FLOE-D305", message, field_path=field_.name), word)
+            missing = because(missing, batch.tables[name].frozen)
             for at in np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False)).tolist():
                 failures.setdefault(int(mine[at]), missing)
     return pa.table(arrays, names=shape.schema.names)

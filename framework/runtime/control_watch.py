@@ -1,11 +1,13 @@
 """Follows the control topic for the pipelines of one driver: pauses, requests to stop, what waits for their tables.
 
 In: the control topic, read in a thread of its own from where a coordinator would begin. Out: answers to the workers'
-questions. It commits nothing, and an outage of the broker is waited out: the workers meet it themselves.
+questions. It commits nothing, and an outage of the broker is waited out: the workers meet it themselves. Its thread ends with
+`close` alone: whatever else happens in it is said, and it goes on.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -13,9 +15,11 @@ from collections.abc import Callable, Mapping
 from framework.adapters.kafka_admin import KafkaAdmin
 from framework.adapters.kafka_control import ControlReader
 from framework.adapters.kafka_seat import Mark, mark_of
-from framework.commit.events import PauseChanged, StopRequested
+from framework.commit.events import ControlEvent, PauseChanged, StopRequested
 from framework.commit.watch import Newest, Waiting, Watch
-from framework.errors import FloeError
+from framework.runtime.failures import in_words, say_safely
+
+log = logging.getLogger(__name__)
 
 POLL_S = 0.5
 AGAIN_AFTER_S = 5.0
@@ -111,11 +115,19 @@ class ControlWatch:
         while not self._closing.is_set():
             try:
                 for offset, event in self._reader.poll(POLL_S):
-                    with self._lock:
-                        self._watch.observe(offset, event)
+                    self._observe(offset, event)
                 told = False
-            except FloeError as error:
+            except Exception as error:  # whatever it is: without this thread nobody hears a pause, or a request to stop
                 if not told:
-                    self._say(f"control topic: {error.message}; asking again")
+                    log.exception("the control topic could not be followed")
+                    say_safely(self._say, f"control topic: {in_words(error)}; asking again")
                 told = True
                 self._closing.wait(AGAIN_AFTER_S)
+
+    def _observe(self, offset: int, event: ControlEvent | None) -> None:
+        try:
+            with self._lock:
+                self._watch.observe(offset, event)
+        except Exception as error:  # whatever it is: one event that is not understood must not hide those behind it
+            log.exception("an event of the control topic is not heeded")
+            say_safely(self._say, f"control topic: the event at offset {offset} is not heeded: {in_words(error)}")

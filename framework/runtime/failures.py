@@ -1,10 +1,14 @@
-"""What an error that comes out of Spark says, in one line for people."""
+"""What an error that comes out of Spark, or of a thread in the background, says in one line for people."""
 
 from __future__ import annotations
 
+import logging
 import re
+from collections.abc import Callable
 
-from framework.errors import FloeError, RetriableError, SetupError
+from framework.errors import AccountingError, FloeError, RetriableError, SetupError
+
+log = logging.getLogger(__name__)
 
 LOG_REMEDY = "the whole story is in Spark's log, `logs/spark.log` in the state directory"
 NAMED_ERROR = re.compile(r"^(?:error\[|[A-Za-z_.]+(?:Error|Exception|Gone)\b)")
@@ -19,7 +23,11 @@ def said(error: BaseException) -> str:
 
 
 # Errors of tasks that the driver tells from any other failed batch: what they need is an outage, or is refused.
-_OF_TASKS: dict[str, type[FloeError]] = {"FLOE-R141": RetriableError, "FLOE-E112": SetupError}
+_OF_TASKS: dict[str, type[FloeError]] = {
+    "FLOE-R108": AccountingError,
+    "FLOE-R141": RetriableError,
+    "FLOE-E112": SetupError,
+}
 _TOLD = re.compile(r"error\[(FLOE-[A-Z]\d+)\] (.*?)(?: \(([^()]*)\))?$", re.MULTILINE)
 
 
@@ -35,3 +43,16 @@ def of_task(error: BaseException) -> FloeError | None:
 def of_batch(error: BaseException) -> FloeError:
     """What ended a batch: the error of a task, where it is told from others, else one that doing the batch again may mend."""
     return of_task(error) or RetriableError(f"a batch failed: {said(error)}", code="FLOE-R324", remedy=LOG_REMEDY)
+
+
+def in_words(error: Exception) -> str:
+    """An error that a thread in the background goes on after."""
+    return error.message if isinstance(error, FloeError) else f"{type(error).__name__}: {error}"
+
+
+def say_safely(say: Callable[[str], None], text: str) -> None:
+    """Say it where somebody listens: a terminal that is gone must not end the thread that speaks."""
+    try:
+        say(text)
+    except Exception:  # a closed pipe, or whatever the listener raises
+        log.warning("%s", text)

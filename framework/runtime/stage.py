@@ -37,7 +37,7 @@ def write_batch(
     """The reports of all tasks, and how often a part was written again for changed tables.
 
     Raises:
-        TableBlocked: a table can or may not be changed as the records need it.
+        TableBlocked: the dead-letter table cannot be written.
         FloeError: FLOE-R325, there is no end of changes.
     """
     from framework.adapters.spark_query import run_stage

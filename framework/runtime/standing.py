@@ -29,6 +29,11 @@ class Standing:
         self._watch: ControlWatch | None = None
         self._teller: StateTeller | None = None
         self._troubled = False  # a batch has failed, and none was announced since
+        self._tables: Callable[[], Mapping[str, str]] = dict
+
+    def follow_tables(self, troubles: Callable[[], Mapping[str, str]]) -> None:
+        """`troubles` gives the tables that are in trouble by themselves, with the reason of each."""
+        self._tables = troubles
 
     def attach(self, watch: ControlWatch, teller: StateTeller) -> None:
         """What is asked of the pipeline through the control topic, and where its state is told."""
@@ -62,9 +67,16 @@ class Standing:
             self._say(f"reads nothing: {hold.reason}" if hold is not None else "reads on")
         if self._troubled:
             return hold
+        troubles = self._tables()
+        self._report.troubles.update(troubles)
         self._report.state, self._report.reason = ("held", hold.reason) if hold is not None else ("running", "")
         if hold is not None and hold.state is Health.BLOCKED:
             self.tell(hold.state, hold.reason, hold.remedy, hold.code)
+        elif hold is None and troubles:
+            self._report.state, self._report.reason = "degraded", _in_words(troubles)
+            self.tell(
+                Health.DEGRADED, self._report.reason, "mend the table: it is tried again each minute", "FLOE-R110"
+            )
         else:  # a pause stands in the log already; while it lasts the run is well
             self.tell(Health.RUNNING)
         return hold
@@ -86,3 +98,9 @@ class Standing:
             said = f"pipeline {name} cannot catch up: {hold.reason}"
             raise FloeError(said, code="FLOE-R137", place=name, remedy=hold.remedy)
         return hold
+
+
+def _in_words(troubles: Mapping[str, str]) -> str:
+    table, reason = min(troubles.items())
+    more = f" ({len(troubles) - 1} more)" if len(troubles) > 1 else ""
+    return f"table {table} is in trouble: {reason}{more}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import os
 import signal
 import sys
@@ -20,6 +21,8 @@ from pathlib import Path
 from framework.errors import FloeError, SetupError
 from framework.plan.submit import is_final, read_submission
 from framework.runtime.starting import StartingSession
+
+log = logging.getLogger(__name__)
 
 STOP_POLL_S = 0.5
 
@@ -92,9 +95,14 @@ class _Watch:
 
     def _run(self) -> None:
         while not self._ended.wait(STOP_POLL_S):
-            if self._file.exists():
-                os.kill(os.getpid(), signal.SIGTERM)
-                return
+            try:
+                if not self._file.exists():
+                    continue
+            except OSError as error:  # storage that all nodes share may be away for a while
+                log.warning("whether this driver is to stop cannot be seen now: %s", error)
+                continue
+            os.kill(os.getpid(), signal.SIGTERM)
+            return
 
     def end(self) -> None:
         self._ended.set()

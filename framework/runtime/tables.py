@@ -1,14 +1,15 @@
 """The driver's view of the tables a pipeline writes to, and the one party that changes them.
 
 In: what tasks found missing (TableNeed). Out: tables created or altered through the catalog, as the pure functions of
-`framework.table` decided. Keeps invariant 4 (a change is made only to the schema it was decided from) and invariant 10.
+`framework.table` decided. Keeps invariant 4 (a change is made only to the schema it was decided from) and invariant 10: what
+is wrong with one table is told to `runtime.table_troubles`, and stops no other.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from fnmatch import fnmatchcase
 
@@ -22,6 +23,7 @@ from framework.plan.model import Plan
 from framework.record.dead_letter import plan_dead_letter_table
 from framework.record.model import TableNeed, TableTarget
 from framework.runtime.patience import is_outage
+from framework.runtime.table_troubles import TableTroubles
 from framework.table.changes import CreateTable, Refusal
 from framework.table.create import plan_create
 from framework.table.evolve import plan_evolution
@@ -30,7 +32,7 @@ from framework.table.refresh import REFRESH_AFTER_S, plan_refresh
 ATTEMPTS = 10
 LOADERS = 4
 HOUR_S = 3600.0
-REFUSED_FOR_S = 60.0
+PRELOAD_AGAIN_S = 2.0
 
 
 class TableRegistry:
@@ -44,7 +46,7 @@ class TableRegistry:
         self._loaded_at: dict[str, float] = {}
         self._begun_at = time.monotonic()
         self._created_at: list[float] = []
-        self._refused: dict[str, tuple[float, str]] = {}
+        self._troubles = TableTroubles(plan, catalog, say)
         self._outages: dict[str, tuple[float, FloeError]] = {}  # by catalog: when it was asked and did not answer
         self._meanwhile: list[str] = []  # tables whose turn comes while the batch runs
         self._failure: Exception | None = None  # what happened meanwhile, for the next batch
@@ -54,12 +56,17 @@ class TableRegistry:
     @property
     def targets(self) -> dict[str, TableTarget]:
         """What tasks are given: every table known by now."""
-        return dict(self._targets)
+        return self._troubles.targets(dict(self._targets))
 
     @property
     def refused(self) -> tuple[tuple[str, str], ...]:
-        """Tables that cannot be made now, with the reason; records for them are dead letters, or what the policy says."""
-        return tuple((name, reason) for name, (_, reason) in sorted(self._refused.items()))
+        """Tables that cannot be written now, with the reason; records for them are dead letters, or what the policy says."""
+        return self._troubles.refused
+
+    @property
+    def troubles(self) -> dict[str, str]:
+        """Each table that is in trouble by itself, with the reason."""
+        return self._troubles.reasons
 
     def begin_batch(self, names: Iterable[str]) -> None:
         """Load again what others may have changed and the batch waits for, and give refused tables another try.
@@ -67,10 +74,10 @@ class TableRegistry:
         The rest of `names` has its turn in `refresh_meanwhile`.
 
         Raises:
-            FloeError: no catalog of these tables answers, or one of them can no longer be written.
+            FloeError: no catalog of these tables answers, or the dead-letter table can no longer be written.
         """
         now = time.monotonic()
-        self._refused = {name: (at, why) for name, (at, why) in self._refused.items() if at > now - REFUSED_FOR_S}
+        self._troubles.forget_old()
         since_batch_s, self._begun_at = now - self._begun_at, now
         failure, self._failure, self._meanwhile = self._failure, None, []
         if failure is not None:
@@ -131,8 +138,7 @@ class TableRegistry:
     def refresh_meanwhile(self, is_done: Callable[[], bool]) -> None:
         """While a batch runs, until it `is_done`: load the tables whose turn it is and that it did not wait for.
 
-        One after the other, since whoever reads and writes needs the cores. What cannot be loaded is known as it was; a table
-        that can no longer be written stops the next batch.
+        One after the other, since whoever reads and writes needs the cores. What cannot be loaded is known as it was.
         """
         meanwhile, self._meanwhile = self._meanwhile, []
         for name in meanwhile:
@@ -153,7 +159,13 @@ class TableRegistry:
     def preload(self) -> None:
         """Load the tables that exist already and that the routes may reach, so that a restart repeats no batch."""
         names = reachable_tables(self._plan, self._catalog)
-        self._load(names)
+        while True:
+            try:
+                return self._load(names)
+            except FloeError:
+                if not self._troubles.is_undecided:
+                    raise
+            time.sleep(PRELOAD_AGAIN_S)
 
     def load(self, name: str) -> None:
         """Load a table that no rule names."""
@@ -164,13 +176,40 @@ class TableRegistry:
         waits and its state says so, while rows written to a new one, behind the back of whoever did it, would part its
         rows in two. The next run begins with what it finds."""
         names = list(names)
+        found = self._try_each(names)
+        for name, target in found.items():
+            known = self._targets.get(name)
+            if isinstance(target, TableTarget) and (known is None or known.table_uuid == target.table_uuid):
+                self._targets[name] = target
+        for name in names:
+            if name in self._targets:
+                self._loaded_at[name] = time.monotonic()
+        self._judge(found, change=False)
+
+    def _try_each(self, names: Iterable[str]) -> dict[str, TableTarget | FloeError | None]:
+        """Each table as it is now, or what it fails with."""
+        names = list(names)
         with ThreadPoolExecutor(LOADERS) as pool:
-            for name, target in zip(names, pool.map(self._load_one, names), strict=True):
-                known = self._targets.get(name)
-                if target is not None and (known is None or known.table_uuid == target.table_uuid):
-                    self._targets[name] = target
-                if name in self._targets:
-                    self._loaded_at[name] = time.monotonic()
+            return dict(zip(names, pool.map(self._try_one, names), strict=True))
+
+    def _try_one(self, name: str) -> TableTarget | FloeError | None:
+        try:
+            return self._load_one(name)
+        except FloeError as error:
+            return error
+
+    def _judge(self, found: Mapping[str, TableTarget | FloeError | None], change: bool) -> None:
+        """Tell what failed from what is sound.
+
+        Raises:
+            FloeError: an outage; TableBlocked: the dead-letter table cannot be written.
+        """
+        loaded = [name for name, target in found.items() if isinstance(target, TableTarget)]
+        for name in loaded:
+            self._troubles.sound(name, change=False)
+        failed = {name: error for name, error in found.items() if isinstance(error, FloeError)}
+        if failed:
+            self._troubles.judge(failed, loaded, self._targets, change)
 
     def _load_one(self, name: str) -> TableTarget | None:
         return self._catalog.load_target(name, self._plan.write.tables.policy_for(name))
@@ -178,37 +217,51 @@ class TableRegistry:
     def satisfy(self, needs: Iterable[TableNeed]) -> None:
         """Make every table able to hold what was seen; several at once, since each is a few requests to its catalog.
 
-        Raises:
-            TableBlocked: the policy or Iceberg's rules refuse, or the table is not the one that this run knows; the message
-                names table, column and reason.
-        """
-        needs = list(needs)
-        with self._lock, ThreadPoolExecutor(LOADERS) as pool:
-            targets = list(pool.map(self._load_one, [need.table for need in needs]))
-            for need, target in zip(needs, targets, strict=True):
-                self._refuse_another(need.table, target)
-            # Which tables may be made is decided in order, so that the same batch done again makes the same ones.
-            refused = {
-                need.table
-                for need, target in zip(needs, targets, strict=True)
-                if target is None and not self._admit(need)
-            }
-            wanted = [(n, t) for n, t in zip(needs, targets, strict=True) if n.table not in refused]
-            for done in [pool.submit(self._satisfy, need, target) for need, target in wanted]:
-                done.result()
+        A table that cannot be made is refused for a while, and one that cannot be changed, or is not the one that this run
+        knows, is not changed for a while: `refused` and `targets` say so, and the records that ask for it are dead letters
+        or what the policy says (invariant 10).
 
-    def _refuse_another(self, name: str, found: TableTarget | None) -> None:
+        Raises:
+            FloeError: an outage.
+            TableBlocked: it is the dead-letter table.
+        """
+        by_name = {need.table: need for need in needs}
+        with self._lock:
+            found = self._try_each(by_name)
+            # Which tables may be made is decided in order, so that the same batch done again makes the same ones.
+            wanted = [
+                (by_name[name], target)
+                for name, target in found.items()
+                if not isinstance(target, FloeError)
+                and self._is_the_known_one(name, target)
+                and (target is not None or self._admit(by_name[name]))
+            ]
+            with ThreadPoolExecutor(LOADERS) as pool:
+                done = dict(
+                    zip((need.table for need, _ in wanted), pool.map(self._try_to_satisfy, wanted), strict=True)
+                )
+            self._judge({**found, **{name: error for name, error in done.items() if error is not None}}, change=True)
+
+    def _is_the_known_one(self, name: str, found: TableTarget | None) -> bool:
         """As `_load` keeps to the table that is known, a change is made to no other one, nor is it made anew."""
         known = self._targets.get(name)
         if known is None or (found is not None and found.table_uuid == known.table_uuid):
-            return
-        raise TableBlocked(
-            f"{name} was {'dropped' if found is None else f'replaced (its uuid is {found.table_uuid})'} under this run, which "
-            f"knows the table {known.table_uuid}; records ask for a change of it",
-            place=name,
-            remedy="bring the table back, or start the pipeline again: a new run begins with what it finds. Nothing of the "
-            "batch was announced, its records are still in the topic",
+            return True
+        what = "dropped" if found is None else f"replaced (its uuid is {found.table_uuid})"
+        self._troubles.freeze(
+            name,
+            f"{name} was {what} under this run, which knows the table {known.table_uuid}; bring it back, or start the pipeline "
+            "again: a new run begins with what it finds",
         )
+        return False
+
+    def _try_to_satisfy(self, wanted: tuple[TableNeed, TableTarget | None]) -> FloeError | None:
+        """What it fails with; None when the table is as it is needed, or was frozen or refused meanwhile."""
+        try:
+            self._satisfy(*wanted)
+        except FloeError as error:
+            return error
+        return None
 
     def _satisfy(self, need: TableNeed, target: TableTarget | None) -> None:
         """`target` is the table as it was found; a table that was not there has been admitted."""
@@ -218,18 +271,25 @@ class TableRegistry:
                 self._make(need)
                 admitted = False
             target = target or self._load_one(need.table)
-            self._refuse_another(need.table, target)
+            if not self._is_the_known_one(need.table, target):
+                return
             if target is None:
                 if not self._admit(need):  # somebody dropped it meanwhile
                     return
                 admitted = True
                 continue
+            self._targets.setdefault(need.table, target)
             change = None if need.table == self._plan.write.dead_letter_table else plan_evolution(target, need)
             if isinstance(change, Refusal):
-                raise _blocked(change)
+                self._targets[need.table] = target
+                # What is asked for although nothing may change is asked for by every record.
+                hold = self._troubles.refuse if self._troubles.is_frozen(need.table) else self._troubles.freeze
+                hold(need.table, _said(change))
+                return
             if change is None:
                 self._targets[need.table] = target
                 self._loaded_at[need.table] = time.monotonic()
+                self._troubles.sound(need.table, change=True)
                 return
             if self._catalog.alter_table(change):
                 words = ", ".join(f"{type(c).__name__} {'.'.join(c.path)}" for c in change.changes)
@@ -245,8 +305,7 @@ class TableRegistry:
         """Whether a table that is not there may be made; why not is said and remembered."""
         refusal = self._refusal(need)
         if refusal:
-            self._refused[need.table] = (time.monotonic(), refusal)
-            self._say(f"not created {need.table}: {refusal}")
+            self._troubles.refuse(need.table, refusal, done="not created")
             return False
         self._created_at.append(time.monotonic())
         return True
@@ -302,12 +361,5 @@ def plan_creation(plan: Plan, need: TableNeed) -> CreateTable | Refusal:
     return plan_create(need, policy, hints, plan.decode.metadata_columns)
 
 
-def _blocked(refusal: Refusal) -> TableBlocked:
-    path = ".".join(refusal.path)
-    return TableBlocked(
-        f"{refusal.table}{': column ' + path if path else ''}: {refusal.reason}",
-        code=refusal.code,
-        place=refusal.table,
-        remedy="change the table or the pipeline's tables policy; nothing of the batch was announced, its records are still "
-        "in the topic",
-    )
+def _said(refusal: Refusal) -> str:
+    return f"column {'.'.join(refusal.path)}: {refusal.reason}" if refusal.path else refusal.reason

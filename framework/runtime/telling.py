@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from framework.adapters.kafka_control import ControlPublisher
 from framework.commit.events import Health, StateChanged, Subject
-from framework.errors import FloeError
+from framework.runtime.failures import in_words, say_safely
 
 ANOTHER_STATE_MS = 5_000
 SAME_STATE_MS = 60_000
@@ -69,8 +69,10 @@ class StateTeller:
             try:
                 publisher = publisher or ControlPublisher(self._kafka, self._control_topic, PUBLISH_TIMEOUT_S)
                 publisher.publish((event,))
-            except FloeError as error:
-                self._say(f"the state {event.state.value} of {event.name} could not be told: {error.message}")
+            except Exception as error:  # whatever it is: the words that follow are told all the same
+                say_safely(
+                    self._say, f"the state {event.state.value} of {event.name} could not be told: {in_words(error)}"
+                )
                 publisher = None  # a producer that has failed for good says so again; the next word gets a new one
         if publisher is not None:
             publisher.close()

@@ -72,6 +72,7 @@ class PipelineWorker:
         self.standing = Standing(plan, self.run_id, self.report, say)
         self._source = PipelineSource(plan, kafka)
         self._tables = TableRegistry(plan, catalog, say)
+        self.standing.follow_tables(lambda: self._tables.troubles)
         self._announcer = Announcer(plan, kafka, self._source, catalog, self.run_id, say)
         self._presence: Presence | None = None
         self._positions: dict[PartitionKey, int] = {}
@@ -105,6 +106,8 @@ class PipelineWorker:
         self._source.facts()  # a missing topic is said before anything is fenced
         self._source.check_dead_letter_topic()
         control = self._source.ensure_control_topic()
+        if control.weakness:
+            self._say(f"warning: {control.weakness}")
         group = self._announcer.start()
         self._presence = Presence(self._kafka, self.plan.read.group_id, sorted(self._source.ids), self.run_id)
         begun = begin(self.plan, control, group, self._source, self._announcer, self._tables, self._say)

@@ -23,6 +23,8 @@ class WorkerReport:
     control_offset: int = 0
     state: str = "starting"
     reason: str = ""
+    troubles: dict[str, str] = field(default_factory=dict)
+    """Tables that were in trouble by themselves while the others went on, with the newest reason of each."""
 
     def add(self, result: BatchResult, control_offset: int) -> None:
         """One more batch, which ends just before `control_offset` in the log."""

@@ -39,7 +39,8 @@ class Place:
         answer = self.lake.tables.commit(self.lake.effect(name, files, offset, topic=self.topic_id))
         assert isinstance(answer, Committed), answer
 
-    def announce(self, name: str, files: tuple[DataFile, ...]) -> None:
+    def announce(self, name: str, files: tuple[DataFile, ...], spelled: str = "") -> None:
+        """`spelled`: the name in the announcement, where it is another one of the same table."""
         self.batch += 1
         ranges = (SourceRange("t", "id", 0, self.batch - 1, self.batch),)
         sums = Accounting(1, 1, rows=1)
@@ -48,7 +49,7 @@ class Place:
             "p",
             "r",
             self.batch,
-            name,
+            spelled or name,
             view.table_uuid,
             view.schema_id,
             files,
@@ -83,6 +84,20 @@ def age_everything(lake: Lake, name: str) -> None:
     for path in local(lake.plain(name).location()).rglob("*"):
         if path.is_file():
             age(path)
+
+
+@pytest.mark.parametrize("spelled", ["shop.Orders", "SHOP.ORDERS", "other:shop.orders", "no.such"])
+def test_an_announcement_protects_its_files_under_any_name_of_the_table(place: Place, spelled: str) -> None:
+    """Invariant 12: files are known by their paths, so that an announcement protects them whatever it calls their table."""
+    lake = place.lake
+    name = lake.create("shop.orders")
+    place.commit(name, lake.files(name, [{"id": 1}]), 1)
+    announced = lake.files(name, [{"id": 2}])
+    place.announce(name, announced, spelled)
+    age_everything(lake, name)
+    done = place.clean(delete=True)[name]
+    assert (done.removed, done.spared["announced"]) == (0, 1)
+    assert all(local(file.path).exists() for file in announced)
 
 
 def test_only_old_files_that_nobody_names_are_removed(place: Place) -> None:

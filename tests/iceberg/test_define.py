@@ -20,16 +20,17 @@ from pyiceberg.types import IntegerType, ListType, LongType, NestedField, String
 from framework.adapters.iceberg import IcebergTables
 from framework.adapters.parquet_files import TableWriter
 from framework.commit.effects import Committed
-from framework.config.spec import CreatePolicy, FieldHint, PartitionFieldSpec, SortFieldSpec, TablePolicy
+from framework.config.spec import CreatePolicy, FieldHint, PartitionFieldSpec, RouteRule, SortFieldSpec, TablePolicy
 from framework.errors import FloeError, TableBlocked
 from framework.record.model import TableTarget
+from framework.record.process import process_block
 from framework.runtime.tables import TableRegistry
 from framework.table.arrow_schema import arrow_schema
 from framework.table.changes import AlterTable, CreateTable
 from framework.table.create import plan_create
 from framework.table.model import TableNeed
 from tests.iceberg.conftest import POLICY, SCHEMA, Lake
-from tests.record_samples import plan
+from tests.record_samples import block, plan
 
 pytestmark = pytest.mark.iceberg
 
@@ -361,11 +362,12 @@ def test_the_next_batch_follows_what_others_changed(lake: Lake) -> None:
     assert registry.targets[names[0]] == found
 
 
-def test_a_table_among_many_that_can_no_longer_be_written_stops_the_next_batch(lake: Lake) -> None:
-    """What is found out about a table while a batch runs is said before the next one, and tables are not looked at once the
-    batch is done."""
+def test_a_table_among_many_that_can_no_longer_be_written_is_written_as_it_was(lake: Lake) -> None:
+    """What is found out about a table while a batch runs is said, and stops neither that batch nor the next; tables are not
+    looked at once the batch is done."""
     names = [lake.create(f"ns.t{i}") for i in range(21)]
-    registry = TableRegistry(plan(defaults=TablePolicy()), lake.tables, lambda _: None)
+    said: list[str] = []
+    registry = TableRegistry(plan(defaults=TablePolicy()), lake.tables, said.append)
     for name in names:
         registry.load(name)
     with lake.plain(names[0]).transaction() as transaction:
@@ -373,10 +375,17 @@ def test_a_table_among_many_that_can_no_longer_be_written_stops_the_next_batch(l
     registry.begin_batch(names)
     registry.refresh_meanwhile(lambda: True)
     registry.begin_batch(names)
+    assert said == []
     registry.refresh_meanwhile(lambda: False)
-    with pytest.raises(TableBlocked, match=rf"(?s){names[0]}.*encrypted"):
-        registry.begin_batch(names)
     registry.begin_batch(names)
+    assert len(said) == 1
+    assert names[0] in said[0]
+    assert "encrypted" in registry.troubles[names[0]]
+    assert registry.refused == ()
+    with lake.plain(names[0]).transaction() as transaction:
+        transaction.remove_properties("encryption.key-id")
+    registry.load(names[0])
+    assert registry.troubles == {}
 
 
 def test_what_a_batch_asks_for_is_decided_once_by_the_driver(lake: Lake) -> None:
@@ -402,8 +411,8 @@ def test_what_a_batch_asks_for_is_decided_once_by_the_driver(lake: Lake) -> None
 
 @pytest.mark.parametrize("again", [False, True], ids=["dropped", "replaced"])
 def test_a_table_that_was_taken_away_is_not_changed_nor_made_anew(lake: Lake, again: bool) -> None:
-    """A new column for a table that was dropped or replaced under the run stops the batch and says why; another run begins
-    with what is there."""
+    """A new column for a table that was dropped or replaced under the run changes nothing: records that ask for it fail with
+    the reason, the others are written as the table was known. Another run begins with what is there."""
     registry = TableRegistry(plan(defaults=TablePolicy()), lake.tables, lambda _: None)
     registry.satisfy([TableNeed("ns.one", (("id", "long"),))])
     known = registry.targets["ns.one"]
@@ -411,10 +420,15 @@ def test_a_table_that_was_taken_away_is_not_changed_nor_made_anew(lake: Lake, ag
     if again:
         lake.create("ns.one")
     need = TableNeed("ns.one", (("more", "string"),))
-    with pytest.raises(TableBlocked, match="replaced" if again else "dropped"):
-        registry.satisfy([need])
+    registry.satisfy([need])
+    assert ("replaced" if again else "dropped") in registry.targets["ns.one"].frozen
+    records = block([{"id": 1}, {"id": 2, "more": "x"}])
+    result = process_block(records, plan([RouteRule("ns.one")], defaults=TablePolicy()), registry.targets)
+    assert result.rows["ns.one"].to_pydict() == {"id": [1]}
+    assert [(letter.offset, letter.code) for letter in result.dead_letters] == [(1, "FLOE-D307")]
+    assert registry.targets["ns.one"].frozen in result.dead_letters[0].message
     assert lake.tables.list_tables() == (["ns.one"] if again else [])
-    assert registry.targets == {"ns.one": known}
+    assert registry.targets["ns.one"].table_uuid == known.table_uuid
     if again:
         assert "more" not in lake.plain("ns.one").schema().column_names
     TableRegistry(plan(defaults=TablePolicy()), lake.tables, lambda _: None).satisfy([need])

@@ -8,10 +8,10 @@ import pytest
 
 from framework.adapters.kafka_admin import KafkaAdmin
 from framework.adapters.kafka_control import ControlPublisher
-from framework.adapters.kafka_control_topic import RETENTION_MS
 from framework.commit.events import CommitRequested
 from framework.errors import FloeError, SetupError
 from framework.local.broker import free_port
+from framework.plan.control_topic import MIN_RETENTION_BYTES, RETENTION_MS
 from framework.runtime.patience import is_retriable
 from tests.conftest import Broker
 from tests.kafka.conftest import unique
@@ -43,6 +43,7 @@ def test_a_good_topic_of_somebody_else_is_accepted(broker: Broker, admin: KafkaA
         (1, {"cleanup.policy": "compact"}, "cleanup.policy=compact"),
         (1, {"cleanup.policy": "compact,delete"}, "compaction would remove announcements"),
         (1, {"retention.ms": "3600000"}, "3600000 ms"),
+        (1, {"retention.bytes": "1048576"}, "keeps 1048576 bytes only"),
         (1, {"max.message.bytes": "100000"}, "100000 bytes"),
     ],
 )
@@ -55,6 +56,15 @@ def test_a_wrong_topic_is_refused(
         admin.ensure_control_topic(topic)
     assert caught.value.code == "FLOE-E109"
     assert caught.value.remedy
+    if partitions == 1:
+        [(name, _)] = config.items()
+        assert f"--alter --topic {topic} --add-config {name}=" in caught.value.remedy
+
+
+def test_a_bound_by_size_is_accepted_where_it_is_large(broker: Broker, admin: KafkaAdmin) -> None:
+    """A log that may grow to a gibibyte keeps announcements for long enough; with one replica no other can lead in its place."""
+    config = {"retention.bytes": str(MIN_RETENTION_BYTES), "unclean.leader.election.enable": "true"}
+    assert admin.check_control_topic(broker.new_topic(config=GOOD | config)).weakness == ""
 
 
 def test_a_missing_topic_is_named_with_the_command_that_makes_it(admin: KafkaAdmin) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
@@ -17,12 +18,13 @@ from confluent_kafka.admin import AdminClient
 from jsonschema import Draft202012Validator
 
 from framework.adapters.iceberg import IcebergTables
+from framework.adapters.kafka_control import ControlReader
 from framework.adapters.kafka_worker import PipelineProducer
 from framework.cli.main import run_main
 from framework.errors import FencedError
 from framework.record.dead_letter import LetterMessage, plan_dead_letter_table
 from tests.conftest import Broker
-from tests.kafka.conftest import heartbeat, unique, wait_for
+from tests.kafka.conftest import batches, heartbeat, unique, wait_for
 from tests.project import Project
 
 pytestmark = [pytest.mark.kafka, pytest.mark.iceberg]
@@ -200,3 +202,50 @@ def test_letters_for_a_topic_are_in_the_transaction(broker: Broker, new_producer
     consumer.close()
     assert [(m.key(), m.value(), m.timestamp()[1]) for m in got] == [(b"k", b"\xff{", 1_704_369_600_000)] * 2
     assert got[0].headers() == [("trace", b"1"), ("floe.code", b"FLOE-D101")]
+
+
+@pytest.mark.parametrize("events_first", [False, True], ids=["as it is", "with the events first"])
+def test_letters_on_their_way_hide_nobodys_announcements(
+    events_first: bool,
+    broker: Broker,
+    settings: dict[str, str],
+    control_topic: str,
+    new_producer: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """While a driver is in the midst of its letters for a topic, and so should it die there, what another pipeline announces
+    is visible at once: the control topic is part of the transaction from the first event on. With the events sent first it
+    would be hidden."""
+    topic = broker.new_topic("letters")
+    sender, other = new_producer("sender", transaction_timeout_ms=60_000), new_producer("other")
+    if events_first:
+        real = PipelineProducer._send_letters
+
+        def after_the_events(self: PipelineProducer, producer: Any, some: Any, name: str) -> None:
+            if name:
+                self._produce(producer, [heartbeat("sender", 1)], [])
+            real(self, producer, some, name)
+
+        monkeypatch.setattr(PipelineProducer, "_send_letters", after_the_events)
+    shown: list[tuple[str, int]] = []
+
+    def letters() -> Iterator[LetterMessage]:
+        for i in range(2000):
+            if i == 1500:  # more than one request has gone out
+                other.announce([heartbeat("other", 1)], {})
+                shown.extend(seen_within(2.0, settings, control_topic))
+            yield LetterMessage(None, b"v" * 1000, (), None)
+
+    sender.announce([heartbeat("sender", 2)], {}, letters(), topic)
+    assert shown == ([] if events_first else [("other", 1)])
+
+
+def seen_within(seconds: float, settings: dict[str, str], control_topic: str) -> list[tuple[str, int]]:
+    """(pipeline, batch) of what is visible in the control topic, as soon as anything is."""
+    reader = ControlReader(settings, control_topic)
+    reader.seek(0)
+    deadline = time.monotonic() + seconds
+    while not (found := batches(list(reader.read_until(reader.end_offset())))) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    reader.close()
+    return found

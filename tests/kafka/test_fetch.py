@@ -7,6 +7,7 @@ import os
 import pickle
 import random
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
@@ -14,8 +15,8 @@ from confluent_kafka import Producer, TopicPartition
 from framework.adapters import kafka_fetch
 from framework.adapters.kafka_admin import KafkaAdmin
 from framework.adapters.kafka_fetch import SliceFetcher
-from framework.adapters.kafka_reader import FETCH_GROUP_ID, CompiledReader, PythonReader
-from framework.errors import DataLossError, RetriableError, SetupError, StateDisagreement
+from framework.adapters.kafka_reader import FETCH_GROUP_ID, CompiledReader, Polled, PythonReader, Reader
+from framework.errors import AccountingError, DataLossError, RetriableError, SetupError, StateDisagreement
 from framework.record.joined import JoinedValues
 from framework.record.model import RecordBlock, Slice
 from tests.conftest import Broker
@@ -453,3 +454,92 @@ def test_a_wrong_setting_is_named(reader: str, broker: Broker, settings: dict[st
     piece = cut(broker.new_topic(), 0, 5)
     with pytest.raises(SetupError, match=r"no\.such\.setting"):
         list(SliceFetcher({**settings, "no.such.setting": "1"}).fetch(piece))
+
+
+class Forgetful:
+    """A reader that changes the records of a block before it hands them on: `order` are the places that are kept. With
+    `counted` false it never counted what it loses, as if its client had lost it."""
+
+    def __init__(self, real: Reader, order: Callable[[int], list[int]], counted: bool) -> None:
+        self._real = real
+        self._order = order
+        self._counted = counted
+        self._lost = 0
+        self.log = real.log
+        self.assign, self.unassign = real.assign, real.unassign
+        self.position, self.ask_for_leader = real.position, real.ask_for_leader
+
+    def poll(self, records: int, nbytes: int, end: int, timeout_s: float) -> Polled:
+        polled = self._real.poll(records, nbytes, end, timeout_s)
+        return polled if self._counted else replace(polled, seen=len(self._order(polled.seen)))
+
+    def take(self, piece: Slice) -> RecordBlock:
+        block = self._real.take(piece)
+        kept = self._order(len(block))
+        return RecordBlock(
+            block.topic,
+            block.partition,
+            [block.values[i] for i in kept],
+            [block.offsets[i] for i in kept],
+            [block.timestamps_ms[i] for i in kept],
+            [block.key(i) for i in kept],
+            [block.headers_of(i) for i in kept],
+        )
+
+
+WAYS_TO_LOSE: dict[str, Callable[[int], list[int]]] = {
+    "one in the middle": lambda count: [i for i in range(count) if i != count // 2],
+    "the first": lambda count: list(range(1, count)),
+    "the last": lambda count: list(range(count - 1)),
+    "one for another that comes twice": lambda count: sorted([1, *range(1, count)]),
+    "the order": lambda count: [1, 0, *range(2, count)],
+}
+
+
+@pytest.mark.parametrize("counted", [True, False], ids=["counted", "not counted"])
+@pytest.mark.parametrize("way", WAYS_TO_LOSE)
+def test_a_reader_that_loses_a_record_is_found(
+    way: str, counted: bool, broker: Broker, settings: dict[str, str], cut: Cut, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Invariant 8: a record that the reader loses, repeats or moves is no hole; the slice ends with an error that names it."""
+    topic = broker.new_topic()
+    broker.produce(topic, [str(i) for i in range(60)])
+    real = kafka_fetch.open_reader
+    monkeypatch.setattr(
+        kafka_fetch, "open_reader", lambda settings: Forgetful(real(settings), WAYS_TO_LOSE[way], counted)
+    )
+    with pytest.raises(AccountingError, match="were not read whole") as caught:
+        list(SliceFetcher(settings).fetch(cut(topic, 0, 60)))
+    assert caught.value.place == f"{topic}-0"
+
+
+@pytest.mark.parametrize("counted", [True, False], ids=["counted", "not counted"])
+def test_a_record_lost_among_markers_is_found(
+    counted: bool,
+    broker: Broker,
+    settings: dict[str, str],
+    admin: KafkaAdmin,
+    cut: Cut,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where each transaction leaves a gap, a lost record that was counted is found at once; one that was not, by samples."""
+    topic = broker.new_topic()
+    for _ in range(4):
+        transact(broker, topic, ["a", "b", "c"], commit=True)
+    stable_end(admin, topic, 16)
+    real, skipped = kafka_fetch.open_reader, [99]
+
+    def places(count: int) -> list[int]:
+        return [i for i in range(count) if i not in skipped]
+
+    monkeypatch.setattr(kafka_fetch, "open_reader", lambda settings: Forgetful(real(settings), places, counted))
+    fetcher, piece = SliceFetcher(settings), cut(topic, 0, 16)
+    read(fetcher, piece)  # so that gaps of this partition are known, and each further look is a sample
+    skipped.append(1)
+
+    def read_often() -> None:
+        for _ in range(5_000):
+            list(fetcher.fetch(piece))
+
+    with pytest.raises(AccountingError, match="were not read whole"):
+        read_often()

@@ -11,6 +11,7 @@ import pytest
 from pyiceberg.types import ListType, NestedField, StringType, StructType
 
 from framework.config.spec import Condition, ErrorPolicy, EvolveMode, FieldHint, RouteRule
+from framework.errors import AccountingError
 from framework.record.process import declared_schema, decode_block, process_transformed, process_with_sql
 from tests.record_samples import block, plan, policy, target
 
@@ -254,3 +255,21 @@ def test_keys_that_are_no_text_after_sql() -> None:
     assert result.rows["ns.t"].to_pydict() == {"id": [1], "_kafka_key_text": ["k"]}
     assert [(letter.offset, letter.code) for letter in result.dead_letters] == [(1, "FLOE-D104")]
     assert (result.written, result.filtered, result.dropped) == (1, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("places", "said"),
+    [([0, 1, 1], "more than once, the first at offset 41"), ([0, 2], "never went in, the first at offset 42")],
+    ids=["twice", "unknown"],
+)
+def test_rows_that_did_not_go_in_or_come_twice_are_refused(places: list[int], said: str) -> None:
+    """Invariant 8: SQL that multiplies rows, or brings a record back that never reached it, is no sum that holds."""
+    values = [{"id": 1}, {"id": 2}, b"not json"]
+
+    def multiplied(rows: pa.Table) -> pa.Table:
+        return pa.table({"id": pa.array(places, pa.int64()), "__floe": pa.array(places, pa.int32())})
+
+    with pytest.raises(AccountingError, match=said):
+        process_with_sql(
+            block(values, first_offset=40), plan(hints=HINTS), {"ns.t": target(columns={"id": "long"})}, multiplied
+        )

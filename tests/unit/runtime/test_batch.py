@@ -107,6 +107,13 @@ def test_a_sum_that_is_off_stops_the_batch() -> None:
         summarise(plan(), scope(), [report(10, 100, written=89)], Accounting())
 
 
+@pytest.mark.parametrize("less", ["filtered", "holes", "dropped", "dead_lettered"])
+def test_a_negative_count_stops_the_batch(less: str) -> None:
+    """Invariant 8: a sum that holds because one of its parts is below zero is two errors that cancel out."""
+    with pytest.raises(AccountingError, match="accounts for"):
+        summarise(plan(), scope(), [report(10, 100, written=120, **{less: -30})], Accounting())
+
+
 def test_dead_letters_past_the_limit_stop_the_batch() -> None:
     """`errors.max_ratio` and `max_count` stop a pipeline before the batch is announced, with an exit code of their own."""
     bad = report(10, 2010, written=1900, dead_lettered=100)

@@ -1,0 +1,113 @@
+"""Tables of a real catalog that cannot be loaded or changed: refused alone, written as they were known, or waited for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from framework.config.spec import EvolveMode, RouteRule, TablePolicy
+from framework.errors import FloeError, TableBlocked
+from framework.runtime import table_troubles
+from framework.runtime import tables as registries
+from framework.runtime.patience import is_outage
+from framework.runtime.tables import TableRegistry
+from framework.table import trouble
+from framework.table.model import TableNeed
+from tests.iceberg.conftest import Lake
+from tests.iceberg.lineage import change, local
+from tests.record_samples import plan
+
+pytestmark = pytest.mark.iceberg
+
+
+def lose(lake: Lake, name: str) -> Path:
+    """Another engine changes the table, and its new metadata file goes; gives where it was kept."""
+    file = local(change(lake, name, lambda metadata: None))
+    return file.rename(file.with_suffix(".kept"))
+
+
+def waited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What has failed once has failed for long."""
+    monkeypatch.setattr(trouble, "OWN_AFTER_S", 0.0)
+
+
+def test_a_table_that_cannot_be_loaded_is_refused_alone(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table whose metadata file is gone when a run begins is refused with the reason while others of the catalog are sound;
+    a need of it makes no new table in its place, and when the file is back it is written again."""
+    waited(monkeypatch)
+    for name in ("ns.bad", "ns.t"):
+        lake.create(name)
+    kept = lose(lake, "ns.bad")
+    rules = [RouteRule("ns.bad"), RouteRule("ns.t")]
+    registry = TableRegistry(plan(rules, defaults=TablePolicy()), lake.tables, lambda _: None)
+    registry.preload()
+    assert [name for name, _ in registry.refused] == ["ns.bad"]
+    assert set(registry.targets) == {"ns.t"}
+    monkeypatch.setattr(table_troubles, "REFUSED_FOR_S", 0.0)
+    registry.begin_batch(["ns.t"])
+    assert registry.refused == ()
+    needs = [TableNeed("ns.bad", (("x", "long"),)), TableNeed("ns.t", (("x", "long"),))]
+    registry.satisfy(needs)
+    assert "cannot be loaded" in dict(registry.refused)["ns.bad"]
+    assert "x" in lake.plain("ns.t").schema().column_names
+    kept.rename(kept.with_suffix(".json"))
+    registry.begin_batch(["ns.t"])
+    registry.satisfy(needs)
+    assert registry.refused == ()
+    assert "x" in lake.plain("ns.bad").schema().column_names
+
+
+def test_a_store_that_cannot_be_read_is_an_outage(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no table of a catalog can be loaded although it answers, nothing is refused, whatever time passes; and a table that
+    fails for a moment alone is waited for."""
+    for name in ("ns.a", "ns.b"):
+        lake.create(name)
+    rules = [RouteRule("ns.a"), RouteRule("ns.b")]
+    registry = TableRegistry(plan(rules, defaults=TablePolicy()), lake.tables, lambda _: None)
+    registry.load("ns.a")
+    lose(lake, "ns.b")
+    with pytest.raises(FloeError, match=r"ns\.b") as young:
+        registry.satisfy([TableNeed("ns.b", ())])
+    assert is_outage(young.value)
+    assert registry.refused == ()
+    waited(monkeypatch)
+    lose(lake, "ns.a")
+    fresh = TableRegistry(plan(rules, defaults=TablePolicy()), lake.tables, lambda _: None)
+    for act in (fresh.preload, lambda: registry.satisfy([TableNeed("ns.b", ())])):
+        with pytest.raises(FloeError) as caught:
+            act()
+        assert is_outage(caught.value)
+    assert (registry.refused, fresh.refused) == ((), ())
+
+
+def test_a_table_that_is_known_is_written_as_it_was(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table that this run knows and that cannot be loaded any more is written as it was known, and records that ask for a
+    change of it are refused with the reason; the dead-letter table stops the pipeline."""
+    waited(monkeypatch)
+    monkeypatch.setattr(registries, "REFRESH_AFTER_S", 0.0)
+    names = ["ns.a", "ns.b", "ns.c"]
+    for name in names:
+        lake.create(name)
+    registry = TableRegistry(plan(defaults=TablePolicy()), lake.tables, lambda _: None)
+    for name in names:
+        registry.load(name)
+    known = registry.targets["ns.a"]
+    lose(lake, "ns.a")
+    for _ in range(2):
+        registry.begin_batch(names)
+        assert registry.targets["ns.a"] == known
+    assert "written as it was known" in registry.troubles["ns.a"]
+    registry.satisfy([TableNeed("ns.a", (("x", "long"),)), TableNeed("ns.b", (("x", "long"),))])
+    assert "cannot be loaded" in registry.targets["ns.a"].frozen
+    assert registry.targets["ns.a"].policy.evolve.columns is EvolveMode.FREEZE
+    assert registry.targets["ns.b"].frozen == ""
+    assert "x" in lake.plain("ns.b").schema().column_names
+    letters = replace(plan(defaults=TablePolicy()).write, dead_letter_table="ns.c")
+    strict = TableRegistry(replace(plan(defaults=TablePolicy()), write=letters), lake.tables, lambda _: None)
+    for name in ("ns.b", "ns.c"):
+        strict.load(name)
+    lose(lake, "ns.c")
+    with pytest.raises(TableBlocked, match=r"the dead-letter table ns\.c cannot be written"):
+        strict.begin_batch(["ns.b", "ns.c"])
