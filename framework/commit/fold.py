@@ -19,6 +19,7 @@ from framework.commit.events import (
     Heartbeat,
     OffsetsSet,
     PauseChanged,
+    SourceRange,
     StateChanged,
     Subject,
 )
@@ -137,13 +138,19 @@ def _offsets_set(turn: Turn, offset: int, event: OffsetsSet) -> None:
             anchors=pipeline.anchors.append((offset, before)),
             last_offset=offset,
             confirmed_below=offset,
-            unchained_below=offset,
+            moved_at=offset,
+            moved_to=_lowest(pipeline.moved_to, event.ranges),
             open=None,
             broken=None,
             broken_offset=None,
         )
     )
     turn.set(unreported=turn.state.unreported | {pipeline.pipeline})
+
+
+def _lowest(moved_to: dict[tuple[str, int], int], ranges: tuple[SourceRange, ...]) -> dict[tuple[str, int], int]:
+    ends = {(r.topic_id, r.partition): r.end for r in ranges}
+    return {**moved_to, **{key: min(end, moved_to.get(key, end)) for key, end in ends.items()}}
 
 
 def _link_before(pipeline: PipelineState, offset: int) -> int:

@@ -113,9 +113,11 @@ class TableState:
     recorded_epoch: int | None = None  # the leader epoch that stands beside it
     ahead: int = 0  # P, where it was found above the log's end
     names: frozenset[str] = frozenset()
-    unchained_below: int = (
-        0  # a person gave up what was announced: what stands below says nothing about what the table lacks
-    )
+    first_batches: dict[str, int] = field(default_factory=dict)  # by pipeline the first that was read for this table
+    given_up: frozenset[tuple[str, int]] = (
+        frozenset()
+    )  # batches that a person gave up, or that are read again: not missed
+    unchained_below: int = 0  # a person gave something up here: what stands below may follow what was not read
     attempt: Attempt | None = None
     retry_at_ms: int | None = None
     blocked: str | None = None  # invariant 10: why this table waits
@@ -167,7 +169,8 @@ class PipelineState:
     anchors: Fifo[tuple[int, int]] = field(default_factory=Fifo)
     last_offset: int = -1
     confirmed_below: int = 0
-    unchained_below: int = 0  # a person moved the offsets: what was announced below may have been taken back
+    moved_at: int = 0  # where a person moved the offsets last, and the lowest that was set for each partition
+    moved_to: dict[tuple[str, int], int] = field(default_factory=dict)
     open: OpenBatch | None = None
     broken: str | None = None
     broken_offset: int | None = None

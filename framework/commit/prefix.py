@@ -131,10 +131,19 @@ def newest_epoch(view: TableView, leader_epoch: int | None) -> int | None:
 
 
 def is_chained(table: TableState, pipelines: Mapping[str, PipelineState], announcement: Announcement) -> bool:
-    """Whether what an announcement says of the one before it counts: not where a person gave up or moved something since."""
-    pipeline = pipelines.get(announcement.event.pipeline)
-    below = pipeline.unchained_below if pipeline is not None else 0
-    return announcement.offset >= max(below, table.unchained_below)
+    """Whether the table must hold what an announcement says that it follows. Not where a person gave that up, or moved the
+    offsets so that it is read again; and not where that may have happened in front of where this reading of the log began."""
+    event = announcement.event
+    if event.after_batch is None or (event.pipeline, event.after_batch) in table.given_up:
+        return False
+    if event.after_batch >= table.first_batches.get(event.pipeline, event.batch):
+        return True
+    if announcement.offset < table.unchained_below:
+        return False
+    pipeline = pipelines.get(event.pipeline)
+    if pipeline is None or announcement.offset >= pipeline.moved_at:
+        return True
+    return not any(pipeline.moved_to.get((r.topic_id, r.partition), r.start) < r.start for r in event.ranges)
 
 
 def _announcements_by_batch(table: TableState) -> Counter[tuple[str, str, int]]:

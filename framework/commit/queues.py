@@ -30,7 +30,14 @@ def queue_announcement(table: TableState, announcement: Announcement, now_ms: in
         pending_files=table.pending_files + len(event.files),
         first_pending_ms=table.first_pending_ms if table.pending else now_ms,
         newest={**table.newest, event.pipeline: announcement.offset},
+        first_batches=_with_first(table, event),
     )
+
+
+def _with_first(table: TableState, event: DataWritten) -> dict[str, int]:
+    if event.pipeline in table.first_batches:
+        return table.first_batches
+    return {**table.first_batches, event.pipeline: event.batch}
 
 
 def drop_announcements(table: TableState, count: int, now_ms: int) -> TableState:
@@ -125,6 +132,7 @@ def _without_keeping(table: TableState, offset: int, event: DataWritten) -> Tabl
             unread.cut | {batch_of(event)} if _goes_on(table, event) else unread.cut,
         ),
         newest={**table.newest, event.pipeline: offset},
+        first_batches=_with_first(table, event),
     )
 
 
@@ -148,9 +156,11 @@ def discard(turn: Turn, offset: int, event: Discarded) -> None:
     table = turn.state.table_named(event.table)
     if table is None:
         return
-    table = changed(table, unchained_below=offset)
-    turn.put_table(table)
+    if event.first < turn.state.begin:  # some of it stands where this coordinator did not read
+        table = changed(table, unchained_below=offset)
+        turn.put_table(table)
     kept = [a for a in table.pending if not event.first <= a.offset < event.below]
+    table = _without_missing(table, [a for a in table.pending if event.first <= a.offset < event.below])
     unread = table.unread
     if unread is not None and event.first <= unread.offset < event.below:
         behind = any(newest >= event.below for newest in table.newest.values())
@@ -182,8 +192,13 @@ def forget(
         count = len(table.pending) - len(kept)
         if count:
             dropped[name] = count
-            turn.put_table(_with_pending(table, kept))
+            turn.put_table(_with_pending(_without_missing(table, [a for a in table.pending if goes(a)]), kept))
     return dropped
+
+
+def _without_missing(table: TableState, gone: Sequence[Announcement]) -> TableState:
+    """The table, which need not hold these announcements any more."""
+    return changed(table, given_up=table.given_up | {(a.event.pipeline, a.event.batch) for a in gone})
 
 
 def _with_pending(table: TableState, kept: Sequence[Announcement]) -> TableState:

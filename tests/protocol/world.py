@@ -177,9 +177,8 @@ class Table:
     elsewhere: tuple[tuple[str, str], ...] = ()  # pipelines whose records came by another control topic, and its id
     names: tuple[str, ...] = ()  # other spellings that the catalog takes for the same
     unset: bool = False  # somebody took the property with its progress away
-    versions: tuple[
-        tuple[int | None, int, TableProgress | None], ...
-    ] = ()  # head, snapshots and progress, oldest first
+    made: int = 0  # snapshots that were ever made of it: their numbers are not used again
+    versions: tuple[Table, ...] = ()  # as it was before each of floe's commits, oldest first
     lost: frozenset[str] = frozenset()  # in it once, before somebody put it back to an older state
 
     def at(self, snapshot_id: int) -> Snapshot:
@@ -205,15 +204,17 @@ class Table:
 
     @property
     def marker(self) -> int | None:
+        """`snapshot_control_offset` of a view: of the newest of floe's snapshots behind the head. Where ancestors have expired
+        it is not known, unless one of floe's is left on another line: then the head is older than that."""
         snapshots = dict(self.snapshots)
-        at = self.head
-        while at is not None:
-            if at in self.expired:
-                return None
+        at, line = self.head, set()
+        while at is not None and at not in self.expired:
             if snapshots[at].marker is not None:
                 return snapshots[at].marker
+            line.add(at)
             at = snapshots[at].parent
-        return 0
+        beside = any(s.marker is not None for n, s in self.snapshots if n not in line and n not in self.expired)
+        return 0 if at is None or beside else None
 
 
 @dataclass(frozen=True)
@@ -588,7 +589,7 @@ def apply_commit(world: World, effect: CommitTable) -> World | None:
     if effect.progress.control_offset < before and not _cut_off(world, table):
         seen.append(f"{table.name}: progress moved back from {before} to {effect.progress.control_offset}")
     paths = tuple(file.path for file in effect.files)
-    number = len(table.snapshots) + 1
+    number = table.made + 1
     snapshot = Snapshot(table.head, table.files + paths, effect.progress.control_offset)
     seen += _written_on(world, table, effect)
     marker = table.marker
@@ -602,7 +603,8 @@ def apply_commit(world: World, effect: CommitTable) -> World | None:
         unset=False,
         removed=table.removed - set(paths),
         lost=table.lost - set(paths),
-        versions=(*table.versions, (table.head, len(table.snapshots), table.progress)),
+        made=number,
+        versions=(*table.versions, replace(table, versions=())),
     )
     if seen:
         world = replace(world, moved_back=world.moved_back + tuple(seen))
@@ -613,7 +615,8 @@ def _written_on(world: World, table: Table, effect: CommitTable) -> list[Fault]:
     """A table that was put back takes nothing whose announcement says what must be in it first, and is not."""
     coming = {file.path for file in effect.files}
     gone = table.lost - coming
-    lost = {(e.pipeline, e.batch) for e in _announced_for(world, table) if gone.issuperset(f.path for f in e.files)}
+    sound = (e for _, e in announced(world.log).sound if e.table_uuid == table.uuid)
+    lost = {(e.pipeline, e.batch) for e in sound if gone.issuperset(f.path for f in e.files)}
     return [
         f"{table.name}: batch {e.batch} of {e.pipeline} is added, and batch {e.after_batch} before it was lost with its state"
         for e in _announced_for(world, table)
@@ -639,24 +642,14 @@ def put_back(world: World, name: str, pick: int) -> World:
     """Somebody restores an older metadata file of a table. Not one on whose head a commit may still be under way: a head that
     comes back looks unchanged to a conditional commit (named as a limit in docs/protocol.md)."""
     table = world.table(name)
-    held = {head for held_name, head in held_views(world) if held_name == name}
-    found = [version for version in table.versions if version[0] not in held]
+    held = {head for held_name, head in held_views(world) if held_name == table.name}
+    found = [n for n, version in enumerate(table.versions) if version.head not in held]
     if not found or not table.exists:
         return world
-    head, count, progress = found[pick % len(found)]
-    before = set(table.files)
-    at = next(n for n, version in enumerate(table.versions) if version == (head, count, progress))
-    older = replace(
-        table,
-        head=head,
-        snapshots=table.snapshots[:count],
-        progress=progress,
-        unset=False,
-        versions=table.versions[:at],
-    )
-    # Numbers of snapshots are never used again.
-    older = replace(older, snapshots=(*older.snapshots, *((n, s) for n, s in table.snapshots[count:])))
-    return world.with_table(replace(older, lost=table.lost | (before - set(older.files))))
+    at = found[pick % len(found)]
+    older = replace(table.versions[at], versions=table.versions[:at], made=table.made, removed=table.removed)
+    lost = (table.lost | set(table.files)) - set(older.files)
+    return world.with_table(replace(older, lost=lost))
 
 
 def unset_progress(world: World, name: str) -> World:
@@ -668,21 +661,22 @@ def unset_progress(world: World, name: str) -> World:
 def foreign_commit(world: World, name: str) -> World:
     """Somebody else (a compaction, a second writer) adds a snapshot."""
     table = world.table(name)
-    number = len(table.snapshots) + 1
+    number = table.made + 1
     snapshot = Snapshot(table.head, table.files, None)
-    return world.with_table(replace(table, head=number, snapshots=(*table.snapshots, (number, snapshot))))
+    return world.with_table(replace(table, head=number, snapshots=(*table.snapshots, (number, snapshot)), made=number))
 
 
 def filled_from_elsewhere(world: World, name: str, pipeline: str) -> World:
     """The pipeline's first batch came into the table by another control topic: of a cluster that was copied, say."""
     table = world.table(name)
-    number = len(table.snapshots) + 1
+    number = table.made + 1
     snapshot = Snapshot(table.head, (*table.files, f"{name}/{pipeline}-elsewhere-1-0-0"), None)
     return world.with_table(
         replace(
             table,
             head=number,
             snapshots=(*table.snapshots, (number, snapshot)),
+            made=number,
             elsewhere=(*table.elsewhere, (pipeline, "another-control-id")),
         )
     )
@@ -696,13 +690,13 @@ def expire(world: World, name: str) -> World:
 
 
 def held_views(world: World) -> set[tuple[str, int | None]]:
-    """Heads that somebody may still commit on: in coordinators' memories and in requests under way."""
-    held = {(c.table, c.view.snapshot_id) for c in world.orphans}
+    """Heads that somebody may still commit on: in coordinators' memories and in requests under way. By the tables' own names."""
+    held = [c.view for c in world.orphans]
     for seat in world.seats:
         if seat is not None:
-            held |= {(t.table, t.view.snapshot_id) for t in seat.state.tables.values() if t.view is not None}
-            held |= {(c.table, c.view.snapshot_id) for c in seat.tasks if isinstance(c, CommitTable)}
-    return held
+            held += [t.view for t in seat.state.tables.values() if t.view is not None]
+            held += [c.view for c in seat.tasks if isinstance(c, CommitTable)]
+    return {(world.table(view.table).name, view.snapshot_id) for view in held}
 
 
 def rollback_targets(world: World, name: str) -> list[int]:

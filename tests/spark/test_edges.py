@@ -1,0 +1,107 @@
+"""Runs at the edges: a first start at the end of a topic, one table under two names, a topic that comes back.
+
+On a real broker, catalog and Spark, through the command; tables are read back with PyIceberg.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Broker
+from tests.project import Project
+
+pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.iceberg]
+
+PIPELINE = """
+    source:
+      kafka: {{connection: main, topics: [{topics}], starting_offsets: {starting_offsets}}}
+      schema: {{id: long, kind: string}}
+    routes:
+      rules: [{rules}]
+      allow_tables: ["shop.*"]
+      unrouted: fail
+    tables: {{defaults: {{case: {case}, commit: {{interval: 1s}}}}}}
+    errors: {{policy: fail}}
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path, broker: Broker) -> Project:
+    return Project(tmp_path, broker.bootstrap_servers)
+
+
+def pipeline(
+    topics: str, rules: str = "{table: shop.t}", starting_offsets: str = "earliest", case: str = "insensitive"
+) -> str:
+    return PIPELINE.format(topics=topics, rules=rules, starting_offsets=starting_offsets, case=case)
+
+
+def ids(project: Project, table: str = "shop.t") -> list[int]:
+    return sorted(project.table(table).column("id").to_pylist())
+
+
+def test_a_scheduled_run_that_starts_at_the_end_reads_what_comes_after_its_first_run(
+    project: Project, broker: Broker
+) -> None:
+    """`starting_offsets: latest` is decided once: the first run announces where it stands, and the next one goes on there."""
+    topic = broker.new_topic("latest", partitions=2)
+    broker.produce(topic, [{"id": n} for n in range(5)])
+    file = project.pipeline("latest", pipeline(topic, starting_offsets="latest"))
+    project.run("run", file, "--until-caught-up")
+    broker.produce(topic, [{"id": n} for n in range(5, 12)])
+    assert project.run_json("status")["pipelines"][0]["lag"] == 7, "what comes after the first run is seen to wait"
+    project.run("run", file, "--until-caught-up")
+    assert ids(project) == list(range(5, 12))
+
+
+def fold_names(project: Project) -> None:
+    """Make the catalog's database take two spellings for one name, as MySQL does by default."""
+    project.catalog()
+    with sqlite3.connect(project.root / "catalog.db") as database:
+        (made,) = database.execute("SELECT sql FROM sqlite_master WHERE name = 'iceberg_tables'").fetchone()
+        database.execute("DROP TABLE iceberg_tables")
+        database.execute(made.replace("VARCHAR(255) NOT NULL", "VARCHAR(255) COLLATE NOCASE NOT NULL"))
+
+
+def test_two_names_of_one_table_lose_nothing(project: Project, broker: Broker) -> None:
+    """Where a catalog folds names, the rows of both spellings come into the table, once, also with a second file and a second
+    run."""
+    fold_names(project)
+    topic = broker.new_topic("names")
+    broker.produce(topic, [{"id": n, "kind": "upper" if n % 3 == 0 else "lower"} for n in range(300)])
+    rules = "{when: {field: kind, equals: upper}, table: shop.Orders}, {table: shop.orders}"
+    files = [
+        project.pipeline("both", pipeline(topic, rules, case="sensitive")),
+        project.pipeline("upper", pipeline(topic, "{table: shop.ORDERS}", case="sensitive")),
+    ]
+    project.run("run", *files, "--until-caught-up")
+    assert ids(project, "shop.orders") == sorted([*range(300), *range(300)])
+    broker.produce(topic, [{"id": 300, "kind": "upper"}, {"id": 301, "kind": "lower"}])
+    project.run("run", *files, "--until-caught-up")
+    assert ids(project, "shop.orders") == sorted([*range(302), *range(302)])
+
+
+def test_a_topic_that_was_given_up_goes_on_where_that_was(project: Project, broker: Broker) -> None:
+    """A topic that is taken out of the file and put back adds nothing again to a table that was quiet meanwhile, and loses
+    nothing."""
+    first, second = broker.new_topic("kept"), broker.new_topic("back")
+    rules = f"{{when: {{topic: '^{second}$'}}, table: shop.quiet}}, {{table: shop.t}}"
+    broker.produce(first, [{"id": n} for n in range(10)])
+    broker.produce(second, [{"id": n} for n in range(10)])
+    file = project.pipeline("topics", pipeline(f"{first}, {second}", rules))
+    project.run("run", file, "--until-caught-up")
+    project.pipeline("topics", pipeline(first, rules))
+    said = project.run("run", file, "--until-caught-up", code=5)
+    assert "FILE --from-log --allow-loss" in said
+    project.run("offsets", "set", file, "--from-log", "--allow-loss")
+    broker.produce(first, [{"id": n} for n in range(10, 20)])
+    project.run("run", file, "--until-caught-up")
+    broker.produce(second, [{"id": n} for n in range(10, 15)])
+    project.pipeline("topics", pipeline(f"{first}, {second}", rules))
+    said = project.run("run", file, "--until-caught-up")
+    assert "was given up at 10 and goes on from there" in said
+    assert ids(project, "shop.t") == list(range(20))
+    assert ids(project, "shop.quiet") == list(range(15))
