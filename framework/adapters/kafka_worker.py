@@ -26,6 +26,7 @@ from framework.adapters.kafka_client import (
     error_of,
     setup_error,
 )
+from framework.adapters.stopwatch import Stopwatch
 from framework.commit.codec import encode
 from framework.commit.events import ControlEvent, DataWritten
 from framework.errors import FencedError, FloeError, OutcomeUnknown, RetriableError
@@ -152,7 +153,7 @@ class PipelineProducer:
                 place=self._transactional_id,
                 remedy="call start(), or recover() and read the group's offsets back",
             )
-        producer, begun = self._producer, time.monotonic()
+        producer, begun = self._producer, Stopwatch()
         delivered: list[int] = []
         positions = [TopicPartition(t, p, offset, metadata) for (t, p), (offset, metadata) in offsets.items()]
         try:
@@ -230,7 +231,7 @@ class PipelineProducer:
         if len(delivered) != len(events):
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "some events were not delivered in time"))
 
-    def _commit(self, producer: Producer, begun: float) -> None:
+    def _commit(self, producer: Producer, begun: Stopwatch) -> None:
         """Commit, patiently: a retriable error leaves the outcome open, and the same call may be made again."""
         deadline = time.monotonic() + self._commit_patience_s
         while True:
@@ -267,7 +268,7 @@ class PipelineProducer:
             timeout_s + HANG_GRACE_S,
         )
 
-    def _ended_before_commit(self, error: KafkaError, begun: float) -> FloeError:
+    def _ended_before_commit(self, error: KafkaError, begun: Stopwatch) -> FloeError:
         """The error to raise when something failed before the commit was asked for."""
         producer = self._producer
         assert producer is not None
@@ -275,7 +276,7 @@ class PipelineProducer:
             return self._fatal(error, begun)
         return self._abort(producer, error, begun)
 
-    def _abort(self, producer: Producer, error: KafkaError, begun: float) -> FloeError:
+    def _abort(self, producer: Producer, error: KafkaError, begun: Stopwatch) -> FloeError:
         """Abort. Once the broker agrees it is certain that nothing happened; otherwise a new epoch must settle it."""
         try:
             producer.abort_transaction(self._transaction_timeout_ms / 1000)
@@ -296,13 +297,13 @@ class PipelineProducer:
             remedy="it is announced again by itself; if it goes on, the broker's log says why",
         )
 
-    def _fatal(self, error: KafkaError, begun: float) -> FloeError:
+    def _fatal(self, error: KafkaError, begun: Stopwatch) -> FloeError:
         """Fenced is final. But a transaction that outlived its time-out was ended by the broker, in the same words.
 
         A fence within the time-out can only come from a newer run (invariant 2). After it, both are possible: then the
         outcome is open, and the offsets that are read back tell whether another run has gone on.
         """
-        lasted_ms = (time.monotonic() - begun) * 1000
+        lasted_ms = begun.elapsed_s() * 1000
         if error.code() in _FENCED and lasted_ms < self._transaction_timeout_ms:
             self._drop()
             return FencedError(
