@@ -124,18 +124,26 @@ def _newest_mark(metadata: TableMetadata, branch: str, control_topic_id: str) ->
         if offset is not None:
             return _Mark(offset, tuple(topic_ids))
         first = snapshot
-    return _Mark(0 if _is_older(metadata, first, control_topic_id) else None, tuple(topic_ids))
+    beside = list(_marks(metadata, control_topic_id)) if first is None or first.parent_snapshot_id is None else []
+    topic_ids += [topic_id for topic_id, _ in beside if topic_id not in topic_ids]
+    return _Mark(0 if _is_older(first, beside) else None, tuple(topic_ids))
 
 
-def _is_older(metadata: TableMetadata, first: Snapshot | None, control_topic_id: str) -> bool:
+def _marks(metadata: TableMetadata, control_topic_id: str) -> Iterator[tuple[str, int | None]]:
+    """The control topics of floe's snapshots that are left, on whatever line, and the control offset of this topic's."""
+    for snapshot in reversed(metadata.snapshots):
+        entries = snapshot.summary.additional_properties if snapshot.summary else {}
+        topic_id = entries.get(SUMMARY_CONTROL_TOPIC_ID)
+        if topic_id is not None:
+            yield topic_id, summary_control_offset(entries, control_topic_id)
+
+
+def _is_older(first: Snapshot | None, beside: list[tuple[str, int | None]]) -> bool:
     """Whether a branch that has no snapshot of this control topic is older than all of them, `first` being the oldest that is
     left of it. Not where its ancestors have expired; and some engines leave an heir of expired snapshots without a parent."""
     if first is None or first.sequence_number == 1:
         return True
-    if first.parent_snapshot_id is not None:
-        return False
-    marks = (s.summary.additional_properties for s in metadata.snapshots if s.summary)
-    return any(summary_control_offset(entries, control_topic_id) is not None for entries in marks)
+    return any(offset is not None for _, offset in beside)
 
 
 def target_of(name: str, metadata: TableMetadata, policy: TablePolicy) -> TableTarget:

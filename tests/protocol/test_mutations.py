@@ -454,8 +454,8 @@ def ends_of_another_topic_stay(patch: pytest.MonkeyPatch) -> w.Step:
 
 def a_log_that_was_cut_off_is_read_on(patch: pytest.MonkeyPatch) -> w.Step:
     """Invariant 6: a position in a log that lost its end is taken for one in the log that is there now."""
-    patch.setattr(queues, "is_later", lambda epoch, recorded: False)
-    patch.setattr(examine, "is_later", lambda epoch, recorded: False)
+    for module in (queues, examine, state):
+        patch.setattr(module, "is_later", lambda epoch, recorded: False)
 
     def trusting(before: CoordinatorState, message: Input, now_ms: int) -> tuple[CoordinatorState, tuple[Effect, ...]]:
         if isinstance(message, Assigned):

@@ -199,8 +199,13 @@ class Table:
             progress=None if self.unset else self.progress,
             snapshot_control_offset=self.marker,
             elsewhere=dict(self.elsewhere),
-            unrecorded=TOPIC_ID if self.unset and self.marker else None,
+            unrecorded=TOPIC_ID if self.unset and self.marked else None,
         )
+
+    @property
+    def marked(self) -> bool:
+        """Whether a snapshot of floe's is left, on whatever line; one behind the head shows even where others have expired."""
+        return any(s.marker is not None for n, s in self.snapshots if n not in self.expired)
 
     @property
     def marker(self) -> int | None:
