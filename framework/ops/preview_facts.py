@@ -108,7 +108,10 @@ def _tables(plan: Plan, catalog: IcebergTables) -> tuple[TablePreview, ...]:
     def one(name: str) -> TablePreview:
         try:
             return preview_table(plan, name, catalog.load_target(name, plan.write.tables.policy_for(name)))
-        except (TableBlocked, StateDisagreement) as error:
+        except FloeError as error:
+            # The tables were just listed, so the catalog answers: what cannot be loaded is that table's own trouble.
+            if not isinstance(error, TableBlocked | StateDisagreement) and error.code != "FLOE-R135":
+                raise
             return TablePreview(name, Action.REFUSE, notes=(error.message,), code=error.code)
 
     with ThreadPoolExecutor(_LOADERS) as pool:

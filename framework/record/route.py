@@ -130,13 +130,8 @@ def render(rule: RouteRule, values: tuple[Scalar, ...], route: Route, lower: boo
     name = placed(name, route.catalogs, fold_case)
     for refused, reason in route.refused_tables:
         if name == refused:
-            raise RecordFailure(
-                "route",
-                "FLOE-D205",
-                f"the table {name!r} cannot be written now: {reason}",
-                expected="a table",
-                actual=name,
-            )
+            message = f"the table {name!r} cannot be written now: {reason}"
+            raise RecordFailure("route", "FLOE-D205", message, expected="a table", actual=name)
     return name
 
 

@@ -2,7 +2,8 @@
 
 In: what failed when tables were loaded or changed, and what the catalog answers to a probe. Out: tables that records may not
 name for a minute, targets that may not change, and for people the reason of each. `framework.table.trouble` decides. Keeps
-invariant 10; only for the dead-letter table, without which nothing can be refused, the pipeline stops.
+invariant 10; only for the dead-letter table, without which nothing can be refused, and for a table that is replayed alone,
+whose records must not be taken for done with, the pipeline stops.
 """
 
 from __future__ import annotations
@@ -78,9 +79,9 @@ class TableTroubles:
         """Records for the table are dead letters, or what the policy says, for a while.
 
         Raises:
-            TableBlocked: it is the dead-letter table.
+            TableBlocked: it is the dead-letter table, or replayed alone.
         """
-        self._check_dead_letters(table, reason)
+        self._check_dispensable(table, reason)
         with self._lock:
             self._refused[table] = (time.monotonic(), reason)
         self._tell(table, f"{done} {table}: {reason}")
@@ -89,9 +90,9 @@ class TableTroubles:
         """Records that ask for a change of the table are dead letters, or what the policy says, for a while.
 
         Raises:
-            TableBlocked: it is the dead-letter table.
+            TableBlocked: it is the dead-letter table, or replayed alone.
         """
-        self._check_dead_letters(table, reason)
+        self._check_dispensable(table, reason)
         with self._lock:
             self._frozen[table] = (time.monotonic(), reason)
         self._tell(table, f"{table} is not changed: {reason}")
@@ -144,8 +145,9 @@ class TableTroubles:
         now = time.monotonic()
         with self._lock:
             since = {name: self._failing.setdefault((name, change), now) for name in own}
+        may_wait = known.keys() - {self._plan.write.dead_letter_table, self._plan.route.only_table}
         failed = [
-            Failed(name, isinstance(error, TableBlocked), name in known and not change, now - since[name])
+            Failed(name, isinstance(error, TableBlocked), name in may_wait and not change, now - since[name])
             for name, error in own.items()
         ]
         sound = needs_probes(failed) and self._answers(catalog, own, loaded, known)
@@ -156,7 +158,6 @@ class TableTroubles:
             if verdict in (Verdict.OUTAGE, Verdict.WAIT):
                 outage = outage or error
             elif verdict is Verdict.AS_KNOWN:
-                self._check_dead_letters(name, error.message)
                 with self._lock:
                     self._as_known[name] = error.message
                 self._tell(name, f"{name} is written as it was known: {error.message}")
@@ -190,7 +191,14 @@ class TableTroubles:
         except FloeError:
             return False
 
-    def _check_dead_letters(self, table: str, reason: str) -> None:
+    def _check_dispensable(self, table: str, reason: str) -> None:
+        if table == self._plan.route.only_table:
+            # Without this the replay would drop the records, and note that the table has them.
+            raise TableBlocked(
+                f"table {table} cannot be filled: {reason}",
+                place=table,
+                remedy="mend the table, then run the command again: it goes on where it was",
+            )
         if table == self._plan.write.dead_letter_table:
             raise TableBlocked(
                 f"the dead-letter table {table} cannot be written: {reason}",

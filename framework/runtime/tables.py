@@ -162,8 +162,8 @@ class TableRegistry:
         while True:
             try:
                 return self._load(names)
-            except FloeError:
-                if not self._troubles.is_undecided:
+            except FloeError as error:
+                if isinstance(error, TableBlocked) or not self._troubles.is_undecided:
                     raise
             time.sleep(PRELOAD_AGAIN_S)
 
@@ -223,7 +223,7 @@ class TableRegistry:
 
         Raises:
             FloeError: an outage.
-            TableBlocked: it is the dead-letter table.
+            TableBlocked: it is the dead-letter table, or replayed alone.
         """
         by_name = {need.table: need for need in needs}
         with self._lock:
@@ -278,10 +278,12 @@ class TableRegistry:
                     return
                 admitted = True
                 continue
-            self._targets.setdefault(need.table, target)
+            known = self._targets.setdefault(need.table, target)
             change = None if need.table == self._plan.write.dead_letter_table else plan_evolution(target, need)
             if isinstance(change, Refusal):
                 self._targets[need.table] = target
+                if known.schema_json != target.schema_json:
+                    return  # somebody else changed it: the records are looked at again, with the table as it is now
                 # What is asked for although nothing may change is asked for by every record.
                 hold = self._troubles.refuse if self._troubles.is_frozen(need.table) else self._troubles.freeze
                 hold(need.table, _said(change))

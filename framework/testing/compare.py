@@ -78,8 +78,7 @@ class Comparison:
         facts = stop_facts(stop)
         where = f" at {stop.topic}-{stop.partition}@{stop.offset}" if stop.offset is not None else ""
         if not isinstance(expected, Mapping):
-            table = f"{stop.table}: " if stop.table else ""
-            message = f"the run stops{where}: {table}{stop.message} [{stop.code}]"
+            message = f"the run stops{where}: {stop.message} [{stop.code}]"
             yield self._at(self.case.entry.key_span, message, hint="`stops: {code: ...}` expects it")
             return
         for entry in _unlike(expected, facts):

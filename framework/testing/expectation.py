@@ -36,9 +36,7 @@ def whole(outcome: Outcome) -> dict[str, Plain]:
     """All that came, as an expectation from nothing."""
     if outcome.stop is not None:
         facts = stop_facts(outcome.stop)
-        return {
-            "stops": {name: facts[name] for name in ("code", "table", "topic", "partition", "offset") if name in facts}
-        }
+        return {"stops": {name: facts[name] for name in ("code", "topic", "partition", "offset") if name in facts}}
     expect: dict[str, Plain] = {"tables": _fresh_tables(outcome, None)}
     if outcome.dead_letters:
         expect["dead_letters"] = [_letter(facts, None) for facts in map(letter_facts, outcome.dead_letters)]

@@ -1,7 +1,6 @@
 """Tables in memory: made and changed by the same pure decisions as the job's, with no catalog behind them.
 
-In: what records need (TableNeed). Out: targets to process the records with, tables that cannot be made, or the refusal
-that would stop the run.
+In: what records need (TableNeed). Out: targets to process the records with, and tables that cannot be made.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from framework.table.arrow_schema import parse_schema
 from framework.table.changes import AlterTable, Refusal
 from framework.table.create import plan_create
 from framework.table.evolve import plan_evolution
+from framework.table.trouble import frozen
 from framework.table.types import format_version, primitive_type
 
 Given = tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
@@ -37,14 +37,14 @@ class MemoryTables:
             fields = [NestedField(i, name, primitive_type(kind)) for i, (name, kind) in enumerate(columns, 1)]
             self._add(table, Schema(*fields))
 
-    def satisfy(self, need: TableNeed) -> Refusal | None:
-        """Make the table able to hold what was seen, or say why a change is refused. A table that cannot be made is added
-        to `refused`, and its records fail."""
+    def satisfy(self, need: TableNeed) -> None:
+        """Make the table able to hold what was seen. As in a run, a table that cannot be made is added to `refused`, and its
+        records fail; where a change is refused, the records that ask for it fail."""
         target = self.targets.get(need.table)
         if target is None:
             if reason := self._create(need):
                 self.refused = (*self.refused, (need.table, reason))
-            return None
+            return
         change = plan_evolution(target, need)
         if isinstance(change, AlterTable):
             schema = parse_schema(change.schema_json)
@@ -54,7 +54,10 @@ class MemoryTables:
                 schema_id=target.schema_id + 1,
                 last_column_id=max(target.last_column_id, schema.highest_field_id),
             )
-        return change if isinstance(change, Refusal) else None
+        if isinstance(change, Refusal) and target.frozen:
+            self.refused = (*self.refused, (need.table, change.reason))
+        elif isinstance(change, Refusal):
+            self.targets[need.table] = frozen(target, change.reason)
 
     def _create(self, need: TableNeed) -> str:
         """Make the table; returns why it cannot be made, or ""."""

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from framework.config.spec import EvolveMode, RouteRule, TablePolicy
+from framework.config.spec import ErrorPolicy, EvolveMode, RouteRule, TablePolicy
 from framework.errors import FloeError, TableBlocked
+from framework.ops import preview_facts
+from framework.ops.preview import Action
 from framework.runtime import table_troubles
 from framework.runtime import tables as registries
 from framework.runtime.patience import is_outage
@@ -111,3 +113,40 @@ def test_a_table_that_is_known_is_written_as_it_was(lake: Lake, monkeypatch: pyt
     lose(lake, "ns.c")
     with pytest.raises(TableBlocked, match=r"the dead-letter table ns\.c cannot be written"):
         strict.begin_batch(["ns.b", "ns.c"])
+
+
+@pytest.mark.parametrize("gone", [True, False], ids=["gone", "dropped"])
+def test_a_table_that_is_replayed_alone_stops_the_replay(
+    lake: Lake, gone: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A replay drops what cannot be written, since it was dealt with before: where its own table is in trouble it ends, and
+    does not take the records for done with."""
+    waited(monkeypatch)
+    for name in ("ns.a", "ns.b"):
+        lake.create(name)
+    made = plan([RouteRule("ns.a"), RouteRule("ns.b")], defaults=TablePolicy(), errors=ErrorPolicy.DROP)
+    alone = replace(
+        made, route=replace(made.route, only_table="ns.a"), write=replace(made.write, dead_letter_table=None)
+    )
+    registry = TableRegistry(alone, lake.tables, lambda _: None)
+    if gone:
+        lose(lake, "ns.a")
+        with pytest.raises(TableBlocked, match=r"table ns\.a cannot be filled"):
+            registry.preload()
+        return
+    registry.preload()
+    lake.catalog.drop_table("ns.a")
+    with pytest.raises(TableBlocked, match=r"table ns\.a cannot be filled: .*dropped"):
+        registry.satisfy([TableNeed("ns.a", (("x", "long"),))])
+
+
+def test_a_plan_shows_which_table_cannot_be_loaded(lake: Lake) -> None:
+    """`floe plan` says which table has lost its metadata file, as of others that cannot be written, and shows the rest."""
+    for name in ("ns.a", "ns.b"):
+        lake.create(name)
+    lose(lake, "ns.a")
+    rules = [RouteRule("ns.a"), RouteRule("ns.b")]
+    shown = {each.table: each for each in preview_facts._tables(plan(rules, defaults=TablePolicy()), lake.tables)}
+    assert (shown["ns.a"].action, shown["ns.a"].code) == (Action.REFUSE, "FLOE-R135")
+    assert "ns.a cannot be loaded" in shown["ns.a"].notes[0]
+    assert shown["ns.b"].action is not Action.REFUSE
