@@ -13,8 +13,18 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from framework.commit.codec import MAX_EVENT_BYTES, decode, encode
-from framework.commit.events import CommitComplete, ControlEvent, DataFile, DataWritten, Heartbeat, SourceRange
-from framework.commit.split import split, split_data_written
+from framework.commit.events import (
+    CommitComplete,
+    ControlEvent,
+    DataFile,
+    DataWritten,
+    Health,
+    Heartbeat,
+    SourceRange,
+    StateChanged,
+    Subject,
+)
+from framework.commit.split import split, split_data_written, split_information
 from framework.errors import FloeError
 from tests.protocol.build import complete, heartbeat, written
 from tests.protocol.strategies import commit_completes, data_written, events
@@ -80,23 +90,41 @@ def _largest_alone(event: DataWritten) -> int:
     return 20 + max(len(encode(replace(event, files=alone))) for alone in [(), *((file,) for file in event.files)])
 
 
-@given(commit_completes, st.integers(0, 2_000))
-def test_a_split_commit_complete_says_the_same(event: CommitComplete, room: int) -> None:
-    """Wherever the limit has room for everything but the chain, and for each of its links alone, one event answers the
-    request, and together they carry the whole chain."""
-    bare = replace(event, chain={}, valid_through_ms={}, blocked={}, blocked_pipelines={}, paused=(), request_id="")
-    links = [replace(bare, chain={name: link}) for name, link in event.chain.items()]
-    limit = max(len(encode(alone)) for alone in [replace(event, chain={}), *links]) + room
-    pieces = split(event, limit)
-    assert (len(pieces) > 1) == (len(encode(event)) > limit)
-    assert all(isinstance(piece, CommitComplete) for piece in pieces)
+@settings(max_examples=150)
+@given(commit_completes, st.integers(0, 60), st.integers(0, 3_000), st.integers(700, 6_000))
+def test_a_commit_complete_is_told_whatever_it_holds(
+    event: CommitComplete, tables: int, words: int, limit: int
+) -> None:
+    """No information is too large to be told: one event answers the request and says how many tables wait, reasons are
+    shortened, and what readers add up stands in the events behind it unless a single piece of it is too large alone."""
+    blocked = {f"shop.table_{n}": "x" * words for n in range(tables)} | {
+        f"t{n}": v for n, v in enumerate(event.blocked)
+    }
+    event = replace(event, coordinator="c", request_id="q", blocked=blocked, more_blocked=0)
+    pieces = [piece for piece in split_information(event, limit) if isinstance(piece, CommitComplete)]
+    assert [p.request_id for p in pieces] == ["q"] + [""] * (len(pieces) - 1)
+    assert len(pieces[0].blocked) + pieces[0].more_blocked == len(blocked)
     assert all(len(encode(piece)) <= limit for piece in pieces)
-    chain = {name: link for piece in pieces if isinstance(piece, CommitComplete) for name, link in piece.chain.items()}
-    assert chain == event.chain
-    first = pieces[0]
-    assert isinstance(first, CommitComplete)
-    assert replace(first, chain=event.chain) == event
-    assert [piece for piece in pieces[1:] if isinstance(piece, CommitComplete) and piece.request_id] == []
+    bare = replace(event, blocked={}, blocked_pipelines={}, chain={}, valid_through_ms={}, paused=(), request_id="")
+    alone = {name for name, link in event.chain.items() if len(encode(replace(bare, chain={name: link}))) <= limit}
+    told = {name: link for piece in pieces for name, link in piece.chain.items()}
+    assert told == {name: link for name, link in event.chain.items() if name in alone} or told == event.chain
+    assert {n: at for piece in pieces for n, at in piece.valid_through_ms.items()} == event.valid_through_ms
+    held = [pause for piece in pieces for pause in piece.paused]
+    assert held == [p for p in event.paused if len(encode(replace(bare, paused=(p,)))) <= limit] or held == list(
+        event.paused
+    )
+    assert len(pieces) == 1 or len(encode(event)) > limit
+
+
+@pytest.mark.parametrize("reason", ["x" * 700_000, "a file's name \udce9 of another encoding"])
+def test_no_words_of_an_error_end_a_coordinator(reason: str) -> None:
+    """Reasons that are too long, or that UTF-8 cannot hold, are told as far as they can be."""
+    told = StateChanged(Subject.TABLE, "shop.t", Health.BLOCKED, reason, "", "", 0, 0, 0, "c")
+    complete_event = CommitComplete("c", 1, 0, "q", blocked={"shop.t": reason}, blocked_pipelines={"p": reason})
+    for event in (told, complete_event):
+        (piece,) = split_information(event)
+        assert len(encode(piece)) <= MAX_EVENT_BYTES
 
 
 def test_five_thousand_partitions_and_wide_tables_fit_the_limit() -> None:
