@@ -72,3 +72,11 @@ def test_since_when_is_said() -> None:
     assert pipeline_condition(replace(LIVE, reports=(report(Health.DEGRADED),))).since_ms == 6_000
     assert pipeline_condition(replace(LIVE, pause=PAUSE)).since_ms == 5_000
     assert table_condition(QUIET).since_ms == 9_000
+
+
+def test_what_a_run_said_at_its_end_is_what_to_do() -> None:
+    """The remedy of a run that failed is shown, not a general one; where it said none, the general one is."""
+    failed = replace(LIVE, live=(), reports=(report(Health.FAILED),))
+    assert pipeline_condition(failed).remedy == "wait"
+    silent = replace(LIVE, live=(), reports=(replace(report(Health.FAILED), remedy=""),))
+    assert pipeline_condition(silent).remedy == "`floe run` goes on from the safe offsets"

@@ -69,6 +69,8 @@ def test_a_pipeline_goes_on_behind_the_table_that_holds_least() -> None:
     ]
     assert (plan.read_again, plan.lost, plan.settled) == (20, 0, False)
     assert plan.former_control_topic_ids == (OLD,)
+    assert [(p.tables_least, p.tables_most) for p in plan.partitions] == [(30, 50), (40, 40)]
+    assert [t.former_batch for t in plan.tables] == [5, 3]
     event = plan.event("r", 1)
     assert [(r.partition, r.start, r.end, r.topic_id) for r in event.ranges] == [(0, 30, 30, SRC), (1, 40, 40, SRC)]
     assert event.batch == 7
