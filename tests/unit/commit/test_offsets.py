@@ -88,7 +88,8 @@ def test_first_run_starts_at_the_log_start_or_end() -> None:
     """A pipeline that never ran starts where `starting_offsets` says."""
     now = {("a", 0): facts(10, 50)}
 
-    assert decide_start("p", {}, now, None, "earliest").positions == {("a", 0): 10}
+    start = decide_start("p", {}, now, None, "earliest")
+    assert (start.positions, start.first_run, start.base_batch) == ({("a", 0): 10}, True, 0)
     assert decide_start("p", {}, now, None, "latest").positions == {("a", 0): 50}
 
 
@@ -98,7 +99,7 @@ def test_a_later_run_ignores_starting_offsets() -> None:
 
     assert start.positions == {("a", 0): 20}
     assert start.batch == 7
-    assert not start.first_run
+    assert start.first_run is False
 
 
 def test_a_grown_topic_is_read_from_its_log_start() -> None:

@@ -76,6 +76,15 @@ def test_a_pipeline_goes_on_behind_the_table_that_holds_least() -> None:
     assert event.batch == 7
 
 
+def test_of_records_under_several_control_topics_the_newest_batch_counts() -> None:
+    """A table that went through two control topics holds what the later batch says."""
+    older = merge(None, TableProgress("z-older", 9, {"p": progress(2, 20, 20)}))
+    both = merge(older, TableProgress(OLD, 9, {"p": progress(5, 50, 40)}))
+    found = held_by("db.t", both, "p")
+    assert found.newest is not None
+    assert (found.newest.batch, found.ends) == (5, {KEYS[0]: 50, KEYS[1]: 40})
+
+
 def test_the_document_keeps_to_its_schema() -> None:
     """What `floe rebase --json` prints of a plan is what the published schema promises."""
     plan = plan_rebase(facts(held("db.t", progress(5, 50, 40))), RebaseChoice())

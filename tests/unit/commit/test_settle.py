@@ -149,6 +149,14 @@ def any_places(draw: st.DrawFn) -> Places:
     return places(*found, broken=draw(st.sampled_from(["", "a gap"])))
 
 
+def test_what_is_not_named_stays_where_it_is() -> None:
+    """Offsets that are given by hand move these partitions alone, and the totals of the pipeline go on."""
+    before = places(place(0), place(1), totals=Accounting(offsets=100, written=100))
+    settled = settle(before, Origin.GIVEN, {("src", 0): 60}, True, True)
+    assert {(move.partition, move.after) for move in settled.moves} == {(0, 60), (1, 50)}
+    assert settled.totals == before.totals
+
+
 def test_nothing_is_lost_or_repeated_without_consent() -> None:
     """Whatever the places say: without a flag no move loses or repeats, and every new offset is in its log."""
     settled = Counter[bool]()

@@ -6,12 +6,14 @@ from dataclasses import replace
 
 import pytest
 
+from framework.commit.chain import Fit, check_recorded
 from framework.commit.cycle import chain_from, low_water
 from framework.commit.effects import (
     Assigned,
     CommitConflict,
     CommitTable,
     Effect,
+    PipelineProgress,
     Stop,
     TableMissing,
     TableProgress,
@@ -161,3 +163,31 @@ def test_a_pause_that_was_taken_back_is_not_revived_by_a_late_word() -> None:
     seat.read(pause("db.t"), pause("db.t", False), CommitComplete("c0", 0, 0, position=1, paused=(pause("db.t"),)))
     seat.read(written("a", 1), complete("a", 1))
     assert len(commits(seat.load() + seat.tick())) == 1
+
+
+@pytest.mark.parametrize(
+    ("batch", "start", "fit"),
+    [
+        (3, 2, Fit.FOLLOWS),
+        (3, 3, Fit.BROKEN),
+        (4, 3, Fit.FOLLOWS),
+        (3, 1, Fit.BROKEN),
+        (2, 1, Fit.REPEAT),
+        (2, 2, Fit.BROKEN),
+    ],
+)
+def test_what_a_table_records_says_how_a_batch_fits(batch: int, start: int, fit: Fit) -> None:
+    """Invariant 5, after batch 2 ended at 20: the next one begins there, a later one may begin further on, since batches
+    without rows for the table leave no trace; what begins before is a repeat or does not fit."""
+    recorded = PipelineProgress(2, {"src": {"0": 2 * STEP}}, {"src": "src-id"})
+    event = written("a", batch, source=ranges(batch, start=start * STEP, end=(start + 1) * STEP))
+    assert check_recorded(recorded, event).fit is fit
+
+
+def test_a_pause_of_commits_means_a_table_with_or_without_its_catalog() -> None:
+    """A pattern that names no catalog holds a table of any; one of pipelines' reading holds no table."""
+    seat = Seat()
+    seat.read(pause("db.*"), written("a", 1, "cold:db.t"), complete("a", 1, ("cold:db.t",)))
+    assert commits(seat.load("cold:db.t") + seat.tick()) == []
+    (commit,) = commits(seat.read(pause("db.*", False)) + seat.tick())
+    assert commit.table == "cold:db.t"
