@@ -11,6 +11,7 @@ from framework.commit.cycle import chain_from, low_water
 from framework.commit.effects import (
     Assigned,
     CommitConflict,
+    CommitFailed,
     CommitTable,
     Effect,
     PipelineProgress,
@@ -18,9 +19,9 @@ from framework.commit.effects import (
     TableMissing,
     TableProgress,
 )
-from framework.commit.events import CommitComplete, CommitRequested
+from framework.commit.events import CommitComplete, CommitRequested, CommitToTable, Discarded
 from framework.commit.state import CoordinatorState, Limits, snapshot, step
-from tests.protocol.build import STEP, TOPIC_ID, complete, heartbeat, pause, ranges, written
+from tests.protocol.build import STEP, TOPIC_ID, complete, heartbeat, offsets_set, pause, ranges, written
 from tests.unit.commit.test_coordinator_step import Seat, commits, paths, published
 
 
@@ -191,3 +192,66 @@ def test_a_pause_of_commits_means_a_table_with_or_without_its_catalog() -> None:
     assert commits(seat.load("cold:db.t") + seat.tick()) == []
     (commit,) = commits(seat.read(pause("db.*", False)) + seat.tick())
     assert commit.table == "cold:db.t"
+
+
+def test_a_batch_that_does_not_fit_what_its_table_records_waits_and_says_why() -> None:
+    """Invariants 5 and 10: records between what the table holds and the next batch are missing, so nothing is added."""
+    seat = Seat()
+    seat.read(written("a", 3, source=ranges(4)), complete("a", 3, source=ranges(4)))
+    recorded = PipelineProgress(2, {"src": {"0": 2 * STEP}}, {"src": "src-id"})
+    assert commits(seat.load(progress=TableProgress(TOPIC_ID, 0, {"a": recorded})) + seat.tick()) == []
+    report = snapshot(seat.state).tables["db.t"]
+    assert report.state == "blocked"
+    assert "starts at 30" in report.reason
+    assert "batch 2 ended at 20" in report.reason
+
+
+def test_a_late_answer_to_another_commit_is_not_heeded() -> None:
+    """Invariant 7: what came of an older commit says nothing of the one that is under way."""
+    seat = Seat()
+    (commit,) = committing(seat, "db.t")
+    before = seat.state.tables
+    assert seat.feed(CommitFailed("db.t", "an older one", "no answer")) == ()
+    assert seat.state.tables == before
+    assert published(seat.commit(commit), CommitComplete) != []
+
+
+def test_the_interval_counts_from_a_predecessors_commit() -> None:
+    """A new coordinator waits for what is left of the interval, whether it reads of the commit before or after the files."""
+    for told_first in (True, False):
+        seat = Seat()
+        told = CommitToTable("db.t", "uuid-db.t", 1, "c0", 0, 1, 1, seat.now - 400)
+        events = [told, written("a", 1), complete("a", 1)] if told_first else [written("a", 1), told, complete("a", 1)]
+        seat.read(*events)
+        seat.load()
+        assert commits(seat.tick()) == []
+        assert commits(seat.tick(599)) == []
+        assert len(commits(seat.tick(1))) == 1
+
+
+def test_what_was_not_kept_is_given_up_from_its_first_announcement_on() -> None:
+    """A discard that begins just where memory ends moves the place from which the log would be read again."""
+    seat = Seat(Limits(undrained_files=1))
+    seat.read(written("a", 1), complete("a", 1))
+    seat.tick()
+    seat.feed(TableMissing("db.t", "dropped"))
+    seat.read(written("a", 2), complete("a", 2), written("a", 3), complete("a", 3))
+    seat.read(Discarded("db.t", 2, 3, 1, 1, {}, "", 0))
+    unread = seat.state.tables["db.t"].unread
+    assert unread is not None
+    assert unread.offset == 3
+
+
+def test_a_cycle_tells_the_chains_that_moved() -> None:
+    """Invariant 2: each CommitComplete carries the links that moved since the one before, and settled ones by their name."""
+    seat = Seat()
+    (first,) = committing(seat, "db.t")
+    seat.commit(first)
+    (second,) = committing(seat, "db.u")
+    (told,) = published(seat.commit(second), CommitComplete)
+    assert isinstance(told, CommitComplete)
+    assert set(told.chain) == {"to-db.u"}
+    seat.read(offsets_set("to-db.t", 2, STEP))
+    link = seat.state.pipelines["to-db.t"].link
+    assert link is not None
+    assert (link.pipeline, link.batch) == ("to-db.t", 2)
