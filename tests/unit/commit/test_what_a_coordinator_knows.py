@@ -19,7 +19,7 @@ from framework.commit.effects import (
     TableMissing,
     TableProgress,
 )
-from framework.commit.events import CommitComplete, CommitRequested, CommitToTable, Discarded
+from framework.commit.events import CommitComplete, CommitRequested, CommitToTable, Discarded, SourceRange
 from framework.commit.state import CoordinatorState, Limits, snapshot, step
 from tests.protocol.build import STEP, TOPIC_ID, complete, heartbeat, offsets_set, pause, ranges, written
 from tests.unit.commit.test_coordinator_step import Seat, commits, paths, published
@@ -255,3 +255,14 @@ def test_a_cycle_tells_the_chains_that_moved() -> None:
     link = seat.state.pipelines["to-db.t"].link
     assert link is not None
     assert (link.pipeline, link.batch) == ("to-db.t", 2)
+
+
+def test_a_partition_that_is_not_named_keeps_its_place_in_the_chain() -> None:
+    """Invariant 2: after batches without it, a partition goes on where its last batch ended, or the chain is broken."""
+    for start, breaks in [(10, False), (11, True)]:
+        seat = Seat()
+        both = (*ranges(1), SourceRange("src", "src-id", 1, 0, 10))
+        seat.read(written("a", 1, source=both), complete("a", 1, source=both), written("a", 2), complete("a", 2))
+        late = (SourceRange("src", "src-id", 1, start, 20),)
+        seat.read(written("a", 3, source=late), complete("a", 3, source=late))
+        assert (seat.state.pipelines["a"].broken is not None) is breaks
