@@ -162,13 +162,16 @@ def prepare() -> tuple[str, Path]:
 def run(python: Path, mutants: list[str], minutes: float, histories: int) -> None:
     """mutmut's own run of these mutants, with its own progress; stopped when the time is over."""
     command = [python.parent / "mutmut", "run", "--max-children", "1", *mutants]
-    process = subprocess.Popen(command, cwd=PROJECT, env={**os.environ, "FLOE_HISTORIES": str(histories)})
+    environment = {**os.environ, "FLOE_HISTORIES": str(histories)}
+    process = subprocess.Popen(command, cwd=PROJECT, env=environment, start_new_session=True)
     try:
         process.wait(minutes * 60)
     except subprocess.TimeoutExpired:
         print(f"\nthe {minutes:.0f} minutes are over")
-        process.send_signal(signal.SIGINT)
-        process.wait(60)
+    finally:
+        if process.poll() is None:  # what it has found so far is written already
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
 
 
 def outcomes(mutants: Iterable[str]) -> list[Outcome]:

@@ -93,6 +93,7 @@ def test_no_world_of_the_larger_scope_has_a_fault(name: str) -> None:
     outcome = explore_logs(FULL[name])
     assert (outcome.fault, outcome.path, outcome.log) == (None, [], ())
     assert outcome.complete
+    assert outcome.states > 20_000
 
 
 def test_a_log_that_grows_while_it_is_read_has_no_fault() -> None:
@@ -100,6 +101,7 @@ def test_a_log_that_grows_while_it_is_read_has_no_fault() -> None:
     outcome = explore(scope((((T,),), ((T,),)), coordinator_crashes=1))
     assert (outcome.fault, outcome.path) == (None, [])
     assert outcome.complete
+    assert outcome.states > 1_000
 
 
 def test_the_real_interleaving_is_among_the_logs() -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from framework.commit.condition import PipelineFacts, TableFacts, pipeline_condition, table_condition
+from framework.commit.condition import Condition, PipelineFacts, TableFacts, pipeline_condition, table_condition
 from framework.commit.events import Health, Holds, PauseChanged, StateChanged, Subject
 
 PAUSE = PauseChanged(Holds.READING, "orders", True, "a migration", "me@here", 5_000)
@@ -72,3 +72,12 @@ def test_since_when_is_said() -> None:
     assert pipeline_condition(replace(LIVE, reports=(report(Health.DEGRADED),))).since_ms == 6_000
     assert pipeline_condition(replace(LIVE, pause=PAUSE)).since_ms == 5_000
     assert table_condition(QUIET).since_ms == 9_000
+
+
+def test_what_a_run_said_at_its_end_is_what_to_do() -> None:
+    """The remedy of a run that failed is shown, not a general one; where it said none, the general one is."""
+    failed = replace(LIVE, live=(), reports=(report(Health.FAILED),))
+    assert pipeline_condition(failed) == Condition(Health.FAILED, "503", "wait", "FLOE-R324", 6_000, 3)
+    assert pipeline_condition(replace(LIVE, broken="a gap")).code == "FLOE-R105"
+    silent = replace(LIVE, live=(), reports=(replace(report(Health.FAILED), remedy=""),))
+    assert pipeline_condition(silent).remedy == "`floe run` goes on from the safe offsets"

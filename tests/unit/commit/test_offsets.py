@@ -88,7 +88,8 @@ def test_first_run_starts_at_the_log_start_or_end() -> None:
     """A pipeline that never ran starts where `starting_offsets` says."""
     now = {("a", 0): facts(10, 50)}
 
-    assert decide_start("p", {}, now, None, "earliest").positions == {("a", 0): 10}
+    start = decide_start("p", {}, now, None, "earliest")
+    assert (start.positions, start.first_run, start.base_batch) == ({("a", 0): 10}, True, 0)
     assert decide_start("p", {}, now, None, "latest").positions == {("a", 0): 50}
 
 
@@ -98,7 +99,7 @@ def test_a_later_run_ignores_starting_offsets() -> None:
 
     assert start.positions == {("a", 0): 20}
     assert start.batch == 7
-    assert not start.first_run
+    assert start.first_run is False
 
 
 def test_a_grown_topic_is_read_from_its_log_start() -> None:
@@ -112,8 +113,10 @@ def test_a_missing_offset_of_a_named_partition_stops_the_start() -> None:
     """A group that lost the offset of a partition it had announced is never read as new."""
     chain = [SourceRange("a", T, 0, 0, 20), SourceRange("a", T, 1, 0, 5)]
 
-    with pytest.raises(StateDisagreement, match="has no offset"):
+    with pytest.raises(StateDisagreement, match="has no offset") as caught:
         decide_start("p", {("a", 0): safe(20)}, {("a", 0): facts(0, 50), ("a", 1): facts(0, 9)}, chain, "earliest")
+    assert (caught.value.code, caught.value.place) == ("FLOE-R314", "a-1")
+    assert "floe offsets set p --from-log" in caught.value.remedy
 
 
 def test_a_group_that_disagrees_with_the_chain_stops_the_start() -> None:
@@ -186,7 +189,11 @@ def test_tasks_cover_the_ranges_exactly(spans: dict[tuple[str, int], tuple[int, 
 
     bundles = cut_tasks(start, end, tasks, least)
 
-    assert len(bundles) <= tasks
+    total = sum(end[key] - start[key] for key in end)
+    assert all(type(number) is int for b in bundles for s in b for number in (s.start, s.end)), (
+        "they are written as JSON"
+    )
+    assert len(bundles) <= min(tasks, -(-total // max(1, least)))
     assert all(bundles)
     pieces = sorted((s.topic, s.partition, s.start, s.end) for b in bundles for s in b)
     at = dict(start)

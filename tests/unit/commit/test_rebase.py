@@ -60,9 +60,20 @@ def test_a_pipeline_goes_on_behind_the_table_that_holds_least() -> None:
     ]
     assert (plan.read_again, plan.lost, plan.settled) == (20, 0, False)
     assert plan.former_control_topic_ids == (OLD,)
+    assert [(p.tables_least, p.tables_most) for p in plan.partitions] == [(30, 50), (40, 40)]
+    assert [t.former_batch for t in plan.tables] == [5, 3]
     event = plan.event("r", 1)
     assert [(r.partition, r.start, r.end, r.topic_id) for r in event.ranges] == [(0, 30, 30, SRC), (1, 40, 40, SRC)]
     assert event.batch == 7
+
+
+def test_of_records_under_several_control_topics_the_newest_batch_counts() -> None:
+    """A table that went through two control topics holds what the later batch says."""
+    older = merge(None, TableProgress("z-older", 9, {"p": progress(2, 20, 20)}))
+    both = merge(older, TableProgress(OLD, 9, {"p": progress(5, 50, 40)}))
+    found = held_by("db.t", both, "p")
+    assert found.newest is not None
+    assert (found.newest.batch, found.ends) == (5, {KEYS[0]: 50, KEYS[1]: 40})
 
 
 def test_the_document_keeps_to_its_schema() -> None:

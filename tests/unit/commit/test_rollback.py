@@ -92,8 +92,9 @@ def test_a_gap_is_the_ranges_of_the_announcements_that_were_given_up() -> None:
     replayed = written("b.replay.12", 4, paths=("y",))
     gaps = gaps_between(plan, [(6, repeat), (8, added)], 0, {"x"}, "id")
     assert gaps == (Gap("id", "a", (SourceRange("src", "src-id", 0, 20, 30),)),)
-    with pytest.raises(StateDisagreement, match="knows of 0"):
+    with pytest.raises(StateDisagreement, match="knows of 0") as caught:
         gaps_between(plan, [(6, repeat)], 5, {"x"}, "id")
+    assert caught.value.code == "FLOE-R357"
     wide = plan_rollback(table(snapshot(5, 4, 12), *LINE, recorded=12), LINE[2], replay=True)
     assert [g.pipeline for g in gaps_between(wide, [(8, added), (9, replayed)], 0, {"x", "y"}, "id")] == ["a", "b"]
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from framework.commit.events import Accounting
@@ -125,47 +126,62 @@ def test_a_place_that_knows_nothing_is_refused() -> None:
         settle(places(), Origin.GIVEN, {("other", 3): 5})
 
 
-ends = st.none() | st.integers(0, 100)
-
-
 @st.composite
 def any_places(draw: st.DrawFn) -> Places:
-    start = draw(st.integers(0, 60))
+    start, width = draw(st.integers(0, 60)), draw(st.integers(0, 60))
+    inside = st.integers(start, start + width)
+    ends = st.one_of(inside, inside, inside, inside, inside, st.none(), st.integers(0, 130))
     found = [
         PartitionPlaces(
             "src",
             number,
-            draw(st.sampled_from(["id", "id", "id", "new", None])),
+            draw(st.sampled_from(["id"] * 8 + ["new", None])),
             start,
-            start + draw(st.integers(0, 60)),
+            start + width,
             group=draw(ends),
             group_topic_id="id",
             announced=(announced := draw(ends)),
             announced_topic_id=None if announced is None else "id",
-            recorded=draw(st.dictionaries(st.sampled_from(["db.t", "db.u"]), st.integers(0, 100))),
+            recorded=draw(st.dictionaries(st.sampled_from(["db.t", "db.u"]), inside | st.integers(0, 130))),
         )
         for number in range(draw(st.integers(1, 3)))
     ]
     return places(*found, broken=draw(st.sampled_from(["", "a gap"])))
 
 
-@given(any_places(), st.sampled_from(Origin), st.dictionaries(st.integers(0, 2), st.integers(0, 120)), st.booleans())
-def test_nothing_is_lost_or_repeated_without_consent(
-    found: Places, origin: Origin, offsets: dict[int, int], consent: bool
-) -> None:
+def test_what_is_not_named_stays_where_it_is() -> None:
+    """Offsets that are given by hand move these partitions alone, and the totals of the pipeline go on."""
+    before = places(place(0), place(1), totals=Accounting(offsets=100, written=100))
+    settled = settle(before, Origin.GIVEN, {("src", 0): 60}, True, True)
+    assert {(move.partition, move.after) for move in settled.moves} == {(0, 60), (1, 50)}
+    assert settled.totals == before.totals
+
+
+def test_nothing_is_lost_or_repeated_without_consent() -> None:
     """Whatever the places say: without a flag no move loses or repeats, and every new offset is in its log."""
-    asked = {("src", number): offset for number, offset in offsets.items()} if origin is Origin.GIVEN else {}
-    try:
-        result = settle(found, origin, asked, consent, consent)
-    except StateDisagreement:
-        return
-    there = {p.key: p for p in found.partitions}
-    for move in result.moves:
-        p = there[move.topic, move.partition]
-        assert p.log_start is not None
-        assert p.log_end is not None
-        assert p.log_start <= move.after <= p.log_end
-        if not consent:
-            assert p.reached in (None, move.after)
-            assert p.announced_topic_id in (None, p.topic_id)
-    assert result.batch > found.batch
+    settled = Counter[bool]()
+
+    @settings(max_examples=300)
+    @given(any_places(), st.sampled_from(Origin), st.lists(st.integers(-3, 63), max_size=4), st.booleans())
+    def settle_anything(found: Places, origin: Origin, shifts: list[int], consent: bool) -> None:
+        given_offsets = {p.key: (p.log_start or 0) + shift for p, shift in zip(found.partitions, shifts, strict=False)}
+        asked = given_offsets if origin is Origin.GIVEN else {}
+        try:
+            result = settle(found, origin, asked, consent, consent)
+        except StateDisagreement:
+            return
+        settled[consent] += 1
+        there = {p.key: p for p in found.partitions}
+        for move in result.moves:
+            p = there[move.topic, move.partition]
+            assert p.log_start is not None
+            assert p.log_end is not None
+            assert p.log_start <= move.after <= p.log_end
+            if not consent:
+                assert p.reached in (None, move.after)
+                assert p.announced_topic_id in (None, p.topic_id)
+        assert result.batch > found.batch
+
+    settle_anything()
+    assert settled[True] >= 5, "hardly anything was settled with consent"
+    assert settled[False] >= 10, "hardly anything was settled without"

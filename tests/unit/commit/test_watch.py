@@ -59,3 +59,6 @@ def test_a_pipeline_is_held_at_its_limits_and_says_why() -> None:
         reason = hold_reason(over, 10, 100)
         assert reason is not None
         assert "db.t" in reason
+    assert hold_reason(Waiting(10, 3 << 30, 5, 2, "db.t"), 10, 6 << 30) == (
+        "10 batches with 3.0 GiB in 5 files wait for 2 tables, the oldest for db.t; the limits are 10 batches and 6.0 GiB"
+    )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from framework.errors import RetriableError, SetupError
@@ -29,7 +31,8 @@ def test_the_registry_s_errors_keep_their_meaning(line: str, kind: type, outage:
     error = of_task(RuntimeError(TRACE % line))
     assert type(error) is kind
     assert error is not None
-    assert error.place == "http://r"
+    assert (error.code, error.place) == (re.findall(r"FLOE-[A-Z]\d+", line)[0], "http://r")
+    assert f"] {error.message} (" in line
     assert is_outage(error) is outage
 
 
