@@ -64,7 +64,6 @@ class Protocol(RuleBasedStateMachine):
         self.repeated = False
         self.links_lost = False
         self.cut = False  # the broker lost the log's end
-        self.moved = False
         self.replaced = 0
         self.requests = 0
 
@@ -100,6 +99,8 @@ class Protocol(RuleBasedStateMachine):
         worker = self.world.workers[which]
         if kind == "dies":
             self.world = w.worker_crash(self.world, worker)
+        elif kind == "settled" and self.cut:
+            return  # what the log has lost a person settles with other means, and by consent to what that loses
         elif kind == "settled":
             self.world = w.settle_offsets(self.world, worker, (0, 0, -10, 5, -5, 20)[pick % 6])
         elif worker.batch == 1 or worker.appended or self.links_lost:
@@ -267,7 +268,7 @@ class Protocol(RuleBasedStateMachine):
         """
         low = self.world.low_water or 0
         if kind == "cut off":
-            if not (self.wrong or self.repeated or self.links_lost or self.moved):
+            if not (self.wrong or self.repeated or self.links_lost):
                 self.cut = True
                 self.world = w.truncate(self.world, len(self.world.log) - back)
             return

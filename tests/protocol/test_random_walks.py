@@ -102,7 +102,7 @@ class Walking(Protocol):
         """Whoever reads that a chain is broken settles it, and gives up what a lost table can never take."""
         for worker in self.world.workers:
             known = [seat.state.pipelines.get(worker.pipeline) for seat in self.world.seats if seat is not None]
-            if any(pipeline is not None and pipeline.broken for pipeline in known):
+            if any(pipeline is not None and pipeline.broken for pipeline in known) and not self.cut:
                 self.world = w.settle_offsets(self.world, worker, move)
         for table in self.world.tables:
             self.world = w.discard_waiting(self.world, table.name)
