@@ -1,0 +1,111 @@
+"""What the coordinator's `step` makes of clocks of other machines, files that waited long, and logs and tables that do not fit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from framework.commit.effects import (
+    Assigned,
+    FilesGone,
+    PipelineProgress,
+    Read,
+    Stop,
+    TableLoaded,
+    TableProgress,
+    Tick,
+)
+from framework.commit.events import CommitComplete, CommitRequested, Heartbeat
+from framework.commit.state import CoordinatorState, step
+from tests.protocol.build import TOPIC_ID, complete, heartbeat, view, written
+from tests.unit.commit.test_coordinator_step import Seat, commits, published
+
+DAY_MS = 24 * 60 * 60 * 1000
+HOUR_MS = 60 * 60 * 1000
+
+
+@pytest.mark.parametrize("ahead_ms", [0, HOUR_MS, -HOUR_MS])
+def test_a_deadline_counts_by_the_clock_of_whoever_asks(ahead_ms: int) -> None:
+    """A machine whose clock is off by an hour waits as long for its answer as any other."""
+    seat = Seat()
+    seat.read(written("a", 1), complete("a", 1))
+    seat.tick()
+    asked_at = seat.now + ahead_ms
+    seat.feed(Read(seat.offset, CommitRequested("q", "", asked_at + 10_000), asked_at))
+    assert published(seat.tick(9_999), CommitComplete) == []
+    (answer,) = published(seat.tick(1), CommitComplete)
+    assert isinstance(answer, CommitComplete)
+    assert "deadline" in answer.blocked["db.t"]
+
+
+def test_files_that_waited_for_a_day_are_looked_for_before_they_are_added() -> None:
+    """Others may have removed them as orphans. If so the table is blocked and names one; younger files are not looked for."""
+    seat = Seat()
+    for batch, age_ms in ((1, DAY_MS + 1), (2, 60_000)):
+        for event in (written("a", batch), complete("a", batch)):
+            seat.feed(Read(seat.offset, event, seat.now - age_ms))
+            seat.offset += 1
+    seat.tick()
+    (effect,) = commits(seat.load())
+    assert effect.examine == ("db.t/a-r-1-0-0",)
+    assert len(effect.files) == 2
+    seat.feed(FilesGone("db.t", effect.commit_id, effect.examine))
+    blocked = seat.state.tables["db.t"].blocked
+    assert blocked is not None
+    assert "db.t/a-r-1-0-0" in blocked
+    assert len(seat.state.tables["db.t"].pending) == 2
+
+
+@pytest.mark.parametrize(
+    ("log_end", "truncated", "stops"), [(10, False, False), (9, False, True), (30, True, True), (None, False, False)]
+)
+def test_a_mark_that_the_log_does_not_hold_stops_the_coordinator(
+    log_end: int | None, truncated: bool, stops: bool
+) -> None:
+    """The stored low-water mark lies above the log's end, or the broker says that the log was cut off below it."""
+    assigned = Assigned("c", TOPIC_ID, 0, 10, TOPIC_ID, 10, log_end, truncated, 1)
+    state, effects = step(CoordinatorState(), assigned, 0)
+    assert [e.code for e in effects if isinstance(e, Stop)] == (["FLOE-R117"] if stops else [])
+    assert (state.stopped is not None) == stops
+
+
+def test_progress_above_the_log_is_trouble_when_it_is_seen_twice() -> None:
+    """Another coordinator may have read further a moment ago; a table that is still ahead then is blocked."""
+    seat = Seat()
+    seat.read(written("a", 1), complete("a", 1))
+    seat.feed(Tick(True, 2))
+    ahead = view(progress=TableProgress(TOPIC_ID, 50, {"a": PipelineProgress(9)}), snapshot_control_offset=50)
+    assert commits(seat.feed(TableLoaded(ahead))) == []
+    assert seat.state.tables["db.t"].blocked is None
+    seat.tick(60_000)
+    seat.feed(TableLoaded(ahead))
+    assert "the control topic ends at 2" in (seat.state.tables["db.t"].blocked or "")
+
+
+def test_a_run_that_says_where_it_stands_does_not_say_that_it_has_read_all() -> None:
+    """A heartbeat under the number of the batch before moves no valid-through time; one of its own number does."""
+    seat = Seat()
+    busy = complete("a", 1)
+    spans = tuple(replace(r, max_timestamp_ms=5_000) for r in busy.ranges)
+    late = tuple(replace(r, partition=1, start=0, end=10, max_timestamp_ms=900) for r in busy.ranges)
+    seat.read(replace(busy, ranges=(*spans, *late), tables=()))
+    assert seat.state.pipelines["a"].valid_through_ms == 900
+    ends = tuple(replace(r, start=r.end, max_timestamp_ms=None) for r in (*spans, *late))
+    standing = Heartbeat("a", "r2", 1, ends, busy.totals)
+    seat.read(standing)
+    assert seat.state.pipelines["a"].valid_through_ms == 900
+    assert seat.state.pipelines["a"].link is not None
+    assert seat.state.pipelines["a"].link.run == "r2"
+    seat.read(replace(standing, batch=2))
+    assert seat.state.pipelines["a"].valid_through_ms == 5_000
+
+
+def test_a_pipeline_whose_first_announcements_are_gone_is_broken() -> None:
+    """A log that was read from 0 and whose first word of a pipeline is its second batch has lost the first."""
+    seat = Seat()
+    seat.read(written("a", 2), complete("a", 2))
+    assert "batch 2: those before it were lost" in (seat.state.pipelines["a"].broken or "")
+    fresh = Seat()
+    fresh.read(heartbeat("a", 0, 0), written("a", 1), complete("a", 1))
+    assert fresh.state.pipelines["a"].broken is None
