@@ -85,7 +85,7 @@ def describe(event: ControlEvent) -> str:
         gaps = "".join(f"; gone before they were read: {_gap(gap)}" for gap in event.gaps)
         return f"{event.pipeline} batch {event.batch}: {event.accounting}{gaps}"
     if isinstance(event, Heartbeat):
-        return f"{event.pipeline} batch {event.batch}: idle, {len(event.ranges)} partitions"
+        return f"{event.pipeline} batch {event.batch}: run {event.run} is alive, {len(event.ranges)} partitions"
     if isinstance(event, OffsetsSet):
         ends = ", ".join(f"{r.topic}:{r.partition}={r.end}" for r in event.ranges)
         cost = "".join(f", {n:,} {what}" for n, what in ((event.lost, "lost"), (event.repeated, "read again")) if n)

@@ -252,11 +252,16 @@ def key(node: Node) -> int:
             tuple(sorted(hash(task) for task in _tasks_key(world.orphans))),
             world.low_water,
             world.chain_from,
-            world.low_water_epoch,
-            world.epoch,
+            _edges(world) if budget.put_back or world.epoch or any(t.lost for t in world.tables) else (),
             budget,
         )
     )
+
+
+def _edges(world: World) -> tuple[object, ...]:
+    """What tells worlds apart only where a table may be put back, or was, or the log was cut off."""
+    recorded = (tuple(sorted(t.progress.pipelines)) if t.progress is not None else () for t in world.tables)
+    return world.epoch, world.low_water_epoch, tuple(len(t.versions) for t in world.tables), tuple(recorded)
 
 
 def _tasks_key(tasks: tuple[LoadTable | CommitTable, ...]) -> tuple[object, ...]:

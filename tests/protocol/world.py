@@ -265,7 +265,7 @@ class World:
         return tuple(
             (
                 *(t.uuid, t.head, t.files, t.progress and t.progress.control_offset, t.marker, t.elsewhere, t.unset),
-                *(t.lost, len(t.versions), tuple(sorted(t.progress.pipelines)) if t.progress else ()),
+                t.lost,
             )
             for t in self.tables
         )

@@ -105,3 +105,47 @@ def test_a_topic_that_was_given_up_goes_on_where_that_was(project: Project, brok
     assert "was given up at 10 and goes on from there" in said
     assert ids(project, "shop.t") == list(range(20))
     assert ids(project, "shop.quiet") == list(range(15))
+
+
+def test_a_table_that_was_put_back_waits_until_what_it_lacks_is_read_again(project: Project, broker: Broker) -> None:
+    """Everything is started again between the restore and the next batch: the log alone shows what the table lacks. The verb
+    that the reason names reads it again, once."""
+    topic = broker.new_topic("restored")
+    file = project.pipeline("restored", pipeline(topic))
+    older = ""
+    for first in (0, 5):
+        broker.produce(topic, [{"id": n} for n in range(first, first + 5)])
+        project.run("run", file, "--until-caught-up")
+        older = older or project.catalog().load_table("shop.t").metadata_location
+    catalog = project.catalog()
+    catalog.drop_table("shop.t")
+    catalog.register_table("shop.t", older)
+    broker.produce(topic, [{"id": n} for n in range(10, 15)])
+    said = project.run("run", file, "--until-caught-up", code=6)
+    assert "it was put back to an older state" in said
+    assert "floe rebase" in said
+    assert ids(project) == list(range(5))
+    project.run("rebase", file)
+    project.run("run", file, "--until-caught-up")
+    assert ids(project) == list(range(15))
+
+
+def test_a_table_whose_record_was_taken_away_waits_for_it(project: Project, broker: Broker) -> None:
+    """`floe.progress` was unset: nothing is added, and rebase does not take the table for an empty one. With the property
+    back everything goes on."""
+    topic = broker.new_topic("unset")
+    file = project.pipeline("unset", pipeline(topic))
+    broker.produce(topic, [{"id": n} for n in range(5)])
+    project.run("run", file, "--until-caught-up")
+    with project.catalog().load_table("shop.t").transaction() as transaction:
+        text = transaction.table_metadata.properties["floe.progress"]
+        transaction.remove_properties("floe.progress")
+    broker.produce(topic, [{"id": n} for n in range(5, 8)])
+    said = project.run("run", file, "--until-caught-up", code=6)
+    assert "its recorded progress is gone" in said
+    assert "FLOE-R327" in project.run("rebase", file, code=5)
+    assert ids(project) == list(range(5))
+    with project.catalog().load_table("shop.t").transaction() as transaction:
+        transaction.set_properties({"floe.progress": text})
+    project.run("run", file, "--until-caught-up")
+    assert ids(project) == list(range(8))

@@ -1,4 +1,4 @@
-"""What the coordinator's `step` makes of clocks of other machines, files that waited long, and logs and tables that do not fit."""
+"""What `step` makes of clocks of other machines, files that waited long, and logs and tables that do not fit."""
 
 from __future__ import annotations
 
