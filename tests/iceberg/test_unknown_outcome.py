@@ -12,6 +12,7 @@ from pyiceberg.types import LongType, NestedField
 
 from framework.adapters.iceberg import IcebergTables
 from framework.commit.effects import CommitConflict, CommitFailed, Committed
+from framework.errors import FloeError
 from framework.table.changes import AlterTable, CreateTable
 from tests.iceberg.conftest import POLICY, SCHEMA, TOPIC, Lake
 from tests.iceberg.lossy import LossyCatalog, OvertakenCatalog
@@ -140,14 +141,17 @@ def test_a_lost_answer_to_a_creation_is_success(lake: Lake, lossy: IcebergTables
 
 
 def test_a_lost_answer_to_a_change_of_the_schema_is_success(lake: Lake, lossy: IcebergTables) -> None:
-    """A schema that is current after a failed call was made so; one that is not asks for a new plan."""
+    """A schema that is current after a failed call was made so; where it is not, the failure is told and nothing was changed."""
     name = lake.create()
     target = lake.tables.load_target(name, POLICY)
     assert target is not None
     wider = Schema(*SCHEMA.fields, NestedField(3, "more", LongType(), required=False))
     change = AlterTable(name, target.table_uuid, 0, 2, wider.model_dump_json(), ())
     LossyCatalog.fault = "refused, 500"
-    assert lossy.alter_table(change) is False
+    with pytest.raises(FloeError) as raised:
+        lossy.alter_table(change)
+    assert raised.value.code == "FLOE-R134", "it is tried again, as after any outage"
+    assert lake.plain(name).schema().column_names == ["id", "name"]
     LossyCatalog.fault = "applied, 409"
     assert lossy.alter_table(change) is True
     assert lake.plain(name).schema().column_names == ["id", "name", "more"]

@@ -77,7 +77,11 @@ RULES: list[tuple[int, str, dict[str, list[object]]]] = [
             "kind": ["given up", "given up", "back", "back", "from its start", "anew", "grows", "grows"],
         },
     ),
-    (6, "commits_meet_trouble", {"outcome": ["lost", "lost", "failed", "late", "late"], "others": [True, False]}),
+    (
+        6,
+        "commits_meet_trouble",
+        {"outcome": ["lost", "lost", "failed", "late", "late", "dies"], "others": [True, False]},
+    ),
     (3, "a_person_mends", {"move": [0, 0, -10, 5, -5, 20]}),
 ]
 
@@ -90,6 +94,9 @@ class Walking(Protocol):
         if (owner := self.world.owner) is None:
             return
         self.works_for_a_while(owner, all_done=False)
+        if outcome == "dies":
+            self.world = w.crash(self.world, owner)
+            return
         while (seat := self.world.seats[owner]) is not None:
             number = next((n for n, task in enumerate(seat.tasks) if isinstance(task, CommitTable)), None)
             if number is None:

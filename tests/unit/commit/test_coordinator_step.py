@@ -451,6 +451,7 @@ def test_a_taken_over_table_takes_what_it_lacks_and_drops_what_it_holds() -> Non
     """After a rebase a table records a number above every batch so far: what was announced before waits for the event
     that gives it up, what it holds is dropped under its new number, and what it lacks is added."""
     seat = Seat()
+    seat.read(heartbeat("a", 1, STEP))
     seat.read(written("a", 2), complete("a", 2))  # announced before the rebase, seen before its event
     held = {"a": PipelineProgress(3, {"src": {"0": STEP}}, {"src": "src-id"})}
     seat.load(progress=TableProgress(TOPIC_ID, 0, held), snapshot_control_offset=0)
