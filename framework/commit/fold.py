@@ -19,14 +19,17 @@ from framework.commit.events import (
     Heartbeat,
     OffsetsSet,
     PauseChanged,
-    SourceRange,
     StateChanged,
     Subject,
 )
 from framework.commit.model import Announcement, OpenBatch, PipelineState, Request
 from framework.commit.pauses import with_pause, with_repeated
 from framework.commit.queues import discard, enqueue, forget
+from framework.commit.replay import is_replay
 from framework.commit.turn import Turn
+
+# So many of a person's moves of one pipeline's offsets are remembered; what waits is younger than most of them.
+MOVES = 32
 
 
 def fold(turn: Turn, record: Read) -> None:
@@ -95,7 +98,8 @@ def _link(turn: Turn, offset: int, event: DataComplete | Heartbeat) -> None:
     first_offset = batch.first_offset if batch is not None else offset
     verdict = check_link(pipeline.link, event)
     reason = verdict.reason if verdict.fit is Fit.BROKEN else _incomplete(pipeline, event)
-    if pipeline.link is None and turn.state.begin == 0 and event.batch > 1:
+    first = pipeline.link is None and not is_replay(pipeline.pipeline)  # a replay goes on from what its tables record
+    if first and turn.state.begin == 0 and event.batch > 1:
         # The whole log was read and has no batch before: it was cut off, or what it held was lost with a disk.
         reason = f"its first announcement in the control topic is batch {event.batch}: those before it were lost"
     if reason:
@@ -138,19 +142,13 @@ def _offsets_set(turn: Turn, offset: int, event: OffsetsSet) -> None:
             anchors=pipeline.anchors.append((offset, before)),
             last_offset=offset,
             confirmed_below=offset,
-            moved_at=offset,
-            moved_to=_lowest(pipeline.moved_to, event.ranges),
+            moves=(*pipeline.moves, (offset, {(r.topic_id, r.partition): r.end for r in event.ranges}))[-MOVES:],
             open=None,
             broken=None,
             broken_offset=None,
         )
     )
     turn.set(unreported=turn.state.unreported | {pipeline.pipeline})
-
-
-def _lowest(moved_to: dict[tuple[str, int], int], ranges: tuple[SourceRange, ...]) -> dict[tuple[str, int], int]:
-    ends = {(r.topic_id, r.partition): r.end for r in ranges}
-    return {**moved_to, **{key: min(end, moved_to.get(key, end)) for key, end in ends.items()}}
 
 
 def _link_before(pipeline: PipelineState, offset: int) -> int:
@@ -187,7 +185,7 @@ def _forget_batch(turn: Turn, pipeline: PipelineState, offset: int) -> int:
     batch = pipeline.open
     if batch is None:
         return 0
-    dropped = forget(turn, pipeline.pipeline, batch.first_offset, offset)
+    dropped = forget(turn, pipeline.pipeline, batch.first_offset, offset, repeated=True)
     for name, count in dropped.items():
         table = turn.state.tables[name]
         turn.put_table(changed(table, repeats=table.repeats + count))

@@ -169,8 +169,9 @@ class PipelineState:
     anchors: Fifo[tuple[int, int]] = field(default_factory=Fifo)
     last_offset: int = -1
     confirmed_below: int = 0
-    moved_at: int = 0  # where a person moved the offsets last, and the lowest that was set for each partition
-    moved_to: dict[tuple[str, int], int] = field(default_factory=dict)
+    moves: tuple[
+        tuple[int, dict[tuple[str, int], int]], ...
+    ] = ()  # where a person moved offsets, and to which, by topic id
     open: OpenBatch | None = None
     broken: str | None = None
     broken_offset: int | None = None

@@ -141,9 +141,12 @@ def is_chained(table: TableState, pipelines: Mapping[str, PipelineState], announ
     if announcement.offset < table.unchained_below:
         return False
     pipeline = pipelines.get(event.pipeline)
-    if pipeline is None or announcement.offset >= pipeline.moved_at:
-        return True
-    return not any(pipeline.moved_to.get((r.topic_id, r.partition), r.start) < r.start for r in event.ranges)
+    return not any(
+        ends.get((r.topic_id, r.partition), r.start) < r.start
+        for at, ends in (pipeline.moves if pipeline is not None else ())
+        if at > announcement.offset
+        for r in event.ranges
+    )
 
 
 def _announcements_by_batch(table: TableState) -> Counter[tuple[str, str, int]]:

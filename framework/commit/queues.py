@@ -172,10 +172,16 @@ def discard(turn: Turn, offset: int, event: Discarded) -> None:
 
 
 def forget(
-    turn: Turn, pipeline: str, begin: int, end: int, read_from: Mapping[tuple[str, int], int] | None = None
+    turn: Turn,
+    pipeline: str,
+    begin: int,
+    end: int,
+    read_from: Mapping[tuple[str, int], int] | None = None,
+    repeated: bool = False,
 ) -> dict[str, int]:
     """Take a pipeline's announcements of [begin, end) out of the queues; by table, how many they were. With `read_from`
-    (by topic id and partition) only those whose records are all read again from there."""
+    (by topic id and partition) only those whose records are all read again from there. The table need not hold them any more,
+    unless they are `repeated`: then what they repeat is announced as well."""
 
     def goes(a: Announcement) -> bool:
         if a.event.pipeline != pipeline or not begin <= a.offset < end:
@@ -192,7 +198,8 @@ def forget(
         count = len(table.pending) - len(kept)
         if count:
             dropped[name] = count
-            turn.put_table(_with_pending(_without_missing(table, [a for a in table.pending if goes(a)]), kept))
+            gone = [a for a in table.pending if goes(a)] if not repeated else []
+            turn.put_table(_with_pending(_without_missing(table, gone), kept))
     return dropped
 
 

@@ -273,7 +273,7 @@ def files_gone(turn: Turn, name: str, commit_id: str, missing: tuple[str, ...]) 
         turn,
         changed(table, attempt=None),
         f"announced files are gone from the store, {missing[0]}{others}: somebody removed them as orphans while they waited. "
-        "Put them back, or `floe rebase FILE` reads their records again",
+        "Put them back: the table waits for them, and goes on by itself",
     )
 
 

@@ -21,17 +21,8 @@ from framework.adapters.kafka_worker import (
 from framework.adapters.parquet_read import read_files
 from framework.commit.codec import MAX_EVENT_BYTES, encode
 from framework.commit.events import Accounting, DataWritten, Deployed, Heartbeat, SourceRange
-from framework.commit.offsets import (
-    AnnounceState,
-    Gaps,
-    PartitionKey,
-    SafeOffset,
-    add_gap,
-    check_owner,
-    current_offsets,
-    encode_metadata,
-    read_back,
-)
+from framework.commit.offsets import Gaps, PartitionKey, SafeOffset, add_gap, current_offsets, encode_metadata
+from framework.commit.read_back import AnnounceState, check_owner, read_back
 from framework.config.table_names import catalog_of
 from framework.errors import FloeError, OutcomeUnknown, RetriableError
 from framework.plan.model import Plan

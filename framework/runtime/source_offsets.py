@@ -17,7 +17,8 @@ from framework.adapters.kafka_admin import GroupOffset, KafkaAdmin
 from framework.adapters.kafka_worker import PipelineProducer
 from framework.commit.effects import TableView
 from framework.commit.events import Accounting, OffsetsSet, SourceRange
-from framework.commit.offsets import Gaps, PartitionKey, SafeOffset, check_owner, decode_metadata, encode_metadata
+from framework.commit.offsets import Gaps, PartitionKey, SafeOffset, decode_metadata, encode_metadata
+from framework.commit.read_back import check_owner
 from framework.commit.settle import PartitionPlaces, Places, Settlement
 from framework.errors import FloeError, OutcomeUnknown, StateDisagreement
 from framework.plan.compile import coordinator_group, group_id

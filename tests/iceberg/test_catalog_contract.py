@@ -83,8 +83,8 @@ class Both:
 
     def expired(self) -> None:
         table = self.lake.plain(NAME)
-        if (head := table.current_snapshot()) is None:
-            return
+        if (head := table.current_snapshot()) is None or self.world.table(NAME).unset:
+            return  # nor does the model let a table lose its record and its snapshots
         self.world = w.expire(self.world, NAME)
         old = [s.snapshot_id for s in table.metadata.snapshots if s.snapshot_id != head.snapshot_id]
         if old:

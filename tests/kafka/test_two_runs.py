@@ -14,7 +14,6 @@ from framework.commit.offsets import decode_metadata
 from framework.config.spec import LoadedPipeline
 from framework.errors import FencedError, OutcomeUnknown, RetriableError
 from framework.plan.compile import compile_plan
-from framework.runtime.announcer import Announcer
 from framework.runtime.job import open_catalog
 from framework.runtime.worker import PipelineWorker
 from tests.conftest import Broker
@@ -110,7 +109,6 @@ def test_of_two_runs_that_take_over_at_once_one_goes_on(
     older, newer = new_run(), new_run()
     older.prepare()
     wakes_up(older, monkeypatch)
-    real = Announcer._take_back
     looked = older._source.group_offsets
 
     def look(keys: Any = None, settled: bool = True) -> Any:
@@ -120,7 +118,6 @@ def test_of_two_runs_that_take_over_at_once_one_goes_on(
         return found
 
     monkeypatch.setattr(older._source, "group_offsets", look)
-    monkeypatch.setattr(Announcer, "_take_back", real)
     with pytest.raises(RetriableError) as raised:
         older.heartbeat()
     older._settle(raised.value)

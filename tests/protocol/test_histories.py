@@ -269,8 +269,10 @@ class Protocol(RuleBasedStateMachine):
         low = self.world.low_water or 0
         if kind == "cut off":
             if not (self.wrong or self.repeated or self.links_lost):
+                # What the log loses of announcements is explored exhaustively: with a lost beginning besides, nobody could tell
+                # a pipeline's first batch from a later one (docs/protocol.md names this limit).
                 self.cut = True
-                self.world = w.truncate(self.world, len(self.world.log) - back)
+                self.world = w.truncate(self.world, max(w.end_of_announcements(self.world), len(self.world.log) - back))
             return
         if kind == "position":
             self.world = replace(self.world, low_water=None, chain_from=None)

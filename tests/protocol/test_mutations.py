@@ -367,7 +367,7 @@ def everything_that_waits_is_given_up(patch: pytest.MonkeyPatch) -> w.Step:
 
 def what_waits_of_a_broken_chain_is_kept(patch: pytest.MonkeyPatch) -> w.Step:
     """Invariant 2: the offsets are settled and their records read again, and what was announced of them is committed too."""
-    patch.setattr(fold, "forget", lambda turn, pipeline, begin, end, read_from=None: {})
+    patch.setattr(fold, "forget", lambda turn, pipeline, begin, end, read_from=None, repeated=False: {})
     return step
 
 

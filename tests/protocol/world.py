@@ -504,6 +504,14 @@ def _set_offsets(
     return replace(world, log=log).with_worker(after)
 
 
+def end_of_announcements(world: World) -> int:
+    """Where the newest announcement, settled offsets or word of a person ends, with its marker."""
+    ends = [
+        n + 2 for n, entry in enumerate(world.log) if entry.writer or isinstance(entry.event, Discarded | PauseChanged)
+    ]
+    return max(ends, default=0)
+
+
 def truncate(world: World, end: int) -> World:
     """The broker loses the end of the control topic (an unclean election, a disk that was put back) and goes on under a new
     leader. Whoever has read further is told so when it reads on, and ends; a driver only writes, and is told nothing."""
@@ -688,8 +696,11 @@ def filled_from_elsewhere(world: World, name: str, pipeline: str) -> World:
 
 
 def expire(world: World, name: str) -> World:
-    """`expire_snapshots` with one retained: everything behind the head is forgotten."""
+    """`expire_snapshots` with one retained: everything behind the head is forgotten. Not of a table whose record was taken
+    away: without both, nothing at all says what it holds (named as a limit in docs/protocol.md)."""
     table = world.table(name)
+    if table.unset:
+        return world
     old = frozenset(number for number, _ in table.snapshots if number != table.head)
     return world.with_table(replace(table, expired=old))
 
@@ -917,10 +928,11 @@ class Chain:
         left = {key: at for key, at in self.left.items() if (key[0], key[2]) not in ends}
         return Chain(batch, ends, left)
 
-    def settled(self, batch: int, source: tuple[SourceRange, ...]) -> Chain:
-        """A person says where each partition goes on; those that are not named are given up."""
+    def settled(self, batch: int, source: tuple[SourceRange, ...], given_up: tuple[SourceRange, ...]) -> Chain:
+        """A person says where each partition goes on; those that are not named are given up, and some were before."""
         ends = {(r.topic, r.partition): (r.topic_id, r.end) for r in source}
         left = {**self.left, **{(topic, tid, n): at for (topic, n), (tid, at) in self.ends.items()}}
+        left |= {(r.topic, r.topic_id, r.partition): r.end for r in given_up}
         return Chain(batch, ends, {key: at for key, at in left.items() if (key[0], key[2]) not in ends})
 
 
@@ -961,7 +973,7 @@ def announced(log: tuple[Entry, ...]) -> Announced:
         if isinstance(event, OffsetsSet):  # the chain goes on from here, and what was held of it is given up
             begins = {(r.topic_id, r.partition): r.end for r in event.ranges}
             sound = [(at, w) for at, w in sound if w.pipeline != name or not _read_again(w, begins)]
-            chains[name] = chains.get(name, Chain()).settled(event.batch, event.ranges)
+            chains[name] = chains.get(name, Chain()).settled(event.batch, event.ranges, event.given_up)
             unsound |= {file.path for _, w in waiting.pop(name, []) for file in w.files}
             broken.discard(name)
             held = [(at, w) for at, w in held if w.pipeline != name]
@@ -1131,7 +1143,8 @@ def _left_behind(world: World) -> Iterator[Fault]:
         known = state.tables.get(state.queues.get(table.uuid, ""))
         if known is not None and known.blocked is not None:
             continue  # it waits and says why; `faults` has checked that nothing passed what waits
-        barrier = min((o for o, e in facts.held if e.table_uuid == table.uuid), default=None)
+        # What waits for a table that was there before under this name stands in the same queue.
+        barrier = min((o for o, e in facts.held if same_name(e.table, table.name)), default=None)
         for offset, event in facts.sound:
             if event.table_uuid != table.uuid or (barrier is not None and offset > barrier):
                 continue

@@ -12,11 +12,9 @@ from framework.commit.events import Accounting, SourceRange
 from framework.commit.offsets import (
     MAX_GAPS,
     SKIP_AND_RECORD,
-    AnnounceState,
     PartitionFacts,
     SafeOffset,
     add_gap,
-    check_owner,
     check_still_readable,
     cut_tasks,
     decide_start,
@@ -24,8 +22,8 @@ from framework.commit.offsets import (
     encode_metadata,
     find_gaps,
     plan_ends,
-    read_back,
 )
+from framework.commit.read_back import AnnounceState, check_owner, read_back
 from framework.errors import DataLossError, FencedError, StateDisagreement
 
 KEYS = st.tuples(st.sampled_from(["a", "b"]), st.integers(0, 3))
