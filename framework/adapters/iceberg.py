@@ -227,12 +227,19 @@ class IcebergTables:
         try:
             return [file for location in locations if loaded for file in list_files(loaded.io, location)]
         except Exception as error:  # each store has exceptions of its own
-            raise FloeError(
-                f"the files of table {table} cannot be listed: {first_line(error)}",
-                code="FLOE-R372",
-                place=", ".join(locations),
-                remedy="see whether the store answers and whether these credentials may list it",
-            ) from error
+            raise _store_silent(table, ", ".join(locations), error) from error
+
+    def missing_files(self, table: str, paths: Iterable[str]) -> tuple[str, ...]:
+        """Those of some files that are not in the table's store.
+
+        Raises:
+            FloeError: FLOE-R372, the store does not answer.
+        """
+        loaded = self._load(table)
+        try:
+            return tuple(path for path in paths if loaded and not loaded.io.new_input(path).exists())
+        except Exception as error:  # each store has exceptions of its own
+            raise _store_silent(table, str(table), error) from error
 
     def remove_files(self, table: str, locations: Iterable[str]) -> Iterator[str]:
         """Remove files with the table's own credentials; gives the name of each that was there, when it is gone.
@@ -300,6 +307,15 @@ class IcebergTables:
                 place=table,
                 remedy="check that the catalog answers and that the table's metadata file can be read",
             ) from error
+
+
+def _store_silent(table: str, place: str, error: Exception) -> FloeError:
+    return FloeError(
+        f"the files of table {table} cannot be listed: {first_line(error)}",
+        code="FLOE-R372",
+        place=place,
+        remedy="see whether the store answers and whether these credentials may list it",
+    )
 
 
 def _expression(where: Sequence[Where]) -> BooleanExpression:

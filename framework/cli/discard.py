@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 def discard(
     table: str, target: str | None, connection: str | None, control_topic: str, dry_run: bool, as_json: bool
 ) -> None:
-    """Give up what is announced for a table that is gone for good, was replaced, or lost a column that the files hold.
-    The rows are not in any table then; the pipeline does not read them again. `floe log` keeps the record.
+    """Give up what is announced for a table that is gone for good, was replaced, or lost a column that the files hold; and
+    announcements whose files are gone from the store. The rows are not in any table then; the pipeline does not read them
+    again. `floe log` keeps the record.
 
     \b
     floe discard --table shop.orders --dry-run
@@ -64,3 +65,9 @@ def _show(plan: DiscardPlan) -> None:
         f"  {plan.announcements} announcements at control offsets {plan.first} to {plan.below - 1}, {plan.files} files"
         + (f"; {plan.kept} behind them go on waiting" if plan.kept else "")
     )
+    for pipeline, ranges in plan.ranges.items():
+        read = [r for r in ranges if r.start < r.end]
+        if not read:
+            continue
+        named = " ".join(f"--from {r.topic}:{r.partition}={r.start} --to {r.topic}:{r.partition}={r.end}" for r in read)
+        click.echo(f"  what {pipeline} read there can be read again: floe replay FILE --table {plan.table} {named}")

@@ -273,7 +273,8 @@ def files_gone(turn: Turn, name: str, commit_id: str, missing: tuple[str, ...]) 
         turn,
         changed(table, attempt=None),
         f"announced files are gone from the store, {missing[0]}{others}: somebody removed them as orphans while they waited. "
-        "Put them back: the table waits for them, and goes on by itself",
+        f"Put them back, and the table goes on by itself; or `floe discard --table {name}` gives them up and names what to read "
+        "again",
     )
 
 

@@ -16,6 +16,7 @@ from framework.adapters.kafka_admin import KafkaAdmin
 from framework.adapters.kafka_control import ControlPublisher
 from framework.commit.cycle import waiting_reason
 from framework.commit.discard import DiscardPlan, plan_discard
+from framework.commit.model import TableState
 from framework.config.table_names import identifier_of
 from framework.diagnose.suggest import listed
 from framework.errors import SetupError, StateDisagreement
@@ -57,8 +58,22 @@ def decide_discard(at: ControlPlace, table: str) -> DiscardPlan:
             place=table,
             remedy=f"name the table with its catalog: --table {namesakes[0]}",
         )
-    view = at.catalog.load_view(state.table, state.branch, log.facts.topic_id) if state is not None else None
-    return plan_discard(table, state, view, waiting_reason(log.state, state) if state is not None else None)
+    if state is None:
+        return plan_discard(table, None, None, None)
+    view = at.catalog.load_view(state.table, state.branch, log.facts.topic_id)
+    gone = _gone(at.catalog, state) if view is not None else frozenset()
+    return plan_discard(table, state, view, waiting_reason(log.state, state), gone)
+
+
+def _gone(catalog: IcebergTables, state: TableState) -> frozenset[str]:
+    """The files that are gone, of the announcements up to the first that has all of its files."""
+    found: set[str] = set()
+    for announcement in state.pending:
+        missing = catalog.missing_files(state.table, [file.path for file in announcement.event.files])
+        if not missing:
+            break
+        found.update(missing)
+    return frozenset(found)
 
 
 def refuse_live_pipelines(at: ControlPlace, plan: DiscardPlan) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from framework.adapters.kafka_presence import Presence
-from framework.commit.events import CommitComplete, Discarded
+from framework.commit.events import CommitComplete, DataWritten, Discarded
 from framework.runtime.liveness import live_members
 from tests.chaos.harness import crash, wait_for
 from tests.recovery.conftest import HandRun
@@ -46,6 +49,29 @@ def test_what_waits_for_a_dropped_table_is_given_up_by_name(hand: HandRun) -> No
     assert last.blocked == {}
     assert last.low_water > event.below
     assert hand.project.catalog().load_table(kept).scan().count() == 20
+
+
+def test_announcements_whose_files_are_gone_are_given_up_and_read_again(hand: HandRun) -> None:
+    """Somebody removed announced files as orphans: the verb gives up what named them, prints the replay that reads it again,
+    and what was announced behind it is committed; each row is in the table once."""
+    hand.announce(9, 9)
+    hand.commit()
+    hand.announce(30, 30)
+    hand.announce(60, 60)
+    name = hand.names[0]
+    lost = [e for e in hand.log() if isinstance(e, DataWritten) and e.table == name][1]
+    Path(lost.files[0].path.removeprefix("file://")).unlink()
+    options = ("--control-topic", hand.control_topic)
+    said = hand.floe("discard", "--table", name, *options)
+    assert "are gone from the store" in said
+    [command] = re.findall(r"floe replay FILE (--table .*)", said)
+    assert all(f"--from {hand.topic}:{n}=9 --to {hand.topic}:{n}=30" in command for n in range(2))
+    hand.commit()
+    table = hand.project.catalog().load_table(name)
+    assert sorted(set(table.scan().to_arrow()["id"].to_pylist())) == [
+        n for n in (*range(9), *range(30, 60)) if n % 3 == 0
+    ]
+    assert table.scan().count() == 26
 
 
 @pytest.mark.slow

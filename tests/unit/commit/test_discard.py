@@ -44,6 +44,23 @@ def test_only_what_can_never_come_is_given_up() -> None:
     assert paths(commit) == ["db.t/a-r-2-0-0"]
 
 
+def test_announcements_whose_files_are_gone_are_given_up_with_what_to_read_again() -> None:
+    """One missing file is enough, since an announcement comes whole or not at all; those behind it that have all of their
+    files go on waiting; the plan says which source offsets the table will lack."""
+    seat = Seat()
+    seat.read(written("a", 1, files=2), complete("a", 1), written("a", 2), complete("a", 2))
+    queue = seat.state.tables["db.t"]
+    first, second = queue.pending
+    plan = plan_discard("db.t", queue, view(), "files are gone", {first.event.files[1].path})
+    assert (plan.announcements, plan.files, plan.kept) == (1, 2, 1)
+    assert plan.reason.startswith("1 of the 2 announced files are gone")
+    assert plan.ranges == {"a": tuple(r for r in first.event.ranges if r.start < r.end)}
+    both = {file.path for event in (first.event, second.event) for file in event.files}
+    plan = plan_discard("db.t", queue, view(), "files are gone", both)
+    [span] = plan.ranges["a"]
+    assert (plan.kept, span.start, span.end) == (0, first.event.ranges[0].start, second.event.ranges[0].end)
+
+
 def test_the_low_water_mark_moves_on_behind_what_was_given_up() -> None:
     """The table holds the log no longer, in this coordinator and in one that begins to read before the event."""
     seat = two_waiting()
