@@ -69,7 +69,7 @@ class Route:
     allow_tables: tuple[str, ...]
     max_new_tables_per_hour: int
     refused_tables: tuple[tuple[str, str], ...] = ()  # while running: (table that cannot be written now, why)
-    only_table: str | None = None  # what goes to other tables is dropped: they hold it already
+    only_tables: tuple[str, ...] = ()  # what goes to other tables is dropped: they hold it already; (): all of them
     catalogs: Catalogs = ()  # where tables live, by their names; records are routed to full names
 
 

@@ -140,7 +140,7 @@ def render(rule: RouteRule, values: tuple[Scalar, ...], route: Route, lower: boo
 
 def asked_for(names: list[str], route: Route) -> list[str]:
     """Of the tables of a record those that are asked for: all, unless one alone is replayed."""
-    return names if route.only_table is None else [name for name in names if name == route.only_table]
+    return [name for name in names if name in route.only_tables] if route.only_tables else names
 
 
 def route_record(record: dict[str, JsonValue], topic: str, route: Route, lower: bool, insensitive: bool) -> list[str]:
@@ -271,7 +271,7 @@ def route_columns(table: pa.Table, topic: str, route: Route, lower: bool, insens
             continue
         labels, outside = _labels(rule, columns, selected, route, lower, names)
         named = labels >= 0
-        if first_match and route.only_table is None and len(selected) == rows and named.all():
+        if first_match and not route.only_tables and len(selected) == rows and named.all():
             # Nearly every block: each row has its table by one rule, and no other one is asked.
             none = np.empty(0, np.int64)
             return Routed(selected, labels, list(names), none, none, all_in_order=True)
@@ -290,11 +290,15 @@ def route_columns(table: pa.Table, topic: str, route: Route, lower: bool, insens
         pairs = np.unique(all_rows * max(len(names), 1) + all_labels)
         all_rows, all_labels = pairs // max(len(names), 1), pairs % max(len(names), 1)
     elsewhere = 0
-    if route.only_table is not None:
-        keep = all_labels == names.get(route.only_table, -1)
+    if route.only_tables:
+        # Names that nothing of the block goes to have no label any more, as everywhere.
+        wanted = [label for name, label in names.items() if name in route.only_tables]
+        keep = np.isin(all_labels, wanted)
         elsewhere = len(np.setdiff1d(all_rows, all_rows[keep]))
-        all_rows, all_labels = all_rows[keep], np.zeros(int(keep.sum()), dtype=np.int64)
-        names = {route.only_table: 0} if len(all_rows) else {}
+        all_rows = all_rows[keep]
+        present, all_labels = np.unique(all_labels[keep], return_inverse=True)
+        by_label = list(names)
+        names = {by_label[label]: number for number, label in enumerate(present)}
     return Routed(all_rows, all_labels, list(names), np.flatnonzero(~matched), np.flatnonzero(refused), elsewhere)
 
 

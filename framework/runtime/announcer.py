@@ -163,7 +163,20 @@ class Announcer:
                 send(offsets)
         self.last_ms = now_ms()
 
-    def _take_back(self, keys: Iterable[PartitionKey]) -> dict[PartitionKey, SafeOffset]:
+    def look_again(self, error: FloeError) -> dict[PartitionKey, SafeOffset]:
+        """The safe offsets as they are now, after an error of a run that had not begun yet.
+
+        Raises:
+            FencedError: another run has announced since.
+        """
+        if isinstance(error, OutcomeUnknown):
+            self._take_back(None)
+        group = self._source.group_offsets(settled=False)
+        check_owner(self._plan.pipeline, self._runs, group)
+        self._gaps = {key: safe.gaps for key, safe in group.items()}
+        return group
+
+    def _take_back(self, keys: Iterable[PartitionKey] | None) -> dict[PartitionKey, SafeOffset]:
         """A new producer after an unknown outcome, and what the group says then.
 
         To take the transactional id again fences whoever has it (invariant 2). So whose run is the newest is looked at
@@ -173,7 +186,7 @@ class Announcer:
             FencedError: another run has announced since.
             RetriableError: one has done so just now, and is fenced: this run goes on from where that one was.
         """
-        keys = list(keys)
+        keys = list(keys) if keys is not None else None
         seen = current_offsets(self._source.group_offsets(keys, settled=False), self.base_batch)
         check_owner(self._plan.pipeline, self._runs, seen)
         self._producer.recover()

@@ -16,6 +16,7 @@ from framework.commit.held import held_ends
 from framework.commit.offsets import PartitionKey, SafeOffset, check_announced, decide_start
 from framework.commit.progress import PROGRESS_PROPERTY, check_recorded_here
 from framework.commit.rebase import next_cut
+from framework.errors import FloeError, RetriableError
 from framework.plan.model import Plan
 from framework.runtime.announced import AnnouncedTables
 from framework.runtime.announcer import Announcer
@@ -51,6 +52,7 @@ def begin(
         group: the safe offsets, read after older runs were fenced.
 
     Raises:
+        FencedError: another run has begun since. RetriableError: another one has announced since; begin again.
         StateDisagreement, DataLossError: as `decide_start`, `check_announced` and `check_recorded_here`.
         FloeError: the positions could not be announced.
     """
@@ -59,8 +61,19 @@ def begin(
     chain, given_up = (link.ranges, link.given_up) if link is not None else (None, ())
     # The ends are asked for after the offsets: an older run may have gone on until it was fenced.
     facts = source.facts()
-    start = decide_start(name, group, facts, chain, read.starting_offsets, read.on_data_loss, given_up)
-    check_announced(name, group, chain, plan.announce.control_topic)
+    try:
+        start = decide_start(name, group, facts, chain, read.starting_offsets, read.on_data_loss, given_up)
+        check_announced(name, group, chain, plan.announce.control_topic)
+    except FloeError as error:
+        # Where another run has announced since the offsets were read, they and the log need not agree.
+        if announcer.look_again(error) == group:
+            raise
+        raise RetriableError(
+            f"another run of pipeline {name} announced while this one began ({error.message})",
+            code="FLOE-R122",
+            place=plan.announce.transactional_id,
+            remedy="one run of a pipeline at a time: stop one of the two",
+        ) from error
     announcer.base_batch = start.base_batch
     totals = link.totals if link is not None and not group else start.totals
     tables.preload()

@@ -11,7 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from framework.adapters.kafka_admin import KafkaAdmin
+from framework.adapters.kafka_control import ControlReader
 from framework.commit.effects import RecordedTable, RecoverTable
+from framework.commit.events import DataWritten
 from framework.commit.missing import Gap, gaps_of, gaps_text
 from framework.commit.offsets import PartitionFacts, PartitionKey, SafeOffset
 from framework.commit.progress import MISSING_PROPERTY, SUMMARY_RECOVERY
@@ -88,12 +90,13 @@ def perform_replay(at: Recovery, loaded: LoadedPipeline, plan: ReplayPlan, say: 
         FloeError: as a run of the pipeline; the same command goes on.
     """
     topic_id = control_topic_id(at)
+    tables = names_of(at, plan.table, topic_id)
     rows = 0
     for gap in plan.gaps:
         refuse_live(KafkaAdmin(at.kafka), at.prefix, gap.replay_pipeline, DOING)
         if plan.declared:
             commit_recovery(at.catalog, plan.table, topic_id, lambda found, gap=gap: _noted(found, gap))  # type: ignore[misc]
-        result = Job((loaded,), True, say, plans=(replay_plan_of(at.plan, at.prefix, plan.table, gap),)).run()
+        result = Job((loaded,), True, say, plans=(replay_plan_of(at.plan, at.prefix, tables, gap),)).run()
         if result.signal is not None:
             break
         rows += sum(sum(report.rows.values()) for report in result.reports)
@@ -102,9 +105,32 @@ def perform_replay(at: Recovery, loaded: LoadedPipeline, plan: ReplayPlan, say: 
     return rows
 
 
-def replay_plan_of(plan: Plan, prefix: str, table: str, gap: Gap) -> Plan:
+def names_of(at: Recovery, table: str, topic_id: str) -> tuple[str, ...]:
+    """The names by which the pipeline announced files for a table: spellings that its catalog folds, two names of one
+    catalog. What one of them alone would read is not all that the table lacks."""
+    found = at.catalog.load_recorded(table, BRANCH, topic_id)
+    if found is None:
+        raise no_such_table(at.catalog, table)
+    reader = ControlReader(at.kafka, at.plan.announce.control_topic)
+    try:
+        reader.seek(reader.start_offset())
+        announced = {
+            event.table
+            for _, event in reader.read_until(reader.end_offset())
+            if isinstance(event, DataWritten) and event.table_uuid == found.view.table_uuid
+        }
+    finally:
+        reader.close()
+    return (table, *sorted(announced - {table}))
+
+
+def replay_plan_of(plan: Plan, prefix: str, tables: tuple[str, ...], gap: Gap) -> Plan:
     """The pipeline's plan for the gap alone: other ranges and other tables are left out, and what cannot be written is
-    dropped, since it was dealt with when it was read first."""
+    dropped, since it was dealt with when it was read first.
+
+    Args:
+        tables: the names that the table goes by.
+    """
     name = gap.replay_pipeline
     return replace(
         plan,
@@ -116,7 +142,7 @@ def replay_plan_of(plan: Plan, prefix: str, table: str, gap: Gap) -> Plan:
             on_data_loss="fail",
             window=tuple((r.topic, r.partition, r.start, r.end) for r in gap.ranges),
         ),
-        route=replace(plan.route, unrouted=ErrorPolicy.DROP, only_table=table),
+        route=replace(plan.route, unrouted=ErrorPolicy.DROP, only_tables=tables),
         write=replace(
             plan.write, errors=ErrorPolicy.DROP, dead_letter_table=None, max_error_ratio=None, max_error_count=None
         ),

@@ -145,7 +145,7 @@ class TableTroubles:
         now = time.monotonic()
         with self._lock:
             since = {name: self._failing.setdefault((name, change), now) for name in own}
-        may_wait = known.keys() - {self._plan.write.dead_letter_table, self._plan.route.only_table}
+        may_wait = known.keys() - {self._plan.write.dead_letter_table, *self._plan.route.only_tables}
         failed = [
             Failed(name, isinstance(error, TableBlocked), name in may_wait and not change, now - since[name])
             for name, error in own.items()
@@ -192,7 +192,7 @@ class TableTroubles:
             return False
 
     def _check_dispensable(self, table: str, reason: str) -> None:
-        if table == self._plan.route.only_table:
+        if table in self._plan.route.only_tables:
             # Without this the replay would drop the records, and note that the table has them.
             raise TableBlocked(
                 f"table {table} cannot be filled: {reason}",

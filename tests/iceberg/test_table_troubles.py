@@ -126,7 +126,7 @@ def test_a_table_that_is_replayed_alone_stops_the_replay(
         lake.create(name)
     made = plan([RouteRule("ns.a"), RouteRule("ns.b")], defaults=TablePolicy(), errors=ErrorPolicy.DROP)
     alone = replace(
-        made, route=replace(made.route, only_table="ns.a"), write=replace(made.write, dead_letter_table=None)
+        made, route=replace(made.route, only_tables=("ns.a",)), write=replace(made.write, dead_letter_table=None)
     )
     registry = TableRegistry(alone, lake.tables, lambda _: None)
     if gone:

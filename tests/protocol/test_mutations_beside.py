@@ -23,7 +23,7 @@ from framework.record.model import RecordBlock
 from framework.runtime import batch as runtime_batch
 from framework.table import trouble
 from tests.type_cases import CASES
-from tests.unit.commit import test_orphans
+from tests.unit.commit import test_control_codec, test_orphans
 from tests.unit.record import test_gaps, test_positions, test_process, test_values
 from tests.unit.runtime import test_batch
 from tests.unit.table import test_trouble
@@ -126,6 +126,10 @@ def one_bad_table_is_an_outage(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(trouble, "_judge_one", lambda failed, sound: trouble.Verdict.OUTAGE)
 
 
+def information_is_not_bounded(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(test_control_codec, "split_information", lambda event, limit=0: (event,))
+
+
 # ---- invariant 12 ------------------------------------------------------------------------------------------------------
 
 
@@ -182,6 +186,8 @@ def a_record_twice() -> None:
     test_process.test_a_record_that_is_in_a_table_twice_is_refused([0, 0, 1])
 
 
+LONG = "x" * 700_000
+
 CASES_BESIDE = [
     Case(8, counts_may_be_negative, lambda: test_batch.test_a_negative_count_stops_the_batch("filtered")),
     Case(8, offsets_need_not_ascend, every_wrong_order),
@@ -204,6 +210,7 @@ CASES_BESIDE = [
     ),
     Case(10, a_table_that_fails_once_is_given_up, test_trouble.test_a_table_that_fails_alone_is_refused_after_a_while),
     Case(10, one_bad_table_is_an_outage, test_trouble.test_a_table_that_fails_alone_is_refused_after_a_while),
+    Case(10, information_is_not_bounded, lambda: test_control_codec.test_no_words_of_an_error_end_a_coordinator(LONG)),
     Case(12, announcements_are_not_asked, test_orphans.test_what_is_named_or_young_is_spared),
     Case(12, references_are_not_asked, test_orphans.test_what_is_named_or_young_is_spared),
     Case(12, young_files_are_taken, test_orphans.test_what_is_named_or_young_is_spared),

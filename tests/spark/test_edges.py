@@ -82,6 +82,10 @@ def test_two_names_of_one_table_lose_nothing(project: Project, broker: Broker) -
     broker.produce(topic, [{"id": 300, "kind": "upper"}, {"id": 301, "kind": "lower"}])
     project.run("run", *files, "--until-caught-up")
     assert ids(project, "shop.orders") == sorted([*range(302), *range(302)])
+    # Read again for the table, not for one of its names.
+    reach = ("--from", f"{topic}:0=0", "--to", f"{topic}:0=300", "--allow-duplicates")
+    project.run("replay", files[0], "--table", "shop.orders", *reach)
+    assert ids(project, "shop.orders") == sorted([*range(302), *range(302), *range(300)])
 
 
 def test_a_topic_that_was_given_up_goes_on_where_that_was(project: Project, broker: Broker) -> None:

@@ -59,7 +59,7 @@ def test_one_table_alone_takes_its_records_and_the_others_are_dropped(mode: Rout
     dropped, no other table is needed, and the sum holds."""
     rules = [RouteRule("ns.refunds", Condition(field="kind", equals="refund")), RouteRule("ns.{kind}")]
     pipeline = plan(rules, mode=mode, unrouted=ErrorPolicy.DROP)
-    pipeline = replace(pipeline, route=replace(pipeline.route, only_table="ns.refunds"))
+    pipeline = replace(pipeline, route=replace(pipeline.route, only_tables=("ns.refunds",)))
     pipeline = replace(pipeline, write=replace(pipeline.write, errors=ErrorPolicy.DROP))
     values = [{"kind": "refund", "n": 1}, {"kind": "sale"}, {"kind": "a b"}, {"n": 5}, {"kind": "refund", "n": 2}]
     tables = {"ns.refunds": target("ns.refunds", COLUMNS, table_policy=policy())}
