@@ -145,9 +145,14 @@ def check_after(newest: int | None, event: DataWritten) -> Verdict:
     if event.after_batch is None or (newest is not None and newest >= event.after_batch):
         return FOLLOWS
     held = "nothing of the pipeline" if newest is None else f"the pipeline up to batch {newest}"
+    return put_back(event, f"it follows batch {event.after_batch} in this table, but the table records {held}")
+
+
+def put_back(event: DataWritten, seen: str) -> Verdict:
+    """What was announced for a table before this is not in it."""
     return _broken(
-        f"batch {event.batch} follows batch {event.after_batch} in this table, but the table records {held}: it was put back "
-        "to an older state, or its record was taken away; `floe rebase FILE` reads again what it lacks"
+        f"batch {event.batch}: {seen}. The table was put back to an older state, or its record was taken away; "
+        "`floe rebase FILE` reads again what it lacks"
     )
 
 

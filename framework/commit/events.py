@@ -109,7 +109,8 @@ class TableCommitPolicy:
 
 @dataclass(frozen=True)
 class DataWritten:
-    """Files of one batch for one table. `part` of `parts` when split; ranges are the batch's whole ranges, in every part.
+    """Files of one batch for one table. `part` of `parts` where the batch has several for the physical table (split, with
+    several schemas, under several names); ranges are the batch's whole ranges, in every part.
 
     `base_batch`: the batch number under which the pipeline's offsets were last moved by hand, 0 if never. What a table
     records of the batches before it says nothing about where this batch may start.

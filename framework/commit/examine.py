@@ -7,10 +7,10 @@ taken away or put back, or the log no longer holds what the table records.
 
 from __future__ import annotations
 
-from framework.commit.chain import Fit, check_after, check_recorded
+from framework.commit.chain import Fit, Verdict
 from framework.commit.effects import TableProgress, TableView
 from framework.commit.model import Announcement, CoordinatorState, TableState
-from framework.commit.prefix import is_chained, obstacle
+from framework.commit.prefix import check_before, obstacle
 from framework.commit.progress import PROGRESS_PROPERTY
 from framework.commit.queues import is_later
 
@@ -18,10 +18,9 @@ from framework.commit.queues import is_later
 def trouble(state: CoordinatorState, table: TableState, view: TableView) -> str | None:
     """Invariant 10: what is wrong with the table itself."""
     progress, control_topic_id = view.progress, state.control_topic_id
-    if view.unrecorded is not None or (progress is None and table.recorded):
-        was = (
-            f"it was {table.recorded}" if table.recorded else f"a snapshot of control topic {view.unrecorded} shows it"
-        )
+    recorded = max(table.recorded, state.committed.get(view.table_uuid, 0))
+    if view.unrecorded is not None or (progress is None and recorded):
+        was = f"it was {recorded}" if recorded else f"a snapshot of control topic {view.unrecorded} shows it"
         return (
             f"its recorded progress is gone; {was}. Set the table property {PROGRESS_PROPERTY} again, as an earlier metadata "
             "file of the table has it"
@@ -30,8 +29,11 @@ def trouble(state: CoordinatorState, table: TableState, view: TableView) -> str 
         return None
     if progress.control_topic_id != control_topic_id:  # Invariant 11
         return f"its progress belongs to control topic {progress.control_topic_id}, not to {control_topic_id}"
-    if progress.control_offset < table.recorded:
-        return f"its recorded progress went back from {table.recorded} to {progress.control_offset}"
+    if progress.control_offset < recorded:
+        return (
+            f"its recorded progress went back from {recorded} to {progress.control_offset}: it was put back to an older state. "
+            "Put the newer one back; or `floe rebase FILE` reads again what it lacks"
+        )
     first = _written_anew(table, progress)
     if first is not None:
         return (
@@ -59,11 +61,7 @@ def first_obstacle(state: CoordinatorState, table: TableState, view: TableView) 
     _, reason = obstacle(first.offset, first.event, view, state.pipelines, state.control_topic_id)
     if reason is not None:
         return reason
-    recorded = view.progress.pipelines if view.progress is not None else {}
-    held = recorded.get(first.event.pipeline)
-    verdict = check_recorded(held, first.event)
-    if verdict.fit is Fit.FOLLOWS and is_chained(table, state.pipelines, first):
-        verdict = check_after(held.batch if held is not None else None, first.event)
+    verdict = _check_first(table, view, first)
     return f"pipeline {first.event.pipeline}: {verdict.reason}" if verdict.fit is Fit.BROKEN else None
 
 
@@ -90,11 +88,16 @@ def is_cut_off(state: CoordinatorState, view: TableView) -> bool:
 
 
 def lacks_announced(state: CoordinatorState, view: TableView) -> bool:
-    """Whether the next announcement that waits for a table follows one that the table does not hold."""
+    """Whether the log tells of more that is in a table than the table records: of a commit, or in the next announcement that
+    waits for it, which follows one that the table does not hold."""
     table = state.tables.get(state.queues.get(view.table_uuid, ""))
     reached = view.progress.control_offset if view.progress is not None else 0
     first = next((a for a in table.pending if a.offset >= reached), None) if table is not None else None
-    if table is None or first is None or not is_chained(table, state.pipelines, first):
-        return False
+    if table is not None and first is not None and _check_first(table, view, first).fit is Fit.BROKEN:
+        return True
+    return reached < state.committed.get(view.table_uuid, 0)
+
+
+def _check_first(table: TableState, view: TableView, first: Announcement) -> Verdict:
     held = view.progress.pipelines.get(first.event.pipeline) if view.progress is not None else None
-    return check_after(held.batch if held is not None else None, first.event).fit is Fit.BROKEN
+    return check_before(table, held, held.batch if held is not None else None, 0, first)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from framework.commit.chain import Fit, check_link, next_link, settled_link
 from framework.commit.changed import changed
-from framework.commit.effects import Read
+from framework.commit.effects import LoadTable, Read
 from framework.commit.events import (
     CommitComplete,
     CommitRequested,
@@ -22,14 +22,11 @@ from framework.commit.events import (
     StateChanged,
     Subject,
 )
-from framework.commit.model import Announcement, OpenBatch, PipelineState, Request
+from framework.commit.model import Announcement, OpenBatch, Phase, PipelineState, Request
 from framework.commit.pauses import with_pause, with_repeated
 from framework.commit.queues import discard, enqueue, forget
 from framework.commit.replay import is_replay
 from framework.commit.turn import Turn
-
-# So many of a person's moves of one pipeline's offsets are remembered; what waits is younger than most of them.
-MOVES = 32
 
 
 def fold(turn: Turn, record: Read) -> None:
@@ -52,7 +49,7 @@ def fold(turn: Turn, record: Read) -> None:
     elif isinstance(event, CommitRequested):
         _commit_requested(turn, record, event)
     elif isinstance(event, CommitToTable):
-        _commit_to_table(turn, event)
+        _commit_to_table(turn, offset, event)
     elif isinstance(event, CommitComplete):
         _commit_complete(turn, offset, event)
     elif isinstance(event, PauseChanged):
@@ -72,8 +69,7 @@ def _data_written(turn: Turn, announcement: Announcement) -> None:
         batch = None
     if batch is None:
         batch = OpenBatch(event.run, event.batch, offset, _link_before(pipeline, offset))
-    uuids = batch.uuids if event.table_uuid in batch.uuids else batch.uuids | {event.table_uuid}
-    batch = changed(batch, parts=batch.parts.append((event.table, event.part, event.parts)), uuids=uuids)
+    batch = changed(batch, parts=batch.parts.append((event.table, event.table_uuid, event.part, event.parts)))
     turn.put_pipeline(changed(pipeline, open=batch, last_offset=offset))
     if offset >= turn.state.floor:  # what is below the low-water mark is in every table
         enqueue(turn, announcement)
@@ -142,7 +138,6 @@ def _offsets_set(turn: Turn, offset: int, event: OffsetsSet) -> None:
             anchors=pipeline.anchors.append((offset, before)),
             last_offset=offset,
             confirmed_below=offset,
-            moves=(*pipeline.moves, (offset, {(r.topic_id, r.partition): r.end for r in event.ranges}))[-MOVES:],
             open=None,
             broken=None,
             broken_offset=None,
@@ -164,12 +159,12 @@ def _incomplete(pipeline: PipelineState, event: DataComplete | Heartbeat) -> str
     if pipeline.link is None or isinstance(event, Heartbeat):
         return ""
     parts = list(batch.parts) if batch is not None else []
-    announced = {table for table, _, _ in parts}
+    announced = {table for table, _, _, _ in parts}
     if announced != set(event.tables):
         missing = ", ".join(sorted(announced ^ set(event.tables)))
         return f"batch {event.batch} names other tables than it announced files for: {missing}"
-    expected = {(table, part) for table, _, total in parts for part in range(total)}
-    if expected != {(table, part) for table, part, _ in parts}:
+    expected = {(uuid, part) for _, uuid, _, total in parts for part in range(total)}
+    if expected != {(uuid, part) for _, uuid, part, _ in parts}:
         return f"parts of an announcement of batch {event.batch} are missing"
     return ""
 
@@ -227,9 +222,17 @@ def _commit_requested(turn: Turn, record: Read, event: CommitRequested) -> None:
         turn.put_request(Request(event.request_id, record.offset, event.pipeline, deadline_ms))
 
 
-def _commit_to_table(turn: Turn, event: CommitToTable) -> None:
-    """Information: shown by status, and a new coordinator counts the table's interval from it."""
+def _commit_to_table(turn: Turn, offset: int, event: CommitToTable) -> None:
+    """Shown by status, and a new coordinator counts the table's interval from it. A table that records less than this was put
+    back since: what was examined of it before is looked at again."""
     turn.set(last_commits={**turn.state.last_commits, event.table: event})
+    reached = min(event.control_offset, offset)
+    if reached > turn.state.committed.get(event.table_uuid, 0):
+        turn.set(committed={**turn.state.committed, event.table_uuid: reached})
+        queue = turn.state.tables.get(turn.state.queues.get(event.table_uuid, ""))
+        if queue is not None and queue.phase is Phase.READY and queue.recorded < reached:
+            turn.put_table(changed(queue, phase=Phase.LOADING, view=None))
+            turn.emit(LoadTable(queue.table, queue.branch))
     table = turn.state.tables.get(event.table)
     if table is not None and table.last_commit_ms is None:
         turn.put_table(changed(table, last_commit_ms=min(event.timestamp_ms, turn.now_ms)))

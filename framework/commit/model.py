@@ -78,15 +78,13 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Unread:
-    """Announcements for a table that cannot be committed now, which are not kept in memory: all from `offset` on. `cut` are
-    the batches (pipeline, run, number) of which some announcements are kept and others are not."""
+    """Announcements for a table that cannot be committed now, which are not kept in memory: all from `offset` on."""
 
     offset: int
     announcements: int = 0
     rows: int = 0
     bytes: int = 0
     files: int = 0
-    cut: frozenset[tuple[str, str, int]] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -112,6 +110,7 @@ class TableState:
     recorded: int = 0  # P of the table with that uuid: every announcement below is in it; 0 when not known
     recorded_epoch: int | None = None  # the leader epoch that stands beside it
     ahead: int = 0  # P, where it was found above the log's end
+    behind: int | None = None  # P, where it was found below what the log says was committed
     names: frozenset[str] = frozenset()
     first_batches: dict[str, int] = field(default_factory=dict)  # by pipeline the first that was read for this table
     given_up: frozenset[tuple[str, int]] = (
@@ -149,8 +148,7 @@ class OpenBatch:
     batch: int
     first_offset: int
     link_before: int  # where the link before it is seen
-    parts: Fifo[tuple[str, int, int]] = field(default_factory=Fifo)  # table, part, parts
-    uuids: frozenset[str] = frozenset()  # of the tables
+    parts: Fifo[tuple[str, str, int, int]] = field(default_factory=Fifo)  # table, its uuid, part, parts
 
 
 @dataclass(frozen=True)
@@ -169,9 +167,6 @@ class PipelineState:
     anchors: Fifo[tuple[int, int]] = field(default_factory=Fifo)
     last_offset: int = -1
     confirmed_below: int = 0
-    moves: tuple[
-        tuple[int, dict[tuple[str, int], int]], ...
-    ] = ()  # where a person moved offsets, and to which, by topic id
     open: OpenBatch | None = None
     broken: str | None = None
     broken_offset: int | None = None
@@ -215,6 +210,7 @@ class CoordinatorState:
     pipelines: dict[str, PipelineState] = field(default_factory=dict)
     requests: dict[str, Request] = field(default_factory=dict)
     last_commits: dict[str, CommitToTable] = field(default_factory=dict)  # as read from the log: information
+    committed: dict[str, int] = field(default_factory=dict)  # a table's uuid -> the highest P that the log tells of
     reports: dict[str, StateChanged] = field(default_factory=dict)  # of tables, as read from the log: information
     pauses: Pauses = field(default_factory=dict)
     leader_epoch: int | None = None  # the newest of any record that was folded

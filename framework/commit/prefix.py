@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from framework.commit.chain import Fit, check_after, check_recorded, record
-from framework.commit.effects import TableProgress, TableView
+from framework.commit.chain import Fit, Verdict, check_after, check_recorded, put_back, record
+from framework.commit.effects import PipelineProgress, TableProgress, TableView
 from framework.commit.events import DataFile, DataWritten
 from framework.commit.model import Announcement, PipelineState, TableState
 from framework.commit.progress import recorded_elsewhere
@@ -64,7 +64,7 @@ def take_prefix(
     `max_files` may be passed by one batch. Files that were announced before `examine_before_ms` are named in `examine`."""
     recorded = view.progress.pipelines if view.progress is not None else {}
     newest = {name: progress.batch for name, progress in recorded.items()}  # what is in the table with what is in front
-    behind_it = _announcements_by_batch(table)
+    parts: Counter[tuple[str, str, int]] = Counter()  # of each batch, how many announcements are in front
     events: list[DataWritten] = []
     files: list[DataFile] = []
     paths: set[str] = set()
@@ -80,9 +80,10 @@ def take_prefix(
             if blocked is None and batch_of(event) in divided and event.commit.branch != view.branch:
                 blocked = f"batch {event.batch} of pipeline {event.pipeline} is announced for it on two branches"
             break
-        verdict = check_recorded(recorded.get(event.pipeline), event)
-        if verdict.fit is Fit.FOLLOWS and is_chained(table, pipelines, announcement):
-            verdict = check_after(newest.get(event.pipeline), event)
+        batch = batch_of(event)
+        verdict = check_before(
+            table, recorded.get(event.pipeline), newest.get(event.pipeline), parts[batch], announcement
+        )
         if verdict.fit is Fit.BROKEN:
             blocked = f"pipeline {event.pipeline}: {verdict.reason}"
             break
@@ -99,10 +100,8 @@ def take_prefix(
                     files.append(file)
             if announcement.timestamp_ms is not None and announcement.timestamp_ms < examine_before_ms:
                 waited += [(announcement.offset, file.path) for file in event.files]
-        batch = batch_of(event)
-        if behind_it:
-            behind_it[batch] -= 1
-        if event.part < event.parts - 1 or behind_it[batch] > 0:
+        parts[batch] = max(parts[batch], event.part + 1)
+        if event.part < event.parts - 1:
             divided.add(batch)
         else:
             divided.discard(batch)
@@ -130,34 +129,33 @@ def newest_epoch(view: TableView, leader_epoch: int | None) -> int | None:
     return max((epoch for epoch in (recorded, leader_epoch) if epoch is not None), default=None)
 
 
-def is_chained(table: TableState, pipelines: Mapping[str, PipelineState], announcement: Announcement) -> bool:
-    """Whether the table must hold what an announcement says that it follows. Not where a person gave that up, or moved the
-    offsets so that it is read again; and not where that may have happened in front of where this reading of the log began."""
+def check_before(
+    table: TableState, recorded: PipelineProgress | None, newest: int | None, part: int, announcement: Announcement
+) -> Verdict:
+    """Invariant 3: whether an announcement fits what the table records, and the table holds what was announced before it.
+
+    Args:
+        newest: the pipeline's newest batch that is in the table, or goes into it in front of this; None: none is.
+        part: how many announcements of this very batch go into it in front of this.
+    """
+    event = announcement.event
+    verdict = check_recorded(recorded, event)
+    if verdict.fit is not Fit.FOLLOWS or (event.pipeline, event.batch) in table.given_up:
+        return verdict
+    if event.part > part:
+        return put_back(event, f"the {event.part} announcements of this batch before it are not in it")
+    return check_after(newest, event) if part == 0 and _is_chained(table, announcement) else verdict
+
+
+def _is_chained(table: TableState, announcement: Announcement) -> bool:
+    """Whether the table must hold what an announcement says that it follows. Not where a person gave that up or it is read
+    again; and not where that may have happened in front of where this reading of the log began."""
     event = announcement.event
     if event.after_batch is None or (event.pipeline, event.after_batch) in table.given_up:
         return False
     if event.after_batch >= table.first_batches.get(event.pipeline, event.batch):
         return True
-    if announcement.offset < table.unchained_below:
-        return False
-    pipeline = pipelines.get(event.pipeline)
-    return not any(
-        ends.get((r.topic_id, r.partition), r.start) < r.start
-        for at, ends in (pipeline.moves if pipeline is not None else ())
-        if at > announcement.offset
-        for r in event.ranges
-    )
-
-
-def _announcements_by_batch(table: TableState) -> Counter[tuple[str, str, int]]:
-    """How many announcements each batch has in the queue, where that may be more than one besides its parts: a table that
-    goes by several names. Batches that memory cuts off count as if they never ended. Empty: there are none such."""
-    found: Counter[tuple[str, str, int]] = Counter()
-    if len(table.names) > 1:
-        found.update(batch_of(each.event) for each in table.pending)
-    if table.unread is not None and table.unread.cut:
-        found.update({batch: len(table.pending) + 1 for batch in table.unread.cut})
-    return found
+    return announcement.offset >= table.unchained_below
 
 
 def obstacle(

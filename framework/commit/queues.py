@@ -106,6 +106,15 @@ def is_later(epoch: int | None, recorded: int | None) -> bool:
     return epoch is not None and recorded is not None and epoch > recorded
 
 
+def is_unproven(state: CoordinatorState, table: TableState) -> bool:
+    """Whether a table that records nothing may have been committed to all the same, as a part of the log may tell that is not
+    read yet: its record, and the snapshots that show one, may have been taken away. As far as memory has room to read on."""
+    if table.view is None or table.view.progress is not None:
+        return False
+    to_read = not state.caught_up or (state.log_end is not None and state.position < state.log_end)
+    return to_read and state.pending_files <= state.limits.pending_files
+
+
 def _must_not_be_kept(state: CoordinatorState, table: TableState) -> bool:
     """Back-pressure: a table that is blocked, failing or paused keeps a bounded queue, and at least one announcement, so that
     a commit of it shows that it can be drained before the rest is read again. The order has no gap: once one announcement
@@ -129,7 +138,6 @@ def _without_keeping(table: TableState, offset: int, event: DataWritten) -> Tabl
             unread.rows + event.rows,
             unread.bytes + event.bytes,
             unread.files + len(event.files),
-            unread.cut | {batch_of(event)} if _goes_on(table, event) else unread.cut,
         ),
         newest={**table.newest, event.pipeline: offset},
         first_batches=_with_first(table, event),
@@ -139,15 +147,6 @@ def _without_keeping(table: TableState, offset: int, event: DataWritten) -> Tabl
 def batch_of(event: DataWritten) -> tuple[str, str, int]:
     """What the announcements of one batch have in common."""
     return event.pipeline, event.run, event.batch
-
-
-def _goes_on(table: TableState, event: DataWritten) -> bool:
-    """Whether an announcement of the same batch is kept: under another name of the table, or as another part."""
-    for index in range(len(table.pending) - 1, -1, -1):
-        kept = table.pending[index].event
-        if kept.pipeline == event.pipeline:
-            return batch_of(kept) == batch_of(event)
-    return False
 
 
 def discard(turn: Turn, offset: int, event: Discarded) -> None:

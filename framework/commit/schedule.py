@@ -17,7 +17,7 @@ from framework.commit.examine import first_obstacle, log_end, trouble
 from framework.commit.model import Attempt, CoordinatorState, Phase, Request, TableState
 from framework.commit.pauses import holding
 from framework.commit.prefix import Prefix, take_prefix
-from framework.commit.queues import drop_announcements
+from framework.commit.queues import drop_announcements, is_unproven
 from framework.commit.replay import is_replay
 from framework.commit.turn import Turn
 
@@ -26,6 +26,8 @@ def due_at_ms(state: CoordinatorState, table: TableState) -> int | None:
     """When a table in phase READY is to be committed: 0 for now, None while something else has to happen first."""
     first = table.pending.first
     if table.phase is not Phase.READY or first is None or state.needs_proof is not None:
+        return None
+    if is_unproven(state, table):
         return None
     if table.stalled_at == state.position or holding(state.pauses, Holds.COMMITS, table.table) is not None:
         return None
@@ -152,6 +154,13 @@ def loaded(turn: Turn, view: TableView) -> None:
     ):  # another table under this name, or the first look: nothing known is true of it
         table = changed(table, table_uuid=view.table_uuid, recorded=0, recorded_epoch=None)
     reason = trouble(turn.state, table, view)
+    reached = view.progress.control_offset if view.progress is not None else 0
+    told = turn.state.committed.get(view.table_uuid, 0)
+    if reason is not None and table.recorded <= reached < told and table.behind != reached:
+        # Another coordinator may have committed after this was examined: look once more before it is called trouble.
+        limits = turn.state.limits
+        _pause(turn, changed(table, behind=reached), limits.retry_first_ms, limits.retry_first_ms, 0)
+        return
     if reason is None and view.progress is not None and view.progress.control_offset > log_end(turn.state):
         if table.ahead != view.progress.control_offset:
             # Another coordinator may have read further by now: look once more before it is called trouble.

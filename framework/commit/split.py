@@ -7,7 +7,8 @@ how large it is, before anything is sent. What is only information is cut and sh
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from framework.commit.codec import MAX_EVENT_BYTES, encode, encode_file
@@ -50,6 +51,19 @@ def split_data_written(event: DataWritten, max_bytes: int = MAX_EVENT_BYTES) -> 
     return tuple(
         replace(event, files=tuple(files), part=number, parts=len(groups)) for number, files in enumerate(groups)
     )
+
+
+def number_parts(pieces: Iterable[DataWritten]) -> list[DataWritten]:
+    """The announcements of one batch, numbered for each physical table as one set: under whatever names it goes, and with
+    whatever schemas its files were written. So whoever reads one of them knows whether others stand in front of it."""
+    pieces = list(pieces)
+    total = Counter(piece.table_uuid for piece in pieces)
+    seen: Counter[str] = Counter()
+    numbered = []
+    for piece in pieces:
+        numbered.append(replace(piece, part=seen[piece.table_uuid], parts=total[piece.table_uuid]))
+        seen[piece.table_uuid] += 1
+    return numbered
 
 
 def split_information(event: ControlEvent, max_bytes: int = MAX_EVENT_BYTES) -> tuple[ControlEvent, ...]:

@@ -162,7 +162,9 @@ def _read(turn: Turn, message: Read) -> None:
     fold(turn, message)
     if batch is not None:
         # An arrival wakes its tables; a timer does not run by itself.
-        for table in sorted({name for uuid in batch.uuids if (name := turn.state.queues.get(uuid)) is not None}):
+        for table in sorted(
+            {name for _, uuid, _, _ in batch.parts if (name := turn.state.queues.get(uuid)) is not None}
+        ):
             schedule.consider(turn, table)
     elif (
         isinstance(message.event, CommitRequested | Discarded | OffsetsSet | PauseChanged)

@@ -7,7 +7,7 @@ accounting, or an error that stops the batch before anything is announced. Keeps
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from framework.commit.events import (
     Accounting,
@@ -19,7 +19,7 @@ from framework.commit.events import (
     TableCommitPolicy,
 )
 from framework.commit.offsets import PartitionKey
-from framework.commit.split import split_data_written
+from framework.commit.split import number_parts, split_data_written
 from framework.errors import AccountingError, RecordError, TooManyDeadLetters
 from framework.plan.model import Plan
 from framework.record.model import DeadLetter, TaskReport
@@ -87,9 +87,12 @@ def summarise(
             files.setdefault(table, {}).setdefault(report.targets[table], []).extend(table_files)
         for table, count in report.rows.items():
             rows[table] = rows.get(table, 0) + count
-    events: list[ControlEvent] = []
-    for table in sorted(files):
-        events += _announcements(plan, scope, table, files[table], ranges, after or {})
+    written = [
+        piece
+        for table in sorted(files)
+        for piece in _announcements(plan, scope, table, files[table], ranges, after or {})
+    ]
+    events: list[ControlEvent] = [*number_parts(written)]
     tables = tuple(sorted(rows))
     events.append(
         DataComplete(
@@ -128,10 +131,10 @@ def _announcements(
     ranges: tuple[SourceRange, ...],
     after: Mapping[str, int],
 ) -> list[DataWritten]:
-    """One DataWritten a schema that files were written for, each split below the size limit, numbered as one set."""
+    """One DataWritten a schema that files were written for, each split below the size limit."""
     commit = plan.write.tables.policy_for(table).commit
     policy = TableCommitPolicy(commit.interval_ms, commit.max_bytes, commit.max_rows, commit.branch)
-    pieces = [
+    return [
         piece
         for (table_uuid, schema_id), group in groups.items()
         for piece in split_data_written(
@@ -150,7 +153,6 @@ def _announcements(
             )
         )
     ]
-    return [replace(piece, part=part, parts=len(pieces)) for part, piece in enumerate(pieces)]
 
 
 def _check_coverage(scope: BatchScope, reports: list[TaskReport]) -> None:

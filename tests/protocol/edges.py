@@ -7,7 +7,9 @@ back. Each is sound with the real code; `test_mutations` takes one rule out and 
 
 from __future__ import annotations
 
+from framework.commit.events import CommitToTable
 from tests.protocol import world as w
+from tests.protocol.build import STEP
 from tests.protocol.explore import Scope, start
 
 T = "db.t"
@@ -65,7 +67,7 @@ def given_up_and_taken_back() -> w.World:
 
 def made_anew_and_grown() -> w.World:
     """A topic of two partitions is made anew with one, read on, and grows to two again."""
-    world = _whole_batches(start(Scope((((T,), (T,), (T,), (T,), (T,)),), partitions=2))[0], 2)
+    world = _committed(_whole_batches(start(Scope((((T,), (T,), (T,), (T,), (T,)),), partitions=2))[0], 2))
     world = w.make_anew(world, _worker(world))
     world = _whole_batches(world, 1)
     world = w.grow(world, _worker(world))
@@ -110,6 +112,31 @@ def record_taken_away() -> w.World:
     world = _committed(_whole_batches(start(Scope((((T,), (T,)),)))[0], 1))
     world = w.replace(world, low_water=None, chain_from=None, low_water_epoch=None)
     return w.unset_progress(world, T)
+
+
+def put_back_inside_a_batch() -> w.World:
+    """A batch in two parts is committed, with another pipeline's batch between the parts that waits for another table; the
+    low-water mark stands between the parts; the table is put back to before the batch, and a further batch is announced."""
+    world = start(Scope((((f"{T}*2",), (T,)), (("db.u",),))))[0]
+    world = announce(world, *"ab")
+    world = announce(world, *"aa")
+    world = _committed(world)
+    world = w.put_back(world, T, 0)
+    assert world.low_water is not None
+    return w.replace(world, low_water=1, chain_from=0)
+
+
+def record_and_snapshots_taken_away() -> w.World:
+    """A batch is committed; somebody else commits on top; the snapshot that shows floe's record expires, and the record itself is
+    taken away. The log alone tells of it, to a coordinator that begins at its start."""
+    world = _committed(_whole_batches(start(Scope((((T,), (T,)),)))[0], 1))
+    table = world.table(T)
+    assert table.progress is not None
+    world = w.append_plainly(world, CommitToTable(T, table.uuid, 1, "c", table.progress.control_offset, STEP, 1, 0))
+    world = w.foreign_commit(world, T)
+    world = w.expire(world, T)
+    world = w.unset_progress(w.replace(world, low_water=None, chain_from=None, low_water_epoch=None), T)
+    return _whole_batches(world, 1)
 
 
 def rolled_back_to_before_the_first_commit() -> w.World:

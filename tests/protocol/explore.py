@@ -15,11 +15,12 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from framework.commit.effects import CommitTable, LoadTable, Tick
+from framework.commit.effects import CommitTable, LoadTable, TableProgress, Tick
 from framework.commit.events import DataComplete
 from framework.commit.model import CoordinatorState, TableState
 from framework.commit.state import step as real_step
 from tests.protocol import world as w
+from tests.protocol.build import TOPIC_ID
 from tests.protocol.world import Step, World, replace
 
 
@@ -41,6 +42,7 @@ class Scope:
     truncations: int = 0  # the log loses its end and goes on under a new leader
     put_back: int = 0  # a table is put back to an older state, or its record is taken away
     give_up: int = 0  # a partition is given up and comes back, or the topic is made anew and grows
+    new: bool = False  # tables record nothing yet: they wait until the log is read to its end
     every_record: bool = False  # stop reading after every record; else only where a batch ends, and at the log's end
 
 
@@ -85,7 +87,12 @@ def start(scope: Scope) -> Node:
             w.Worker(name, script, positions=positions) for name, script in zip(names, scope.scripts, strict=True)
         ),
         tables=tuple(
-            w.Table(name, f"uuid-{name}", names=tuple(other for other, of in scope.aliases if of == name))
+            w.Table(
+                name,
+                f"uuid-{name}",
+                names=tuple(other for other, of in scope.aliases if of == name),
+                progress=None if scope.new else TableProgress(TOPIC_ID, 0, {}),
+            )
             for name in tables
         ),
         seats=(None,) * scope.seats,
@@ -200,7 +207,8 @@ def _perform(world: World, index: int, number: int, outcome: str, step: Step) ->
 
 def _tick(world: World, index: int, step: Step) -> World:
     """A Tick that believes the log to end here, as it may have when the record was read."""
-    return _settle(w.feed(world, index, Tick(True), step), index, step)
+    at_end = world.stable_end if w.next_visible(world, index) is None else None  # past the markers
+    return _settle(w.feed(world, index, Tick(True, at_end), step), index, step)
 
 
 def _name(task: LoadTable | CommitTable) -> str:

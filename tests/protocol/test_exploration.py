@@ -26,6 +26,7 @@ NORMAL = {
     "three batches, a coordinator dies": scope(THREE_BATCHES, coordinator_crashes=1),
     "two batches, an outcome is unknown": scope(TWO_BATCHES, unknown_outcomes=1),
     "one table, a driver dies": scope((((T,),), ((T,),)), worker_crashes=1),
+    "a new table, a driver dies": scope((((T,), (T,)), ((T,),)), worker_crashes=1, new=True),
 }
 ALIAS = (("DB.T", T),)
 EDGES = {

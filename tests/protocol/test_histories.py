@@ -115,6 +115,8 @@ class Protocol(RuleBasedStateMachine):
             self.wrong += 1
             shift, number = ((5, 0), (-5, 0), (0, 1))[pick % 3]
             source = w.spans(w.shifted(worker, shift), STEP)
+            if not number and source == w.spans(worker, STEP):
+                return  # it would be what comes next: there is nothing in front of the log's start
             self.world = w.announce_wrongly(self.world, worker.pipeline, worker.batch + number, table, source=source)
 
     @rule(which=pipelines, kind=st.sampled_from(["given up", "back", "back", "from its start", "anew", "grows"]))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from framework.commit import chain, cycle, examine, fold, prefix, queues, schedule, state
+from framework.commit import chain, cycle, examine, fold, prefix, queues, schedule, split, state
 from framework.commit.effects import Assigned, Effect, Input, PipelineProgress, TableProgress, TableView
 from framework.commit.events import DataComplete, DataWritten, Discarded, Heartbeat
 from framework.commit.fifo import Fifo
@@ -145,7 +145,6 @@ def chain_is_not_checked(patch: pytest.MonkeyPatch) -> w.Step:
     follows = chain.Verdict(chain.Fit.FOLLOWS)
     patch.setattr(fold, "check_link", lambda link, event: follows)
     patch.setattr(prefix, "check_recorded", lambda progress, event: follows)
-    patch.setattr(examine, "check_recorded", lambda progress, event: follows)
     return step
 
 
@@ -258,7 +257,6 @@ def the_tables_record_is_not_asked(patch: pytest.MonkeyPatch) -> w.Step:
     """Invariant 5: only the chain looks for repeats."""
     follows = chain.Verdict(chain.Fit.FOLLOWS)
     patch.setattr(prefix, "check_recorded", lambda progress, event: follows)
-    patch.setattr(examine, "check_recorded", lambda progress, event: follows)
     return step
 
 
@@ -425,7 +423,18 @@ def queues_go_by_name(patch: pytest.MonkeyPatch) -> w.Step:
 
 def batches_are_divided_between_names(patch: pytest.MonkeyPatch) -> w.Step:
     """Invariant 5: what a batch has under a table's other name is taken for a repeat."""
-    patch.setattr(prefix, "_announcements_by_batch", lambda table: Counter())
+
+    def by_name(pieces: Iterable[DataWritten]) -> list[DataWritten]:
+        pieces = list(pieces)
+        names = Counter(piece.table for piece in pieces)
+        seen: Counter[str] = Counter()
+        numbered = []
+        for piece in pieces:
+            numbered.append(replace(piece, part=seen[piece.table], parts=names[piece.table]))
+            seen[piece.table] += 1
+        return numbered
+
+    patch.setattr(split, "number_parts", by_name)
     return step
 
 
@@ -469,7 +478,34 @@ def what_a_table_must_hold_is_not_asked(patch: pytest.MonkeyPatch) -> w.Step:
     """Invariant 3: a table that was put back is written on."""
     follows = chain.Verdict(chain.Fit.FOLLOWS)
     patch.setattr(prefix, "check_after", lambda newest, event: follows)
-    patch.setattr(examine, "check_after", lambda newest, event: follows)
+    return step
+
+
+def parts_in_front_are_not_asked(patch: pytest.MonkeyPatch) -> w.Step:
+    """Invariant 3: of a batch that a table lost with its state, what a new coordinator reads of it is added alone."""
+    real = prefix.check_before
+
+    def hasty(
+        table: TableState, recorded: PipelineProgress | None, newest: int | None, part: int, announcement: Announcement
+    ) -> chain.Verdict:
+        return real(table, recorded, newest, max(part, announcement.event.part), announcement)
+
+    patch.setattr(prefix, "check_before", hasty)
+    patch.setattr(examine, "check_before", hasty)
+    return step
+
+
+def what_the_log_tells_of_commits_is_not_heeded(patch: pytest.MonkeyPatch) -> w.Step:
+    """Invariant 3: a table whose record and snapshots are gone is taken for a new one, although the log tells of a commit."""
+    real = schedule.loaded
+
+    def deaf(turn: Turn, view: TableView) -> None:
+        told = turn.state.committed
+        turn.set(committed={})
+        real(turn, view)
+        turn.set(committed=told)
+
+    patch.setattr(schedule, "loaded", deaf)
     return step
 
 
@@ -532,6 +568,8 @@ CASES = [
     Case(ends_of_another_topic_stay, edges.made_anew_and_grown, QUIET),
     Case(a_log_that_was_cut_off_is_read_on, edges.cut_off_and_written_anew, QUIET),
     Case(what_a_table_must_hold_is_not_asked, edges.put_back_to_an_older_state, QUIET),
+    Case(parts_in_front_are_not_asked, edges.put_back_inside_a_batch, QUIET),
+    Case(what_the_log_tells_of_commits_is_not_heeded, edges.record_and_snapshots_taken_away, QUIET),
     Case(a_record_that_is_gone_is_none, edges.record_taken_away, QUIET),
     Case(before_the_first_commit_nothing_is_known, edges.rolled_back_to_before_the_first_commit, QUIET),
 ]

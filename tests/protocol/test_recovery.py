@@ -30,12 +30,12 @@ from tests.protocol.build import TOPIC_ID, complete, view, written
 class Catalog:
     """Answers at once; counts the files that come in."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, recorded: tuple[str, ...] = ()) -> None:
         self.state = CoordinatorState(limits=limits)
         self.files: Counter[str] = Counter()
         self.missing: set[str] = set()
         self.again = False
-        self._progress: dict[str, TableProgress] = {}
+        self._progress = {table: TableProgress(TOPIC_ID, 0, {}) for table in recorded}
         self.feed(Assigned("c", TOPIC_ID, 0, None), 0)
 
     def feed(self, message: Input, now_ms: int) -> None:
@@ -84,7 +84,7 @@ def test_announcements_of_a_blocked_table_do_not_pile_up_in_memory(announcements
     """While a table is missing its queue stays within the limit and others are committed; once it is there again, the log is
     read again and each of its files comes into it once."""
     limits = Limits(undrained_files=500, pending_files=10_000, catch_up_ms=0)
-    catalog = Catalog(limits)
+    catalog = Catalog(limits, recorded=("db.well",))
     catalog.missing = {"db.gone"}
     log: list[ControlEvent] = []
     for batch in range(1, announcements // 10 + 1):

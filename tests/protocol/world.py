@@ -16,6 +16,7 @@ from functools import lru_cache
 from itertools import pairwise, takewhile
 from typing import TypeVar
 
+from framework.commit import split
 from framework.commit.effects import (
     Assigned,
     CommitConflict,
@@ -136,6 +137,7 @@ class Worker:
     base: int = 0  # the batch under which the offsets were last moved by hand
     left: tuple[Position, ...] = ()
     announced: tuple[tuple[str, int], ...] = ()  # by table uuid the newest batch that this very run announced for it
+    uuids: tuple[tuple[str, str], ...] = ()  # of the tables by name, as they were when the batch was written
 
     @property
     def at(self) -> int:
@@ -344,14 +346,14 @@ def worker_events(world: World, worker: Worker) -> tuple[ControlEvent, ...]:
     tables = worker.script[0]
     run = f"r{worker.run}"
     source = spans(worker, STEP if tables else 0)
-    events: list[ControlEvent] = []
+    pieces: list[DataWritten] = []
     for name in tables:
         table, _, parts = name.partition("*")
         count = int(parts or 1)
-        uuid = world.table(table).uuid
+        uuid = dict(worker.uuids).get(table) or world.table(table).uuid
         before = dict(worker.announced).get(uuid, batch_before(world, worker, uuid))
         for part in range(count):
-            events.append(
+            pieces.append(
                 written(
                     worker.pipeline,
                     worker.batch,
@@ -366,6 +368,7 @@ def worker_events(world: World, worker: Worker) -> tuple[ControlEvent, ...]:
                     after_batch=before,
                 )
             )
+    events: list[ControlEvent] = [*split.number_parts(pieces)]
     names = tuple(name.partition("*")[0] for name in tables)
     if names:
         events.append(
@@ -381,13 +384,15 @@ def worker_append(world: World, worker: Worker) -> World:
     events = worker_events(world, worker)
     log = (*world.log, world.entry(events[worker.appended], worker.pipeline, None))
     if worker.appended + 1 < len(events):
-        return replace(world, log=log).with_worker(replace(worker, appended=worker.appended + 1))
+        uuids = tuple(sorted({(e.table, e.table_uuid) for e in events if isinstance(e, DataWritten)}))
+        return replace(world, log=log).with_worker(replace(worker, appended=worker.appended + 1, uuids=uuids))
     log = _settle(world, log, worker.pipeline, committed=True)
     positions = worker.moved(STEP if worker.script[0] else 0)
     announced_for = dict(worker.announced) | {e.table_uuid: e.batch for e in events if isinstance(e, DataWritten)}
     after = replace(
         worker,
         appended=0,
+        uuids=(),
         script=worker.script[1:],
         batch=worker.batch + 1,
         positions=positions,
@@ -399,7 +404,7 @@ def worker_append(world: World, worker: Worker) -> World:
 def worker_crash(world: World, worker: Worker) -> World:
     """The driver dies: its open transaction is aborted and a new run announces the batch again, with new files."""
     log = _settle(world, world.log, worker.pipeline, committed=False) if worker.appended else world.log
-    return replace(world, log=log).with_worker(replace(worker, appended=0, run=worker.run + 1, announced=()))
+    return replace(world, log=log).with_worker(replace(worker, appended=0, uuids=(), run=worker.run + 1, announced=()))
 
 
 def _settle(world: World, log: tuple[Entry, ...], writer: str, committed: bool) -> tuple[Entry, ...]:
