@@ -8,7 +8,7 @@ a jump to an end of it. The coordinator's own reader is `kafka_seat`.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -24,6 +24,7 @@ from framework.adapters.kafka_client import (
     error_of,
     setup_error,
 )
+from framework.adapters.kafka_control_records import ControlRecords
 from framework.adapters.kafka_seat import (
     LOST,
     CoordinatorSeat,
@@ -34,7 +35,7 @@ from framework.adapters.kafka_seat import (
     SeatUpdate,
     written_at_ms,
 )
-from framework.commit.codec import decode, encode, is_of_type
+from framework.commit.codec import encode
 from framework.commit.effects import Read
 from framework.commit.events import ControlEvent
 from framework.errors import DataLossError, RetriableError
@@ -61,12 +62,21 @@ class ControlReader:
 
     Args:
         only: the type of events that are wanted; all others are given as None, without being decoded.
+        notice: told of each record that holds no event that can be read: its offset, why, and its value. Who only shows
+            the log reads on behind them; without it such a record is an error unless it is provably nobody's announcement.
     """
 
-    def __init__(self, settings: Mapping[str, str], topic: str, only: str | None = None) -> None:
+    def __init__(
+        self,
+        settings: Mapping[str, str],
+        topic: str,
+        only: str | None = None,
+        notice: Callable[[int, str, bytes], None] | None = None,
+    ) -> None:
         self._settings = dict(settings)
         self._topic = topic
-        self._only = only
+        self._records = ControlRecords(settings, topic, only)
+        self._notice = notice
         self._log = ClientLog()
         self._admin = KafkaAdmin(settings)
         self._consumer = build(
@@ -119,9 +129,7 @@ class ControlReader:
             error = message.error()
             if error is None:
                 offset = message.offset() or 0
-                value = message.value() or b""
-                wanted = self._only is None or is_of_type(value, self._only)
-                event = decode(value) if wanted else None
+                event = self._event(offset, message.value() or b"")
                 events.append(Read(offset, event, written_at_ms(message), message.leader_epoch()))
                 self._position = offset + 1
             elif error.code() == KafkaError._PARTITION_EOF:
@@ -167,6 +175,14 @@ class ControlReader:
 
     def close(self) -> None:
         self._consumer.close()
+
+    def _event(self, offset: int, value: bytes) -> ControlEvent | None:
+        if self._notice is None:
+            return self._records.event(offset, value)
+        if why := self._records.unreadable(value):
+            self._notice(offset, why, value)
+            return None
+        return self._records.event(offset, value)
 
     def _refuse(self, error: KafkaError) -> None:
         if error.code() in LOST:

@@ -24,7 +24,7 @@ from framework.adapters.kafka_client import (
     error_of,
     setup_error,
 )
-from framework.commit.codec import decode
+from framework.adapters.kafka_control_records import ControlRecords
 from framework.commit.events import ControlEvent
 from framework.errors import DataLossError, RetriableError, SetupError
 
@@ -115,6 +115,7 @@ class CoordinatorSeat:
                 fetch_wait_max_ms=100,
             ),
         )
+        self._records = ControlRecords(settings, topic)
         self._consumer.subscribe([topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_revoke)
 
     @property
@@ -140,11 +141,13 @@ class CoordinatorSeat:
                 continue
             error = message.error()
             if error is None:
-                self._position = (message.offset() or 0) + 1
+                offset = message.offset() or 0
+                event = self._records.event(offset, message.value())
+                self._position = offset + 1
                 self._updates.append(
                     SeatRead(
-                        message.offset() or 0,
-                        decode(message.value() or b""),
+                        offset,
+                        event,
                         written_at_ms(message),
                         message.leader_epoch(),
                     )

@@ -8,7 +8,8 @@ from datetime import datetime, timezone
 
 import click
 
-from framework.cli.target_options import open_control, target_options
+from framework.cli.pause import whoami
+from framework.cli.target_options import Control, open_control, target_options
 from framework.commit.codec import encode
 from framework.commit.events import (
     CommitComplete,
@@ -22,11 +23,13 @@ from framework.commit.events import (
     Heartbeat,
     OffsetsSet,
     PauseChanged,
+    Skipped,
     SourceRange,
     StateChanged,
     StopRequested,
 )
 from framework.commit.pauses import describe as describe_pause
+from framework.record.letter_view import shown
 
 DEFAULT_LAST = 50
 
@@ -41,6 +44,13 @@ DEFAULT_LAST = 50
 @click.option(
     "--json", "as_json", is_flag=True, help="One JSON object a line: the offset and the event as it is stored."
 )
+@click.option(
+    "--skip",
+    type=click.IntRange(0),
+    default=None,
+    metavar="OFFSET",
+    help="Let the record at OFFSET pass, which is named like an event and cannot be read: every reader goes on behind it.",
+)
 def log(
     target: str | None,
     connection: str | None,
@@ -49,10 +59,21 @@ def log(
     begin: int | None,
     follow: bool,
     as_json: bool,
+    skip: int | None,
 ) -> None:
     """Print what was announced and committed, in the order of the control topic."""
     control = open_control(target, connection, control_topic)
-    reader = control.reader()
+    if skip is not None:
+        _skip(control, skip)
+        return
+
+    def unreadable(offset: int, why: str, value: bytes) -> None:
+        if as_json:
+            click.echo(json.dumps({"offset": offset, "event": None, "unreadable": why, "bytes": len(value)}))
+        else:
+            click.echo(f"{offset:>8}  {'-':<15} no event that can be read, {len(value):,} bytes: {shown(why)}")
+
+    reader = control.reader(notice=unreadable)
     try:
         start, end = reader.start_offset(), reader.end_offset()
         reader.seek(min(end, max(start, end - last if begin is None else begin)))
@@ -67,13 +88,22 @@ def log(
         reader.close()
 
 
+def _skip(control: Control, offset: int) -> None:
+    from framework.runtime.skip import skip_record
+
+    why = skip_record(control.kafka, control.topic, offset, whoami())
+    click.echo(
+        f"the record at offset {offset} is passed over from now on ({shown(why)}); start again what it had stopped"
+    )
+
+
 def _print(offset: int, event: ControlEvent | None, as_json: bool) -> None:
     if event is None:
         return
     if as_json:
         click.echo(json.dumps({"offset": offset, "event": json.loads(encode(event))}))
     else:
-        click.echo(f"{offset:>8}  {type(event).__name__:<15} {describe(event)}")
+        click.echo(f"{offset:>8}  {type(event).__name__:<15} {shown(describe(event))}")
 
 
 def describe(event: ControlEvent) -> str:
@@ -114,6 +144,8 @@ def describe(event: ControlEvent) -> str:
         )
     if isinstance(event, StopRequested):
         return f"{event.pipeline} by {event.by}, until {time_text(event.deadline_ms)}"
+    if isinstance(event, Skipped):
+        return f"the record at offset {event.offset} is passed over, by {event.by}: {event.reason}"
     if isinstance(event, Deployed):
         return f"{event.pipeline}: {event.hash[:19]} by floe {event.floe} ({time_text(event.timestamp_ms)})"
     return _complete(event)
@@ -129,5 +161,8 @@ def _gap(gap: SourceRange) -> str:
 
 
 def time_text(milliseconds: int) -> str:
-    """A moment as people read it."""
-    return datetime.fromtimestamp(milliseconds / 1000, timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
+    """A moment as people read it; as a number where no calendar has it."""
+    try:
+        return datetime.fromtimestamp(milliseconds / 1000, timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
+    except (OverflowError, ValueError, OSError):
+        return f"{milliseconds} ms"

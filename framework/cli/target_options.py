@@ -50,13 +50,13 @@ class Control:
     def kafka(self) -> dict[str, str]:
         return resolve(self.target.kafka[self.connection])
 
-    def reader(self) -> ControlReader:
-        """A reader of the control topic, which is checked first."""
+    def reader(self, notice: Callable[[int, str, bytes], None] | None = None) -> ControlReader:
+        """A reader of the control topic, which is checked first. `notice` as `ControlReader` has it."""
         from framework.adapters.kafka_admin import KafkaAdmin
         from framework.adapters.kafka_control import ControlReader
 
         KafkaAdmin(self.kafka).check_control_topic(self.topic)
-        return ControlReader(self.kafka, self.topic)
+        return ControlReader(self.kafka, self.topic, notice=notice)
 
 
 def open_control(target: str | None, connection: str | None, control_topic: str) -> Control:

@@ -2,13 +2,15 @@
 
 In: a `ControlEvent`, or the value of a control record. Out: compact UTF-8 JSON valid under
 `schemas/control-event.v1.schema.json`, or the event. Unknown event types decode to None, so that older coordinators can
-read a newer log; unknown fields are ignored; anything else that does not fit is a FloeError, never skipped in silence.
+read a newer log; unknown fields are ignored. What is no event of floe at all is passed over, since no announcement can look
+like that; what is named like one of its events and does not fit is a FloeError, never skipped in silence.
 `framework.commit.split` cuts events that would be too large.
 """
 
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from framework.commit.event_shapes import FILE, SHAPES, VERSION
 from framework.commit.events import ControlEvent, DataFile
@@ -41,16 +43,14 @@ def _dump(value: dict[str, object], kind: str) -> bytes:
 
 
 def decode(value: bytes | None) -> ControlEvent | None:
-    """The event in a control record's value; None for an event type that this version does not know.
+    """The event in a control record's value; None for an event type that this version does not know, and for what is no event
+    of floe (`foreign`).
 
-    Raises FloeError when the bytes are no event: not JSON, a field missing or of another type, a newer version.
+    Raises FloeError when a record is named like an event and is none: a field missing or of another type, a newer version.
     """
-    try:
-        parsed = json.loads(value) if value is not None else None
-    except ValueError as error:
-        raise _malformed(f"it is not JSON: {error}") from error
-    if not isinstance(parsed, dict) or not isinstance(parsed.get("type"), str):
-        raise _malformed("it is not a JSON object with a `type`")
+    parsed = _parsed(value)
+    if isinstance(parsed, str):
+        return None
     shape = SHAPES.get(parsed["type"])
     if shape is None:
         return None
@@ -59,8 +59,28 @@ def decode(value: bytes | None) -> ControlEvent | None:
     try:
         event: ControlEvent = shape.read(parsed)
         return event
-    except Malformed as error:
+    except (Malformed, RecursionError) as error:
         raise _malformed(f"{parsed['type']}: {error}") from error
+
+
+def foreign(value: bytes | None) -> str:
+    """Why a control record can be no event of floe, of whatever version: all of them are JSON objects with a `type`, in few
+    levels. "" where it may be one."""
+    parsed = _parsed(value)
+    return parsed if isinstance(parsed, str) else ""
+
+
+def _parsed(value: bytes | None) -> dict[str, Any] | str:
+    """The object, or why there is none."""
+    try:
+        parsed = json.loads(value) if value else None
+    except RecursionError:
+        return "it is nested too deeply"
+    except ValueError:
+        return "it is not JSON"
+    if not isinstance(parsed, dict) or not isinstance(parsed.get("type"), str):
+        return "it is not a JSON object with a `type`"
+    return parsed
 
 
 def is_of_type(value: bytes, kind: str) -> bool:

@@ -23,6 +23,7 @@ from framework.commit.events import (
     Holds,
     OffsetsSet,
     PauseChanged,
+    Skipped,
     StateChanged,
     StopRequested,
     Subject,
@@ -176,6 +177,7 @@ EVENTS = (
         reason=TEXT,
         timestamp_ms=INT,
     ),
+    _event(Skipped, offset=INT, reason=TEXT, by=TEXT, timestamp_ms=INT),
     _event(CommitRequested, request_id=TEXT, pipeline=TEXT, deadline_ms=INT),
     _event(
         CommitToTable,

@@ -290,6 +290,16 @@ class Discarded:
 
 
 @dataclass(frozen=True)
+class Skipped:
+    """A person let the record at `offset` of this log be passed over: it is named like an event and cannot be read."""
+
+    offset: int
+    reason: str
+    by: str
+    timestamp_ms: int
+
+
+@dataclass(frozen=True)
 class CommitRequested:
     """Asks whichever coordinator is alive to commit what is announced by now, without waiting for intervals.
 
@@ -364,6 +374,7 @@ ControlEvent = (
     | Heartbeat
     | OffsetsSet
     | Discarded
+    | Skipped
     | CommitRequested
     | CommitToTable
     | CommitComplete

@@ -14,6 +14,9 @@ from typing import Any
 
 from framework.commit.events import SourceRange
 
+# Kafka's offsets are signed numbers of 64 bits.
+MAX_OFFSET = 1 << 63
+
 
 class Malformed(Exception):
     """Says which field does not fit; turned into a FloeError by `framework.commit.codec`."""
@@ -187,8 +190,8 @@ def _read_ranges(found: Any, key: str) -> tuple[SourceRange, ...]:
                 raise Malformed(f"a range must be [partition, start, end, max_timestamp_ms or null], not {row!r}")
             if row[3] is not None and type(row[3]) is not int:
                 raise Malformed(f"a range's highest timestamp must be an integer or null, not {row[3]!r}")
-            if not 0 <= row[1] <= row[2]:
-                raise Malformed(f"a range must not end before it starts: {row!r}")
+            if not 0 <= row[1] <= row[2] < MAX_OFFSET:
+                raise Malformed(f"a range must not end before it starts, nor where no offset is: {row!r}")
             ranges.append(SourceRange(topic, topic_id, row[0], row[1], row[2], row[3]))
     return tuple(ranges)
 

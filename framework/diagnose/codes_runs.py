@@ -153,12 +153,17 @@ ENTRIES = (
     Code(
         "FLOE-R202",
         "A control record is not floe's",
-        "Something else writes to the control topic, or a newer floe does. Announcements are never skipped, so reading stops.",
+        "A record of the control topic is named like an event of floe and cannot be read: a newer floe wrote it, or something else did. Announcements are never skipped, so reading stops there; `floe log --skip OFFSET` lets that record pass by your word. What is no event at all is passed over, and `floe log` shows it.",
     ),
     Code(
         "FLOE-R203",
         "A control event is too large",
         "A single announcement is above the limit even when split: one batch touches very many partitions of the source or tables.",
+    ),
+    Code(
+        "FLOE-R205",
+        "Nothing to skip at this offset",
+        "`floe log --skip` lets a record of the control topic pass that cannot be read. The one at this offset can be, or there is none.",
     ),
     Code(
         "FLOE-R313",

@@ -22,6 +22,7 @@ from framework.commit.events import (
     Holds,
     OffsetsSet,
     PauseChanged,
+    Skipped,
     SourceRange,
     StateChanged,
     StopRequested,
@@ -134,6 +135,7 @@ events: st.SearchStrategy[ControlEvent] = st.one_of(
     st.builds(
         Discarded, names, numbers, numbers, numbers, numbers, st.dictionaries(names, numbers, max_size=3), text, times
     ),
+    st.builds(Skipped, numbers, text, text, times),
     st.builds(CommitRequested, names, text, times),
     st.builds(CommitToTable, names, text, numbers, text, numbers, numbers, numbers, times, st.none() | times),
     commit_completes,

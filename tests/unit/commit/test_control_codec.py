@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from framework.commit.codec import MAX_EVENT_BYTES, decode, encode
+from framework.commit.codec import MAX_EVENT_BYTES, decode, encode, foreign
 from framework.commit.events import (
     CommitComplete,
     ControlEvent,
@@ -166,22 +166,26 @@ def test_unknown_fields_are_ignored() -> None:
 @pytest.mark.parametrize(
     "value",
     [
-        None,
-        b"",
-        b"\xff\xfe",
-        b"[]",
-        b"{}",
-        b'{"type":7}',
         b'{"type":"Heartbeat","version":2}',
         b'{"type":"Heartbeat","version":1}',
         b'{"type":"Heartbeat"}',
     ],
 )
-def test_what_is_no_event_is_refused(value: bytes | None) -> None:
-    """A control record that is not an event is an error with a remedy, never skipped."""
+def test_what_is_named_like_an_event_and_is_none_is_refused(value: bytes) -> None:
+    """It may be an announcement of a newer floe: an error with a remedy, never skipped."""
     with pytest.raises(FloeError) as caught:
         decode(value)
     assert caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    "value",
+    [None, b"", b"\xff\xfe", b"[]", b"{}", b'{"type":7}', b"hello", b"[" * 100_000, b'{"a":' * 100_000, b"1" * 5_000],
+)
+def test_what_can_be_no_event_is_passed_over(value: bytes | None) -> None:
+    """No event of floe, of any version, looks like that: it says why, and stops nobody."""
+    assert decode(value) is None
+    assert foreign(value)
 
 
 @given(events, st.data())

@@ -1,0 +1,158 @@
+"""Somebody who may write to the control topic: what he wants, and what he gets.
+
+He cannot be kept from announcing as floe does: whoever may write there is trusted with the tables of its pipelines. But nothing
+that he writes by mistake or malice stops those who read without saying where, and nobody is left without a way past it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from unicodedata import category
+
+import pytest
+from confluent_kafka import Producer
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from framework.adapters.kafka_admin import KafkaAdmin
+from framework.cli.log import describe
+from framework.cli.main import run_main
+from framework.commit.codec import decode, encode
+from framework.commit.effects import Assigned, Read, Tick
+from framework.commit.events import ControlEvent
+from framework.commit.state import CoordinatorState, snapshot, step
+from framework.commit.watch import Watch
+from framework.errors import FloeError
+from framework.record.letter_view import shown
+from tests.conftest import Broker
+from tests.project import Project
+from tests.protocol.build import TOPIC_ID, complete, written
+from tests.protocol.strategies import events
+
+FOREIGN = [b"", b"hello", b"\xff\xfe", b"[]", b'{"type":7}', b"[" * 20_000, b'{"a":' * 20_000]
+HOSTILE = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.sampled_from([-1, 0, 2**63, 10**30, -(10**30), 1.5, float("inf")]),
+    st.sampled_from(["", "\x1b[2J", "\x00", "../..", "a" * 5_000, "\ud800"]),
+    st.lists(st.integers(), max_size=2),
+    st.just({}),
+)
+
+
+def places(value: object, path: tuple[object, ...] = ()) -> list[tuple[object, ...]]:
+    """The path of every value inside of a JSON value."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [path, *(place for key, each in inner for place in places(each, (*path, key)))]
+
+
+def read(value: bytes) -> ControlEvent | str:
+    """The event, or the code of the error."""
+    try:
+        event = decode(value)
+    except FloeError as error:
+        return error.code
+    assert event is not None
+    return event
+
+
+@settings(max_examples=600, deadline=None)
+@given(events, st.data())
+def test_no_event_ends_those_who_read_it(event: ControlEvent, data: st.DataObject) -> None:
+    """Wanted: a coordinator, a run or `floe log` that falls over. Got: the event is refused as a whole with FLOE-R202, or taken
+    as far as it goes; what is printed of it holds no control character."""
+    value = json.loads(encode(event))
+    for _ in range(data.draw(st.integers(1, 3))):
+        path = data.draw(st.sampled_from([p for p in places(value) if p and p not in (("type",), ("version",))]))
+        inside = value
+        for key in path[:-1]:
+            inside = inside[key]
+        inside[path[-1]] = data.draw(HOSTILE)
+    found = read(json.dumps(value).encode("utf-8", "surrogatepass"))
+    if isinstance(found, str):
+        assert found == "FLOE-R202"
+        return
+    assert not [c for c in shown(describe(found)) if category(c) == "Cc"]
+    watch = Watch()
+    state, _ = step(CoordinatorState(), Assigned("c", TOPIC_ID, 0, None), 0)
+    for offset, each in enumerate((written("a", 1), complete("a", 1), found, written("a", 2), complete("a", 2))):
+        watch.observe(offset, each)
+        state, _ = step(state, Read(offset, each), 1_000)
+        state, _ = step(state, Tick(True, offset + 1), 2_000)
+    snapshot(state)
+
+
+@pytest.fixture
+def project(tmp_path: Path, broker: Broker, monkeypatch: pytest.MonkeyPatch) -> Project:
+    monkeypatch.chdir(tmp_path)
+    return Project(tmp_path, broker.bootstrap_servers)
+
+
+@pytest.fixture
+def floe(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str]]:
+    def run(*words: str) -> tuple[int, str]:
+        code = run_main([*words, "--target", "it"])
+        captured = capsys.readouterr()
+        return code, captured.out + captured.err
+
+    return run
+
+
+def write(broker: Broker, topic: str, *values: bytes) -> None:
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    for value in values:
+        producer.produce(topic, value, partition=0)
+    assert producer.flush(30) == 0
+
+
+@pytest.mark.kafka
+@pytest.mark.iceberg
+def test_records_that_are_no_events_stop_nobody(
+    project: Project, broker: Broker, floe: Callable[..., tuple[int, str]]
+) -> None:
+    """Wanted: everybody who reads the control topic stops. Got: they are passed over, and `floe log` shows them."""
+    topic = broker.new_topic("foreign")
+    KafkaAdmin({"bootstrap.servers": broker.bootstrap_servers}).ensure_control_topic(f"{topic}-control")
+    write(broker, f"{topic}-control", *FOREIGN, encode(complete("a", 1)))
+    options = ("--control-topic", f"{topic}-control")
+    code, said = floe("log", *options)
+    assert code == 0
+    assert said.count("no event that can be read") == len(FOREIGN)
+    assert "a batch 1" in said
+    code, said = floe("status", *options)
+    assert code == 0, said
+    code, said = floe("log", "--json", *options)
+    unreadable = [json.loads(line) for line in said.splitlines() if '"unreadable"' in line]
+    assert [line["offset"] for line in unreadable] == list(range(len(FOREIGN)))
+
+
+@pytest.mark.kafka
+@pytest.mark.iceberg
+def test_a_record_that_is_named_like_an_event_stops_with_its_offset_until_a_person_lets_it_pass(
+    project: Project, broker: Broker, floe: Callable[..., tuple[int, str]]
+) -> None:
+    """Wanted: everybody stops for good. Got: they stop and say where; `floe log` shows the record, and `floe log --skip` lets it
+    pass for everybody; a record that can be read is not passed over."""
+    topic = broker.new_topic("named")
+    control = f"{topic}-control"
+    KafkaAdmin({"bootstrap.servers": broker.bootstrap_servers}).ensure_control_topic(control)
+    write(broker, control, encode(complete("a", 1)), b'{"type":"DataWritten","version":1,"pipeline":["a"]}')
+    options = ("--control-topic", control)
+    code, said = floe("status", *options)
+    assert code != 0
+    assert f"the record at offset 1 of control topic {control} cannot be read" in said
+    assert "floe log --skip 1" in said
+    code, said = floe("log", *options)
+    assert code == 0
+    assert "no event that can be read" in said
+    code, said = floe("log", "--skip", "0", *options)
+    assert code == 5
+    assert "FLOE-R205" in said
+    code, said = floe("log", "--skip", "1", *options)
+    assert code == 0, said
+    assert floe("log", "--skip", "1", *options)[0] == 0
+    code, said = floe("status", *options)
+    assert code == 0, said
+    assert floe("log", *options)[1].count("is passed over, by") == 1
