@@ -1,6 +1,6 @@
 # Every command makes .venv itself if it is missing. `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all slow-share chaos bench versions lint format sbom audit clean
+.PHONY: help setup demo test test-all slow-share fuzz fuzz-native chaos bench versions lint format sbom audit clean
 
 help:  ## list the commands
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,6 +21,15 @@ test-all: setup  ## everything: also the slow, chaos and packaging tests
 
 slow-share: setup  ## the slow tests whose turn it is by the number of commits; SHARE=3: that one
 	@.venv/bin/python -m tests.shares run $(if $(SHARE),--share $(SHARE))
+
+DOCUMENTS ?= 1000000
+SEED ?= 1
+fuzz: setup  ## generated documents by every way beside an oracle: DOCUMENTS=1000000 SEED=1; the report goes into docs/reliability.md
+	@.venv/bin/python -X faulthandler -m tests.fuzz.run --documents $(DOCUMENTS) --seed $(SEED) --record
+
+SECONDS ?= 120
+fuzz-native: setup  ## the compiled modules under address and undefined-behaviour sanitizers: SECONDS=120 SEED=1
+	@.venv/bin/python -m tests.fuzz.native --seconds $(SECONDS) --seed $(SEED)
 
 chaos: setup  ## only the tests that kill processes
 	@.venv/bin/python -m pytest -m chaos

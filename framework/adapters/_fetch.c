@@ -261,6 +261,8 @@ static PyObject *messages_key(PyObject *self, PyObject *index)
     if (own->key_ends[i] < 0)
         Py_RETURN_NONE;
     int64_t start = i == 0 ? 0 : end_of(own->key_ends[i - 1]);
+    if (own->key_ends[i] == start)
+        return PyBytes_FromStringAndSize("", 0); /* there may be no memory */
     return PyBytes_FromStringAndSize(own->keys.data + start, (Py_ssize_t)(own->key_ends[i] - start));
 }
 
@@ -278,7 +280,9 @@ static PyObject *messages_headers(PyObject *self, PyObject *index)
         Py_RETURN_NONE;
     PyObject *found = PyList_New(0);
     for (size_t i = 0; found != NULL && api.header_get_all(headers, i, &name, &value, &size) == 0; i++) {
-        PyObject *pair = Py_BuildValue("(sN)", name, bytes_or_none(value, size));
+        /* The name is a producer's: bytes that are no UTF-8 are shown, and end no pipeline. */
+        PyObject *text = PyUnicode_DecodeUTF8(name, (Py_ssize_t)strlen(name), "backslashreplace");
+        PyObject *pair = text == NULL ? NULL : Py_BuildValue("(NN)", text, bytes_or_none(value, size));
         if (pair == NULL || PyList_Append(found, pair) != 0)
             Py_CLEAR(found);
         Py_XDECREF(pair);
@@ -469,7 +473,8 @@ static int hold(Reader *own, message_t *message)
     size_t len = message->payload == NULL ? 0 : message->len;
     headers_t *headers;
     int kind;
-    if (reserve(&own->values, len + 1) != 0 || reserve(&own->keys, message->key_len) != 0)
+    size_t key_len = message->key == NULL ? 0 : message->key_len;
+    if (reserve(&own->values, len + 1) != 0 || reserve(&own->keys, key_len) != 0)
         return -1;
     char *into = own->values.data + own->values.len;
     own->starts[i] = (int64_t)own->values.len;
@@ -485,7 +490,8 @@ static int hold(Reader *own, message_t *message)
     own->values.len += len + 1;
     own->bytes += len;
     if (message->key != NULL) {
-        memcpy(own->keys.data + own->keys.len, message->key, message->key_len);
+        if (message->key_len > 0) /* there may be no memory yet */
+            memcpy(own->keys.data + own->keys.len, message->key, message->key_len);
         own->keys.len += message->key_len;
         own->key_ends[i] = (int64_t)own->keys.len;
         own->keys_count++;
@@ -668,7 +674,9 @@ static PyObject *events_of(message_t **events, Py_ssize_t count)
     for (Py_ssize_t i = 0; i < count; i++) {
         if (found != NULL) {
             const char *text = api.message_errstr(events[i]);
-            PyObject *event = Py_BuildValue("(iLs)", events[i]->err, (long long)events[i]->offset, text ? text : "");
+            PyObject *told = PyUnicode_DecodeUTF8(text ? text : "", text ? (Py_ssize_t)strlen(text) : 0, "replace");
+            PyObject *event = told == NULL ? NULL
+                : Py_BuildValue("(iLN)", events[i]->err, (long long)events[i]->offset, told);
             if (event == NULL || PyList_Append(found, event) != 0)
                 Py_CLEAR(found);
             Py_XDECREF(event);
@@ -716,7 +724,7 @@ static PyObject *reader_consume(PyObject *self, PyObject *args)
                 continue;
             }
             if (message->offset >= position)
-                position = message->offset + 1;
+                position = message->offset < INT64_MAX ? message->offset + 1 : INT64_MAX;
             own->seen += message->offset < end;
             if (message->offset >= end || failed || (failed = hold(own, message)) != 0) {
                 api.message_destroy(message);

@@ -14,7 +14,11 @@ ENTRIES = (
         "One object holds one key two times, and which value is meant cannot be known.",
     ),
     Code("FLOE-D104", "Not UTF-8", "JSON is UTF-8; a byte sequence is not."),
-    Code("FLOE-D105", "Nested too deeply", "The value is nested deeper than any table's columns."),
+    Code(
+        "FLOE-D105",
+        "Nested too deeply",
+        "The value is nested more than 100 levels deep, deeper than any table's columns.",
+    ),
     Code(
         "FLOE-D111",
         "Not in the registry's wire format",

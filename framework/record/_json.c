@@ -27,6 +27,7 @@
 #define FEW_KEYS 16 /* of a map: each is compared with each */
 #define MOST_WORDS 2048 /* of a column of text that is given as places in a dictionary */
 #define MOST_WORD_BYTES 32768
+#define MOST_PROBES 128 /* for a word: where more of them look alike, the column is no column of few words */
 #define BLOCKS_PLAIN 16 /* that a column with more words is given as it is, before a dictionary is tried again */
 
 typedef enum { BOOLEAN, LONG, DOUBLE, STRING, DECIMAL, LIST, MAP, STRUCT } kind_t;
@@ -199,12 +200,52 @@ static void drop_tree(PyObject *capsule)
 
 /* ---- the tree ------------------------------------------------------------------------------------------------------ */
 
+/* Of this process alone: who sends records cannot make names that meet in one slot. */
+static uint64_t secret[2];
+
+#define TURN(value, by) ((value) << (by) | (value) >> (64 - (by)))
+#define SIP_ROUND(a, b, c, d)                                                                                       \
+    do {                                                                                                            \
+        a += b, c += d, b = TURN(b, 13) ^ a, d = TURN(d, 16) ^ c, a = TURN(a, 32);                                  \
+        c += b, a += d, b = TURN(b, 17) ^ c, d = TURN(d, 21) ^ a, c = TURN(c, 32);                                  \
+    } while (0)
+
+/* SipHash-1-3 (Aumasson and Bernstein 2012), which Python has for its own text. */
 static uint32_t hash(const char *name, size_t length)
 {
-    uint32_t value = 2166136261u;
-    for (size_t i = 0; i < length; i++)
-        value = (value ^ (uint8_t)name[i]) * 16777619u;
-    return value;
+    uint64_t a = secret[0] ^ 0x736f6d6570736575ull, b = secret[1] ^ 0x646f72616e646f6dull;
+    uint64_t c = secret[0] ^ 0x6c7967656e657261ull, d = secret[1] ^ 0x7465646279746573ull;
+    uint64_t word, last = (uint64_t)length << 56;
+    size_t rest = length & 7;
+    for (const char *end = name + length - rest; name < end; name += 8) {
+        memcpy(&word, name, 8);
+        d ^= word;
+        SIP_ROUND(a, b, c, d);
+        a ^= word;
+    }
+    for (size_t i = 0; i < rest; i++)
+        last |= (uint64_t)(uint8_t)name[i] << 8 * i;
+    d ^= last;
+    SIP_ROUND(a, b, c, d);
+    a ^= last;
+    c ^= 0xff;
+    SIP_ROUND(a, b, c, d);
+    SIP_ROUND(a, b, c, d);
+    SIP_ROUND(a, b, c, d);
+    return (uint32_t)(a ^ b ^ c ^ d);
+}
+
+/* The secret, from the operating system; 0 with an exception. */
+static int draw_secret(void)
+{
+    PyObject *os = PyImport_ImportModule("os");
+    PyObject *drawn = os == NULL ? NULL : PyObject_CallMethod(os, "urandom", "n", (Py_ssize_t)sizeof secret);
+    char *bytes = drawn == NULL ? NULL : PyBytes_AsString(drawn);
+    if (bytes != NULL)
+        memcpy(secret, bytes, sizeof secret);
+    Py_XDECREF(drawn);
+    Py_XDECREF(os);
+    return bytes != NULL;
 }
 
 static int find(const node_t *node, const char *name, size_t length)
@@ -538,7 +579,7 @@ static int grow_words(node_t *node)
         const char *bytes = (const char *)node->words.bytes;
         word_t word = word_of(bytes + first, ends[i] - first, bytes + ends[i]);
         uint32_t slot = slot_of(node, word);
-        while (words[slot].place)
+        while (words[slot].place) /* as long as words look alike, at most; put_word lets few of these in */
             slot = (slot + 1) & node->slot_of_word_mask;
         words[slot] = word;
         words[slot].place = i + 1;
@@ -558,8 +599,11 @@ static inline int put_word(node_t *node, const char *bytes, size_t length, const
         return 0;
     word_t word = word_of(bytes, length, end);
     uint32_t slot = slot_of(node, word);
+    int probes = 0;
     for (const word_t *known; (known = &node->by_hash[slot])->place; slot = (slot + 1) & node->slot_of_word_mask) {
         int32_t place = known->place - 1;
+        if (++probes > MOST_PROBES)
+            return 0;
         if (known->first == word.first && known->last == word.last && known->length == word.length
             && (length <= 16
                 || same(bytes, (const char *)node->words.bytes + ((int32_t *)node->ends.bytes)[place] - length, length)))
@@ -1129,7 +1173,7 @@ static struct PyModuleDef MODULE = {
 
 PyMODINIT_FUNC PyInit__json(void)
 {
-    PyObject *module = PyModule_Create(&MODULE);
+    PyObject *module = draw_secret() ? PyModule_Create(&MODULE) : NULL;
     if (module != NULL && PyModule_AddIntConstant(module, "INTERFACE", INTERFACE) != 0) {
         Py_DECREF(module);
         return NULL;

@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.json
 
 from framework.record.arrays import Ints, Mask
+from framework.record.arrow_screen import far_rows, infinite_rows, unfit_rows
 from framework.record.compiled_json import parse_plain
 from framework.record.framing import Framed, only, record_starts, runs, without
 from framework.record.mixed_kinds import Leniency, rewrite
@@ -73,8 +75,40 @@ def parse_framed(
         return [], []
     records = len(framed.positions)
     plain = parse_plain(framed.data, records, schema, most_odd(records), encode)
-    if plain is not None:
-        return _with_odd(framed, schema, infer, *plain)
+    if plain is not None and not len(plain[1]):
+        return [Part(framed.positions, plain[0])], []
+    table, odd = plain if plain is not None else (None, np.arange(records))
+    few = framed if table is None else only(framed, record_starts(framed.data), odd)
+    few, left = _screened(few, schema)
+    while True:
+        parts, alone = _by_arrow(few, schema, infer, leniency) if table is None else _few_by_arrow(few, schema, infer)
+        rows = [part.positions[infinite_rows(part.table, schema)] for part in parts]
+        infinite = np.concatenate([np.empty(0, np.int64), *rows])
+        if not len(infinite):
+            break
+        # The others are parsed again: rows of inferred columns, which Arrow may make wrongly, are never copied.
+        left += infinite.tolist()
+        few = without(few, record_starts(few.data), np.flatnonzero(np.isin(few.positions, infinite)))
+    if table is not None and len(table):
+        parts = _joined([Part(np.delete(framed.positions, odd), table), *parts])
+    return parts, left + alone
+
+
+def _screened(framed: Framed, schema: pa.Schema) -> tuple[Framed, list[int]]:
+    """The records without those that Arrow must not see, and these."""
+    starts = record_starts(framed.data)
+    rows = unfit_rows(framed.data, starts, schema)
+    if not len(rows):
+        return framed, []
+    return without(framed, starts, rows), framed.positions[rows].tolist()
+
+
+def _by_arrow(
+    framed: Framed, schema: pa.Schema, infer: bool, leniency: Leniency | None
+) -> tuple[list[Part], list[int]]:
+    records = len(framed.positions)
+    if not records:
+        return [], []
     table = _parse(framed.data, records, _options(schema, infer), max(_BLOCK_BYTES, 2 * framed.longest))
     if isinstance(table, pa.Table):
         return [Part(framed.positions, table)], []
@@ -88,20 +122,15 @@ def parse_framed(
     return _joined(parser.parts), left + parser.alone
 
 
-def _with_odd(
-    framed: Framed, schema: pa.Schema, infer: bool, table: pa.Table, odd: Ints
-) -> tuple[list[Part], list[int]]:
-    """The plain records, and the few others by Arrow where it takes them all: fields that are new, as a rule. Else they are
+def _few_by_arrow(few: Framed, schema: pa.Schema, infer: bool) -> tuple[list[Part], list[int]]:
+    """The few records that are not plain by Arrow, where it takes them all: fields that are new, as a rule. Else they are
     judged alone, which costs less than a search for those among them that Arrow would take."""
-    if not len(odd):
-        return [Part(framed.positions, table)], []
-    plain = Part(np.delete(framed.positions, odd), table)
-    few = only(framed, record_starts(framed.data), odd)
-    found = _parse(few.data, len(odd), _options(schema, infer), len(few.data) + 1)
-    parts = [plain] if len(plain) else []
+    if not len(few.positions):
+        return [], []
+    found = _parse(few.data, len(few.positions), _options(schema, infer), len(few.data) + 1)
     if isinstance(found, pa.Table):
-        return _joined([*parts, Part(few.positions, found)]), []
-    return parts, few.positions.tolist()
+        return [Part(few.positions, found)], []
+    return [], few.positions.tolist()
 
 
 def _without_suspects(
@@ -168,8 +197,13 @@ class _WindowParser:
         self._wide = sorted(exact & numbers)
         wide = [f.with_type(_wide_type(f.type)) if f.name in self._wide else f for f in schema]
         self._wide_options = _options(pa.schema(wide), infer)
+        self._sent = framed.data, self._starts
         self.parts: list[Part] = []
         self.alone: list[int] = []
+
+    @cached_property
+    def _far(self) -> Ints:
+        return far_rows(*self._sent)
 
     def parse(self, first: int, end: int) -> None:
         """Parse the records [first, end) of the block."""
@@ -229,6 +263,9 @@ class _WindowParser:
         """
         if not self._wide:
             return rows, _Stopped()
+        far = np.intersect1d(rows, self._far)
+        self._leave(far)
+        rows = np.setdiff1d(rows, far)
         table = self._try(rows, self._wide_options)
         if isinstance(table, pa.Table):
             misfits = np.zeros(len(rows), dtype=bool)
@@ -269,10 +306,13 @@ def _misfitting(values: pa.Array, kind: pa.DataType) -> Mask:
         scale, limit = 0, Decimal(1 << 63)
     else:
         scale, limit = kind.scale, Decimal(10) ** (kind.precision - kind.scale)
+    # Arrow puts zeros behind a number without looking whether its digits still fit; it only never runs over.
+    limit = min(limit, Decimal(10) ** (values.type.precision - values.type.scale))
     bound = pa.scalar(limit, pa.decimal256(_MOST_DIGITS, values.type.scale))
-    inside = pc.and_(pc.less(values, bound), pc.greater(values, pc.negate(bound)))
-    fits = pc.and_(inside, pc.equal(pc.round(values, scale, "towards_zero"), values))
-    misfits: Mask = pc.invert(fits.fill_null(True)).to_numpy(zero_copy_only=False)
+    inside = pc.and_(pc.less(values, bound), pc.greater(values, pc.negate(bound))).fill_null(True)
+    within = pc.if_else(inside, values, pa.scalar(None, values.type))
+    fits = pc.and_(inside, pc.equal(pc.round(within, scale, "towards_zero"), within).fill_null(True))
+    misfits: Mask = pc.invert(fits).to_numpy(zero_copy_only=False)
     return misfits
 
 

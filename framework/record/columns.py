@@ -11,6 +11,7 @@ import base64
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,16 @@ from framework.record.model import ObservedType
 Values = list[Any]
 Take = Callable[[Values], Values]
 # What pyarrow and int.to_bytes raise for a value that a type cannot hold (ArrowInvalid and ArrowTypeError are among them).
-NOT_HELD = (ValueError, TypeError, OverflowError, LookupError, AttributeError)
+# Numbers beyond what Decimal takes at all are ArithmeticErrors; what is nested deeper than the stack is a record's fault, too.
+NOT_HELD = (
+    ValueError,
+    TypeError,
+    ArithmeticError,
+    LookupError,
+    AttributeError,
+    RecursionError,
+    pa.ArrowNotImplementedError,
+)
 _MILLIS_OF_DAY = 86_400_000
 
 
@@ -39,6 +49,32 @@ class Column:
         raise NotImplementedError
 
 
+_WHOLE = frozenset({int})
+_TEXT = frozenset({str})
+_BYTES = frozenset({bytes})
+# What Python's values may be for a type of Arrow's. Arrow takes more: it cuts 1.5 to 1, and makes 1 of true and 1.0 of 1.
+_TAKEN: dict[int, frozenset[type]] = {
+    pa.null().id: frozenset(),
+    pa.bool_().id: frozenset({bool}),
+    pa.int32().id: _WHOLE,
+    pa.int64().id: _WHOLE,
+    pa.float32().id: frozenset({int, float}),
+    pa.float64().id: frozenset({int, float}),
+    pa.binary().id: _BYTES,
+    pa.binary(1).id: _BYTES,
+    pa.string().id: _TEXT,
+    pa.decimal128(20, 0).id: frozenset({int, Decimal}),
+}
+_NONE = type(None)
+
+
+def _only(values: Values, taken: frozenset[type]) -> None:
+    """Raises TypeError where a value is of another type; to check them all costs a fraction of making an array of them."""
+    for found in set(map(type, values)):
+        if found not in taken and found is not _NONE:
+            raise TypeError(f"it is of type {found.__name__}")
+
+
 @dataclass(frozen=True)
 class PlainColumn(Column):
     """Values that Arrow takes as they are."""
@@ -46,7 +82,25 @@ class PlainColumn(Column):
     arrow: pa.DataType
 
     def build(self, values: Values) -> pa.Array:
+        _only(values, _TAKEN[self.arrow.id])
         return pa.array(values, self.arrow)
+
+
+@dataclass(frozen=True)
+class WholeColumn(Column):
+    """Whole numbers of so many bits, which may be fewer than the column's."""
+
+    arrow: pa.DataType
+    bits: int
+
+    def build(self, values: Values) -> pa.Array:
+        _only(values, _WHOLE)
+        built = pa.array(values, self.arrow)
+        if self.bits < self.arrow.bit_width and len(built) > built.null_count:
+            bounds = pc.min_max(built).as_py()
+            if bounds["min"] < -(1 << self.bits - 1) or bounds["max"] >= 1 << self.bits - 1:
+                raise OverflowError(f"the number has more than {self.bits} bits")
+        return built
 
 
 @dataclass(frozen=True)
@@ -57,6 +111,7 @@ class CountColumn(Column):
     arrow: pa.DataType
 
     def build(self, values: Values) -> pa.Array:
+        _only(values, _WHOLE)
         counted = pa.array(values, pa.int32() if self.through.bit_width == 32 else pa.int64()).cast(self.through)
         return counted if self.through == self.arrow else counted.cast(self.arrow)
 
@@ -68,6 +123,7 @@ class TimeColumn(Column):
     per_day: int
 
     def build(self, values: Values) -> pa.Array:
+        _only(values, _WHOLE)
         counted = pa.array(values, pa.int64())
         if len(counted) > counted.null_count:
             bounds = pc.min_max(counted).as_py()
@@ -145,6 +201,8 @@ class ListColumn(Column):
     element: Column
 
     def build(self, values: Values) -> pa.Array:
+        if any(isinstance(value, (str, bytes, dict)) for value in values):
+            raise TypeError("it is no list")  # a text would be one of its characters
         flat = [item for value in values if value is not None for item in value]
         elements = self.element.build(flat)
         mask = pa.array([value is None for value in values]) if None in values else None
@@ -157,6 +215,8 @@ class MapColumn(Column):
     value: Column
 
     def build(self, values: Values) -> pa.Array:
+        if any(isinstance(value, (str, bytes, list, tuple)) for value in values):
+            raise TypeError("it is no map")
         keys = self.key.build([key for value in values if value is not None for key in value])
         # A protobuf map of messages makes no values() of its own kind before it is asked.
         items = self.value.build([value[key] for value in values if value is not None for key in value])

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from decimal import Context, Decimal
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from framework.record.columns import (
     JsonTextColumn,
     MappedColumn,
     StructColumn,
+    WholeColumn,
     build_rows,
     list_column,
     map_column,
@@ -29,15 +31,27 @@ from framework.record.columns import (
     struct_column,
 )
 from framework.record.connect_types import connect_column
+from framework.record.convert_numbers import exact_number, nearest_float32, times
 from framework.record.failure import RecordFailure
-from framework.record.json_strict import parse_record
+from framework.record.json_strict import NON_FINITE, NumberText, is_too_deep, parse_record
 from framework.record.model import ColumnDetail
 from framework.record.typed import TypedRows
 
-_DECODER = json.JSONDecoder(parse_float=Decimal)
+
+def _number(text: str) -> int | Decimal:
+    """A number of any length and exponent, exactly (an exponent beyond all columns' ranges is cut)."""
+    if len(text) < 1000 and text.lstrip("-").isdigit():
+        return int(text)
+    found = exact_number(NumberText(text))
+    if found is None:
+        raise ValueError("no number")
+    return found
+
+
+_DECODER = json.JSONDecoder(parse_float=_number, parse_int=_number)
 _SPACE = " \t\r\n"
-_WIDE = Context(prec=200)
-_PLAIN = {"boolean": "boolean", "int8": "int", "int16": "int", "int32": "int", "int64": "long", "string": "string"}
+_PLAIN = {"boolean": "boolean", "string": "string"}
+_WHOLE = {"int8": ("int", 8), "int16": ("int", 16), "int32": ("int", 32), "int64": ("long", 64)}
 _FLOATS = {"float32": "float", "float": "float", "float64": "double", "double": "double"}
 
 
@@ -64,7 +78,7 @@ class ConnectRecords:
         if b'"payload"' not in data or b'"schema"' not in data:
             return False
         text = _text(data)
-        if self._newest and text.startswith(self._newest):
+        if self._newest and text.startswith(self._newest) and not is_too_deep(data):
             payload, rest = _payload(text[len(self._newest) :])
             if rest == "}":
                 return self._add(self._newest, None, payload, place)
@@ -153,7 +167,7 @@ def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return fields
 
 
-_STRICT = json.JSONDecoder(parse_float=Decimal, object_pairs_hook=_no_duplicates)
+_STRICT = json.JSONDecoder(parse_float=_number, parse_int=_number, object_pairs_hook=_no_duplicates)
 
 
 # ---- the schema --------------------------------------------------------------------------------------------------
@@ -171,8 +185,12 @@ def connect_schema_column(schema: dict[str, Any]) -> Column:
         return special
     if kind in _PLAIN:
         return plain_column(_PLAIN[kind])
+    if kind in _WHOLE:
+        column, bits = _WHOLE[kind]
+        return WholeColumn(column, plain_column(column).arrow, bits)
     if kind in _FLOATS:
-        return MappedColumn(_FLOATS[kind], plain_column(_FLOATS[kind]), float)
+        column = _FLOATS[kind]
+        return MappedColumn(column, plain_column(column), _nearest_single if column == "float" else _nearest_double)
     if kind == "bytes":
         return MappedColumn("binary", plain_column("binary"), _base64)
     if kind == "array" and isinstance(schema.get("items"), dict):
@@ -210,11 +228,39 @@ def _unscaled(value: Any, scale: int) -> bytes:
     """A decimal as Connect's bytes: Base64, or (with `decimal.format: NUMERIC`) a number."""
     if isinstance(value, str):
         return _base64(value)
-    scaled = Decimal(value).scaleb(scale, _WIDE)
-    number = int(scaled)
-    if number != scaled:
+    if type(value) not in (int, Decimal):
+        raise TypeError("it is no number")
+    value = Decimal(value)
+    if value and value.adjusted() > 40:
+        raise OverflowError(f"{value} is out of range")
+    number = times(value, 10**scale)
+    if number is None:
         raise ValueError(f"{value} has more than {scale} digits behind the point")
     return number.to_bytes(number.bit_length() // 8 + 1, "big", signed=True)
+
+
+def _nearest_double(value: Any) -> float:
+    """The nearest double to a number; `NaN` and the infinities as the converter writes them, in quotes or not."""
+    if type(value) is str and value in NON_FINITE:
+        return float(value)
+    if type(value) is float:
+        return value  # one of the tokens: JSON's other numbers come as int and Decimal
+    if type(value) not in (int, Decimal):
+        raise TypeError("it is no number")
+    found = float(value)
+    if math.isinf(found):
+        raise OverflowError("it is beyond the type's range")
+    return found
+
+
+def _nearest_single(value: Any) -> float:
+    double = _nearest_double(value)
+    if type(value) not in (int, Decimal):
+        return double
+    found = nearest_float32(str(value))
+    if math.isinf(found):
+        raise OverflowError("it is beyond the type's range")
+    return found
 
 
 def _plain_numbers(value: Any) -> Any:

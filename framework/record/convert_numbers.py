@@ -6,25 +6,71 @@ record did not write. Numbers written as text (`"12"`) and booleans written as t
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from framework.record.converter import Converter
 from framework.record.json_strict import NON_FINITE, JsonValue, NumberText
 
-_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,6})?", re.ASCII)
+_NUMBER = re.compile(r"([+-]?(?:\d+(?:\.\d*)?|\.\d+))(?:[eE]([+-]?)0*(\d+))?", re.ASCII)
 _FURTHEST_EXPONENT = 400
+_MOST_FLOAT32 = float(np.finfo(np.float32).max)
+_MIDDLE_BEYOND_FLOAT32 = _MOST_FLOAT32 + 2.0**103
+# With an exponent beyond, and beyond the digits there are, a number is out of every column's range, or smaller than its last
+# digit. Which of them is all that counts, so the exponent is cut to that: Decimal takes none of any length.
+_MOST_EXPONENT = 1_000_000
 
 
 def exact_number(value: JsonValue) -> Decimal | None:
     """The exact value of a JSON number or of a number written as text; None when it is neither (NaN included)."""
-    if not isinstance(value, str) or _NUMBER.fullmatch(value) is None:
+    found = _NUMBER.fullmatch(value) if isinstance(value, str) else None
+    if found is None:
         return None
-    return Decimal(value)
+    digits, sign, exponent = found.groups()
+    if exponent is not None and len(exponent) > 6:
+        return Decimal(f"{digits}e{sign}{_MOST_EXPONENT + 2 * len(digits)}")
+    return Decimal(found[0])
+
+
+def times(number: Decimal, factor: int) -> int | None:
+    """The product as a whole number; None where it is none. Decimal's own operators round to 28 digits.
+
+    The number's first digit should be known to be no place far to the left: the result has as many digits.
+    """
+    if number.adjusted() < -_FURTHEST_EXPONENT:
+        return 0 if not number else None
+    exactly = Context(prec=len(number.as_tuple().digits) + len(str(factor)), Emax=MAX_EMAX, Emin=MIN_EMIN)
+    product = exactly.multiply(number, factor)
+    return int(product) if product == product.to_integral_value() else None
+
+
+def nearest_float32(text: str) -> float:
+    """The nearest value of single precision to a number's text, an infinity beyond them all. By way of a double it could be
+    rounded twice, so that the text decides where the double lies in the middle between two."""
+    double = float(text)
+    with np.errstate(over="ignore"):
+        nearest = np.float32(double)
+    if not np.isfinite(double) or float(nearest) == double:
+        return float(nearest)
+    if not np.isfinite(nearest):
+        if abs(double) != _MIDDLE_BEYOND_FLOAT32 or abs(Decimal(text)) >= Decimal(_MIDDLE_BEYOND_FLOAT32):
+            return float(nearest)
+        return math.copysign(_MOST_FLOAT32, double)
+    with np.errstate(over="ignore", under="ignore"):
+        other = np.nextafter(nearest, np.float32(math.copysign(math.inf, double - float(nearest))))
+    lower, upper = sorted((float(nearest), float(other)))
+    if double - lower != upper - double:
+        return float(nearest)
+    found, middle = exact_number(text), Decimal(double)
+    if found is None or found == middle:
+        return float(nearest)
+    return upper if found > middle else lower
 
 
 def _number(converter: Converter, value: JsonValue, path: str) -> Decimal:
@@ -76,7 +122,7 @@ class IntegerConverter(Converter):
 
     def value(self, value: JsonValue, path: str) -> object:
         number = _number(self, value, path)
-        if number.adjusted() > _FURTHEST_EXPONENT:
+        if number and number.adjusted() > _FURTHEST_EXPONENT:
             raise self.out_of_range(value, path)
         if number != number.to_integral_value():
             raise self.inexact(value, path)
@@ -104,8 +150,7 @@ class FloatConverter(Converter):
         if isinstance(value, str) and value in NON_FINITE:
             return float(value)
         _number(self, value, path)
-        # Arrow rounds text to float32 directly; by way of a double it could be rounded twice.
-        nearest = float(pa.scalar(str(value).lstrip("+")).cast(self.target).as_py())
+        nearest = float(str(value)) if pa.types.is_float64(self.target) else nearest_float32(str(value))
         if nearest in (float("inf"), float("-inf")):
             fits_double = pa.types.is_float32(self.target) and abs(float(str(value))) != float("inf")
             raise self.out_of_range(value, path, "double" if fits_double else None)
@@ -140,4 +185,6 @@ class DecimalConverter(Converter):
             if any(lost):
                 raise self.inexact(value, path)
             digits, exponent = kept or (0,), -self.scale
+        if not number:
+            return Decimal(0)  # whatever its exponent: Arrow makes room for as many digits
         return Decimal((sign, digits, exponent))

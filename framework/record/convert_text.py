@@ -7,7 +7,6 @@ hexadecimal where the hint's format says `hex`), complete and padded; a UUID is 
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import re
 from dataclasses import dataclass
@@ -19,6 +18,8 @@ from framework.record.converter import Converter
 from framework.record.json_strict import JsonValue, NumberText
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{12}")
+# Python takes padding where there is nothing to pad.
+_BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
 _HEX = re.compile(r"([0-9a-fA-F]{2})*")
 
 
@@ -109,10 +110,9 @@ class BytesConverter(Converter):
             if _HEX.fullmatch(text) is None:
                 raise ValueError("not hexadecimal")
             return bytes.fromhex(text)
-        try:
-            return base64.b64decode(text.encode("ascii"), validate=True)
-        except (binascii.Error, UnicodeEncodeError):
-            raise ValueError("not base64") from None
+        if _BASE64.fullmatch(text) is None:
+            raise ValueError("not base64")
+        return base64.b64decode(text)
 
 
 def _spread(packed: pa.Array, like: pa.Array) -> pa.Array:

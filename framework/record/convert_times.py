@@ -13,7 +13,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from framework.record.convert_numbers import decimal_parse_type, exact_number
+from framework.record.convert_numbers import decimal_parse_type, exact_number, times
 from framework.record.converter import Converter
 from framework.record.failure import RecordFailure
 from framework.record.format_times import parse_texts
@@ -39,6 +39,9 @@ _ZONE = r"(Z|[+-]\d\d(:?\d\d)?)"
 
 # Years 1 to 9999: what SQL's timestamps are sure to hold, and what the statistics of a data file can be made of.
 _FIRST_DAY, _PAST_LAST_DAY = -719_162, 2_932_897
+# Between 1970 and 2037 Arrow knows zones by the changes that are listed for them. Before, it has not all of them; behind, it goes
+# on with the last one for ever, where the zone's rule has further ones. Each time out there is looked up by itself.
+_KNOWN_ZONE_DAYS = (0, 24_472)
 
 
 def number_parse_type() -> pa.DataType:
@@ -96,12 +99,12 @@ class TemporalConverter(Converter):
         number = exact_number(value)
         if number is None:
             raise self.unparsable(value, path)
-        if number.adjusted() > 40:
+        if number and number.adjusted() > 40:
             raise self.out_of_range(value, path)
-        nanoseconds = number * NANOSECONDS[self.unit]
-        if nanoseconds != nanoseconds.to_integral_value():
+        nanoseconds = times(number, NANOSECONDS[self.unit])
+        if nanoseconds is None:
             raise self.inexact(value, path)
-        return int(nanoseconds)
+        return nanoseconds
 
     def _units_from_numbers(self, values: pa.Array, unit: str) -> pa.Array:
         """Decimal numbers counted in the hint's unit, as whole numbers of `unit`; raises when a fraction is left."""
@@ -174,6 +177,28 @@ class TimestampConverter(TemporalConverter):
         """Moments of the declared zone's clock."""
         if self.zone in _UTC:
             return local.cast(pa.int64()).cast(self.target)
+        assert self.zone is not None
+        counts = local.cast(pa.int64())
+        per_day = NANOSECONDS_PER_DAY // NANOSECONDS[self.resolution]
+        first, past = (pa.scalar(day * per_day, pa.int64()) for day in _KNOWN_ZONE_DAYS)
+        known = pc.and_(pc.greater_equal(counts, first), pc.less(counts, past)).fill_null(True)
+        if known.false_count == 0:
+            return self._assumed(local)
+        nothing = pa.scalar(None, pa.int64())
+        within = self._assumed(pc.if_else(known, counts, nothing).cast(local.type))
+        beyond = pc.if_else(known, nothing, counts).dictionary_encode()
+        step = NANOSECONDS[self.resolution]
+        moments = [
+            None
+            if (offset := zone_offset_seconds(self.zone, count * step)) is None
+            else count - offset * (10**9 // step)
+            for count in beyond.dictionary.to_pylist()
+        ]
+        if None in moments:
+            raise pa.ArrowInvalid(f"a time that {self.zone} has twice or never")
+        return pc.coalesce(within, pa.array(moments, pa.int64()).cast(self.target).take(beyond.indices))
+
+    def _assumed(self, local: pa.Array) -> pa.Array:
         return pc.assume_timezone(local, self.zone, ambiguous="raise", nonexistent="raise").cast(self.target)
 
     def _by_format(self, texts: pa.Array) -> pa.Array | None:

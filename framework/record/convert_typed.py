@@ -38,8 +38,7 @@ class _Typed(Converter):
     inner: Converter
 
     def array(self, values: pa.Array) -> pa.Array:
-        converted = _typed(values, self.inner)
-        return within_calendar(converted) if isinstance(self.inner, TemporalConverter) else converted
+        return _typed(values, self.inner)
 
 
 def convert_typed(converter: Converter, values: pa.Array) -> tuple[pa.Array, Mask | None]:
@@ -47,8 +46,28 @@ def convert_typed(converter: Converter, values: pa.Array) -> tuple[pa.Array, Mas
     return convert_or_mark(_Typed(converter.target, None, converter.type_name, converter), values)
 
 
-def typed_failure(path: str, converter: Converter, value: object, kind: pa.DataType) -> RecordFailure:
-    """Why one value out of SQL is no value of the column."""
+def plain_value(scalar: pa.Scalar) -> object:
+    """A typed value for people and rules, also where Python has none such: dates and moments out of its calendar are their
+    counts, as text."""
+    try:
+        return scalar.as_py()
+    except (ValueError, OverflowError, TypeError, pa.ArrowException):
+        pass
+    kind = scalar.type
+    if pa.types.is_struct(kind):
+        return {name: plain_value(scalar[name]) for name in scalar}
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return [plain_value(item) for item in scalar.values]
+    if pa.types.is_map(kind):
+        return {str(plain_value(item["key"])): plain_value(item["value"]) for item in scalar.values}
+    count = scalar.cast(pa.int32() if kind.bit_width == 32 else pa.int64()).as_py()
+    unit = "days" if pa.types.is_date32(kind) else str(getattr(kind, "unit", kind))
+    return f"{count} {unit} since 1970"
+
+
+def typed_failure(path: str, converter: Converter, scalar: pa.Scalar) -> RecordFailure:
+    """Why one value in a typed column is no value of the table's."""
+    value, kind = plain_value(scalar), scalar.type
     return RecordFailure(
         "convert",
         "FLOE-D301",
@@ -60,8 +79,14 @@ def typed_failure(path: str, converter: Converter, value: object, kind: pa.DataT
 
 
 def _typed(values: pa.Array, converter: Converter) -> pa.Array:
+    """At whatever depth: what is of the right type already may still hold a day that is none."""
+    converted = _converted(values, converter)
+    return within_calendar(converted) if isinstance(converter, TemporalConverter) else converted
+
+
+def _converted(values: pa.Array, converter: Converter) -> pa.Array:
     kind = values.type
-    if kind == converter.target:
+    if kind == converter.target and not isinstance(converter, (StructConverter, ListConverter, MapConverter)):
         return values
     if pa.types.is_null(kind):
         return pa.nulls(len(values), converter.target)

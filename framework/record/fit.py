@@ -68,6 +68,8 @@ def fit(
     word = policy.evolve.columns
     if lacking and word not in (EvolveMode.EVOLVE, EvolveMode.DISCARD_VALUE):
         raise no_column(next(iter(lacking)), table, word)
+    if shape.metadata:
+        record = {name: value for name, value in record.items() if shape.is_own(name)}
     fitting = _Fitting(shape, policy, record, record)
     row = fitting.row()
     new = lacking if word is EvolveMode.EVOLVE else {}
@@ -113,7 +115,7 @@ class _Fitting:
 
     def row(self) -> dict[str, object]:
         while True:
-            root = self.shape.relaxed if self._relaxed else self.shape.root
+            root = self.shape.relaxed if self._relaxed else self.shape.own
             try:
                 return root.fields(self.record, "")
             except RecordFailure as failure:
@@ -143,7 +145,7 @@ class _Fitting:
             return
         word = self.policy.evolve.nullability
         if word is EvolveMode.RELAX:
-            places = list(_lacking(self.record, self.shape.root, ()))
+            places = list(_lacking(self.record, self.shape.own, ()))
             if not any(_columns(place) in self.shape.always_required for place in places):
                 self.optional.update(_columns(place) for place in places)
                 self._relaxed = True

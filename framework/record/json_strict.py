@@ -8,11 +8,17 @@ text that is not JSON, duplicate keys, lone surrogates.
 from __future__ import annotations
 
 import json
+import re
 from json.decoder import JSONDecodeError
 
 from framework.record.failure import RecordFailure
 
 JsonValue = None | bool | str | list["JsonValue"] | dict[str, "JsonValue"]
+
+# A record is nested so deep at most. Every walk over values, types and schemas is recursive: without a bound of its own the
+# stack's would hold, which depends on who calls, and no table has columns that deep.
+MOST_LEVELS = 100
+_BRACKETS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[\]{}]', re.DOTALL)
 
 NON_FINITE = frozenset({"NaN", "Infinity", "-Infinity"})
 
@@ -48,6 +54,26 @@ _DECODER = json.JSONDecoder(
 )
 
 
+def is_too_deep(data: bytes) -> bool:
+    """Whether a record is nested deeper than any may be: its brackets outside of texts, in what may be JSON."""
+    if data.count(b"[") + data.count(b"{") <= MOST_LEVELS:
+        return False
+    depth = 0
+    for match in _BRACKETS.finditer(data):
+        mark = data[match.start()]
+        if mark == 0x5B or mark == 0x7B:
+            depth += 1
+            if depth > MOST_LEVELS:
+                return True
+        elif mark != 0x22:
+            depth -= 1
+    return False
+
+
+def too_deep() -> RecordFailure:
+    return RecordFailure("decode", "FLOE-D105", f"the record is nested more than {MOST_LEVELS} levels deep")
+
+
 def parse_record(data: bytes) -> dict[str, JsonValue]:
     """The fields of a record that is one JSON object.
 
@@ -61,6 +87,8 @@ def parse_record(data: bytes) -> dict[str, JsonValue]:
         raise RecordFailure(
             "decode", "FLOE-D104", f"the record is not UTF-8: {error.reason} at byte {error.start}"
         ) from None
+    if is_too_deep(data):
+        raise too_deep()
     try:
         value = _DECODER.decode(text)
     except _DuplicateKey as error:
@@ -74,7 +102,7 @@ def parse_record(data: bytes) -> dict[str, JsonValue]:
             f"the record is not JSON: {error.msg.removesuffix(' at')} at byte {_byte_of(text, error.pos)}",
         ) from None
     except RecursionError:
-        raise RecordFailure("decode", "FLOE-D105", "the record is nested too deeply") from None
+        raise too_deep() from None
     if not isinstance(value, dict):
         raise RecordFailure(
             "decode", "FLOE-D102", "the record is not a JSON object", expected="object", actual=kind_of(value)

@@ -16,10 +16,11 @@ import pyarrow as pa
 import pyarrow.json
 
 from framework.config.spec import FieldHint
+from framework.record.arrow_screen import unfit_rows
 from framework.record.convert_nested import ListConverter, MapConverter, StructConverter, fold
 from framework.record.converter import Converter
 from framework.record.failure import RecordFailure
-from framework.record.framing import frame
+from framework.record.framing import frame, record_starts
 from framework.record.json_strict import NON_FINITE, JsonValue, NumberText, parse_record
 from framework.record.model import ObservedType
 from framework.table.types import (
@@ -37,6 +38,8 @@ _LONG_DIGITS = re.compile(rb"[0-9]{19}")
 def observe_records(values: Sequence[bytes]) -> dict[str, ObservedType]:
     """The merged observed type of every field of the records, without hints."""
     framed = frame(values, np.arange(len(values)))
+    if len(unfit_rows(framed.data, record_starts(framed.data), pa.schema([]))):
+        return _merged(values)
     if framed.data and not framed.alone and _LONG_DIGITS.search(framed.data) is None:
         try:
             table = pyarrow.json.read_json(
@@ -47,6 +50,11 @@ def observe_records(values: Sequence[bytes]) -> dict[str, ObservedType]:
             return {field.name: observed_from_arrow(field.type) for field in table.schema}
         except pa.ArrowInvalid:
             pass
+    return _merged(values)
+
+
+def _merged(values: Sequence[bytes]) -> dict[str, ObservedType]:
+    """One record after the other."""
     fields: dict[str, ObservedType] = {}
     for value in values:
         try:

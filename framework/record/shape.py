@@ -83,9 +83,19 @@ class TableShape:
         return frozenset(name for name, kind in self.parse_fields.items() if is_map(kind))
 
     @cached_property
+    def own(self) -> StructConverter:
+        """The converter of a record: without the columns that floe fills itself."""
+        return replace(self.root, children=tuple(c for c in self.root.children if c.name not in self.metadata))
+
+    @cached_property
     def relaxed(self) -> StructConverter:
         """The converter of a table like this one in which no value is required."""
-        return _relaxed(self.root)
+        return _relaxed(self.own)
+
+    def is_own(self, name: str) -> bool:
+        """Whether a record's field of this name is none of the columns that floe fills itself."""
+        folded = fold(name, self.insensitive)
+        return all(fold(column, self.insensitive) != folded for column in self.metadata)
 
     def has_column(self, name: str) -> bool:
         """Whether a record's field of this name has a column, under the case policy."""

@@ -19,7 +19,7 @@ from framework.record.alone import creatable, json_value
 from framework.record.arrays import Ints, Mask
 from framework.record.batch import Batch
 from framework.record.convert_nested import ChildField, fold
-from framework.record.convert_typed import convert_typed, observed_from_typed, typed_failure, widening
+from framework.record.convert_typed import convert_typed, observed_from_typed, plain_value, typed_failure, widening
 from framework.record.failure import RecordFailure
 from framework.record.fit import because, no_column, refused
 from framework.record.model import ColumnDetail, ObservedType
@@ -76,7 +76,7 @@ def place(batch: Batch, typed: TypedRows) -> None:
     batch.unrouted(places[routed.unrouted].tolist())
     batch.drop(routed.elsewhere)
     for row in routed.refused.tolist():
-        record = {name: json_value(routing.column(name)[row].as_py()) for name in routing.column_names}
+        record = {name: json_value(plain_value(routing.column(name)[row])) for name in routing.column_names}
         try:
             route_record(record, batch.block.topic, plan.route, lower_values(plan), batch.insensitive)
         except RecordFailure as failure:
@@ -190,7 +190,7 @@ def _convert(
             if failed and not _is_let_be(batch, name, child, source, typed):
                 word = evolve.otherwise if evolve.data_type in _MAY_WIDEN else evolve.data_type
                 for at in failed:
-                    reason = typed_failure(field_.name, child.converter, source[at].as_py(), source.type)
+                    reason = typed_failure(field_.name, child.converter, source[at])
                     failures[int(mine[at])] = because(refused(reason, word), batch.tables[name].frozen)
         arrays.append(array)
         if child.required and array.null_count > len(failed):

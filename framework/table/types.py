@@ -121,7 +121,7 @@ def merge_observed(first: ObservedType, second: ObservedType) -> ObservedType:
         if first.startswith("decimal") and second.startswith("decimal"):
             return _wider_decimal(first, second)
     # An empty list or struct says nothing: what came after it must not be left out for its sake.
-    return first if known_part(first) is not None else second
+    return first if _says_something(first) else second
 
 
 def merge_all(kinds: Iterable[ObservedType]) -> ObservedType:
@@ -138,6 +138,15 @@ def _wider_decimal(first: str, second: str) -> str:
     assert isinstance(left, DecimalType)
     assert isinstance(right, DecimalType)
     return second if left.scale == right.scale and left.precision < right.precision else first
+
+
+def _says_something(observed: ObservedType) -> bool:
+    """Whether `known_part` leaves anything of a type."""
+    if isinstance(observed, str):
+        return observed != "null"
+    if observed[0] != "struct":
+        return _says_something(observed[-1])
+    return any(_says_something(kind) for _, kind in observed[1])
 
 
 def known_part(observed: ObservedType) -> ObservedType | None:
@@ -160,10 +169,9 @@ def merge_spellings(fields: Iterable[tuple[str, ObservedType]], insensitive: boo
     spelled: dict[str, str] = {}
     for name, kind in fields:
         first = spelled.setdefault(name.lower() if insensitive else name, name)
-        inner = _merge_inner(kind, insensitive)
-        merged[first] = merge_observed(merged[first], inner) if first in merged else inner
-        merged[first] = _merge_inner(merged[first], insensitive)
-    return merged
+        merged[first] = merge_observed(merged[first], kind) if first in merged else kind
+    # Once for each, however many spellings there were: what is done twice at every level is done 2^depth times.
+    return {name: _merge_inner(kind, insensitive) for name, kind in merged.items()}
 
 
 def _merge_inner(observed: ObservedType, insensitive: bool) -> ObservedType:

@@ -1,0 +1,91 @@
+"""The types of the columns that documents are made for.
+
+In: nothing. Out: `Kind`, which says what a column holds and how its field is declared, and the schema of a table of kinds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import count
+
+from pyiceberg.schema import Schema
+from pyiceberg.types import IcebergType, ListType, MapType, NestedField, StructType
+
+from framework.config.spec import FieldHint
+from framework.table.types import primitive_type
+
+
+@dataclass(frozen=True)
+class Kind:
+    """`name` is that of a primitive type, or list, struct or map. `inner` has the element of a list, key and value of a
+    map, and the fields of a struct, whose names are in `names`; `needed` are those of them that must have a value."""
+
+    name: str
+    inner: tuple[Kind, ...] = ()
+    names: tuple[str, ...] = ()
+    needed: frozenset[str] = frozenset()
+    format: str | None = None
+    zone: str | None = None
+    unit: str | None = None
+
+    @property
+    def family(self) -> str:
+        return self.name.partition("(")[0].partition("[")[0]
+
+    def size(self) -> tuple[int, int]:
+        """Precision and scale of a decimal; the length of a fixed."""
+        numbers = [int(n) for n in self.name.replace("]", ")").replace("[", "(").partition("(")[2][:-1].split(",")]
+        return numbers[0], numbers[-1]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The columns of a table."""
+
+    columns: dict[str, Kind] = field(default_factory=dict)
+    needed: frozenset[str] = frozenset()
+
+    def schema(self, also: dict[str, str] | None = None) -> Schema:
+        """With `also` as further columns, of primitive types."""
+        ids = count(1)
+        fields = [
+            NestedField(next(ids), name, _iceberg(kind, ids), required=name in self.needed)
+            for name, kind in self.columns.items()
+        ]
+        fields += [NestedField(next(ids), name, primitive_type(kind)) for name, kind in (also or {}).items()]
+        return Schema(*fields)
+
+    def hints(self) -> tuple[FieldHint, ...]:
+        found: list[FieldHint] = []
+        for name, kind in self.columns.items():
+            found += _hints(name, kind)
+        return tuple(found)
+
+
+def _hints(path: str, kind: Kind) -> Iterator[FieldHint]:
+    if kind.name == "struct":
+        for name, inner in zip(kind.names, kind.inner, strict=True):
+            yield from _hints(f"{path}.{name}", inner)
+    elif kind.inner:
+        yield from _hints(path, kind.inner[-1])
+    elif kind.format or kind.zone or kind.unit:
+        yield FieldHint(path, kind.name, format=kind.format, zone=kind.zone, unit=kind.unit)
+
+
+def _iceberg(kind: Kind, ids: Iterator[int]) -> IcebergType:
+    if kind.name == "list":
+        return ListType(next(ids), _iceberg(kind.inner[0], ids), element_required="element" in kind.needed)
+    if kind.name == "map":
+        key, item = next(ids), next(ids)
+        return MapType(
+            key, _iceberg(kind.inner[0], ids), item, _iceberg(kind.inner[1], ids), value_required="value" in kind.needed
+        )
+    if kind.name == "struct":
+        return StructType(
+            *(
+                NestedField(next(ids), name, _iceberg(inner, ids), required=name in kind.needed)
+                for name, inner in zip(kind.names, kind.inner, strict=True)
+            )
+        )
+    return primitive_type(kind.name)

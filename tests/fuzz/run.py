@@ -1,0 +1,83 @@
+"""The fuzzer as a command: `python -m tests.fuzz.run --documents 1000000 --seed 1`."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from tests.fuzz.documents import Writer
+from tests.fuzz.ways import Report, check_block
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "reliability.md"
+BEGIN, END = "<!-- fuzz: begin -->", "<!-- fuzz: end -->"
+
+
+def run(documents: int, seed: int, most: int = 1000, show: bool = False) -> Report:
+    """Blocks until there are so many documents; block n has the seed `seed + n`."""
+    report, number, began, told = Report(), 0, time.monotonic(), 0.0
+    while report.documents < documents:
+        block = Writer(seed + number).block(min(most, documents - report.documents))
+        report.add(check_block(block, seed + number))
+        number += 1
+        if show and time.monotonic() - told > 10:
+            told = time.monotonic()
+            print(
+                f"{report.documents:,} documents in {number:,} blocks, {told - began:.0f} s: {report.wrong} wrong,"
+                f" {report.disagreements} disagreements, {report.uncaught} uncaught",
+                file=sys.stderr,
+                flush=True,
+            )
+    return report
+
+
+def summary(report: Report, seed: int, commit: str) -> str:
+    """The report as Markdown."""
+    ways = list(report.rows)
+    kinds = sorted({kind for _, kind in report.values})
+    lines = [
+        f"{report.documents:,} documents, seed {seed}, commit {commit}: {report.wrong} wrong, "
+        f"{report.disagreements} disagreements, {report.uncaught} uncaught.",
+        "",
+        "| values of type | " + " | ".join(ways) + " |",
+        "|---|" + "---|" * len(ways),
+        *(f"| `{kind}` | " + " | ".join(f"{report.values[way, kind]:,}" for way in ways) + " |" for kind in kinds),
+        "| rows | " + " | ".join(f"{report.rows[way]:,}" for way in ways) + " |",
+        "| dead letters | " + " | ".join(f"{report.refused[way]:,}" for way in ways) + " |",
+    ]
+    return "\n".join(lines)
+
+
+def record(report: Report, seed: int) -> None:
+    """Put the report into the document, between its marks."""
+    head = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=DOCUMENT.parent, capture_output=True, text=True)
+    before, _, rest = DOCUMENT.read_text().partition(BEGIN)
+    _, _, after = rest.partition(END)
+    DOCUMENT.write_text(f"{before}{BEGIN}\n{summary(report, seed, head.stdout.strip())}\n{END}{after}")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--documents", type=int, default=50_000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--record", action="store_true", help="write the report into docs/reliability.md")
+    parser.add_argument("--most", type=int, default=1000)
+    given = parser.parse_args()
+    began = time.monotonic()
+    report = run(given.documents, given.seed, given.most, show=True)
+    for what, seed, text in report.faults[:40]:
+        print(f"--- {what}, seed {seed}\n{text}")
+    print(
+        f"{report.documents} documents, {time.monotonic() - began:.0f} s, wrong {report.wrong}, "
+        f"disagreements {report.disagreements}, uncaught {report.uncaught}, "
+        f"refused {dict(report.refused)}, rows {dict(report.rows)}"
+    )
+    if given.record:
+        record(report, given.seed)
+    return 0 if report.is_clean else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

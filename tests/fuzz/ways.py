@@ -1,0 +1,225 @@
+"""One block by every way that a record can take, beside the oracle.
+
+In: a block of documents. Out: how many values of each type were read by each way, and what was wrong: a value that is not the
+oracle's, a row where a dead letter must be or the other way round, two ways that disagree, an exception that nobody caught.
+The ways: record by record, in columns with the compiled parser, the same with Arrow's alone, and unsorted with dictionaries.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from framework.config.spec import EvolveMode, RouteRule
+from framework.plan.model import Plan
+from framework.record import compiled_json
+from framework.record.encoded import plain_table
+from framework.record.model import BlockResult, RecordBlock, TableTarget
+from framework.record.process import process_block
+from tests.fuzz.documents import Block
+from tests.fuzz.kinds import Kind, Shape
+from tests.fuzz.oracle import Pairs, judge, may_be_refused, same
+from tests.fuzz.strict import Refused
+from tests.record_samples import alone, block, plan, policy, target
+
+OFFSET = "_kafka_offset"
+IGNORED = frozenset({OFFSET, "_kafka_timestamp"})
+METADATA = {OFFSET: "long", "_kafka_timestamp": "timestamptz"}
+ROUTES = "xyz"
+
+
+@dataclass
+class Report:
+    """Counts by way and type; `faults` are (what, seed, details), the first of each block."""
+
+    documents: int = 0
+    values: Counter[tuple[str, str]] = field(default_factory=Counter)
+    refused: Counter[str] = field(default_factory=Counter)
+    rows: Counter[str] = field(default_factory=Counter)
+    wrong: int = 0
+    disagreements: int = 0
+    uncaught: int = 0
+    faults: list[tuple[str, int, str]] = field(default_factory=list)
+
+    def add(self, other: Report) -> None:
+        self.documents += other.documents
+        self.values += other.values
+        self.refused += other.refused
+        self.rows += other.rows
+        self.wrong += other.wrong
+        self.disagreements += other.disagreements
+        self.uncaught += other.uncaught
+        self.faults += other.faults
+
+    @property
+    def is_clean(self) -> bool:
+        return not (self.wrong or self.disagreements or self.uncaught)
+
+
+@contextmanager
+def without_compiled() -> Iterator[None]:
+    """As where no C compiler was when floe was installed."""
+    before = compiled_json.available
+    compiled_json.available = lambda: False
+    try:
+        yield
+    finally:
+        compiled_json.available = before
+
+
+def _by_arrow(records: RecordBlock, made: Plan, tables: dict[str, TableTarget]) -> BlockResult:
+    with without_compiled():
+        return process_block(records, made, tables)
+
+
+def _unsorted(records: RecordBlock, made: Plan, tables: dict[str, TableTarget]) -> BlockResult:
+    return process_block(records, made, tables, encode=True, scatter=True)
+
+
+Way = Callable[[RecordBlock, Plan, dict[str, TableTarget]], BlockResult]
+WAYS: dict[str, Way] = {"alone": alone, "compiled": process_block, "arrow": _by_arrow, "unsorted": _unsorted}
+
+# A value that does not fit is a dead letter; unknown fields are left out: nothing has to change first.
+FIXED = policy(
+    EvolveMode.DISCARD_VALUE, data_type=EvolveMode.FREEZE, nullability=EvolveMode.FREEZE, otherwise=EvolveMode.FREEZE
+)
+
+
+def check_block(drawn: Block, seed: int, ways: dict[str, Way] | None = None) -> Report:
+    """What became of a block by each way."""
+    report = Report(documents=len(drawn.values))
+    rules, names = [RouteRule("ns.t")], ["ns.t"]
+    if drawn.routed:
+        rules, names = [RouteRule("ns.t_{r}")], [f"ns.t_{name}" for name in ROUTES]
+    metadata = [name.removeprefix("_kafka_") for name in METADATA]
+    made = plan(rules, hints=drawn.shape.hints(), metadata=metadata, defaults=FIXED, allow=["ns.*"])
+    schema = drawn.shape.schema(METADATA)
+    tables = {name: target(name, schema=schema, table_policy=FIXED) for name in names}
+    records = block(drawn.values)
+    wanted = [_judged(data, drawn) for data in drawn.values]
+    told: dict[str, list[Any]] = {}
+    for way, process in (ways or WAYS).items():
+        try:
+            result = process(records, made, tables)
+            told[way] = _told(result, len(records), drawn.shape)
+        except Exception:
+            report.uncaught += 1
+            report.faults.append((f"uncaught {way}", seed, traceback.format_exc()))
+            continue
+        _compare(report, way, wanted, told[way], drawn, seed)
+    ways_told = iter(told.items())
+    first = next(ways_told, None)
+    for way, found in ways_told:
+        assert first is not None
+        for at, (one, other) in enumerate(zip(first[1], found, strict=True)):
+            if not _agree(one, other):
+                report.disagreements += 1
+                text = f"{drawn.values[at][:300]!r}\n  {first[0]}: {_cut(one)}\n  {way}: {_cut(other)}\n  {drawn.shape}"
+                report.faults.append((f"disagreement {way}", seed, text))
+                break
+    return report
+
+
+def _cut(value: object) -> str:
+    return repr(value)[:400]
+
+
+def _judged(data: bytes, drawn: Block) -> Any:
+    """The row that must be there, or Refused."""
+    try:
+        row = judge(data, drawn.shape, IGNORED)
+        if drawn.routed:
+            _route(data)
+        return row
+    except Refused as refused:
+        return refused
+
+
+def _route(data: bytes) -> None:
+    from tests.fuzz.strict import Number, read
+
+    fields = {name.lower(): value for name, value in read(data).items() if value is not None}
+    value = fields.get("r")
+    if not isinstance(value, str) or isinstance(value, Number) or value not in ROUTES:
+        raise Refused("no such table")
+
+
+def _told(result: BlockResult, count: int, shape: Shape) -> list[Any]:
+    """For each record its row or the code of its dead letter; exactly one of them."""
+    assert not result.needs, result.needs
+    found: list[Any] = [None] * count
+    tables = [(name, plain_table(rows)) for name, rows in result.rows.items()]
+    tables += [(name, plain_table(rows)) for alike in result.alike for name, _, rows in alike.split()]
+    for _, rows in tables:
+        rows.validate(full=True)
+        columns = {name: plain_values(rows.column(name), kind) for name, kind in shape.columns.items()}
+        for i, offset in enumerate(rows.column(OFFSET).to_pylist()):
+            assert found[offset] is None, "a record is in two places"
+            found[offset] = {name: values[i] for name, values in columns.items()}
+    for letter in result.dead_letters:
+        assert found[letter.offset] is None, "a record is in two places"
+        found[letter.offset] = letter.code
+    assert all(each is not None for each in found), "a record is nowhere"
+    assert result.written + len(result.dead_letters) == count
+    return found
+
+
+def plain_values(column: pa.ChunkedArray | pa.Array, kind: Kind) -> list[Any]:
+    """A column as Python values, moments as numbers: without a calendar between."""
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if isinstance(array, pa.ChunkedArray):
+        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
+    if isinstance(array.type, pa.BaseExtensionType):
+        array = array.storage
+    is_null = array.is_null().to_pylist()
+    if kind.name == "struct":
+        children = [plain_values(child, inner) for child, inner in zip(array.flatten(), kind.inner, strict=True)]
+        return [
+            None if null else {name: values[i] for name, values in zip(kind.names, children, strict=True)}
+            for i, null in enumerate(is_null)
+        ]
+    if kind.name in ("list", "map"):
+        offsets = array.offsets.to_pylist()
+        if kind.name == "list":
+            items: list[Any] = plain_values(array.values, kind.inner[0])
+        else:
+            keys, values = plain_values(array.keys, kind.inner[0]), plain_values(array.items, kind.inner[1])
+            items = list(zip(keys, values, strict=True))
+        make = list if kind.name == "list" else Pairs
+        return [None if null else make(items[offsets[i] : offsets[i + 1]]) for i, null in enumerate(is_null)]
+    if pa.types.is_timestamp(array.type) or pa.types.is_time64(array.type):
+        array = array.cast(pa.int64())
+    elif pa.types.is_date32(array.type):
+        array = array.cast(pa.int32())
+    return array.to_pylist()  # type: ignore[no-any-return]
+
+
+def _compare(report: Report, way: str, wanted: list[Any], told: list[Any], drawn: Block, seed: int) -> None:
+    for at, (must, found) in enumerate(zip(wanted, told, strict=True)):
+        if isinstance(found, str):
+            report.refused[way] += 1
+            good = isinstance(must, Refused) or may_be_refused(must)
+        else:
+            report.rows[way] += 1
+            for name, value in found.items():
+                if value is not None:
+                    report.values[way, drawn.shape.columns[name].family] += 1
+            good = not isinstance(must, Refused) and same(must, found)
+        if not good:
+            report.wrong += 1
+            if len(report.faults) < 20:
+                shown = f"Refused({must})" if isinstance(must, Refused) else _cut(must)
+                text = f"{drawn.values[at][:400]!r}\n  must be {shown}\n  is {_cut(found)}\n  {drawn.shape}"
+                report.faults.append((f"wrong {way}", seed, text))
+
+
+def _agree(one: Any, other: Any) -> bool:
+    if isinstance(one, str) or isinstance(other, str):
+        return bool(one == other)
+    return same(one, other)
