@@ -21,9 +21,6 @@ class Limits:
     """The coordinator's own bounds; the tables' intervals and sizes come with the announcements."""
 
     commit_files: int = 10_000  # one commit takes at most so many files, unless a single batch has more
-    catch_up_ms: int = (
-        10_000  # a table's commits while the log is caught up with are at least this far apart, unless it is full
-    )
     retry_first_ms: int = 1_000  # pause after the first failed commit or load; doubles
     retry_most_ms: int = 60_000
     failed_after: int = 10  # failures in a row until a table is called FAILED instead of DEGRADED

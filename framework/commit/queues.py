@@ -106,15 +106,6 @@ def is_later(epoch: int | None, recorded: int | None) -> bool:
     return epoch is not None and recorded is not None and epoch > recorded
 
 
-def is_unproven(state: CoordinatorState, table: TableState) -> bool:
-    """Whether a table that records nothing may have been committed to all the same, as a part of the log may tell that is not
-    read yet: its record, and the snapshots that show one, may have been taken away. As far as memory has room to read on."""
-    if table.view is None or table.view.progress is not None:
-        return False
-    to_read = not state.caught_up or (state.log_end is not None and state.position < state.log_end)
-    return to_read and state.pending_files <= state.limits.pending_files
-
-
 def _must_not_be_kept(state: CoordinatorState, table: TableState) -> bool:
     """Back-pressure: a table that is blocked, failing or paused keeps a bounded queue, and at least one announcement, so that
     a commit of it shows that it can be drained before the rest is read again. The order has no gap: once one announcement

@@ -17,7 +17,7 @@ from framework.commit.examine import first_obstacle, log_end, trouble
 from framework.commit.model import Attempt, CoordinatorState, Phase, Request, TableState
 from framework.commit.pauses import holding
 from framework.commit.prefix import Prefix, take_prefix
-from framework.commit.queues import drop_announcements, is_unproven
+from framework.commit.queues import drop_announcements
 from framework.commit.replay import is_replay
 from framework.commit.turn import Turn
 
@@ -27,7 +27,7 @@ def due_at_ms(state: CoordinatorState, table: TableState) -> int | None:
     first = table.pending.first
     if table.phase is not Phase.READY or first is None or state.needs_proof is not None:
         return None
-    if is_unproven(state, table):
+    if reads_first(state, table):
         return None
     if table.stalled_at == state.position or holding(state.pauses, Holds.COMMITS, table.table) is not None:
         return None
@@ -43,11 +43,18 @@ def due_at_ms(state: CoordinatorState, table: TableState) -> int | None:
         or any(covers(request, table) for request in state.requests.values())
     ):
         return 0
-    if state.caught_up:
-        return 0 if table.last_commit_ms is None else table.last_commit_ms + policy.interval_ms
-    # While catching up, what is folded so far may be a small part of what waits: commits now and then are enough.
-    interval_ms = max(policy.interval_ms, state.limits.catch_up_ms)
-    return max(table.last_commit_ms or 0, table.first_pending_ms) + interval_ms
+    return 0 if table.last_commit_ms is None else table.last_commit_ms + policy.interval_ms
+
+
+def reads_first(state: CoordinatorState, table: TableState) -> bool:
+    """Whether the log is to be read to its end before a table is committed to: what stands further on may take back what waits
+    (`OffsetsSet`), or tell of a commit to a table that records nothing (its record may have been taken away). As far as
+    memory has room for what waits: a log that is longer is committed in pieces."""
+    if state.pending_files > state.limits.pending_files:
+        return False
+    nothing_recorded = table.view is not None and table.view.progress is None
+    to_read = state.log_end is not None and state.position < state.log_end
+    return not state.caught_up or (nothing_recorded and to_read)
 
 
 def covers(request: Request, table: TableState) -> bool:
