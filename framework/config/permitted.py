@@ -14,6 +14,7 @@ from fnmatch import fnmatchcase
 # Judged one by one: each says how files and metadata are laid out below the table's own location, and nothing else.
 PROPERTIES = frozenset(
     {
+        "bq_connection",  # BigQuery's own; the catalog's grants say which may be used
         "comment",
         "commit.manifest-merge.enabled",
         "commit.manifest.min-count-to-merge",
