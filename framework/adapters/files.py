@@ -5,8 +5,10 @@ In: this process. Out: a `World`. Nothing is decided here; `framework.config.loa
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import stat
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
@@ -37,11 +39,26 @@ def cache_dir() -> Path:
 
 def read_text(path: Path) -> str:
     """The text of a file. Raises OSError, also for one of more than 4 MiB, and UnicodeDecodeError."""
-    with path.open("rb") as stream:
+    if str(path).startswith("/dev/"):  # what a shell passes on, named on the command line
+        with path.open("rb") as stream:
+            content = stream.read(_MAX_BYTES + 1)
+        if len(content) > _MAX_BYTES:
+            raise OSError(errno.EFBIG, "it is larger than 4 MiB")
+    else:
+        content = read_bytes(path)
+    return content.decode("utf-8-sig").replace("\r\n", "\n")
+
+
+def read_bytes(path: Path) -> bytes:
+    """The bytes of a plain file of at most 4 MiB; raises OSError for all else, and waits for no pipe."""
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(handle, "rb") as stream:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise OSError(errno.EINVAL, "it is no plain file")
         content = stream.read(_MAX_BYTES + 1)
     if len(content) > _MAX_BYTES:
-        raise OSError(27, "it is larger than 4 MiB")
-    return content.decode("utf-8-sig").replace("\r\n", "\n")
+        raise OSError(errno.EFBIG, "it is larger than 4 MiB")
+    return content
 
 
 def rewrite_text(path: Path, before: str, after: str) -> None:
@@ -79,6 +96,7 @@ def real_world(offline: bool = False) -> World:
         offline,
         secret_schemes=SecretSchemes(),
         packaged_templates=_PackagedTemplates(),
+        read_bytes=read_bytes,
     )
 
 

@@ -26,6 +26,7 @@ from framework.adapters.iceberg_files import (
     place_of,
     references_of,
 )
+from framework.adapters.iceberg_guard import check_places
 from framework.adapters.iceberg_supported import refused, unreadable, unwritable
 from framework.adapters.iceberg_views import SnapshotInfo, ancestry, head_of, info_of, target_of, view_of
 from framework.commit.effects import CommitTable, RecordedTable, TableView
@@ -151,6 +152,7 @@ class IcebergTables:
         reason = unwritable(loaded.metadata, self._catalog(catalog_of(table)).open()[0])
         if reason is not None:
             raise refused(table, reason)
+        check_places(table, loaded.metadata.location, loaded.metadata.properties)
         return target_of(table, loaded.metadata, policy)
 
     def snapshots(self, table: str, branch: str = "main", limit: int | None = None) -> list[SnapshotInfo]:

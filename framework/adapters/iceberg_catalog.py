@@ -15,6 +15,7 @@ from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import NoSuchNamespaceError, NotInstalledError
 
 from framework.adapters.iceberg_commit import TableCommits
+from framework.adapters.iceberg_guard import guarded
 from framework.adapters.iceberg_rest import BoundedRestCatalog
 from framework.config.table_names import DEFAULT_CATALOG, full_name
 from framework.errors import SetupError
@@ -118,10 +119,10 @@ class IcebergCatalog:
             if (rest or kind == "sql") and not self._settings.get("uri"):
                 raise ValueError("`uri` is missing")
             if kind == "sql":
-                return self._sql_catalog()
+                return guarded(self._sql_catalog())
             if rest:
                 return BoundedRestCatalog(self._name, **self._settings)
-            return load_catalog(self._name, **self._settings)
+            return guarded(load_catalog(self._name, **self._settings))
         except NotInstalledError as error:
             raise self._setup_error(
                 f"a package is missing: {first_line(error)}", "FLOE-E204", f'pip install "pyiceberg[{kind}]"'

@@ -25,6 +25,7 @@ from pyiceberg.table.locations import LocationProvider, load_location_provider
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, UNSORTED_SORT_ORDER_ID, SortOrder
 from pyiceberg.utils.properties import property_as_int
 
+import framework.adapters.iceberg_guard  # noqa: F401  # tasks load location providers, too
 from framework.adapters.parquet_encoding import SampledDictionaries, frugal
 from framework.adapters.parquet_metrics import LeafColumn, float_columns, nan_counts, statistics_plan
 from framework.adapters.parquet_partition import Partition, partitions

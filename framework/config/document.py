@@ -6,12 +6,15 @@ text, and `Files`, which turns findings about it into findings about the files t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import errno
+import os
+from collections.abc import Callable, Iterable
 from collections.abc import Mapping as Mapped
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 
+from framework.config.permitted import inside
 from framework.config.template import Rendered, is_template, render
 from framework.config.text import SourceText, start_of
 from framework.config.tree import Mapping, Node, parse
@@ -131,7 +134,7 @@ def read_tree(
     """The tree of a file after rendering; `head` itself when it is no template."""
     if not head.templated or head.tree is None or head.findings:
         return head.tree, list(head.findings)
-    rendered, findings = render(head.source, context, lambda name: world.read_file(Path(name)))
+    rendered, findings = render(head.source, context, _reader_below(head.source.file, world))
     for finding in findings:
         if finding.span is not None and finding.span.file not in files.sources:
             files.add(read_source(Path(finding.span.file), world)[0])
@@ -143,6 +146,18 @@ def read_tree(
         found.append(not_a_mapping(tree))
         tree = None
     return tree, findings + found
+
+
+def _reader_below(file: str, world: World) -> Callable[[str], str]:
+    """Reads what a template includes. Every way to a name ends here, also one that is put together while rendering."""
+    folder = os.path.realpath(os.path.dirname(file))
+
+    def read(name: str) -> str:
+        if not inside(folder, os.path.realpath(name)):
+            raise PermissionError(errno.EACCES, "it is outside the folder of the first file")
+        return world.read_file(Path(name))
+
+    return read
 
 
 def not_a_mapping(tree: Node) -> Diagnostic:

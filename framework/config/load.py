@@ -138,7 +138,8 @@ class Loading:
         offline = self.world.offline and not head.templated
         values, found, open_names = values_of(declared, self.target.variables, self.given, offline)
         self.findings += found
-        scope = Scope(self.world, values, open_names)
+        allowed = frozenset(self.target.target.allow_environment) if self.target.target else frozenset()
+        scope = Scope(self.world, values, open_names, environment=allowed)
         if head.templated and any(finding.is_error for finding in found):
             return scope, None
         tree, found = read_tree(head, {"var": values}, self.world, self.files)

@@ -34,6 +34,7 @@ class Scope:
     variables: Mapped[str, Value]
     open_variables: frozenset[str] = frozenset()
     secrets: bool = False
+    environment: frozenset[str] | None = None  # what `${env:NAME}` may read; None: all, for a target's own file
     kind: str = "var"  # "param": only `${param.NAME}` is resolved; everything else is left for the pipeline
 
 
@@ -204,7 +205,12 @@ def _value(body: str, span: Span, path: Path, state: _State) -> Value:
 
 
 def _env(name: str, span: Span, path: Path, state: _State) -> Value:
-    world = state.scope.world
+    world, allowed = state.scope.world, state.scope.environment
+    if allowed is not None and name not in allowed:
+        message = f"the target lets no pipeline file read the environment variable `{name}`"
+        remedy = f"use a variable (`${{var.NAME}}`), or add `{name}` to `allow.environment` of the target"
+        _refuse(state, path, Diagnostic("FLOE-C314", message, span, path=dotted(path), remedy=remedy))
+        return None
     if name in world.env:
         return world.env[name]
     state.unresolved.add(path)

@@ -6,8 +6,10 @@ import re
 from collections.abc import Iterator
 
 from framework.config.metadata import NAMES, PREFIX, is_metadata, metadata_column, metadata_type
+from framework.config.permitted import PROPERTIES, is_below, is_property_allowed, never_a_property
 from framework.config.rules import Document, Rule, at, table_policies
 from framework.config.spec import PartitionFieldSpec
+from framework.config.table_names import DEFAULT_CATALOG
 from framework.config.tree import Node, Path, Scalar
 from framework.config.units import COLUMN, partition_field, partition_text, sort_field
 from framework.diagnose.diagnostic import Diagnostic
@@ -159,6 +161,16 @@ def table_properties(document: Document) -> Iterator[Diagnostic]:
             path = (*policy, "create", "properties", entry.key)
             if entry.key.startswith("floe."):
                 yield at("FLOE-C417", f"`{entry.key}` is kept by floe itself", entry, path, "remove it")
+            elif isinstance(entry.value, Scalar) and not is_property_allowed(
+                entry.key, document.target.allow_properties if document.target else ("*",)
+            ):
+                never = never_a_property(entry.key)
+                message = f"`{entry.key}` is no table property that a pipeline file may set"
+                remedy = (
+                    "remove it" if never else f"remove it, or add `{entry.key}` to `allow.properties` of the target"
+                )
+                hint = None if never else did_you_mean(entry.key, PROPERTIES)
+                yield at("FLOE-C445", message, entry, path, remedy, hint)
             elif (
                 entry.key == "format-version"
                 and isinstance(entry.value, Scalar)
@@ -255,6 +267,29 @@ def locations(document: Document) -> Iterator[Diagnostic]:
                 path,
                 "write a pattern such as `s3://lake/{namespace}/{table}`",
             )
+            continue
+        yield from _place_allowed(document, policy, text, node)
+
+
+def _place_allowed(document: Document, policy: Path, text: str, node: Node) -> Iterator[Diagnostic]:
+    """A location lies below the warehouse of its catalog, or below one that the target names."""
+    if document.target is None:
+        return
+    catalog = document.text(*policy, "catalog") or document.text("tables", "defaults", "catalog") or DEFAULT_CATALOG
+    warehouse = document.target.catalogs.get(catalog, {}).get("warehouse")
+    known = [*document.target.allow_locations, *([warehouse] if isinstance(warehouse, str) else [])]
+    if any("${" in root for root in known) or is_below(text, known):
+        return  # what is not known here is checked where the pipeline runs
+    roots = [root for root in known if "/" in root]
+    message = f"the target does not allow the location `{text}`"
+    remedy = f"write one below {listed(roots)}" if roots else "remove it: the catalog chooses the place"
+    yield at(
+        "FLOE-C446",
+        message,
+        node,
+        (*policy, "create", "location"),
+        f"{remedy}, or add it to `allow.locations` of the target",
+    )
 
 
 def create_is_used(document: Document) -> Iterator[Diagnostic]:

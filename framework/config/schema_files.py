@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 from pathlib import Path
 
 from framework.config.document import read_source
+from framework.config.permitted import inside
 from framework.config.tree import Entry, Mapping, Scalar
 from framework.config.world import World
 from framework.diagnose.diagnostic import Diagnostic
 
+_NO_FILES = ("/proc/", "/sys/", "/dev/")
 _KEYS = ("format", "key")
 
 
@@ -45,6 +48,10 @@ def _read(entry: Entry, file: Path, world: World, findings: list[Diagnostic]) ->
     path = file.parent / str(named.value.value)
     kind = entry.value.get("type")
     where = f"source.{entry.key}.schema_file"
+    if (problem := _outside(path, file.parent)) is not None:
+        remedy = "keep it in the folder of the pipeline file or below it, or below the current folder"
+        findings.append(Diagnostic("FLOE-C434", f"`{path}`: {problem}", named.value.span, path=where, remedy=remedy))
+        return entry.value
     is_binary = isinstance(kind, Scalar) and kind.value == "protobuf"
     text, problem = _binary(path, world) if is_binary else _text(path, world)
     if text is None:
@@ -58,6 +65,14 @@ def _read(entry: Entry, file: Path, world: World, findings: list[Diagnostic]) ->
         findings.append(Diagnostic("FLOE-C433", message, named.value.span, path=where, remedy=remedy))
     schema = Entry("schema", named.key_span, Scalar(text, named.value.span, plain=False))
     return Mapping(tuple(schema if e is named else e for e in entry.value.entries), entry.value.span)
+
+
+def _outside(path: Path, folder: Path) -> str | None:
+    """Why a schema's file may not be read: it would become part of the plan, which people see."""
+    real = os.path.realpath(path)
+    if real.startswith(_NO_FILES) or not any(inside(os.path.realpath(root), real) for root in (folder, Path())):
+        return "it is outside the folder of the pipeline file"
+    return None
 
 
 def avro_fault(text: str) -> str | None:

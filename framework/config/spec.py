@@ -326,7 +326,9 @@ SettingValue = str | SecretRef
 class TargetSpec:
     """Where a pipeline runs. Connection settings are librdkafka's and PyIceberg's own keys, values perhaps secrets.
 
-    `prefix` begins every consumer group and transactional id, so that teams can be kept apart by ACL.
+    `prefix` begins every consumer group and transactional id, so that teams can be kept apart by ACL. `allow_...` is what
+    pipeline files may name beside what is allowed everywhere: roots of tables' locations, globs of table properties and
+    names of environment variables.
     """
 
     name: str
@@ -337,6 +339,9 @@ class TargetSpec:
     spark_master: str = "local[2,4]"
     spark_conf: dict[str, str] = field(default_factory=dict)
     state_dir: str = ".floe"
+    allow_locations: tuple[str, ...] = ()
+    allow_properties: tuple[str, ...] = ()
+    allow_environment: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

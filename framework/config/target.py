@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
 
 from framework.config.connection_rules import connection_rules, without_secrets
 from framework.config.document import Files, not_a_mapping, read_source, upwards
@@ -138,6 +139,7 @@ def _find(name_or_path: str, world: World, search_dir: Path) -> tuple[SourceText
 def _build(document: dict[str, dict[str, dict[str, dict[str, object]]]]) -> TargetSpec:
     connections = document["connections"]
     spark: dict[str, object] = dict(document.get("spark", {}))
+    allow: dict[str, Any] = dict(document.get("allow", {}))
     conf = spark.get("conf", {})
     return TargetSpec(
         name=str(document["metadata"]["name"]),
@@ -154,6 +156,9 @@ def _build(document: dict[str, dict[str, dict[str, dict[str, object]]]]) -> Targ
         spark_master=str(spark.get("master", TargetSpec.spark_master)),
         spark_conf={key: _text(value) for key, value in conf.items()} if isinstance(conf, dict) else {},
         state_dir=str(document.get("state_dir", TargetSpec.state_dir)),
+        allow_locations=tuple(map(str, allow.get("locations", ()))),
+        allow_properties=tuple(map(str, allow.get("properties", ()))),
+        allow_environment=tuple(map(str, allow.get("environment", ()))),
     )
 
 

@@ -46,10 +46,12 @@ class Rendered:
         """The map back, or None when the template measures its own output, so that markers would change it."""
         from jinja2 import TemplateError
 
+        from framework.config.sandbox import TooMuch
+
         sources: list[SourceText] = []
         try:
             text = _run(self.written, self.context, self.read_include, sources)
-        except (TemplateError, RecursionError):
+        except (TemplateError, RecursionError, TooMuch):
             return None
         clean, origin = strip_markers(text, tuple(sources))
         return origin if clean == self.text.text else None
@@ -114,7 +116,15 @@ def render(
                 remedy="make it smaller",
             )
         ]
-    except (TemplateError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
+    except (
+        TemplateError,
+        TypeError,
+        ValueError,
+        ArithmeticError,
+        LookupError,
+        AttributeError,
+        SyntaxError,
+    ) as error:
         # What an expression may raise by itself: `1 / 0`, `"a" + 1`, an unknown filter's argument.
         span = _raised_at(source, error, read_include)
         message = f"the template fails: {str(error).rstrip('.') or type(error).__name__}"

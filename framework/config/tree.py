@@ -98,6 +98,7 @@ def parse(source: SourceText, only: frozenset[str] | None = None) -> tuple[Node 
     """
     reader = _Reader(source, only)
     try:
+        _check_depth(source.text)
         documents = list(yaml.compose_all(source.text, Loader=_Loader))
         node = reader.document(documents)
     except yaml.YAMLError as error:
@@ -113,6 +114,19 @@ def parse(source: SourceText, only: frozenset[str] | None = None) -> tuple[Node 
             ),
         ]
     return node, reader.findings
+
+
+def _check_depth(text: str) -> None:
+    """Stops before the C library composes a tree: it calls itself for each level, and ends the process where that is too deep.
+    Its events come one after the other."""
+    depth = 0
+    for event in yaml.parse(text, Loader=_Fast):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > _MAX_DEPTH + 1:
+                raise _Stop
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
 
 
 class _Reader:
@@ -233,7 +247,7 @@ def core_value(text: str) -> ScalarValue:
         return _BOOL[text]
     if _INT.match(text):
         return int(text) if len(text) < 4000 else text
-    if _OCTAL_HEX.match(text) and len(text) < 4000:
+    if _OCTAL_HEX.match(text) and len(text) < 1000:
         return int(text, 0)
     if _FLOAT.match(text):
         number = float(text)

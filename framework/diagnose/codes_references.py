@@ -92,6 +92,13 @@ ENTRIES = (
         "x-notes: {a: {b: c}}",
     ),
     Code(
+        "FLOE-C314",
+        "An environment variable that files may not read",
+        "What a pipeline file or a template reads from the environment is named by the target, under `allow.environment`: whatever it reads is shown in plans. Secrets are `${secret:...}`, in connections.",
+        'source: {kafka: {topics: ["${env:HOME}"]}}',
+        'source: {kafka: {topics: ["${env:FLOE_EXAMPLE_SET}"]}}',
+    ),
+    Code(
         "FLOE-C313",
         "A list stands inside text",
         "A variable of type list can only be a whole value.",

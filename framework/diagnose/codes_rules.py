@@ -243,6 +243,20 @@ ENTRIES = (
         _SCHEMA % "at: {type: timestamptz_ns, unit: ns}" + "\n" + _DEFAULTS % 'properties: {format-version: "3"}',
     ),
     Code(
+        "FLOE-C445",
+        "A table property that files may not set",
+        "Properties that say how a table's files are laid out may be set; `allow.properties` of the target adds others. None that imports code, or that names a host, an account or another place, can be allowed: those are settings of the target's connections.",
+        _DEFAULTS % "properties: {py-io-impl: some.Module}",
+        _DEFAULTS % "properties: {write.parquet.compression-codec: zstd}",
+    ),
+    Code(
+        "FLOE-C446",
+        "A location that the target does not allow",
+        "A table's location lies below the `warehouse` of its catalog, or below one of `allow.locations` of the target. `..`, encoded characters and other buckets are never below.",
+        _DEFAULTS % '"location": "s3://elsewhere/{namespace}/{table}"',
+        _DEFAULTS % '"location": "s3://lake/{namespace}/{table}"',
+    ),
+    Code(
         "FLOE-C501",
         "Not supported yet",
         "The value is part of the file's form, but this version of floe does not do it. It is refused rather than ignored.",

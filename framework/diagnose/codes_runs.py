@@ -111,6 +111,11 @@ ENTRIES = (
         "The catalog does not answer, or the table's metadata file is gone. While the catalog answers and other tables of it can be loaded, this table alone is in trouble: it is written as it was known, or after 20 s its records are dead letters, or what `errors.policy` says. Otherwise it is an outage, which is waited out.",
     ),
     Code(
+        "FLOE-R142",
+        "A table sends its files elsewhere",
+        "A property of the table, `write.data.path` or `write.metadata.path`, names a place that is not below the table's own location. Whoever may alter a table may set it, so floe does not follow it. The table is blocked; other tables go on.",
+    ),
+    Code(
         "FLOE-R140",
         "The catalog refuses a table or a change of it",
         "It answers that these credentials may not make or change the table, or that it will not. For 20 s it is asked again; then records that ask for the change are dead letters, or what `errors.policy` says, and it is asked again each minute. All other records are written.",

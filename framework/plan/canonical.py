@@ -22,8 +22,9 @@ from framework.plan.model import Plan
 Canonical = dict[str, object]
 
 _TARGET = TypeAdapter(TargetSpec)
-# The name and the prefix are in the plan; where this machine keeps its state changes nothing of what runs.
-_NOT_SETTINGS = ("name", "prefix", "state_dir")
+# The name and the prefix are in the plan; where this machine keeps its state, and what a file might have said, changes
+# nothing of what runs.
+_NOT_SETTINGS = ("name", "prefix", "state_dir", "allow_locations", "allow_properties", "allow_environment")
 _DIGEST_LENGTH = 16
 
 

@@ -23,6 +23,7 @@ metadata: {name: local}
 connections:
   kafka: {main: {bootstrap.servers: "broker:9092"}}
   catalog: {default: {type: rest, uri: "http://catalog"}}
+allow: {locations: ["s3://lake"], environment: [FLOE_EXAMPLE_SET, FLOE_EXAMPLE_UNSET, ROWS, TOPIC], properties: ["write.?"]}
 """
 _KEY = re.compile(r"^[A-Za-z][A-Za-z0-9-]*(?=:)", re.MULTILINE)
 
