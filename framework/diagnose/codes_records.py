@@ -58,6 +58,11 @@ ENTRIES = (
         "A protobuf record has fields that its message does not declare. They would be lost, so the record is an error until the schema is brought up to date.",
     ),
     Code(
+        "FLOE-D119",
+        "Nobody foresaw such a record",
+        "Processing the record raised an error that floe has no rule for; it is kept whole, and its neighbours are written. Please report it with the record, if it can be shown.",
+    ),
+    Code(
         "FLOE-D121",
         "Not a change of a row",
         "The pipeline reads Debezium's change events, and the record is something else: a change of the database's schema, a transaction's end, or no envelope at all.",

@@ -14,7 +14,9 @@ import numpy as np
 from framework.config.spec import FormatType
 from framework.plan.model import Decode, Plan
 from framework.record.batch import Batch
+from framework.record.contain import contained
 from framework.record.direct import process_json
+from framework.record.failure import RecordFailure
 from framework.record.formats import decode_rows
 from framework.record.joined import with_value, without_value
 from framework.record.json_text import read_json
@@ -65,7 +67,25 @@ def process_block(
     Returns:
         rows per table in the table's file schema and in offset order. When `needs` is empty the counts add up to the
         block's records (tombstones are `dropped`); otherwise the block must be processed again once tables are changed.
+        A record that raises what nobody foresaw is a dead letter (framework.record.contain).
     """
+
+    def refuse(one: RecordBlock, failure: RecordFailure) -> BlockResult:
+        batch = Batch(one, plan, tables)
+        batch.fail(0, failure)
+        return batch.result()
+
+    return contained(
+        block,
+        lambda whole: _block(whole, plan, tables, schemas, encode, scatter),
+        lambda part: _block(part, plan, tables, schemas, encode=False, scatter=False),
+        refuse,
+    )
+
+
+def _block(
+    block: RecordBlock, plan: Plan, tables: Mapping[str, TableTarget], schemas: Schemas, encode: bool, scatter: bool
+) -> BlockResult:
     if plan.decode.format.type is FormatType.JSON:
         return _json_block(block, plan, tables, schemas, encode, scatter)
     batch = Batch(block, plan, tables)

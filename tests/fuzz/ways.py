@@ -82,6 +82,7 @@ def _unsorted(records: RecordBlock, made: Plan, tables: dict[str, TableTarget]) 
     return process_block(records, made, tables, encode=True, scatter=True)
 
 
+UNFORESEEN = "FLOE-D119"
 Way = Callable[[RecordBlock, Plan, dict[str, TableTarget]], BlockResult]
 WAYS: dict[str, Way] = {"alone": alone, "compiled": process_block, "arrow": _by_arrow, "unsorted": _unsorted}
 
@@ -163,6 +164,7 @@ def _told(result: BlockResult, count: int, shape: Shape) -> list[Any]:
             assert found[offset] is None, "a record is in two places"
             found[offset] = {name: values[i] for name, values in columns.items()}
     for letter in result.dead_letters:
+        assert letter.code != UNFORESEEN, letter.message  # contained, and still an exception that nobody foresaw
         assert found[letter.offset] is None, "a record is in two places"
         found[letter.offset] = letter.code
     assert all(each is not None for each in found), "a record is nowhere"

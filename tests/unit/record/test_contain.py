@@ -1,0 +1,82 @@
+"""An exception that nobody foresaw is the dead letter of the record that causes it; its neighbours are rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from framework.config.spec import ErrorPolicy
+from framework.errors import AccountingError
+from framework.record import block as block_module
+from framework.record.contain import MOST_RECORDS
+from framework.record.model import BlockResult
+from framework.record.process import process_block
+from tests.record_samples import block, plan, policy, target
+
+TABLES = {"ns.t": target(columns={"a": "long", "b": "string"}, table_policy=policy())}
+
+
+@pytest.fixture
+def raises(monkeypatch: pytest.MonkeyPatch) -> Callable[[set[int], Exception], None]:
+    """Processing a block with one of these numbers in field `a` raises."""
+    real = block_module.process_json
+
+    def install(numbers: set[int], error: Exception) -> None:
+        def process(batch, positions) -> None:  # type: ignore[no-untyped-def]
+            if any(json.loads(batch.values[p])["a"] in numbers for p in positions):
+                raise error
+            real(batch, positions)
+
+        monkeypatch.setattr(block_module, "process_json", process)
+
+    return install
+
+
+def run(records: int, errors: ErrorPolicy = ErrorPolicy.DEAD_LETTER) -> BlockResult:
+    values = [{"a": n, "b": f"text {n % 7}"} for n in range(records)]
+    return process_block(block(values), plan(defaults=policy(), errors=errors), TABLES, encode=True, scatter=True)
+
+
+def numbers(result: BlockResult) -> list[int]:
+    found = [n for table in result.rows.values() for n in table.column("a").to_pylist()]
+    return found + [n for alike in result.alike for n in alike.rows.column("a").to_pylist()]
+
+
+@pytest.mark.parametrize("bad", [{0}, {999}, {500}, {3, 4, 998}, set(range(100, 100 + MOST_RECORDS))])
+def test_each_record_that_raises_is_a_dead_letter_and_no_other(
+    raises: Callable[[set[int], Exception], None], bad: set[int]
+) -> None:
+    """Rows come in offset order, letters too, with the exception's words, and the sum holds."""
+    raises(bad, RecursionError("maximum recursion depth exceeded"))
+    result = run(1_000)
+    assert numbers(result) == [n for n in range(1_000) if n not in bad]
+    assert [letter.offset for letter in result.dead_letters] == sorted(bad)
+    assert {letter.code for letter in result.dead_letters} == {"FLOE-D119"}
+    assert "RecursionError: maximum recursion depth" in result.dead_letters[0].message
+    assert result.written + len(result.dead_letters) == 1_000
+
+
+def test_the_policy_for_bad_records_holds(raises: Callable[[set[int], Exception], None]) -> None:
+    """`drop` counts it, `fail` stops at it, as with any bad record."""
+    raises({5}, ValueError("?"))
+    assert run(10, ErrorPolicy.DROP).dropped == 1
+    failure = run(10, ErrorPolicy.FAIL).failure
+    assert failure is not None
+    assert failure.offset == 5
+
+
+def test_an_error_that_meets_every_record_is_not_theirs(raises: Callable[[set[int], Exception], None]) -> None:
+    """An error of floe's own must not make dead letters of a whole stream: it goes on as it is."""
+    raises(set(range(1_000)), KeyError("our own"))
+    with pytest.raises(KeyError, match="our own"):
+        run(1_000)
+
+
+@pytest.mark.parametrize("error", [MemoryError(), OSError("disk full"), AccountingError("off")])
+def test_what_no_record_causes_goes_on(raises: Callable[[set[int], Exception], None], error: Exception) -> None:
+    """Memory, files and our own checks are nothing that a single record is to blame for."""
+    raises({5}, error)
+    with pytest.raises(type(error)):
+        run(10)
