@@ -32,6 +32,12 @@ ENTRIES = (
         "A field that cannot identify rows",
         "Iceberg's identifier fields are single values, at the top or in structs, and neither `float` nor `double`.",
     ),
+    Code(
+        "FLOE-T109",
+        "Two columns of one full name",
+        "A record has `a.b` at the top and `b` inside of `a`, or the table has the one and a record the other. Only one of "
+        "them can be there, since Iceberg knows columns by their full names. `evolve.exclude` leaves one out.",
+    ),
     Code("FLOE-T201", "The policy refuses a change", "`evolve` of this table does not allow what the record asks for."),
     Code("FLOE-T203", "An identifier field must stay required", "Iceberg's identifier fields cannot be made optional."),
 )

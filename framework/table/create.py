@@ -31,6 +31,7 @@ from framework.config.table_names import identifier_of
 from framework.table.admit import admitted_fields
 from framework.table.build import FieldIds, build_type, children
 from framework.table.changes import CreateTable, Refusal
+from framework.table.clashes import without_clashes
 from framework.table.details import with_details
 from framework.table.model import ObservedType, TableNeed
 from framework.table.types import (
@@ -64,6 +65,11 @@ def plan_create(
     fields = [
         NestedField(i, n, build_type(kind, ids), required=False) for i, (n, kind) in enumerate(columns.items(), 1)
     ]
+    ours = {hint.path.split(".")[0] for hint in hints} | set(map(metadata_column, metadata_columns))
+    # A record that asks for a column which is left out here is told so when it asks again.
+    fields = without_clashes(fields, first=ours)
+    if not fields:
+        return Refusal(need.table, (), "no two of its columns have names of their own", "FLOE-T109")
     identifiers = _identifiers(Schema(*fields), policy, need.table)
     if isinstance(identifiers, Refusal):
         return identifiers

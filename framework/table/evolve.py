@@ -25,6 +25,7 @@ from framework.table.admit import admitted_fields
 from framework.table.arrow_schema import always_required, parse_schema
 from framework.table.build import FieldIds, build_field, children, element
 from framework.table.changes import AddColumn, AlterTable, Refusal, RelaxColumn, SchemaChange, WidenColumn
+from framework.table.clashes import without_clashes
 from framework.table.details import merge_details
 from framework.table.model import ObservedType, TableNeed, TableTarget
 from framework.table.types import known_part, merge_observed, merge_spellings, primitive_of, promotes
@@ -67,14 +68,21 @@ def plan_evolution(target: TableTarget, need: TableNeed) -> AlterTable | Refusal
         return refused.refusal
     if not planner.changes:
         return None
-    changed = Schema(*root.fields, schema_id=schema.schema_id, identifier_field_ids=schema.identifier_field_ids)
+    columns = without_clashes(root.fields, schema.fields)
+    as_wanted = {field.name for field in root.fields if field in columns}
+    changes = tuple(change for change in planner.changes if change.path[0] in as_wanted)
+    if not changes:
+        path = planner.changes[0].path
+        reason = f"another column has the full name {'.'.join(path)}, or one inside of it"
+        return Refusal(target.name, path, reason, "FLOE-T109")
+    changed = Schema(*columns, schema_id=schema.schema_id, identifier_field_ids=schema.identifier_field_ids)
     return AlterTable(
         table=target.name,
         table_uuid=target.table_uuid,
         base_schema_id=target.schema_id,
         last_column_id=target.last_column_id,
         schema_json=changed.model_dump_json(),
-        changes=tuple(planner.changes),
+        changes=changes,
     )
 
 
