@@ -1,8 +1,9 @@
 """Schema registries over Confluent's HTTP interface: schemas by id or GUID, kept for the life of the process.
 
 In: a connection's settings and the ids that a block names. Out: for each its schema, or that the registry has none. A schema
-never changes under its id, so what was found is kept; what was not found is asked for again for a while, and then only
-once in a minute. A registry that does not answer is an error that may be tried again: no record is judged without an answer.
+never changes under its id, so what was found is kept; what was not found is asked for again for a while, all of it together,
+and then only once in a minute; after a wait in vain nothing is waited for during a minute. A registry that does not answer is
+an error that may be tried again: no record is judged without an answer.
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ _PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 5.0
 _ATTEMPTS = 4
 _ASK_AGAIN_S = 60.0
+# Of the schemas that are waited for so many are asked for again at once, and so many that are unknown are remembered.
+_MOST_ASKED_AGAIN = 100
+_MOST_UNKNOWN = 10_000
 _MOST_REFERENCES = 1_000
 _NOT_FOUND = {40401, 40402, 40403}
 _NO_REGISTRY = "check that the url is a schema registry's, path included"
@@ -39,10 +43,13 @@ class Registry:
     def __init__(self, settings: Mapping[str, str]) -> None:
         self._urls = addresses_of(settings)
         self._timeout_s = int(settings.get("timeout.ms", 10_000)) / 1000
-        self._patience_s = int(settings.get("unknown.schema.patience.ms", 10_000)) / 1000
+        self._patience_s = int(settings.get("unknown.schema.patience.ms", 4_000)) / 1000
         self._session = _session(settings)
         self._known: dict[SchemaRef, WriterSchema] = {}
         self._unknown: dict[SchemaRef, tuple[float, UnknownSchema]] = {}
+        self._in_vain_until = (
+            0.0  # after a wait for nothing there is none for a while: garbage names a new id each time
+        )
 
     def schemas(self, wanted: Iterable[SchemaRef]) -> dict[SchemaRef, WriterSchema | UnknownSchema]:
         """What the registry says of each.
@@ -51,24 +58,43 @@ class Registry:
             RetriableError: FLOE-R141, no registry answers.
             SetupError: FLOE-E112, it refuses us.
         """
-        return {ref: self._known.get(ref) or self._find(ref) for ref in sorted(wanted, key=str)}
+        now, refs = time.monotonic(), sorted(wanted, key=str)
+        told = {ref: missed[1] for ref in refs if (missed := self._unknown.get(ref)) is not None and missed[0] > now}
+        asked_before = {ref for ref in refs if ref in self._unknown}
+        lacking = self._look([ref for ref in refs if ref not in self._known and ref not in told])
+        waits = lacking.keys() - asked_before if now >= self._in_vain_until else set()
+        give_up = now + self._patience_s
+        while waits and time.monotonic() < give_up:
+            # A producer registers and writes at once; the registry's other nodes may learn of it a moment later.
+            time.sleep(_PAUSE_S)
+            again = sorted(waits, key=str)[:_MOST_ASKED_AGAIN]
+            still = self._look(again)
+            waits -= set(again) - still.keys()
+            lacking = {ref: still.get(ref, answer) for ref, answer in lacking.items() if ref not in self._known}
+            if time.monotonic() >= give_up:
+                self._in_vain_until = time.monotonic() + _ASK_AGAIN_S
+        self._keep(lacking)
+        return {ref: self._known.get(ref) or told.get(ref) or lacking[ref] for ref in refs}
 
-    def _find(self, ref: SchemaRef) -> WriterSchema | UnknownSchema:
-        missed = self._unknown.get(ref)
-        if missed is not None and missed[0] > time.monotonic():
-            return missed[1]
-        give_up = time.monotonic() + (self._patience_s if missed is None else 0.0)
-        while True:
+    def _look(self, refs: Iterable[SchemaRef]) -> dict[SchemaRef, UnknownSchema]:
+        """Ask once for each; what the registry has is kept, and what it has not is returned."""
+        lacking: dict[SchemaRef, UnknownSchema] = {}
+        for ref in refs:
             found = self._schema(ref)
             if isinstance(found, WriterSchema):
                 self._known[ref] = found
                 self._unknown.pop(ref, None)
-                return found
-            if time.monotonic() >= give_up:
-                self._unknown[ref] = (time.monotonic() + _ASK_AGAIN_S, found)
-                return found
-            # A producer registers and writes at once; the registry's other nodes may learn of it a moment later.
-            time.sleep(_PAUSE_S)
+            else:
+                lacking[ref] = found
+        return lacking
+
+    def _keep(self, lacking: Mapping[SchemaRef, UnknownSchema]) -> None:
+        now = time.monotonic()
+        if len(self._unknown) > _MOST_UNKNOWN:
+            self._unknown = {ref: missed for ref, missed in self._unknown.items() if missed[0] > now}
+        if len(self._unknown) > _MOST_UNKNOWN:  # garbage: to ask again costs less than to keep it all
+            self._unknown.clear()
+        self._unknown.update({ref: (now + _ASK_AGAIN_S, answer) for ref, answer in lacking.items()})
 
     def _schema(self, ref: SchemaRef) -> WriterSchema | UnknownSchema:
         path = f"/schemas/ids/{ref}" if isinstance(ref, int) else f"/schemas/guids/{ref}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from threading import Timer
 
 import pytest
 from google.protobuf import descriptor_pb2
@@ -73,6 +74,31 @@ def test_an_unknown_schema_is_waited_for_and_then_told(server: RegistryServer) -
     assert asked >= 2
     registry.schemas([7])
     assert len(server.state.requests) == asked
+
+
+def test_a_thousand_unknown_schemas_are_waited_for_together_and_once_in_a_minute(server: RegistryServer) -> None:
+    """Garbage names a new id in each record: the patience is spent once, not for each of them, and one that the registry has
+    is found all the same."""
+    registry = client(server, **{"unknown.schema.patience.ms": "600"})
+    known, _ = server.register("orders-value", INT)
+    started = time.monotonic()
+    found = registry.schemas([*range(1_000, 1_300), known])
+    assert isinstance(found[known], WriterSchema)
+    assert sum(isinstance(answer, UnknownSchema) for answer in found.values()) == 300
+    waited = time.monotonic() - started
+    assert waited >= 0.6
+    asked = len(server.state.requests)
+    registry.schemas(range(2_000, 2_300))
+    assert len(server.state.requests) == asked + 300, "each is asked for once, and none is waited for"
+
+
+def test_one_that_is_registered_meanwhile_is_found(server: RegistryServer) -> None:
+    """A schema that comes while others are waited for is there."""
+    registry = client(server, **{"unknown.schema.patience.ms": "3000"})
+    first, _ = server.register("a-value", INT)
+    Timer(0.7, lambda: server.register("b-value", '"long"')).start()
+    found = registry.schemas([first, first + 1])
+    assert found == {first: WriterSchema("AVRO", INT), first + 1: WriterSchema("AVRO", '"long"')}
 
 
 def test_a_reference_that_is_gone_makes_the_schema_unknown(server: RegistryServer) -> None:
