@@ -59,12 +59,15 @@ class IcebergTables:
         """The default catalog alone; `over` takes several."""
         self._catalogs = {DEFAULT_CATALOG: IcebergCatalog(settings, DEFAULT_CATALOG, settings_now)}
         self._examined = ExaminedTables()
+        self._locations: tuple[str, ...] = ()
 
     @classmethod
-    def over(cls, catalogs: Mapping[str, IcebergCatalog]) -> IcebergTables:
-        """All tables of these catalogs, by their names in the target."""
+    def over(cls, catalogs: Mapping[str, IcebergCatalog], locations: Iterable[str] = ()) -> IcebergTables:
+        """All tables of these catalogs, by their names in the target. `locations` may hold files of tables beside the
+        catalogs' warehouses."""
         tables = cls({})
         tables._catalogs = dict(catalogs)
+        tables._locations = tuple(locations)
         return tables
 
     # ---- the catalogs -----------------------------------------------------------------------------------------------
@@ -152,7 +155,8 @@ class IcebergTables:
         reason = unwritable(loaded.metadata, self._catalog(catalog_of(table)).open()[0])
         if reason is not None:
             raise refused(table, reason)
-        check_places(table, loaded.metadata.location, loaded.metadata.properties)
+        roots = (loaded.metadata.location, self._catalog(catalog_of(table)).warehouse, *self._locations)
+        check_places(table, roots, loaded.metadata.properties)
         return target_of(table, loaded.metadata, policy)
 
     def snapshots(self, table: str, branch: str = "main", limit: int | None = None) -> list[SnapshotInfo]:

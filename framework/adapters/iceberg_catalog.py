@@ -69,6 +69,11 @@ class IcebergCatalog:
         except Exception as error:  # each catalog has exceptions of its own
             raise self._unreachable(error) from error
 
+    @property
+    def warehouse(self) -> str:
+        """Where new tables go; "" where the catalog itself knows, or by a name that is no location."""
+        return self._settings.get("warehouse", "")
+
     def io_properties(self) -> dict[str, str]:
         """The settings that tasks need to write files. Credentials of the catalog itself are left out."""
         return {

@@ -7,6 +7,7 @@ invariant: none of those is ever read from a table.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from pyiceberg.catalog import Catalog
@@ -50,18 +51,20 @@ def without_imports(settings: dict[str, str], own: dict[str, str]) -> dict[str, 
     return {key: value for key, value in settings.items() if key in own or not key.lower().endswith("impl")}
 
 
-def check_places(table: str, location: str, properties: dict[str, str]) -> None:
-    """Refuse a table whose properties send its files elsewhere than below its own location.
+def check_places(table: str, roots: Collection[str], properties: dict[str, str]) -> None:
+    """Refuse a table whose properties send its files elsewhere than below one of these: its own location, the catalog's
+    warehouse, what the target allows.
 
     Raises:
         TableBlocked: FLOE-R142.
     """
     for key in _PLACES:
         path = properties.get(key)
-        if path and not is_below(path, (location,)):
+        if path and not is_below(path, roots):
             raise TableBlocked(
-                f"table {table} has {key} = {path}, which is not below its location {location}",
+                f"table {table} has {key} = {path}, which is neither below its own location nor where the target lets tables "
+                "have files",
                 code="FLOE-R142",
                 place=table,
-                remedy=f"ALTER TABLE ... UNSET TBLPROPERTIES ('{key}'), or set it below the table's location",
+                remedy=f"ALTER TABLE ... UNSET TBLPROPERTIES ('{key}'); or name the place under `allow.locations` in the target",
             )

@@ -214,7 +214,9 @@ def replay_command(letters: Letters, as_json: bool, quiet: bool) -> None:
             click.echo(f"{time.monotonic() - started:7.1f} s  {text}", err=True)
 
     kafka = resolve(pipeline.target.kafka[pipeline.spec.source.kafka.connection])
-    catalog = open_catalog(pipeline.target.catalogs, used_catalogs(compile_plan(pipeline)))
+    catalog = open_catalog(
+        pipeline.target.catalogs, used_catalogs(compile_plan(pipeline)), pipeline.target.allow_locations
+    )
     report = replay(pipeline, kafka, catalog, letters.selection, say)
     if as_json:
         click.echo(json.dumps(replay_json(report)))

@@ -16,6 +16,7 @@ from framework.errors import StateDisagreement
 
 PROGRESS_PROPERTY = "floe.progress"
 MISSING_PROPERTY = "floe.missing"
+CREATED_PROPERTY = "floe.created"  # by which pipeline, and when in ms since 1970: "orders 1790000000000"
 SUMMARY_CONTROL_OFFSET = "floe.control-offset"
 SUMMARY_CONTROL_TOPIC_ID = "floe.control-topic-id"
 SUMMARY_COMMIT_ID = "floe.commit-id"

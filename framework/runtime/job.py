@@ -111,7 +111,7 @@ class Job:
             plans = self._plans or [compile_plan(pipeline) for pipeline in self._pipelines]
             if not self._until_caught_up:
                 self._spark.begin()  # a run that may have nothing to read does not begin with it
-            catalog = open_catalog(self._target.catalogs, used_catalogs(*plans))
+            catalog = open_catalog(self._target.catalogs, used_catalogs(*plans), self._target.allow_locations)
             for pipeline, plan in zip(self._pipelines, plans, strict=True):
                 self._prepare(plan, catalog)
                 self._workers[-1].tell_plan(told(pipeline, self._deployment))
@@ -283,17 +283,21 @@ def told(pipeline: LoadedPipeline, deployment: str) -> Deployed:
     return Deployed(pipeline.spec.name, "", hash_of([value]), value, __version__, 0, deployment)
 
 
-def open_catalog(catalogs: Mapping[str, Mapping[str, SettingValue]], needed: Iterable[str]) -> IcebergTables:
+def open_catalog(
+    catalogs: Mapping[str, Mapping[str, SettingValue]], needed: Iterable[str], locations: Iterable[str] = ()
+) -> IcebergTables:
     """The tables of a target's catalogs. Those that are needed are checked; the others are opened if they are asked for.
 
     Args:
+        locations: where tables may have their files beside the catalogs' warehouses, as the target says; for who writes.
         needed: none where an outage is to be shown, or to hold up a catalog's own tables, rather than to stop us.
 
     Raises:
         SetupError: one that is needed cannot be reached, or the target does not name it.
     """
     tables = IcebergTables.over(
-        {name: IcebergCatalog(None, name, partial(resolve, settings)) for name, settings in catalogs.items()}
+        {name: IcebergCatalog(None, name, partial(resolve, settings)) for name, settings in catalogs.items()},
+        locations,
     )
     tables.check(needed)
     return tables

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from fnmatch import fnmatchcase
 
 from framework.adapters.faults import reach
 from framework.adapters.iceberg import IcebergTables
+from framework.commit.progress import CREATED_PROPERTY
 from framework.config.table_names import catalog_of, identifier_of
 from framework.errors import FloeError, TableBlocked
 from framework.plan.catalogs import used_catalogs
@@ -161,11 +163,22 @@ class TableRegistry:
         names = reachable_tables(self._plan, self._catalog)
         while True:
             try:
-                return self._load(names)
+                self._load(names)
+                self._created_at = list(self._made_lately())
+                return
             except FloeError as error:
                 if isinstance(error, TableBlocked) or not self._troubles.is_undecided:
                     raise
             time.sleep(PRELOAD_AGAIN_S)
+
+    def _made_lately(self) -> Iterator[float]:
+        """When tables were made by this pipeline within the last hour, as they say themselves: so that the bound holds
+        across restarts, too."""
+        now_ms, now = time.time() * 1000, time.monotonic()
+        for target in self._targets.values():
+            pipeline, _, at_ms = target.properties.get(CREATED_PROPERTY, "").rpartition(" ")
+            if pipeline == self._plan.pipeline and at_ms.isdecimal() and now_ms - int(at_ms) < HOUR_S * 1000:
+                yield now - max(0.0, (now_ms - int(at_ms)) / 1000)
 
     def load(self, name: str) -> None:
         """Load a table that no rule names."""
@@ -325,7 +338,8 @@ class TableRegistry:
     def _make(self, need: TableNeed) -> None:
         change = plan_creation(self._plan, need)
         assert not isinstance(change, Refusal)  # `_admit` has asked
-        self._catalog.create_table(change)
+        made = (CREATED_PROPERTY, f"{self._plan.pipeline} {int(time.time() * 1000)}")
+        self._catalog.create_table(replace(change, properties=(*change.properties, made)))
         reach("table-created")
         self._say(f"created {need.table}")
 

@@ -129,7 +129,7 @@ def test_a_table_is_made_as_the_file_says(lake: Lake, tmp_path: Path) -> None:
         create=CreatePolicy(
             partition_by=(PartitionFieldSpec("at", "day"),),
             properties=(
-                ("write.data.path", f"file://{tmp_path}/elsewhere"),
+                ("write.data.path", f"file://{tmp_path}/lake/elsewhere"),
                 ("write.parquet.compression-codec", "gzip"),
             ),
             sort_by=(SortFieldSpec(PartitionFieldSpec("ID"), descending=True, nulls_first=False),),
@@ -160,7 +160,7 @@ def test_a_table_is_made_as_the_file_says(lake: Lake, tmp_path: Path) -> None:
     writer = TableWriter({"default": {}}, "p", "r", 1, 1 << 20, 1 << 20)
     writer.add(found, pa.Table.from_pylist(rows, schema=schema))
     (file,) = writer.finish()["shop.orders"]
-    assert file.path.startswith(f"file://{tmp_path}/elsewhere/at_day=2024-01-04/")
+    assert file.path.startswith(f"file://{tmp_path}/lake/elsewhere/at_day=2024-01-04/")
     answer = lake.tables.commit(lake.effect("shop.orders", (file,), 1))
     assert isinstance(answer, Committed)
     table = lake.plain("shop.orders")
@@ -407,6 +407,22 @@ def test_what_a_batch_asks_for_is_decided_once_by_the_driver(lake: Lake) -> None
         "altered ns.one: AddColumn x, AddColumn y",
     ]
     assert len(lake.plain("ns.one").metadata.schemas) == 2
+
+
+def test_how_many_tables_are_made_in_an_hour_is_bounded_across_restarts(lake: Lake) -> None:
+    """A run that is started again knows the tables that the one before it made; those of another pipeline do not count."""
+    made = plan([RouteRule("ns.{kind}")], defaults=TablePolicy())
+    capped = replace(made, route=replace(made.route, max_new_tables_per_hour=2))
+    other = TableRegistry(replace(capped, pipeline="another"), lake.tables, lambda _: None)
+    other.satisfy([TableNeed("ns.other", (("id", "long"),))])
+    refused: list[tuple[str, ...]] = []
+    for run in range(2):
+        registry = TableRegistry(capped, lake.tables, lambda _: None)
+        registry.preload()
+        registry.satisfy([TableNeed(f"ns.t{run}{n}", (("id", "long"),)) for n in range(2 - run)])
+        refused.append(tuple(name for name, _ in registry.refused))
+    assert refused == [(), ("ns.t10",)]
+    assert lake.tables.list_tables() == ["ns.other", "ns.t00", "ns.t01"]
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["dropped", "replaced"])
