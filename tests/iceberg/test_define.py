@@ -129,7 +129,7 @@ def test_a_table_is_made_as_the_file_says(lake: Lake, tmp_path: Path) -> None:
         create=CreatePolicy(
             partition_by=(PartitionFieldSpec("at", "day"),),
             properties=(
-                ("write.data.path", f"file://{tmp_path}/lake/elsewhere"),
+                ("write.data.path", f"file://{tmp_path}/lake/shop/orders/elsewhere"),
                 ("write.parquet.compression-codec", "gzip"),
             ),
             sort_by=(SortFieldSpec(PartitionFieldSpec("ID"), descending=True, nulls_first=False),),
@@ -160,7 +160,7 @@ def test_a_table_is_made_as_the_file_says(lake: Lake, tmp_path: Path) -> None:
     writer = TableWriter({"default": {}}, "p", "r", 1, 1 << 20, 1 << 20)
     writer.add(found, pa.Table.from_pylist(rows, schema=schema))
     (file,) = writer.finish()["shop.orders"]
-    assert file.path.startswith(f"file://{tmp_path}/lake/elsewhere/at_day=2024-01-04/")
+    assert file.path.startswith(f"file://{tmp_path}/lake/shop/orders/elsewhere/at_day=2024-01-04/")
     answer = lake.tables.commit(lake.effect("shop.orders", (file,), 1))
     assert isinstance(answer, Committed)
     table = lake.plain("shop.orders")
