@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from framework.adapters.spark_exchange import Outbox, exchange, sent_report
+from framework.adapters.spark_sql_allowed import refusal
 from framework.adapters.spark_stage import TaskContext, TaskRun, Work, spans_of
 from framework.commit.events import DataFile
 from framework.errors import ConfigError
@@ -130,6 +131,10 @@ def transformed(source: DataFrame, sql: str) -> DataFrame:
     session = source.sparkSession
     source.createOrReplaceTempView("source")
     try:
+        # Before Spark analyses it: that alone would list files and resolve functions.
+        parsed = session._jsparkSession.sessionState().sqlParser().parsePlan(text)
+        if (why := refusal(parsed, frozenset(name.lower() for name in source.columns))) is not None:
+            raise sql_error(why)
         rows = session.sql(text)
     except AnalysisException as error:
         raise sql_error(_said(error)) from error

@@ -1,0 +1,122 @@
+"""The author of a pipeline file writes `transform.sql`: what he wants beside the rows of `source`, and that he does not get it.
+
+Spark runs in this process: its own parser reads the texts, as in a run and in `floe test`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+from framework.adapters.spark_sql import HIDDEN, HIDDEN_TYPE, transform_table
+from framework.adapters.spark_sql_allowed import ALLOWED, REFUSED
+from framework.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROWS = pa.table(
+    {
+        "a": pa.array([1, 2], pa.int64()),
+        "b": ["x", "y"],
+        "arr": [[1], [2, 3]],
+        "s": [{"x": 1}, {"x": 2}],
+        "at": pa.array([0, 1], pa.timestamp("us", "UTC")),
+        HIDDEN: pa.nulls(2, HIDDEN_TYPE),
+    }
+)
+ATTACKS = {
+    "load a library": "SELECT reflect('java.lang.System', 'load', '/tmp/x.so') AS x FROM source",
+    "read the environment": "SELECT java_method('java.lang.System', 'getenv', 'HOME') AS x FROM source",
+    "call code and hide the error": "SELECT try_reflect('java.lang.System', 'getenv', 'HOME') AS x FROM source",
+    "call code by another spelling": "SELECT `REFLECT`('java.lang.System', 'getenv', 'HOME') AS x FROM source",
+    "call code by its full name": "SELECT system.builtin.reflect('java.lang.System', 'getenv') AS x FROM source",
+    "call code by a computed name": "SELECT IDENTIFIER('ref' || 'lect')('java.lang.System', 'getenv') AS x FROM source",
+    "call code in a condition": "SELECT a FROM source WHERE reflect('java.lang.System', 'getenv', 'HOME') = ''",
+    "call code in a lambda": "SELECT transform(arr, x -> reflect('java.lang.System', 'getenv', 'HOME')) AS x FROM source",
+    "call code in a cast": "SELECT CAST(reflect('java.lang.System', 'getenv', 'HOME') AS binary) AS x FROM source",
+    "read a file": "SELECT a FROM text.`{file}`",
+    "read a file in a scalar subquery": "SELECT (SELECT max(value) FROM text.`{file}`) AS x FROM source",
+    "read a file by EXISTS": "SELECT a FROM source WHERE EXISTS (SELECT 1 FROM text.`{file}`)",
+    "read a file by IN": "SELECT a FROM source WHERE b IN (SELECT value FROM text.`{file}`)",
+    "read a file by a lateral join": "SELECT a FROM source, LATERAL (SELECT value FROM text.`{file}`)",
+    "read a file by a join": "SELECT a FROM source JOIN text.`{file}` ON true",
+    "read a file by a union": "SELECT b FROM source UNION ALL SELECT value FROM text.`{file}`",
+    "read a file by a common table": "SELECT b FROM source WHERE b = (WITH x AS (SELECT * FROM csv.`{file}`) SELECT 1 FROM x)",
+    "read a file by a computed name": "SELECT a FROM IDENTIFIER('text.`{file}`')",
+    "read a file as XML": "SELECT xpath_string('<a/>', 'document(\"file://{file}\")') AS x FROM source",
+    "read a descriptor file": "SELECT from_protobuf(CAST(b AS binary), 'm', '{file}') AS x FROM source",
+    "learn a file's name": "SELECT input_file_name() AS x FROM source",
+    "read another table": "SELECT a FROM other",
+    "run a program": "SELECT TRANSFORM(a) USING 'cat' FROM source",
+    "learn who runs it": "SELECT current_user() AS x FROM source",
+    "learn who runs it without parentheses": "SELECT session_user AS x FROM source",
+    "learn the catalog": "SELECT current_catalog() AS x FROM source",
+    "rows from nothing": "SELECT id AS a FROM range(100000000000)",
+    "a value of 2 GB": "SELECT repeat('a', 2000000000) AS x FROM source",
+    "an array of 2 G": "SELECT sequence(1, 2000000000) AS x FROM source",
+    "more rows": "SELECT explode(arr) AS x FROM source",
+    "more rows by a view": "SELECT a FROM source LATERAL VIEW explode(arr) t AS x",
+    "other rows in a window": "SELECT sum(a) OVER () AS x FROM source",
+    "all rows in one": "SELECT sum(a) AS x FROM source",
+    "fewer rows": "SELECT a FROM source LIMIT 1",
+    "stop the pipeline": "SELECT raise_error('stop') AS x FROM source",
+    "another value in each attempt": "SELECT uuid() AS x FROM source",
+    "another row in each attempt": "SELECT a FROM source WHERE rand() < 0.5",
+    "a hint": "SELECT /*+ REPARTITION(10000) */ a FROM source",
+    "a sample": "SELECT a FROM source TABLESAMPLE (10 PERCENT)",
+    "a parameter": "SELECT :x AS x FROM source",
+    "a pipe": "SELECT a FROM source |> AGGREGATE count(*)",
+    "a function that is not Spark's": "SELECT my_udf(a) AS x FROM source",
+}
+ORDINARY = [
+    "SELECT a + 1 AS c, -a AS d, a * 2 / 3 % 4 AS e, upper(b) AS f, CAST(a AS string) AS g, b || 'x' AS h FROM source",
+    "SELECT CASE WHEN a > 1 THEN 'big' ELSE b END AS c, coalesce(b, 'none') AS d, nullif(a, 1) AS e FROM source",
+    "SELECT * FROM source WHERE a BETWEEN 1 AND 2 AND b LIKE 'x%' OR b IN ('y', 'z') OR b IS NULL OR NOT b RLIKE 'q'",
+    "SELECT s.x AS c, arr[0] AS d, transform(arr, x -> x + a) AS e, named_struct('k', a) AS f, map(b, a) AS g FROM source",
+    "SELECT to_date(at) AS d, date_trunc('hour', at) AS h, extract(year FROM at) AS y, at + INTERVAL 1 DAY AS n FROM source",
+    "SELECT from_json('{\"k\": 1}', 'k int') AS j, get_json_object('{}', '$.a') AS g, sha2(b, 256) AS h FROM source t",
+    "SELECT current_timestamp() AS now, current_date AS today, * EXCEPT (arr) FROM source",
+    "SELECT trim(both 'x' FROM b) AS c, substring(b FROM 1 FOR 1) AS d, lpad(b, 5, '0') AS e FROM source",
+]
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[SparkSession]:
+    from pyspark.sql import SparkSession
+
+    made = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+    yield made
+    made.stop()
+
+
+@pytest.mark.parametrize("wanted", ATTACKS)
+def test_what_is_no_projection_or_filter_of_source_is_refused(
+    session: SparkSession, tmp_path: Path, wanted: str
+) -> None:
+    """Wanted: more than the rows of `source`, one by one. Got: FLOE-C-something in words, before anything was opened."""
+    file = tmp_path / "secret"
+    file.write_text("secret")
+    session.createDataFrame([(1,)], "a int").createOrReplaceTempView("other")
+    with pytest.raises(ConfigError) as refused:
+        transform_table(session, ROWS, ATTACKS[wanted].replace("{file}", str(file)))
+    said = str(refused.value)
+    assert "transform.sql is refused" in said
+    assert "secret" not in said.replace(str(file), "")
+
+
+@pytest.mark.parametrize("sql", ORDINARY)
+def test_what_people_write_goes_through(session: SparkSession, sql: str) -> None:
+    """Projections, conditions, nested values, times and texts are as Spark has them."""
+    assert transform_table(session, ROWS, sql).num_rows in (0, 1, 2)
+
+
+def test_every_function_of_this_spark_was_judged(session: SparkSession) -> None:
+    """A new version that offers more functions fails here, until each is on one list or the other."""
+    offered = {row[0] for row in session.sql("SHOW SYSTEM FUNCTIONS").collect()}
+    assert offered == ALLOWED | REFUSED.keys()
+    assert not ALLOWED & REFUSED.keys()
