@@ -16,10 +16,11 @@ from framework.commit.held import held_ends
 from framework.commit.offsets import PartitionKey, SafeOffset, check_announced, decide_start
 from framework.commit.progress import PROGRESS_PROPERTY, check_recorded_here
 from framework.commit.rebase import next_cut
-from framework.errors import FloeError, RetriableError
+from framework.errors import FloeError, OutcomeUnknown, RetriableError
 from framework.plan.model import Plan
 from framework.runtime.announced import AnnouncedTables
 from framework.runtime.announcer import Announcer
+from framework.runtime.patience import BATCH_ATTEMPTS
 from framework.runtime.source import PipelineSource
 from framework.runtime.tables import TableRegistry
 
@@ -46,16 +47,35 @@ def begin(
     tables: TableRegistry,
     say: Callable[[str], None],
 ) -> Begun:
-    """Decide where to begin, and announce it.
+    """Decide where to begin, and announce it; again where that was not announced. A run that began meanwhile may have been fenced
+    by it, and then this one has to go on from where that one stood, or nobody does.
 
     Args:
         group: the safe offsets, read after older runs were fenced.
 
     Raises:
-        FencedError: another run has begun since. RetriableError: another one has announced since; begin again.
+        FencedError: another run has begun since.
         StateDisagreement, DataLossError: as `decide_start`, `check_announced` and `check_recorded_here`.
         FloeError: the positions could not be announced.
     """
+    for attempt in range(2, BATCH_ATTEMPTS + 1):
+        try:
+            return _begin(plan, control, group, source, announcer, tables, say)
+        except (RetriableError, OutcomeUnknown) as error:
+            say(f"the run could not begin yet ({error.message}); attempt {attempt} follows")
+            group = announcer.look_again(error)
+    return _begin(plan, control, group, source, announcer, tables, say)
+
+
+def _begin(
+    plan: Plan,
+    control: ControlTopicFacts,
+    group: Mapping[PartitionKey, SafeOffset],
+    source: PipelineSource,
+    announcer: Announcer,
+    tables: TableRegistry,
+    say: Callable[[str], None],
+) -> Begun:
     name, read = plan.pipeline, plan.read
     link = source.newest_announcement()
     chain, given_up = (link.ranges, link.given_up) if link is not None else (None, ())

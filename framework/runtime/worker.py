@@ -16,13 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 from framework.adapters.faults import reach
 from framework.adapters.iceberg import IcebergTables
-from framework.adapters.kafka_control_topic import ControlTopicFacts
 from framework.adapters.kafka_presence import Presence
 from framework.commit.events import Deployed, SourceRange
 from framework.commit.offsets import (
     PartitionFacts,
     PartitionKey,
-    SafeOffset,
     check_still_readable,
     find_gaps,
     first_position,
@@ -30,16 +28,16 @@ from framework.commit.offsets import (
 )
 from framework.commit.pacing import BatchBefore, Pace, PaceFacts, decide_pace, records_in_batch
 from framework.commit.rebase import next_cut
-from framework.errors import FloeError, OutcomeUnknown, RetriableError
+from framework.errors import FloeError, RetriableError
 from framework.plan.catalogs import used_catalogs
 from framework.plan.model import Plan
 from framework.plan.pace import pace_rules
 from framework.runtime.announced import AnnouncedTables
 from framework.runtime.announcer import Announcer, now_ms
 from framework.runtime.batch import BatchResult, BatchScope, summarise, summarise_gaps
-from framework.runtime.begin import Begun, begin
+from framework.runtime.begin import begin
 from framework.runtime.failures import LOG_REMEDY, of_batch, said
-from framework.runtime.patience import BATCH_ATTEMPTS, Trouble, gives_up, pause_s
+from framework.runtime.patience import Trouble, gives_up, pause_s
 from framework.runtime.source import PipelineSource
 from framework.runtime.stage import write_batch
 from framework.runtime.standing import Standing
@@ -112,22 +110,9 @@ class PipelineWorker:
             self._say(f"warning: {control.weakness}")
         group = self._announcer.start()
         self._presence = Presence(self._kafka, self.plan.read.group_id, sorted(self._source.ids), self.run_id)
-        begun = self._begin(control, group)
+        begun = begin(self.plan, control, group, self._source, self._announcer, self._tables, self._say)
         self._positions, self._batch, self._given_up = begun.positions, begun.batch, begun.given_up
         self._held, self._announced, self.report.totals = begun.held, begun.announced, begun.totals
-
-    def _begin(self, control: ControlTopicFacts, group: dict[PartitionKey, SafeOffset]) -> Begun:
-        """Begin again where that was not announced: a run that began meanwhile may have been fenced by it, and then this one
-        has to go on from where that one stood, or nobody does."""
-        for attempt in range(BATCH_ATTEMPTS):
-            try:
-                return begin(self.plan, control, group, self._source, self._announcer, self._tables, self._say)
-            except (RetriableError, OutcomeUnknown) as error:
-                if attempt + 1 == BATCH_ATTEMPTS:
-                    raise
-                self._say(f"the run could not begin yet ({error.message}); attempt {attempt + 2} follows")
-                group = self._announcer.look_again(error)
-        raise AssertionError("the last attempt returns or raises")
 
     def tell_plan(self, deployed: Deployed) -> None:
         """Put on record what this run runs, and again every few hours; call after `prepare`."""
