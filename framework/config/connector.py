@@ -13,6 +13,7 @@ from typing import Any
 
 from framework.config.connector_keys import SMT_REASONS, why_not
 from framework.config.connector_target import format_of, target_of
+from framework.config.permitted import is_property_allowed, never_a_property
 from framework.config.units import partition_field, partition_text
 from framework.errors import ConfigError
 
@@ -301,6 +302,11 @@ class _Import:
                     if kind == "write-props":
                         reason = "set it on the tables: ALTER TABLE ... SET TBLPROPERTIES"
                     self.note(key, reason, lost=kind == "write-props")
+                elif never_a_property(name):
+                    self.note(key, "no pipeline file may set it: it names code, credentials or a place", lost=True)
+                elif not is_property_allowed(name):
+                    reason = f"the target lets pipeline files set it: put `{name}` under `allow.properties` there, and here into"
+                    self.note(key, f"{reason} `tables.defaults.create.properties`", lost=True)
                 else:
                     properties[name] = value
                     if kind == "write-props":

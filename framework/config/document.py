@@ -7,7 +7,6 @@ text, and `Files`, which turns findings about it into findings about the files t
 from __future__ import annotations
 
 import errno
-import os
 from collections.abc import Callable, Iterable
 from collections.abc import Mapping as Mapped
 from dataclasses import dataclass, field, replace
@@ -150,10 +149,10 @@ def read_tree(
 
 def _reader_below(file: str, world: World) -> Callable[[str], str]:
     """Reads what a template includes. Every way to a name ends here, also one that is put together while rendering."""
-    folder = os.path.realpath(os.path.dirname(file))
+    folder = str(world.real_path(Path(file).parent))
 
     def read(name: str) -> str:
-        if not inside(folder, os.path.realpath(name)):
+        if not inside(folder, str(world.real_path(Path(name)))):
             raise PermissionError(errno.EACCES, "it is outside the folder of the first file")
         return world.read_file(Path(name))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
-import os
+from collections.abc import Callable
 from pathlib import Path
 
 from framework.config.document import read_source
@@ -48,7 +48,7 @@ def _read(entry: Entry, file: Path, world: World, findings: list[Diagnostic]) ->
     path = file.parent / str(named.value.value)
     kind = entry.value.get("type")
     where = f"source.{entry.key}.schema_file"
-    if (problem := _outside(path, file.parent)) is not None:
+    if (problem := _outside(path, file.parent, world.real_path)) is not None:
         remedy = "keep it in the folder of the pipeline file or below it, or below the current folder"
         findings.append(Diagnostic("FLOE-C434", f"`{path}`: {problem}", named.value.span, path=where, remedy=remedy))
         return entry.value
@@ -67,10 +67,10 @@ def _read(entry: Entry, file: Path, world: World, findings: list[Diagnostic]) ->
     return Mapping(tuple(schema if e is named else e for e in entry.value.entries), entry.value.span)
 
 
-def _outside(path: Path, folder: Path) -> str | None:
+def _outside(path: Path, folder: Path, real_path: Callable[[Path], Path]) -> str | None:
     """Why a schema's file may not be read: it would become part of the plan, which people see."""
-    real = os.path.realpath(path)
-    if real.startswith(_NO_FILES) or not any(inside(os.path.realpath(root), real) for root in (folder, Path())):
+    real = str(real_path(path))
+    if real.startswith(_NO_FILES) or not any(inside(str(real_path(root)), real) for root in (folder, Path())):
         return "it is outside the folder of the pipeline file"
     return None
 

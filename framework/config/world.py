@@ -19,6 +19,7 @@ class World:
             `${local:NAME}` is left as it is and a missing `${env:NAME}` is a warning.
         secret_schemes: what `${secret:SCHEME:NAME}` may begin with.
         read_bytes: the bytes of a file; raises OSError.
+        real_path: where a path leads once links are followed; it need not exist.
         packaged_templates: the folders of template libraries that installed packages offer, by package name.
     """
 
@@ -29,3 +30,4 @@ class World:
     secret_schemes: Collection[str] = ("env", "file")
     packaged_templates: Mapping[str, Path] | None = None
     read_bytes: Callable[[Path], bytes] = Path.read_bytes
+    real_path: Callable[[Path], Path] = Path.resolve

@@ -99,7 +99,7 @@ def test_findings_of_a_wrong_file_end_a_run_with_2(folder: Path, capsys: pytest.
 
 def test_strict_makes_warnings_count(folder: Path) -> None:
     """A warning fails only under --strict."""
-    (folder / "a.yaml").write_text(PIPELINE.replace("[orders]", '["${env:FLOE_NOT_SET}"]'), encoding="utf-8")
+    (folder / "a.yaml").write_text(PIPELINE.replace("[orders]", '["${env:FLOE_EXAMPLE_UNSET}"]'), encoding="utf-8")
 
     assert run_main(["validate", "a.yaml"]) == 0
     assert run_main(["validate", "--strict", "a.yaml"]) == 2
