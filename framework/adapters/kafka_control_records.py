@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from framework.adapters.kafka_admin import KafkaAdmin
 from framework.adapters.kafka_client import ClientLog, build, consumer_config, error_of, setup_error
-from framework.commit.codec import decode, foreign, is_of_type
+from framework.commit.codec import NO_EVENT, decode, foreign, is_of_type
 from framework.commit.events import ControlEvent, Skipped
 from framework.errors import FloeError
 
@@ -45,7 +45,8 @@ class ControlRecords:
             if offset in skipped_offsets(self._settings, self._topic, offset + 1):
                 return None
             raise FloeError(
-                f"the record at offset {offset} of control topic {self._topic} cannot be read: {error.message}",
+                f"the record at offset {offset} of control topic {self._topic} cannot be read: "
+                f"{error.message.removeprefix(NO_EVENT)}",
                 code=error.code,
                 place=f"{self._topic}, offset {offset}",
                 remedy=f"a newer floe reads what a newer one wrote. `floe log --from {offset}` shows the record; where it is "

@@ -18,6 +18,7 @@ from framework.commit.shape import Malformed
 from framework.errors import FloeError
 
 MAX_EVENT_BYTES = 512 * 1024
+NO_EVENT = "a control record is no event of floe: "
 
 
 def encode(event: ControlEvent) -> bytes:
@@ -93,7 +94,7 @@ def is_of_type(value: bytes, kind: str) -> bool:
 
 def _malformed(reason: str) -> FloeError:
     return FloeError(
-        f"a control record is no event of floe: {reason}",
+        f"{NO_EVENT}{reason}",
         code="FLOE-R202",
         place="control topic",
         remedy="find out who writes to the control topic; an announcement is never skipped, so reading stops here",

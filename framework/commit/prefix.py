@@ -142,7 +142,7 @@ def check_before(
     verdict = check_recorded(recorded, event)
     if verdict.fit is not Fit.FOLLOWS or (event.pipeline, event.batch) in table.given_up:
         return verdict
-    if event.part > part:
+    if event.part > part and announcement.offset >= table.unchained_below:
         return put_back(event, f"the {event.part} announcements of this batch before it are not in it")
     return check_after(newest, event) if part == 0 and _is_chained(table, announcement) else verdict
 

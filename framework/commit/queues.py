@@ -146,7 +146,7 @@ def discard(turn: Turn, offset: int, event: Discarded) -> None:
     table = turn.state.table_named(event.table)
     if table is None:
         return
-    if event.first < turn.state.begin:  # some of it stands where this coordinator did not read
+    if event.first < max(turn.state.begin, turn.state.floor):  # some of it stands where this coordinator queued nothing
         table = changed(table, unchained_below=offset)
         turn.put_table(table)
     kept = [a for a in table.pending if not event.first <= a.offset < event.below]

@@ -61,6 +61,17 @@ def test_announcements_whose_files_are_gone_are_given_up_with_what_to_read_again
     assert (plan.kept, span.start, span.end) == (0, first.event.ranges[0].start, second.event.ranges[0].end)
 
 
+def test_the_rest_of_a_batch_whose_first_part_was_given_up_comes_in() -> None:
+    """Also with a coordinator that begins behind the part that was given up: nobody waits for it any more."""
+    parts = [written("a", 1, part=n, parts=2) for n in range(2)]
+    given_up = Discarded("db.t", 0, 1, 1, 1, {"a": 10}, "gone", 0)
+    for low_water in (None, 1):
+        seat = Seat(low_water=low_water)
+        seat.read(*parts, complete("a", 1), given_up)
+        (commit,) = commits(seat.load() + seat.tick(60_000))
+        assert paths(commit) == [parts[1].files[0].path]
+
+
 def test_the_low_water_mark_moves_on_behind_what_was_given_up() -> None:
     """The table holds the log no longer, in this coordinator and in one that begins to read before the event."""
     seat = two_waiting()
