@@ -28,6 +28,7 @@ from framework.record.batch import Batch
 from framework.record.encoded import plain_table
 from framework.record.model import BlockResult, RecordBlock, TableTarget
 from framework.record.process import process_block
+from framework.record.shaping import shaped_by_landing
 from framework.record.wire import NO_SCHEMAS, Schemas
 from framework.table.types import primitive_type
 
@@ -133,11 +134,17 @@ def processed(
 
 def alone(records: RecordBlock, pipeline: Plan, tables: dict[str, TableTarget]) -> BlockResult:
     """The result when every record is judged alone."""
-    batch = Batch(records, pipeline, tables)
-    batch.judge_alone(i for i, value in enumerate(records.values) if value is not None)
-    batch.drop(records.values.count(None))
-    judge(batch)
-    return batch.result()
+
+    def each(some: RecordBlock, present: Mapping[str, TableTarget]) -> BlockResult:
+        batch = Batch(some, pipeline, present)
+        batch.judge_alone(i for i, value in enumerate(some.values) if value is not None)
+        batch.drop(some.values.count(None))
+        judge(batch)
+        batch.need_missing()
+        return batch.result()
+
+    result = each(records, tables)
+    return shaped_by_landing(records, result, each, pipeline, tables) if result.needs else result
 
 
 def same(left: BlockResult, right: BlockResult) -> None:
@@ -151,5 +158,5 @@ def same(left: BlockResult, right: BlockResult) -> None:
     assert [(d.offset, d.stage, d.code, d.field_path) for d in left.dead_letters] == [
         (d.offset, d.stage, d.code, d.field_path) for d in right.dead_letters
     ]
-    assert set(right.needs) <= set(left.needs)
+    assert right.needs == left.needs
     assert (left.written, left.dropped) == (right.written, right.dropped)

@@ -15,6 +15,7 @@ from framework.config.spec import (
     Condition,
     CreatePolicy,
     Distribution,
+    EmptyValues,
     Encoding,
     Envelope,
     ErrorPolicy,
@@ -33,6 +34,9 @@ from framework.config.spec import (
     TablePolicy,
     TablesSpec,
     TestSpec,
+    TextAsNumber,
+    ValuesPolicy,
+    WholeNumbers,
 )
 from framework.config.units import duration_ms, partition_field, size_bytes, sort_field
 
@@ -162,8 +166,19 @@ def table_policy(values: Values) -> TablePolicy:
     catalog = values.get("catalog", TablePolicy.catalog)
     distribution = Distribution(values["distribution"]) if "distribution" in values else TablePolicy.distribution
     return TablePolicy(
-        CreatePolicy(**create), EvolvePolicy(**evolve), CommitPolicy(**commit), case, catalog, distribution
+        CreatePolicy(**create),
+        EvolvePolicy(**evolve),
+        CommitPolicy(**commit),
+        case,
+        catalog,
+        distribution,
+        _values_policy(_own(values.get("values", {}))),
     )
+
+
+def _values_policy(values: Values) -> ValuesPolicy:
+    words = {"whole_numbers": WholeNumbers, "text_as_number": TextAsNumber, "empty": EmptyValues}
+    return ValuesPolicy(**{key: words[key](value) for key, value in values.items()})
 
 
 def _errors(errors: Values) -> ErrorsSpec:

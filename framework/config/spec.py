@@ -46,6 +46,27 @@ class Case(str, Enum):
     INSENSITIVE = "insensitive"
 
 
+class WholeNumbers(str, Enum):
+    """What a field of whole numbers becomes where no type is declared."""
+
+    DOUBLE = "double"
+    LONG = "long"
+
+
+class TextAsNumber(str, Enum):
+    """Whether text is read in columns of numbers and booleans."""
+
+    READ = "read"
+    REFUSE = "refuse"
+
+
+class EmptyValues(str, Enum):
+    """What `[]` and `{}` are in a column of another kind: null, or an error."""
+
+    DISCARD = "discard"
+    REFUSE = "refuse"
+
+
 class Distribution(str, Enum):
     """How rows are shared out to writers; the words are those of Iceberg's `write.distribution-mode`."""
 
@@ -235,6 +256,15 @@ class CommitPolicy:
 
 
 @dataclass(frozen=True)
+class ValuesPolicy:
+    """What becomes of values that a column can take in more than one way."""
+
+    whole_numbers: WholeNumbers = WholeNumbers.DOUBLE
+    text_as_number: TextAsNumber = TextAsNumber.READ
+    empty: EmptyValues = EmptyValues.DISCARD
+
+
+@dataclass(frozen=True)
 class TablePolicy:
     create: CreatePolicy = field(default_factory=CreatePolicy)
     evolve: EvolvePolicy = field(default_factory=EvolvePolicy)
@@ -242,6 +272,7 @@ class TablePolicy:
     case: Case = Case.INSENSITIVE
     catalog: str = DEFAULT_CATALOG
     distribution: Distribution = Distribution.NONE
+    values: ValuesPolicy = field(default_factory=ValuesPolicy)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,16 @@ from collections.abc import Mapping
 from dataclasses import asdict
 
 from framework.config.metadata import metadata_column
-from framework.config.spec import Condition, Distribution, Envelope, EvolveMode, FormatSpec, FormatType, TablePolicy
+from framework.config.spec import (
+    Condition,
+    Distribution,
+    Envelope,
+    EvolveMode,
+    FormatSpec,
+    FormatType,
+    TablePolicy,
+    ValuesPolicy,
+)
 from framework.config.units import partition_text, sort_text
 from framework.plan.canonical import plain
 from framework.plan.model import (
@@ -157,8 +166,23 @@ def _policy(policy: TablePolicy) -> str:
     return (
         f"{create}; columns {evolve.columns.value}{paths}, "
         f"data_type {evolve.data_type.value}, nullability {evolve.nullability.value}{otherwise}, case {policy.case.value}"
+        + _values(policy.values)
         + (f", distribution {policy.distribution.value}" if policy.distribution is not Distribution.NONE else "")
     )
+
+
+def _values(values: ValuesPolicy) -> str:
+    """What of the policy is not as it is without being said."""
+    said = (
+        f", {name} {word.value}"
+        for name, word, usual in (
+            ("whole numbers", values.whole_numbers, ValuesPolicy.whole_numbers),
+            ("text as number", values.text_as_number, ValuesPolicy.text_as_number),
+            ("empty values", values.empty, ValuesPolicy.empty),
+        )
+        if word is not usual
+    )
+    return "".join(said)
 
 
 def duration(milliseconds: int) -> str:

@@ -740,12 +740,21 @@ static const char *put_long(node_t *node, const char *at)
 static const double TENS[] = {1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11,
                               1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
 
+/* Whether the column is to have the number's nearest value is not for this parser to say where digits of a whole one are lost. */
+static int loses_digits(const number_t *number)
+{
+    if (!number->is_whole || number->count <= 15)
+        return 0;
+    return number->count > 19 || number->digits > (uint64_t)INT64_MAX ||
+           (uint64_t)(double)number->digits != number->digits;
+}
+
 static const char *put_double(node_t *node, const char *at)
 {
     number_t number;
     const char *behind = read_number(&number, at);
     double value;
-    if (behind == NULL)
+    if (behind == NULL || loses_digits(&number))
         return NULL;
     int exponent = number.exponent - number.fraction;
     if (number.count <= 15 && exponent >= -22 && exponent <= 22) {

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.json
 
 from framework.record.arrays import Ints, Mask
-from framework.record.arrow_screen import far_rows, infinite_rows, unfit_rows
+from framework.record.arrow_screen import far_rows, may_lose, unfit_rows, unsure_rows
 from framework.record.compiled_json import parse_plain
 from framework.record.framing import Framed, only, record_starts, runs, without
 from framework.record.mixed_kinds import Leniency, rewrite
@@ -79,25 +79,29 @@ def parse_framed(
         return [Part(framed.positions, plain[0])], []
     table, odd = plain if plain is not None else (None, np.arange(records))
     few = framed if table is None else only(framed, record_starts(framed.data), odd)
-    few, left = _screened(few, schema)
+    few, left = _screened(few, schema, leniency is None or leniency.reads_text)
     while True:
         parts, alone = _by_arrow(few, schema, infer, leniency) if table is None else _few_by_arrow(few, schema, infer)
-        rows = [part.positions[infinite_rows(part.table, schema)] for part in parts]
-        infinite = np.concatenate([np.empty(0, np.int64), *rows])
-        if not len(infinite):
+        rows = [part.positions[unsure_rows(part.table, schema)] for part in parts]
+        found = np.flatnonzero(np.isin(few.positions, np.concatenate([np.empty(0, np.int64), *rows])))
+        starts = record_starts(few.data)
+        unsure = np.array(
+            [row for row in found.tolist() if may_lose(few.data[starts[row] : starts[row + 1]])], np.int64
+        )
+        if not len(unsure):
             break
         # The others are parsed again: rows of inferred columns, which Arrow may make wrongly, are never copied.
-        left += infinite.tolist()
-        few = without(few, record_starts(few.data), np.flatnonzero(np.isin(few.positions, infinite)))
+        left += few.positions[unsure].tolist()
+        few = without(few, starts, unsure)
     if table is not None and len(table):
         parts = _joined([Part(np.delete(framed.positions, odd), table), *parts])
     return parts, left + alone
 
 
-def _screened(framed: Framed, schema: pa.Schema) -> tuple[Framed, list[int]]:
+def _screened(framed: Framed, schema: pa.Schema, reads_text: bool) -> tuple[Framed, list[int]]:
     """The records without those that Arrow must not see, and these."""
     starts = record_starts(framed.data)
-    rows = unfit_rows(framed.data, starts, schema)
+    rows = unfit_rows(framed.data, starts, schema, reads_text)
     if not len(rows):
         return framed, []
     return without(framed, starts, rows), framed.positions[rows].tolist()
@@ -203,7 +207,7 @@ class _WindowParser:
 
     @cached_property
     def _far(self) -> Ints:
-        return far_rows(*self._sent)
+        return far_rows(*self._sent, self._leniency is None or self._leniency.reads_text)
 
     def parse(self, first: int, end: int) -> None:
         """Parse the records [first, end) of the block."""

@@ -31,7 +31,7 @@ from framework.record.model import (
     TableNeed,
     TableTarget,
 )
-from framework.record.observe import apply_hints, merge_fields, observe_records
+from framework.record.observe import apply_hints, merge_fields, observe_records, settle_fields
 from framework.record.route import routing_fields
 from framework.record.shape import TableShape, table_shape
 from framework.table.details import merge_details
@@ -150,7 +150,7 @@ class Batch:
         spelled = {fold(name, insensitive): name for name in wanted}
         hints = self.hints(insensitive) if hinted else {}
         counted = self._counts_nanoseconds(table)
-        for name, kind in apply_hints(fields, hints, insensitive).items():
+        for name, kind in settle_fields(apply_hints(fields, hints, insensitive), self.policy(table)).items():
             kind = kind if counted else without_nanoseconds(kind)
             merge_fields(wanted, {spelled.setdefault(fold(name, insensitive), name): kind})
 

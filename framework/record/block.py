@@ -21,6 +21,7 @@ from framework.record.formats import decode_rows
 from framework.record.joined import with_value, without_value
 from framework.record.json_text import read_json
 from framework.record.model import BlockResult, RecordBlock, TableTarget
+from framework.record.shaping import shaped_by_landing
 from framework.record.typed import place
 from framework.record.wire import NO_SCHEMAS, SchemaRef, Schemas, schemas_named
 
@@ -67,7 +68,8 @@ def process_block(
     Returns:
         rows per table in the table's file schema and in offset order. When `needs` is empty the counts add up to the
         block's records (tombstones are `dropped`); otherwise the block must be processed again once tables are changed.
-        A record that raises what nobody foresaw is a dead letter (framework.record.contain).
+        A record that raises what nobody foresaw is a dead letter (framework.record.contain); one that is refused asks for no
+        change of a table (framework.record.shaping).
     """
 
     def refuse(one: RecordBlock, failure: RecordFailure) -> BlockResult:
@@ -75,12 +77,19 @@ def process_block(
         batch.fail(0, failure)
         return batch.result()
 
-    return contained(
+    result = contained(
         block,
         lambda whole: _block(whole, plan, tables, schemas, encode, scatter),
         lambda part: _block(part, plan, tables, schemas, encode=False, scatter=False),
         refuse,
     )
+    if not result.needs:
+        return result
+
+    def plainly(some: RecordBlock, changed: Mapping[str, TableTarget]) -> BlockResult:
+        return _block(some, plan, changed, schemas, encode=False, scatter=False)
+
+    return shaped_by_landing(block, result, plainly, plan, tables)
 
 
 def _block(

@@ -7,7 +7,7 @@ one dead letter". Where many records of a block would end so, it is not they tha
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 
@@ -76,7 +76,11 @@ def unforeseen(error: Exception) -> RecordFailure:
 
 def part_of(block: RecordBlock, begin: int, end: int) -> RecordBlock:
     """The records at [begin, end) as a block."""
-    places = range(begin, end)
+    return records_at(block, range(begin, end))
+
+
+def records_at(block: RecordBlock, places: Sequence[int]) -> RecordBlock:
+    """The records at these places as a block."""
     return RecordBlock(
         block.topic,
         block.partition,

@@ -1,7 +1,8 @@
 """Booleans and numbers: JSON's to Iceberg's boolean, int, long, float, double and decimal.
 
 Integers and decimals are exact or refused; floats are the nearest value, and refused when that would be an infinity the
-record did not write. Numbers written as text (`"12"`) and booleans written as text (`"true"`) are read like the real ones.
+record did not write. A whole number that a double would change is refused, too, unless the field is declared `double`. Numbers
+and booleans written as text (`"12"`, `"true"`) are read like the real ones where nothing of the text is lost by it.
 """
 
 from __future__ import annotations
@@ -19,6 +20,10 @@ from framework.record.converter import Converter
 from framework.record.json_strict import NON_FINITE, JsonValue, NumberText
 
 _NUMBER = re.compile(r"([+-]?(?:\d+(?:\.\d*)?|\.\d+))(?:[eE]([+-]?)0*(\d+))?", re.ASCII)
+_WHOLE = re.compile(r"-?\d+", re.ASCII)
+# Text that a number prints as, but for zeros behind the point. `"007"`, `"+49"` and, where no float is meant, `"1e3"` are codes.
+_PLAIN_TEXT = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?", re.ASCII)
+_FLOAT_TEXT = re.compile(_PLAIN_TEXT.pattern + r"(?:[eE][+-]?\d+)?", re.ASCII)
 _FURTHEST_EXPONENT = 400
 _MOST_FLOAT32 = float(np.finfo(np.float32).max)
 _MIDDLE_BEYOND_FLOAT32 = _MOST_FLOAT32 + 2.0**103
@@ -73,14 +78,30 @@ def nearest_float32(text: str) -> float:
     return upper if found > middle else lower
 
 
-def _number(converter: Converter, value: JsonValue, path: str) -> Decimal:
+def double_keeps(whole: str) -> bool:
+    """Whether a whole number, in digits, is held by a double, or is what a double is printed as."""
+    nearest = float(whole)
+    if math.isinf(nearest):
+        return False
+    exact = Decimal(whole)
+    return exact == Decimal(nearest) or exact == Decimal(repr(nearest))
+
+
+def _number(
+    converter: Converter, value: JsonValue, path: str, reads_text: bool, text: re.Pattern[str] = _PLAIN_TEXT
+) -> Decimal:
     """The exact value of what is to be a number; raises RecordFailure when it is none."""
-    number = exact_number(value)
-    if number is not None:
-        return number
     if isinstance(value, str) and not isinstance(value, NumberText):
-        raise converter.unparsable(value, path)
-    raise converter.wrong_kind(value, path)
+        if not reads_text:
+            raise converter.wrong_kind(value, path)
+        number = exact_number(value) if text.fullmatch(value) else None
+        if number is None:
+            raise converter.unparsable(value, path)
+        return number
+    number = exact_number(value)
+    if number is None:
+        raise converter.wrong_kind(value, path)
+    return number
 
 
 def decimal_parse_type(precision: int, scale: int) -> pa.DataType:
@@ -94,13 +115,15 @@ def decimal_parse_type(precision: int, scale: int) -> pa.DataType:
 
 @dataclass(frozen=True)
 class BooleanConverter(Converter):
+    reads_text: bool = True
+
     def array(self, values: pa.Array) -> pa.Array:
         return values
 
     def value(self, value: JsonValue, path: str) -> object:
         if isinstance(value, bool):
             return value
-        if isinstance(value, str) and not isinstance(value, NumberText):
+        if self.reads_text and isinstance(value, str) and not isinstance(value, NumberText):
             if value.lower() in ("true", "false"):
                 return value.lower() == "true"
             raise self.unparsable(value, path)
@@ -112,6 +135,7 @@ class IntegerConverter(Converter):
     """int (32 bits) and long (64 bits). `1.0` and `1e3` are integers; `1.5` is not."""
 
     bits: int
+    reads_text: bool = True
 
     def array(self, values: pa.Array) -> pa.Array:
         return values.cast(self.target, safe=True)
@@ -121,7 +145,7 @@ class IntegerConverter(Converter):
         return pc.and_(pc.greater_equal(values, least), pc.less_equal(values, -least - 1))
 
     def value(self, value: JsonValue, path: str) -> object:
-        number = _number(self, value, path)
+        number = _number(self, value, path, self.reads_text)
         if number and number.adjusted() > _FURTHEST_EXPONENT:
             raise self.out_of_range(value, path)
         if number != number.to_integral_value():
@@ -135,7 +159,10 @@ class IntegerConverter(Converter):
 
 @dataclass(frozen=True)
 class FloatConverter(Converter):
-    """float and double: the nearest value."""
+    """float and double: the nearest value. With `keeps_wholes`, whole numbers are exact or refused."""
+
+    keeps_wholes: bool = False
+    reads_text: bool = True
 
     def array(self, values: pa.Array) -> pa.Array:
         # Arrow parses a number beyond float32 to an infinity; whether the record wrote one only its text can tell.
@@ -147,13 +174,15 @@ class FloatConverter(Converter):
         return pc.invert(pc.is_inf(values))
 
     def value(self, value: JsonValue, path: str) -> object:
-        if isinstance(value, str) and value in NON_FINITE:
+        if isinstance(value, str) and value in NON_FINITE and (self.reads_text or isinstance(value, NumberText)):
             return float(value)
-        _number(self, value, path)
+        _number(self, value, path, self.reads_text, _FLOAT_TEXT)
         nearest = float(str(value)) if pa.types.is_float64(self.target) else nearest_float32(str(value))
         if nearest in (float("inf"), float("-inf")):
             fits_double = pa.types.is_float32(self.target) and abs(float(str(value))) != float("inf")
             raise self.out_of_range(value, path, "double" if fits_double else None)
+        if self.keeps_wholes and _WHOLE.fullmatch(str(value)) and not double_keeps(str(value)):
+            raise self.inexact(value, path)
         return nearest
 
 
@@ -161,6 +190,7 @@ class FloatConverter(Converter):
 class DecimalConverter(Converter):
     precision: int
     scale: int
+    reads_text: bool = True
 
     def array(self, values: pa.Array) -> pa.Array:
         # Arrow's JSON reader puts zeros behind a number without looking whether its digits still fit the precision.
@@ -173,7 +203,7 @@ class DecimalConverter(Converter):
         return pc.and_(pc.less(wide, limit), pc.greater(wide, pc.negate(limit)))
 
     def value(self, value: JsonValue, path: str) -> object:
-        number = _number(self, value, path)
+        number = _number(self, value, path, self.reads_text)
         if number and number.adjusted() >= self.precision - self.scale:
             needed = number.adjusted() + 1 + self.scale
             raise self.out_of_range(value, path, f"decimal({needed}, {self.scale})" if needed <= 38 else None)

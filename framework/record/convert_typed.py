@@ -30,6 +30,8 @@ from framework.record.failure import RecordFailure, shown
 from framework.record.model import ObservedType
 from framework.table.types import promotes
 
+_FIRST_LOST = 2.0**53
+
 
 @dataclass(frozen=True)
 class _Typed(Converter):
@@ -109,13 +111,23 @@ def _converted(values: pa.Array, converter: Converter) -> pa.Array:
     if not _castable(kind, converter):
         raise pa.ArrowInvalid(f"{kind} is no {converter.type_name}")
     if isinstance(converter, FloatConverter):
-        return converter.array(values.cast(converter.target, safe=False))  # the nearest value
+        nearest = values.cast(converter.target, safe=False)
+        if converter.keeps_wholes and pa.types.is_integer(kind) and _loses_digits(values, nearest):
+            raise pa.ArrowInvalid("a whole number that a double does not hold")
+        return converter.array(nearest)
     if isinstance(converter, BytesConverter) and converter.length is not None:
         return values.cast(pa.binary()).cast(converter.target)
     if isinstance(converter, DecimalConverter) and pa.types.is_integer(kind):
         # Arrow asks for room for every value of the integer type, not for the values that are there.
         values = values.cast(pa.int64()).cast(pa.decimal256(19 + converter.scale, converter.scale))
     return values.cast(converter.target, safe=True)
+
+
+def _loses_digits(wholes: pa.Array, nearest: pa.Array) -> bool:
+    if pc.all(pc.less(pc.abs(nearest), _FIRST_LOST)).as_py() is not False:
+        return False
+    pairs = zip(wholes.to_pylist(), nearest.to_pylist(), strict=True)
+    return any(whole is not None and int(double) != whole for whole, double in pairs)
 
 
 def _castable(kind: pa.DataType, converter: Converter) -> bool:

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from framework.config.spec import EvolveMode
+from framework.config.spec import EvolveMode, TextAsNumber
 from framework.record.alone import creatable, judge
 from framework.record.arrays import Ints, Mask, Numbers
 from framework.record.arrow_json import Part
@@ -125,6 +125,7 @@ def _leniency(batch: Batch, known: pa.Schema) -> Leniency:
         text=frozenset(f.name for f in free if pa.types.is_string(f.type) and f.name.lower() not in strict),
         number=frozenset(f.name for f in free if _is_number(f.type)),
         never=frozenset(roots | {field.name.lower() for field in known}),
+        reads_text=all(batch.policy(name).values.text_as_number is TextAsNumber.READ for name in batch.shapes),
     )
 
 

@@ -13,7 +13,8 @@ class RecordFailure(Exception):
     """One record's failure: the stage, a stable code, a sentence, and for values the field, what was expected, what came.
 
     `wider` is the type to which the column could be widened so that the value fits, if Iceberg allows one. `policy` is what
-    the table's own policy says of such a record, where it says more than `errors.policy`.
+    the table's own policy says of such a record, where it says more than `errors.policy`. `is_empty`: the value is `[]` or `{}`,
+    or such as hold nothing else, or nulls.
     `field_path` is dotted; list elements are `items[2]`, map values `attributes['colour']`.
     """
 
@@ -28,6 +29,7 @@ class RecordFailure(Exception):
         actual: str | None = None,
         wider: str | None = None,
         policy: ErrorPolicy | None = None,
+        is_empty: bool = False,
     ) -> None:
         super().__init__(message)
         self.stage = stage
@@ -38,6 +40,7 @@ class RecordFailure(Exception):
         self.actual = actual
         self.wider = wider
         self.policy = policy
+        self.is_empty = is_empty
 
     def dead_letter(self, block: RecordBlock, index: int) -> DeadLetter:
         """The record at position `index` of the block, whole, with this reason."""

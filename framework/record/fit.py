@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from framework.config.spec import ErrorPolicy, EvolveMode, TablePolicy
+from framework.config.spec import EmptyValues, ErrorPolicy, EvolveMode, TablePolicy
 from framework.record.convert_nested import ListConverter, MapConverter, StructConverter, fold
 from framework.record.converter import Converter
 from framework.record.failure import RecordFailure
 from framework.record.json_strict import JsonValue
 from framework.record.model import ObservedType
-from framework.record.observe import merge_fields, missing_fields, observe_record, observe_value
+from framework.record.observe import merge_fields, missing_fields, observe_record, observe_value, settle_fields
 from framework.record.place import Step, Steps, moved, observed_along, steps_to, value_at, without
 from framework.record.shape import TableShape
 from framework.table.admit import admitted_fields
@@ -120,14 +120,14 @@ class _Fitting:
                 return root.fields(self.record, "")
             except RecordFailure as failure:
                 self._refuse_at_once(failure)
-                steps = steps_to(self.record, failure.field_path, root) if failure.field_path else None
+                steps = None if failure.field_path is None else steps_to(self.record, failure.field_path, root)
                 if not steps or not (failure.code == _MISSING or failure.code in _UNFIT):
                     raise
                 (self._missing if failure.code == _MISSING else self._unfit)(failure, steps)
 
     def _refuse_at_once(self, failure: RecordFailure) -> None:
         """Whether a value that does not fit is refused can mostly be told without its place, which costs much to find."""
-        if failure.code not in _UNFIT or self._discarded:
+        if failure.code not in _UNFIT or self._discarded or self._is_nothing(failure):
             return
         word = self.policy.evolve.data_type
         if word is EvolveMode.WIDEN and failure.wider is None:
@@ -162,6 +162,9 @@ class _Fitting:
         if _keys(steps) in self._discarded:  # the key of a map, which cannot be null
             self._discard(failure, steps[:-1])
             return
+        if self._is_nothing(failure):
+            self._discard(failure, steps)
+            return
         if word in (EvolveMode.WIDEN, EvolveMode.NEW_COLUMN) and failure.wider is not None:
             self.wider[_keys(steps)] = observed_along(steps, failure.wider)
             self.record = without(self.record, steps)
@@ -174,6 +177,12 @@ class _Fitting:
             self._discard(failure, steps)
             return
         raise refused(failure, word)
+
+    def _is_nothing(self, failure: RecordFailure) -> bool:
+        """Whether the value that does not fit is `[]` or `{}`, which would have asked for no column either, and the policy
+        is not to refuse whatever does not fit."""
+        lenient = self.policy.evolve.data_type in (EvolveMode.WIDEN, EvolveMode.NEW_COLUMN, EvolveMode.DISCARD_VALUE)
+        return failure.is_empty and lenient and self.policy.values.empty is EmptyValues.DISCARD
 
     def _discard(self, failure: RecordFailure, steps: Steps) -> None:
         """Leave the value out; `_missing` goes on with what is around it where it must not be null."""
@@ -191,7 +200,7 @@ class _Fitting:
         if _keys(steps) in self._moved or self.policy.evolve.columns is not EvolveMode.EVOLVE:
             return False
         value = value_at(self.original, steps)
-        observed = observe_value(value)
+        observed = settle_fields({"": observe_value(value)}, self.policy)[""]
         kind = observed if isinstance(observed, str) else "string"  # structures as their JSON text
         above, last = steps[:-1], steps[-1]
         name = f"{last.column}_{kind.partition('(')[0] if isinstance(observed, str) else 'json'}"

@@ -95,7 +95,7 @@ def _by_their_text(
         found: list[Part] = []
         bad: list[int] = []
         for part in parts:
-            whole, wrong = _with_maps(part, maps, objects)
+            whole, wrong = _with_maps(part, maps, objects, leniency.reads_text)
             found.append(whole)
             bad += part.positions[wrong].tolist()
         if not bad:
@@ -129,7 +129,9 @@ def _field(name: str) -> re.Pattern[bytes]:
     )
 
 
-def _with_maps(part: Part, maps: dict[str, pa.DataType], objects: dict[str, list[bytes]]) -> tuple[Part, Mask]:
+def _with_maps(
+    part: Part, maps: dict[str, pa.DataType], objects: dict[str, list[bytes]], reads_text: bool
+) -> tuple[Part, Mask]:
     """The part with its maps in their fields' places, and which rows must be judged alone."""
     table = part.table
     bad: Mask = np.zeros(len(table), dtype=bool)
@@ -139,7 +141,7 @@ def _with_maps(part: Part, maps: dict[str, pa.DataType], objects: dict[str, list
             bad |= table.column(field.name).is_valid().to_numpy()
     for name, kind in maps.items():
         numbers = _one(table, _TAKEN + name)
-        column, wrong = _maps(numbers, objects[name], kind)
+        column, wrong = _maps(numbers, objects[name], kind, reads_text)
         bad |= wrong
         table = table.set_column(table.schema.get_field_index(name), pa.field(name, kind), column)
     return Part(part.positions, table.drop_columns([_TAKEN + name for name in maps])), bad
@@ -151,7 +153,7 @@ def _holds_taken(kind: pa.DataType) -> bool:
     return bool(pa.types.is_list(kind)) and _holds_taken(kind.value_type)
 
 
-def _maps(numbers: pa.Array, objects: list[bytes], kind: pa.DataType) -> tuple[pa.Array, Mask]:
+def _maps(numbers: pa.Array, objects: list[bytes], kind: pa.DataType, reads_text: bool) -> tuple[pa.Array, Mask]:
     """The objects of these numbers as maps, and the rows whose object is none."""
     rows = np.flatnonzero(numbers.is_valid().to_numpy(zero_copy_only=False))
     bad = np.zeros(len(numbers), dtype=bool)
@@ -163,7 +165,7 @@ def _maps(numbers: pa.Array, objects: list[bytes], kind: pa.DataType) -> tuple[p
         bad[rows[~sound]] = True
         rows = rows[sound]
         lines, ends = _lines([text for text, fits in zip(texts, sound.tolist(), strict=True) if fits])
-    keys, items, failed = _entries(lines, kind)
+    keys, items, failed = _entries(lines, kind, reads_text)
     # Line by line: which object it is of. The line that ends an object holds nothing.
     count = int(ends[-1]) + 1 if len(ends) else 0
     object_of = np.searchsorted(ends, np.arange(count))
@@ -195,7 +197,7 @@ def _line(member: re.Match[bytes]) -> bytes:
     return b'{"k":%b,"v":%b}\n' % member.groups()
 
 
-def _entries(lines: bytes, kind: pa.DataType) -> tuple[pa.Array, pa.Array, Mask]:
+def _entries(lines: bytes, kind: pa.DataType, reads_text: bool) -> tuple[pa.Array, pa.Array, Mask]:
     """Key and value of each line, null where it is none of the map's type; these are marked."""
     starts = record_starts(lines) if lines else np.zeros(1, np.int64)
     count = len(starts) - 1
@@ -204,7 +206,7 @@ def _entries(lines: bytes, kind: pa.DataType) -> tuple[pa.Array, pa.Array, Mask]
     if not count:
         return pa.nulls(0, kind.key_type), pa.nulls(0, kind.item_type), failed
     framed = frame(JoinedValues(lines, starts, None, 0), np.arange(count))
-    parts, _ = parse_with_maps(framed, schema, _leniency(kind.item_type))
+    parts, _ = parse_with_maps(framed, schema, _leniency(kind.item_type, reads_text))
     # A struct with more fields than are known has to be looked at with its record.
     parts = [part for part in parts if part.table.schema.equals(schema)]
     order = np.full(count, -1)
@@ -224,13 +226,14 @@ def _one(table: pa.Table, name: str) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
-def _leniency(kind: pa.DataType) -> Leniency:
+def _leniency(kind: pa.DataType, reads_text: bool) -> Leniency:
     """Numbers may stand for their text in a map of text, as in a column, and text for the number it is."""
     number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
     return Leniency(
         text=frozenset(["v"] if pa.types.is_string(kind) else []),
         number=frozenset(["v"] if number else []),
         never=frozenset(["k", "v"]),
+        reads_text=reads_text,
     )
 
 

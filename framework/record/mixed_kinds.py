@@ -18,25 +18,25 @@ import pyarrow as pa
 
 _DIGITS = rb"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?"
 _NUMBER = _DIGITS + rb"(?:[eE][+-]?[0-9]{1,5})?"
-# What is taken out of its quotes goes to Arrow unseen: only exponents that it surely survives (framework.record.arrow_screen).
-_PLAIN_NUMBER = _DIGITS + rb"(?:[eE][+-]?(?:[0-9]|1[0-5]))?"
 _BARE = rb"(" + _NUMBER + rb"|true|false)(?=[ \t\r]*[,}])"
-_QUOTED = rb'"(' + _PLAIN_NUMBER + rb')"(?=[ \t\r]*[,}])'
+_QUOTED = rb'"(' + _DIGITS + rb')"(?=[ \t\r]*[,}])'
 
 
 @dataclass(frozen=True)
 class Leniency:
     """Which top-level fields may be rewritten: `text` columns take numbers as their text, `number` columns take text that
-    is a number. Of the fields beside the schema all may, except those whose lower-cased names are in `never`."""
+    is a number (in no column without `reads_text`). Of the fields beside the schema all may, except those whose lower-cased
+    names are in `never`."""
 
     text: frozenset[str] = field(default_factory=frozenset)
     number: frozenset[str] = field(default_factory=frozenset)
     never: frozenset[str] = field(default_factory=frozenset)
+    reads_text: bool = True
 
     def rule(self, name: str, schema: pa.Schema) -> str | None:
         """`text`, `number`, or None: leave the field as it is."""
         if name in self.number:
-            return "number"
+            return "number" if self.reads_text else None
         if name in self.text or (name not in schema.names and name.lower() not in self.never):
             return "text"
         return None

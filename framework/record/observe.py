@@ -2,8 +2,9 @@
 
 In: records' bytes (each known to be one JSON object) and the pipeline's hints. Out: observed types by field name, in order
 of first sight, merged by the rules of framework.table.types. Arrow's inference is used where it is exact; records whose
-kinds contradict each other, long runs of digits (Arrow makes doubles of integers beyond 64 bits) and lists that begin
-with null (Arrow 25 miscounts them) are looked at one by one.
+kinds contradict each other, long runs of digits (which a double may not hold, and of which Arrow makes doubles beyond 64
+bits) and lists that begin with null (Arrow 25 miscounts them) are looked at one by one, in their order. Whole numbers that a
+double holds stay undecided (`WHOLE`) until the table's policy says what they become.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.json
 
-from framework.config.spec import FieldHint
+from framework.config.spec import Case, FieldHint, TablePolicy, WholeNumbers
 from framework.record.arrow_screen import unfit_rows
 from framework.record.convert_nested import ListConverter, MapConverter, StructConverter, fold
+from framework.record.convert_numbers import double_keeps
 from framework.record.converter import Converter
 from framework.record.failure import RecordFailure
 from framework.record.framing import frame, record_starts
@@ -25,14 +27,21 @@ from framework.record.json_strict import NON_FINITE, JsonValue, NumberText, pars
 from framework.record.model import ObservedType
 from framework.table.types import (
     BIG_INTEGER,
+    MOST_DIGITS,
+    WHOLE,
+    WHOLE_BEYOND_LONG,
     known_part,
     merge_all,
+    merge_elements,
     merge_observed,
     observed_from_arrow,
     primitive_type,
+    settle_wholes,
 )
 
-_LONG_DIGITS = re.compile(rb"[0-9]{19}")
+# Every whole number that a double may not hold has as many digits.
+_LONG_DIGITS = re.compile(rb"[0-9]{17}|9[0-9]{15}")
+_DOUBLE_DIGITS = 15
 
 
 def observe_records(values: Sequence[bytes]) -> dict[str, ObservedType]:
@@ -47,10 +56,19 @@ def observe_records(values: Sequence[bytes]) -> dict[str, ObservedType]:
                 read_options=pyarrow.json.ReadOptions(use_threads=False, block_size=len(framed.data) + 1),
             )
             table.validate(full=True)
-            return {field.name: observed_from_arrow(field.type) for field in table.schema}
+            found = {field.name: observed_from_arrow(field.type) for field in table.schema}
+            # Which of the two came first, and so decides where whole numbers are to be `long`, Arrow does not say.
+            if not any(map(_holds_fractions, found.values())):
+                return found
         except pa.ArrowInvalid:
             pass
     return _merged(values)
+
+
+def _holds_fractions(kind: ObservedType) -> bool:
+    if isinstance(kind, str):
+        return kind == "double"
+    return any(_holds_fractions(child) for _, child in kind[1]) if kind[0] == "struct" else _holds_fractions(kind[-1])
 
 
 def _merged(values: Sequence[bytes]) -> dict[str, ObservedType]:
@@ -84,18 +102,37 @@ def observe_value(value: JsonValue) -> ObservedType:
     if isinstance(value, NumberText):
         if value in NON_FINITE or not value.is_integer_literal:
             return "double"
-        digits = value.lstrip("-").lstrip("0")
-        if len(digits) > 38:
+        digits = len(value.lstrip("-"))
+        if digits > MOST_DIGITS:
             return "double"
-        return "long" if len(digits) < 19 or -(1 << 63) <= int(value) < 1 << 63 else BIG_INTEGER
+        if digits <= _DOUBLE_DIGITS:
+            return WHOLE
+        in_long = -(1 << 63) <= int(value) < 1 << 63
+        if double_keeps(value):
+            return WHOLE if in_long else WHOLE_BEYOND_LONG
+        return "long" if in_long else BIG_INTEGER
     if isinstance(value, str):
         return "string"
     if isinstance(value, list):
         element: ObservedType = "null"
         for item in value:
-            element = merge_observed(element, observe_value(item))
+            element = merge_elements(element, observe_value(item))
         return ["list", element]
     return ["struct", [[name, observe_value(item)] for name, item in value.items()]]
+
+
+def settle_fields(fields: Mapping[str, ObservedType], policy: TablePolicy) -> dict[str, ObservedType]:
+    """What whole numbers become, by the table's policy; `long` where partitions or identifiers are made of them."""
+    insensitive = policy.case is Case.INSENSITIVE
+    create = policy.create
+    named = {
+        fold(path, insensitive) for path in (*create.identifier_fields, *(by.column for by in create.partition_by))
+    }
+    always = policy.values.whole_numbers is WholeNumbers.LONG
+    return {
+        name: settle_wholes(kind, name, lambda path: always or fold(path, insensitive) in named)
+        for name, kind in fields.items()
+    }
 
 
 def apply_hints(
@@ -131,7 +168,7 @@ def _missing(kind: ObservedType, converter: Converter) -> ObservedType | None:
         return None if element is None else ["list", element]
     if isinstance(converter, MapConverter):
         # A JSON object is a map where the table has one; a schema's map is one already.
-        values = kind[2] if kind[0] == "map" else merge_all(child for _, child in kind[1])
+        values = kind[2] if kind[0] == "map" else merge_all((child for _, child in kind[1]), merge_elements)
         value = _missing(values, converter.item)
         return None if value is None else ["map", kind[1] if kind[0] == "map" else "string", value]
     if kind[0] == "map":

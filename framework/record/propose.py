@@ -14,9 +14,12 @@ from dataclasses import dataclass
 from framework.record.failure import RecordFailure
 from framework.record.iso_time import parse_moment
 from framework.record.json_strict import JsonValue, NumberText, parse_record
+from framework.table.types import BIG_INTEGER, MOST_DIGITS
 
 MAX_SPLIT_VALUES = 20
 _MIN_RECORDS_PER_VALUE = 5
+_MIN_WHOLE_VALUES = 20
+_IDENTIFIER = re.compile(r"(^|[._])id$|[a-z]Id$|^ID$", re.ASCII)
 _TIME_NAMES = re.compile(
     r"(^|_|\.)(ts|time|timestamp|date|datetime|at|ms|us|epoch)$|time$|date$|timestamp$|At$", re.ASCII
 )
@@ -92,7 +95,8 @@ def _leaves(record: dict[str, JsonValue], above: str) -> Iterator[tuple[str, Jso
 
 def _hint(path: str, found: Sequence[JsonValue]) -> ProposedHint | None:
     if all(isinstance(value, NumberText) for value in found):
-        return _epoch(path, [str(value) for value in found])
+        numbers = [str(value) for value in found]
+        return _epoch(path, numbers) or _whole(path, numbers)
     if not all(isinstance(value, str) and not isinstance(value, NumberText) for value in found):
         return None
     moments = [parse_moment(str(value), None) for value in found]
@@ -118,6 +122,19 @@ def _epoch(path: str, found: Sequence[str]) -> ProposedHint | None:
         if all(low <= number < high for number in numbers):
             return ProposedHint(path, "timestamptz", unit=unit)
     return None
+
+
+def _whole(path: str, found: Sequence[str]) -> ProposedHint | None:
+    """Numbers of which none is a fraction: what is named like an identifier, or many. Without a declared type they would be
+    doubles, as the next one may be."""
+    if len(found) < _MIN_WHOLE_VALUES and not _IDENTIFIER.search(path):
+        return None
+    if not all(NumberText(value).is_integer_literal for value in found):
+        return None
+    if any(len(value.lstrip("-")) > MOST_DIGITS for value in found):
+        return None
+    fits = all(-(1 << 63) <= int(value) < 1 << 63 for value in found)
+    return ProposedHint(path, "long" if fits else BIG_INTEGER)
 
 
 def _time_field(hints: Sequence[ProposedHint], columns: dict[str, list[JsonValue]], records: int) -> str | None:

@@ -36,7 +36,7 @@ from pyiceberg.types import (
 )
 
 from framework.config.metadata import metadata_column
-from framework.config.spec import Case, FieldHint
+from framework.config.spec import Case, FieldHint, TextAsNumber
 from framework.record.convert_nested import ChildField, ListConverter, MapConverter, StructConverter, fold
 from framework.record.convert_numbers import (
     BooleanConverter,
@@ -51,6 +51,7 @@ from framework.record.converter import Converter
 from framework.record.json_maps import is_map
 from framework.record.model import TableTarget
 from framework.table.arrow_schema import always_required, arrow_schema, arrow_type, parse_schema
+from framework.table.types import primitive_type
 
 
 @dataclass(frozen=True)
@@ -104,16 +105,21 @@ class TableShape:
 
 def table_shape(target: TableTarget, hints: tuple[FieldHint, ...], metadata_columns: tuple[str, ...]) -> TableShape:
     """The shape of a table; cached per schema, hints and case policy."""
-    return _shape(target.schema_json, hints, metadata_columns, target.policy.case is Case.INSENSITIVE)
+    reads_text = target.policy.values.text_as_number is TextAsNumber.READ
+    return _shape(target.schema_json, hints, metadata_columns, target.policy.case is Case.INSENSITIVE, reads_text)
 
 
 @lru_cache(maxsize=4096)
 def _shape(
-    schema_json: str, hints: tuple[FieldHint, ...], metadata_columns: tuple[str, ...], insensitive: bool
+    schema_json: str,
+    hints: tuple[FieldHint, ...],
+    metadata_columns: tuple[str, ...],
+    insensitive: bool,
+    reads_text: bool,
 ) -> TableShape:
     schema = parse_schema(schema_json)
     by_path = {fold(hint.path, insensitive): hint for hint in hints}
-    root = converter_for(schema.as_struct(), "", by_path, insensitive)
+    root = converter_for(schema.as_struct(), "", by_path, insensitive, reads_text)
     assert isinstance(root, StructConverter)
     metadata = {metadata_column(name): name for name in metadata_columns}
     own = {name: child for child in root.children if (name := _metadata_name(child.name, metadata, insensitive))}
@@ -178,9 +184,13 @@ def _metadata_name(column: str, metadata: Mapping[str, str], insensitive: bool) 
     return folded if folded in metadata else None
 
 
-def converter_for(kind: IcebergType, path: str, hints: Mapping[str, FieldHint], insensitive: bool) -> Converter:
-    """The converter to an Iceberg type; `hints` by folded dotted path (lists and maps add nothing to a path)."""
+def converter_for(
+    kind: IcebergType, path: str, hints: Mapping[str, FieldHint], insensitive: bool, reads_text: bool = True
+) -> Converter:
+    """The converter to an Iceberg type; `hints` by folded dotted path (lists and maps add nothing to a path). Without
+    `reads_text` no text is read as a number or boolean."""
     hint = hints.get(fold(path, insensitive))
+    below = (hints, insensitive, reads_text)
     target = arrow_type(kind)
     name = str(kind)
     if target is None:
@@ -189,7 +199,7 @@ def converter_for(kind: IcebergType, path: str, hints: Mapping[str, FieldHint], 
         children = tuple(
             ChildField(
                 child.name,
-                converter_for(child.field_type, f"{path}.{child.name}" if path else child.name, hints, insensitive),
+                converter_for(child.field_type, f"{path}.{child.name}" if path else child.name, *below),
                 child.required,
             )
             for child in kind.fields
@@ -199,29 +209,33 @@ def converter_for(kind: IcebergType, path: str, hints: Mapping[str, FieldHint], 
         whole = len(parsed) == len(children)
         return StructConverter(target, pa.struct(parsed) if whole else None, "struct", children, insensitive)
     if isinstance(kind, ListType):
-        element = converter_for(kind.element_type, path, hints, insensitive)
+        element = converter_for(kind.element_type, path, *below)
         readable = element.parse_type is not None and not is_map(element.parse_type)
         parse_type = pa.list_(element.parse_type) if readable else None
         return ListConverter(target, parse_type, "list", element, kind.element_required)
     if isinstance(kind, MapType):
+        # The keys of a JSON object are text, whatever they say.
         key = converter_for(kind.key_type, path, {}, insensitive)
-        item = converter_for(kind.value_type, path, hints, insensitive)
+        item = converter_for(kind.value_type, path, *below)
         readable = isinstance(kind.key_type, StringType) and item.parse_type is not None
         parse_type = pa.map_(pa.string(), item.parse_type) if readable else None
         return MapConverter(target, parse_type, "map", key, item, kind.value_required)
-    return _primitive(kind, target, name, hint)
+    return _primitive(kind, target, name, hint, reads_text)
 
 
-def _primitive(kind: IcebergType, target: pa.DataType, name: str, hint: FieldHint | None) -> Converter:
+def _primitive(
+    kind: IcebergType, target: pa.DataType, name: str, hint: FieldHint | None, reads_text: bool
+) -> Converter:
     if isinstance(kind, BooleanType):
-        return BooleanConverter(target, pa.bool_(), name)
+        return BooleanConverter(target, pa.bool_(), name, reads_text)
     if isinstance(kind, (IntegerType, LongType)):
-        return IntegerConverter(target, pa.int64(), name, 32 if isinstance(kind, IntegerType) else 64)
+        return IntegerConverter(target, pa.int64(), name, 32 if isinstance(kind, IntegerType) else 64, reads_text)
     if isinstance(kind, (FloatType, DoubleType)):
-        return FloatConverter(target, target, name)
+        declared = hint is not None and isinstance(primitive_type(hint.type), (FloatType, DoubleType))
+        return FloatConverter(target, target, name, isinstance(kind, DoubleType) and not declared, reads_text)
     if isinstance(kind, DecimalType):
         parse_type = decimal_parse_type(kind.precision, kind.scale)
-        return DecimalConverter(target, parse_type, name, kind.precision, kind.scale)
+        return DecimalConverter(target, parse_type, name, kind.precision, kind.scale, reads_text)
     if isinstance(kind, StringType):
         return StringConverter(target, pa.string(), name)
     if isinstance(kind, UUIDType):

@@ -1,15 +1,16 @@
 """Types as seen in records, and the Iceberg types they ask for.
 
 In: Arrow types of parsed JSON, observed types (framework.table.model.ObservedType), hints' type texts. Out: Iceberg types.
-Observed types merge deterministically: null gives way to anything, long to double and to decimal(38, 0), structs join
-their fields, lists and maps what is in them; of two kinds that contradict each other the first with a value wins, and records of
-the other kind are judged when they are converted.
+Observed types merge so that it does not matter where one batch ends and the next begins: null gives way to anything, a type to
+one that Iceberg promotes it to, structs join their fields, lists and maps what is in them. Of two that contradict each other the
+first with a value wins, as it would if it had come in a batch before, and records of the other are judged when they are
+converted. Within one record (the elements of a list) numbers take the kind that holds most of them.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import pyarrow as pa
 from pyiceberg.types import (
@@ -35,7 +36,14 @@ from pyiceberg.types import (
 
 from framework.table.model import ObservedType
 
+MOST_DIGITS = 38
 BIG_INTEGER = "decimal(38, 0)"
+# A whole number that a double holds, as long as nobody decided what its column is (`settle_wholes`).
+WHOLE = "whole"
+WHOLE_BEYOND_LONG = "whole beyond 64 bits"  # `long` does not hold it: it becomes a decimal where WHOLE becomes `long`
+_PROMOTED = (("int", "long"), ("float", "double"))
+_SETTLED = {WHOLE: "long", WHOLE_BEYOND_LONG: BIG_INTEGER}
+_IN_ONE_RECORD = ((WHOLE, "long", WHOLE_BEYOND_LONG, BIG_INTEGER, "double"),)
 NANOSECONDS_SINCE = 3  # the format version that brought timestamp_ns and timestamptz_ns
 
 _PLAIN: dict[str, PrimitiveType] = {
@@ -89,7 +97,7 @@ def observed_from_arrow(kind: pa.DataType) -> ObservedType:
     if pa.types.is_boolean(kind):
         return "boolean"
     if pa.types.is_integer(kind):
-        return "long"
+        return WHOLE
     if pa.types.is_floating(kind):
         return "double"
     if pa.types.is_decimal(kind):
@@ -102,20 +110,31 @@ def observed_from_arrow(kind: pa.DataType) -> ObservedType:
 
 
 def merge_observed(first: ObservedType, second: ObservedType) -> ObservedType:
-    """One type for both; see the module's rules. Field order is the order of first sight."""
+    """One type for both, of two records; see the module's rules. Field order is the order of first sight."""
+    return _merge(first, second, _PROMOTED)
+
+
+def merge_elements(first: ObservedType, second: ObservedType) -> ObservedType:
+    """One type for both, of two elements of one record's list."""
+    return _merge(first, second, _IN_ONE_RECORD)
+
+
+def _merge(first: ObservedType, second: ObservedType, ladders: tuple[tuple[str, ...], ...]) -> ObservedType:
     if first == second or second == "null":
         return first
     if first == "null":
         return second
     if isinstance(first, list) and isinstance(second, list) and first[0] == second[0]:
         if first[0] != "struct":
-            return [*first[:-1], merge_observed(first[-1], second[-1])]
+            return [*first[:-1], _merge(first[-1], second[-1], ladders)]
         merged = dict(first[1])
         for name, kind in second[1]:
-            merged[name] = merge_observed(merged[name], kind) if name in merged else kind
+            merged[name] = _merge(merged[name], kind, ladders) if name in merged else kind
         return ["struct", [[name, kind] for name, kind in merged.items()]]
     if isinstance(first, str) and isinstance(second, str):
-        for ladder in (("int", "long", BIG_INTEGER, "double"), ("float", "double")):
+        if ladders is _IN_ONE_RECORD and {first, second} == {"long", WHOLE_BEYOND_LONG}:
+            return BIG_INTEGER  # a double does not hold the one, a long not the other
+        for ladder in ladders:
             if first in ladder and second in ladder:
                 return first if ladder.index(first) >= ladder.index(second) else second
         if first.startswith("decimal") and second.startswith("decimal"):
@@ -124,11 +143,24 @@ def merge_observed(first: ObservedType, second: ObservedType) -> ObservedType:
     return first if _says_something(first) else second
 
 
-def merge_all(kinds: Iterable[ObservedType]) -> ObservedType:
+def settle_wholes(kind: ObservedType, path: str, long_at: Callable[[str], bool]) -> ObservedType:
+    """The type with `long` (or a decimal, beyond 64 bits) for whole numbers at the paths that are to be so, and `double` for
+    others. Lists and maps add nothing to a path."""
+    if isinstance(kind, str):
+        exact = _SETTLED.get(kind)
+        return kind if exact is None else exact if long_at(path) else "double"
+    if kind[0] == "struct":
+        return ["struct", [[name, settle_wholes(child, f"{path}.{name}", long_at)] for name, child in kind[1]]]
+    return [*kind[:-1], settle_wholes(kind[-1], path, long_at)]
+
+
+def merge_all(
+    kinds: Iterable[ObservedType], merge: Callable[[ObservedType, ObservedType], ObservedType] = merge_observed
+) -> ObservedType:
     """One type for all; null for none."""
     merged: ObservedType = "null"
     for kind in kinds:
-        merged = merge_observed(merged, kind)
+        merged = merge(merged, kind)
     return merged
 
 

@@ -5,9 +5,7 @@ In: what records need (TableNeed). Out: targets to process the records with, and
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from pyiceberg.schema import Schema, assign_fresh_schema_ids
+from pyiceberg.schema import Schema
 from pyiceberg.types import NestedField
 
 from framework.config.spec import PartitionFieldSpec, SortFieldSpec
@@ -17,8 +15,9 @@ from framework.table.arrow_schema import parse_schema
 from framework.table.changes import AlterTable, Refusal
 from framework.table.create import plan_create
 from framework.table.evolve import plan_evolution
+from framework.table.in_memory import altered_in_memory, made_in_memory
 from framework.table.trouble import frozen
-from framework.table.types import format_version, primitive_type
+from framework.table.types import primitive_type
 
 Given = tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
 
@@ -47,13 +46,7 @@ class MemoryTables:
             return
         change = plan_evolution(target, need)
         if isinstance(change, AlterTable):
-            schema = parse_schema(change.schema_json)
-            self.targets[need.table] = replace(
-                target,
-                schema_json=change.schema_json,
-                schema_id=target.schema_id + 1,
-                last_column_id=max(target.last_column_id, schema.highest_field_id),
-            )
+            self.targets[need.table] = altered_in_memory(target, change)
         if isinstance(change, Refusal) and target.frozen:
             self.refused = (*self.refused, (need.table, change.reason))
         elif isinstance(change, Refusal):
@@ -76,19 +69,4 @@ class MemoryTables:
         return ""
 
     def _add(self, table: str, schema: Schema) -> None:
-        # A catalog numbers the columns of a new table afresh.
-        schema = assign_fresh_schema_ids(schema)
-        self.targets[table] = TableTarget(
-            name=table,
-            table_uuid=table,
-            location="",
-            schema_json=schema.model_dump_json(),
-            schema_id=0,
-            spec_json='{"spec-id": 0, "fields": []}',
-            spec_id=0,
-            sort_order_id=0,
-            last_column_id=schema.highest_field_id,
-            properties={},
-            policy=self._plan.write.tables.policy_for(table),
-            format_version=format_version(self._plan.write.tables.policy_for(table).create.properties),
-        )
+        self.targets[table] = made_in_memory(table, schema, self._plan.write.tables.policy_for(table))

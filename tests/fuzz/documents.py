@@ -101,6 +101,17 @@ ODD_NUMBERS = (
     "1e18446744073709551617", "123456789.123456789123456789", "1234567890123456789012.123456789", "1704369600.123456789012345678901234567890",
     "1704369600123456789012345678.5", "NaN", "Infinity", "-Infinity",
 )  # fmt: skip
+# Whole numbers of which a double loses digits, and others near them; text that is a code, and text that is a number.
+WHOLES = (
+    "9007199254740991", "9007199254740992", "9007199254740993", "-9007199254740993", "9007199254740994", "18446744073709551615",
+    "18446744073709551616", "18446744073709552000", "12345678901234567890123", "1234567890123456789", "1700000000000000001",
+    "100000000000000000000", "100000000000000000001", "123456789012345678901234567890", "9" * 20, "9007199254740993.0", "9e18",
+)  # fmt: skip
+CODES = (
+    '"007"', '"-007"', '"00"', '"1e3"', '"1E-2"', '"+49"', '"5."', '".5"', '"12"', '"-12.50"', '"1.0"', '"-0"', '"0"', '"0.10"', '"true"',
+    '"9007199254740993"', '"Infinity"', '"NaN"',
+)  # fmt: skip
+NUMERIC = ("boolean", "int", "long", "float", "double", "decimal")
 NO_NUMBERS = (
     "Inf", "-Inf", "-NaN", "+1", "01", "-01", "1.", ".5", "-.5", "1e", "1e+", "0x10", "1_000", "--1", "-", "+Infinity", "nan",
     "infinity", "INF", "1,5", "0b1", "1f", "1d", "1L", "00", "-00", "1.2.3", "1e5.5", "tru", "True", "nul", "undefined", "'a'", "NaNa",
@@ -151,6 +162,7 @@ class Writer:
 
     seed: int
     odd: float = 0.0
+    near: bool = False
 
     def __post_init__(self) -> None:
         self.chance = random.Random(self.seed)
@@ -162,6 +174,8 @@ class Writer:
         chance = self.chance
         shape = self.shape()
         share = chance.choice(ODD_SHARES)
+        # In some blocks what is odd is nearly right, and stands alone in its record.
+        self.near = chance.random() < 0.2
         # Where most are odd each is judged alone by every way: slow, and no other for being many.
         count = min(chance.choice(SIZES), most, 60 if share > 0.1 else most)
         routed = chance.random() < 0.25
@@ -177,7 +191,7 @@ class Writer:
         fields = [(name, self.value(kind)) for name, kind in shape.columns.items() if chance.random() < 0.9]
         if routed:
             fields.append(("r", json.dumps(chance.choice("xyz"))))
-        if odd and chance.random() < 0.5:
+        if odd and not self.near and chance.random() < 0.5:
             fields.append(self._odd_field(shape))
         if odd or chance.random() < 0.1:
             chance.shuffle(fields)
@@ -245,7 +259,9 @@ class Writer:
         names = self._different([name for name in names if "." not in name]) or ["a"]
         # Nobody can declare a field inside of one without a name.
         columns = {name: self.kind(2 if name else 0) for name in names}
-        return Shape(columns, frozenset(name for name in names if chance.random() < 0.05))
+        needed = frozenset(name for name in names if chance.random() < 0.05)
+        shape = Shape(columns, needed, reads_text=chance.random() < 0.8)
+        return replace(shape, empty_is_null=shape.may_take_empty_as_null and chance.random() < 0.5)
 
     @staticmethod
     def _different(names: list[str]) -> list[str]:
@@ -294,6 +310,8 @@ class Writer:
             if way < 0.3:
                 return replace(kind, unit=chance.choice(("s", "ms", "us", "ns", "d")))
             return replace(kind, format=chance.choice(FORMATS)) if way < 0.5 else kind
+        if kind.name == "double":
+            return replace(kind, declared=chance.random() < 0.3)
         if kind.name == "date":
             way = chance.random()
             if way < 0.2:
@@ -323,8 +341,12 @@ class Writer:
         if chance.random() < 0.06:
             return "null"
         is_odd = self.odd and chance.random() < self.odd
-        if is_odd and chance.random() < 0.15:
+        if is_odd and not self.near and chance.random() < 0.15:
             return self.anything(1)
+        if is_odd and chance.random() < (0.3 if self.near else 0.1):
+            return chance.choice(("[]", "{}"))
+        if is_odd and kind.family in NUMERIC and chance.random() < (0.9 if self.near else 0.2):
+            return chance.choice(WHOLES if kind.family in ("double", "long") and chance.random() < 0.7 else CODES)
         if kind.name == "list":
             return "[" + ",".join(self.value(kind.inner[0]) for _ in range(chance.choice((0, 1, 2, 3)))) + "]"
         if kind.name == "struct":

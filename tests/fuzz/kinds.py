@@ -28,6 +28,7 @@ class Kind:
     format: str | None = None
     zone: str | None = None
     unit: str | None = None
+    declared: bool = False  # the file says the type, and nothing else of the field
 
     @property
     def family(self) -> str:
@@ -41,10 +42,17 @@ class Kind:
 
 @dataclass(frozen=True)
 class Shape:
-    """The columns of a table."""
+    """The columns of a table, and what its policy says of text in columns of numbers and of `[]` and `{}`."""
 
     columns: dict[str, Kind] = field(default_factory=dict)
     needed: frozenset[str] = frozenset()
+    reads_text: bool = True
+    empty_is_null: bool = False
+
+    @property
+    def may_take_empty_as_null(self) -> bool:
+        """Whether nothing is required, and no column could be widened instead."""
+        return not self.needed and not any(map(_is_particular, self.columns.values()))
 
     def schema(self, also: dict[str, str] | None = None) -> Schema:
         """With `also` as further columns, of primitive types."""
@@ -63,13 +71,17 @@ class Shape:
         return tuple(found)
 
 
+def _is_particular(kind: Kind) -> bool:
+    return bool(kind.needed) or kind.family in ("int", "float", "decimal") or any(map(_is_particular, kind.inner))
+
+
 def _hints(path: str, kind: Kind) -> Iterator[FieldHint]:
     if kind.name == "struct":
         for name, inner in zip(kind.names, kind.inner, strict=True):
             yield from _hints(f"{path}.{name}", inner)
     elif kind.inner:
         yield from _hints(path, kind.inner[-1])
-    elif kind.format or kind.zone or kind.unit:
+    elif kind.format or kind.zone or kind.unit or kind.declared:
         yield FieldHint(path, kind.name, format=kind.format, zone=kind.zone, unit=kind.unit)
 
 

@@ -14,6 +14,7 @@ import json
 import math
 import re
 import struct
+from collections.abc import Iterator
 from datetime import date, datetime, timedelta, timezone
 from fractions import Fraction
 from functools import lru_cache
@@ -54,8 +55,64 @@ def judge(data: bytes, shape: Shape, ignored: frozenset[str] = frozenset(), inse
     """
     fields = {name: value for name, value in read(data).items() if name.lower() not in ignored}
     whole = Kind("struct", tuple(shape.columns.values()), tuple(shape.columns), shape.needed)
+    if shape.empty_is_null:
+        fields = _without_empty(fields, whole, insensitive)
+    if not shape.reads_text:
+        _refuse_text(fields, whole, insensitive)
     row: dict[str, Any] = _struct(fields, whole, insensitive)
     return row
+
+
+def _inside(value: Any, kind: Kind, insensitive: bool) -> Iterator[tuple[Any, Any, Kind]]:
+    """Key or index, value and kind of each thing in an object or list that has a column."""
+    if kind.name == "struct" and isinstance(value, dict):
+        kinds = {
+            name.lower() if insensitive else name: inner for name, inner in zip(kind.names, kind.inner, strict=True)
+        }
+        for name, item in value.items():
+            if (inner := kinds.get(name.lower() if insensitive else name)) is not None:
+                yield name, item, inner
+    elif kind.name == "list" and isinstance(value, list):
+        yield from ((i, item, kind.inner[0]) for i, item in enumerate(value))
+    elif kind.name == "map" and isinstance(value, dict):
+        yield from ((key, item, kind.inner[1]) for key, item in value.items())
+
+
+def _holds_nothing(value: Any) -> bool:
+    left = [value]
+    while left:
+        each = left.pop()
+        if isinstance(each, list):
+            left += each
+        elif isinstance(each, dict):
+            left += each.values()
+        elif each is not None:
+            return False
+    return True
+
+
+def _without_empty(value: Any, kind: Kind, insensitive: bool) -> Any:
+    """The value with null for each that holds nothing in a column of another kind; text takes it as it is."""
+    if isinstance(value, (list, dict)) and _holds_nothing(value):
+        fits = {"string": True, "list": isinstance(value, list)}.get(kind.name, isinstance(value, dict))
+        if not (fits and kind.name in ("string", "list", "map", "struct")):
+            return None
+    if kind.name == "struct" and isinstance(value, dict):
+        _spelled(value, insensitive)
+    changed = value.copy() if isinstance(value, (list, dict)) else value
+    for at, item, inner in _inside(value, kind, insensitive):
+        changed[at] = _without_empty(item, inner, insensitive)
+    return changed
+
+
+_NUMERIC = ("boolean", "int", "long", "float", "double", "decimal")
+
+
+def _refuse_text(value: Any, kind: Kind, insensitive: bool) -> None:
+    if isinstance(value, str) and not isinstance(value, Number) and kind.family in _NUMERIC:
+        raise Refused("text in a column of numbers")
+    for _, item, inner in _inside(value, kind, insensitive):
+        _refuse_text(item, inner, insensitive)
 
 
 def value_of(value: Any, kind: Kind, insensitive: bool = True) -> Any:
@@ -85,13 +142,18 @@ def _element(item: Any, kind: Kind, needed: bool, insensitive: bool) -> Any:
     return None if item is None else value_of(item, kind, insensitive)
 
 
-def _struct(value: Any, kind: Kind, insensitive: bool) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise Refused("no object")
+def _spelled(value: dict[str, Any], insensitive: bool) -> dict[str, str]:
     present = [name for name, item in value.items() if item is not None]
     spelled = {name.lower() if insensitive else name: name for name in present}
     if len(spelled) < len(present):
         raise Refused("two names that differ in case only")
+    return spelled
+
+
+def _struct(value: Any, kind: Kind, insensitive: bool) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise Refused("no object")
+    spelled = _spelled(value, insensitive)
     row: dict[str, Any] = {}
     for name, inner in zip(kind.names, kind.inner, strict=True):
         found = spelled.get(name.lower() if insensitive else name)
@@ -135,10 +197,18 @@ def _integer(text: str) -> int:
     return sign * value
 
 
-def _number(value: Any) -> Fraction:
+def _number(value: Any, exponents: bool = False) -> Fraction:
+    """Text is a number only where JSON writes numbers so; with an exponent only where a float is meant."""
     found = exact(value) if isinstance(value, str) else None
     if found is None:
         raise Refused("no number")
+    if not isinstance(value, Number):
+        try:
+            written = read(b'{"v":' + value.encode("utf-8", "surrogatepass") + b"}")["v"]
+        except Refused:
+            raise Refused("text that is no number of JSON") from None
+        if not isinstance(written, Number) or written != value or ("e" in value.lower() and not exponents):
+            raise Refused("text that is no plain number")
     return found
 
 
@@ -185,10 +255,14 @@ def nearest_float(number: Fraction) -> float:
 def _floating(value: Any, kind: Kind) -> float:
     if isinstance(value, str) and value in _TOKENS:
         return _TOKENS[value]
-    number = _number(value)
+    number = _number(value, exponents=True)
     found = nearest_float(number) if kind.name == "float" else nearest_double(number)
     if math.isinf(found):
         raise Refused("beyond the column's range")
+    whole = kind.name == "double" and not kind.declared and str(value).lstrip("-").isdigit()
+    # The digits of a whole number are those of its double, or those that its double is printed as.
+    if whole and number not in (Fraction(found), exact(repr(found))):
+        raise Refused("a whole number that loses digits")
     return -0.0 if found == 0 and str(value).startswith("-") else found
 
 
@@ -359,11 +433,19 @@ def _utc_to_clock(moment: int, zone: str) -> int:
     return moment + round(there.utcoffset().total_seconds()) * 10**9  # type: ignore[union-attr]
 
 
+def _count(text: str) -> Fraction:
+    """A count of a unit, as a number or as text of any form that a number has."""
+    found = exact(text)
+    if found is None:
+        raise Refused("no number")
+    return found
+
+
 def _counted(value: str, kind: Kind) -> int:
     """A number in the declared unit as nanoseconds."""
     if kind.unit is None:
         raise Refused("a number without a unit")
-    nanoseconds = _number(value) * _UNITS_NS[kind.unit]
+    nanoseconds = _count(value) * _UNITS_NS[kind.unit]
     if nanoseconds.denominator != 1:
         raise Refused("less than a nanosecond")
     return int(nanoseconds)

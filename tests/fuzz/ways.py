@@ -11,12 +11,12 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 
-from framework.config.spec import EvolveMode, RouteRule
+from framework.config.spec import EvolveMode, RouteRule, TablePolicy, TextAsNumber, ValuesPolicy
 from framework.plan.model import Plan
 from framework.record import compiled_json
 from framework.record.encoded import plain_table
@@ -86,10 +86,18 @@ UNFORESEEN = "FLOE-D119"
 Way = Callable[[RecordBlock, Plan, dict[str, TableTarget]], BlockResult]
 WAYS: dict[str, Way] = {"alone": alone, "compiled": process_block, "arrow": _by_arrow, "unsorted": _unsorted}
 
-# A value that does not fit is a dead letter; unknown fields are left out: nothing has to change first.
-FIXED = policy(
-    EvolveMode.DISCARD_VALUE, data_type=EvolveMode.FREEZE, nullability=EvolveMode.FREEZE, otherwise=EvolveMode.FREEZE
-)
+
+def fixed_policy(shape: Shape) -> TablePolicy:
+    """A value that does not fit is a dead letter; unknown fields are left out: nothing has to change first."""
+    made = policy(
+        EvolveMode.DISCARD_VALUE,
+        data_type=EvolveMode.WIDEN if shape.empty_is_null else EvolveMode.FREEZE,
+        nullability=EvolveMode.FREEZE,
+        otherwise=EvolveMode.FREEZE,
+    )
+    return replace(
+        made, values=ValuesPolicy(text_as_number=TextAsNumber.READ if shape.reads_text else TextAsNumber.REFUSE)
+    )
 
 
 def check_block(drawn: Block, seed: int, ways: dict[str, Way] | None = None) -> Report:
@@ -99,9 +107,10 @@ def check_block(drawn: Block, seed: int, ways: dict[str, Way] | None = None) -> 
     if drawn.routed:
         rules, names = [RouteRule("ns.t_{r}")], [f"ns.t_{name}" for name in ROUTES]
     metadata = [name.removeprefix("_kafka_") for name in METADATA]
-    made = plan(rules, hints=drawn.shape.hints(), metadata=metadata, defaults=FIXED, allow=["ns.*"])
+    fixed = fixed_policy(drawn.shape)
+    made = plan(rules, hints=drawn.shape.hints(), metadata=metadata, defaults=fixed, allow=["ns.*"])
     schema = drawn.shape.schema(METADATA)
-    tables = {name: target(name, schema=schema, table_policy=FIXED) for name in names}
+    tables = {name: target(name, schema=schema, table_policy=fixed) for name in names}
     records = block(drawn.values)
     wanted = [_judged(data, drawn) for data in drawn.values]
     told: dict[str, list[Any]] = {}

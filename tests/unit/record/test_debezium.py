@@ -39,9 +39,9 @@ def test_json_without_schemas() -> None:
     """The row after the change, or before a delete, with what happened and where it stood; tombstones are dropped."""
     landed = land_json(event("c", None, {"id": 1, "n": 2}), event("d", {"id": 1, "n": 2}, None), None)
     assert landed.types == {
-        "id": "long", "n": "long", "__op": "string", "__ts_ms": "timestamptz", "__source_connector": "string",
+        "id": "double", "n": "double", "__op": "string", "__ts_ms": "timestamptz", "__source_connector": "string",
         "__source_name": "string", "__source_ts_ms": "timestamptz", "__source_snapshot": "string", "__source_db": "string",
-        "__source_schema": "string", "__source_table": "string", "__source_txId": "long", "__source_lsn": "long",
+        "__source_schema": "string", "__source_table": "string", "__source_txId": "double", "__source_lsn": "double",
     }  # fmt: skip
     created, deleted = landed.rows
     assert (created["id"], created["__op"], created["__source_lsn"]) == (1, "c", 24023128)

@@ -11,14 +11,17 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import DecimalType, MapType, NestedField, StringType
 
 from framework.config.spec import FieldHint
-from tests.fuzz.ways import FIXED, without_compiled
+from tests.fuzz.kinds import Shape
+from tests.fuzz.ways import fixed_policy, without_compiled
 from tests.record_samples import alone, block, plan, processed, same, target
 
+FIXED = fixed_policy(Shape())
+
 NOT_HELD = {
-    "double": [b"1.8e308", b"12e308", b"1" * 310],
-    "decimal(10, 2)": [b"1e-41", b"1e-9999999", b"0.001"],
-    "decimal(38, 0)": [b"1e-39", b"9" * 39],
-    "long": [b"1.3e-218", b"1e19"],
+    "double": [b"1.8e308", b"12e308", b"1" * 310, b"9007199254740993", b"12345678901234567890123", b'"007"', b'"+1"'],
+    "decimal(10, 2)": [b"1e-41", b"1e-9999999", b"0.001", b'"007"', b'"1e3"', b'"5."'],
+    "decimal(38, 0)": [b"1e-39", b"9" * 39, b'"+49"'],
+    "long": [b"1.3e-218", b"1e19", b'"007"', b'"1e3"', b'"12E5"', b'".5"'],
 }
 
 

@@ -15,7 +15,18 @@ from hypothesis import strategies as st
 from pyiceberg.schema import Schema
 from pyiceberg.types import ListType, LongType, MapType, NestedField, StringType, StructType
 
-from framework.config.spec import Case, CreatePolicy, ErrorPolicy, EvolveMode, FieldHint, RouteRule, TablePolicy
+from framework.config.spec import (
+    Case,
+    CreatePolicy,
+    ErrorPolicy,
+    EvolveMode,
+    FieldHint,
+    PartitionFieldSpec,
+    RouteRule,
+    TablePolicy,
+    ValuesPolicy,
+    WholeNumbers,
+)
 from framework.errors import AccountingError
 from framework.record.batch import Batch
 from framework.record.failure import RecordFailure
@@ -133,7 +144,7 @@ def test_metadata_columns_a_table_lacks_are_needed() -> None:
 def test_a_missing_table_needs_all_its_fields() -> None:
     """For a table that does not exist, every field is reported with its observed type, hints in their places."""
     values = [
-        {"id": 1, "x": 1, "at": "2024-01-04 12:00:00", "s": {"n": None, "m": [1, 2.5]}, "big": 2**63, "e": {}},
+        {"id": 1, "x": 1, "at": "2024-01-04 12:00:00", "s": {"n": None, "m": [1, 2.5]}, "big": 2**63 + 1, "e": {}},
         {"id": 2, "x": 1.5, "at": "2024-01-04", "s": {"n": True}, "none": None},
     ]
     result = run_missing(values, hints=[FieldHint("id", "int"), FieldHint("s.n", "boolean")])
@@ -155,19 +166,58 @@ def run_missing(values: list[object], **kwargs: object) -> BlockResult:
 @pytest.mark.parametrize(
     ("values", "kind"),
     [
-        ([1, "a"], "long"),
+        ([1, "a"], "double"),
         (["a", 1], "string"),
         ([None, True], "boolean"),
         ([1, 2**63, 1.5], "double"),
-        ([[None, 1], ["a"]], ["list", "long"]),
+        ([1, 2**53 + 1], "double"),
+        ([2**53 + 1, 1], "long"),
+        ([2**53 + 1, 1.5], "long"),
+        ([2**53 + 1, 2**64 + 1], "long"),
+        ([2**64 + 1, 1], "decimal(38, 0)"),
+        ([[1, 2**53 + 1, 2**64 + 1]], ["list", "decimal(38, 0)"]),
+        ([18446744073709552000], "double"),
+        ([[None, 1], ["a"]], ["list", "double"]),
         ([[], None], ["list", "null"]),
-        ([{"a": 1}, {"b": "x"}], ["struct", [["a", "long"], ["b", "string"]]]),
-        ([{"a": 1}, [1]], ["struct", [["a", "long"]]]),
+        ([{"a": 1}, {"b": "x"}], ["struct", [["a", "double"], ["b", "string"]]]),
+        ([{"a": 1}, [1]], ["struct", [["a", "double"]]]),
     ],
 )
 def test_kinds_merge_in_the_order_of_sight(values: list[object], kind: object) -> None:
-    """Contradicting kinds leave the first one seen; null, long and double give way in that order."""
+    """Null gives way; of others the first one seen is kept, whole numbers as doubles where a double holds them."""
     assert fields(run_missing([{"v": value} for value in values])) == {"v": kind}
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ([1, 1.5], "long"),
+        ([1.5, 1], "double"),
+        ([[1, 1.5]], ["list", "double"]),
+        ([[1], [1.5]], ["list", "long"]),
+        ([2**53 + 1], "long"),
+        ([{"a": 1}, {"a": 1.5}], ["struct", [["a", "long"]]]),
+    ],
+)
+def test_whole_numbers_are_long_where_the_file_says_so(values: list[object], kind: object) -> None:
+    """With `whole_numbers: long` the first number of a field decides between long and double, wherever a batch ends."""
+    chosen = TablePolicy(values=ValuesPolicy(whole_numbers=WholeNumbers.LONG))
+    assert fields(run_missing([{"v": value} for value in values], defaults=chosen)) == {"v": kind}
+
+
+@pytest.mark.parametrize(
+    "create",
+    [
+        CreatePolicy(identifier_fields=("o.id",)),
+        CreatePolicy(partition_by=(PartitionFieldSpec("O.ID", "bucket", 16),)),
+        CreatePolicy(partition_by=(PartitionFieldSpec("o.id", "identity"),)),
+    ],
+)
+def test_whole_numbers_that_rows_are_found_by_are_long(create: CreatePolicy) -> None:
+    """No float can identify rows or be put into buckets, so what the file names for that is long."""
+    values: list[object] = [{"o": {"id": 7, "n": 1}}]
+    found = fields(processed(block(values), plan(defaults=TablePolicy(create=create)), {}))
+    assert found == {"o": ["struct", [["id", "long"], ["n", "double"]]]}
 
 
 def test_new_fields_at_any_depth() -> None:
@@ -179,7 +229,7 @@ def test_new_fields_at_any_depth() -> None:
         {"o": {"z": None}, "n": None, "e": {}, "f": [], "new": "2024-01-04"},
     ]
     assert fields(run(columns, values)) == {
-        "o": ["struct", [["b", "long"]]],
+        "o": ["struct", [["b", "double"]]],
         "l": ["list", ["struct", [["c", ["list", ["struct", [["d", "boolean"]]]]]]]],
         "new": "string",
     }
@@ -210,7 +260,7 @@ def test_column_policies() -> None:
     frozen = run({"a": "int"}, values, policy(EvolveMode.FREEZE))
     assert [(d.offset, d.code, d.field_path) for d in frozen.dead_letters] == [(0, "FLOE-D307", "x")]
     assert frozen.rows["ns.t"].to_pydict() == {"a": [2]}
-    assert fields(run({"a": "int"}, values)) == {"x": "long"}
+    assert fields(run({"a": "int"}, values)) == {"x": "double"}
 
 
 def test_wider_values_and_missing_ones() -> None:
@@ -303,7 +353,7 @@ def test_many_records_spelled_otherwise_than_the_column() -> None:
 def test_case_sensitive_names_differ() -> None:
     """Under the sensitive policy another spelling is another field."""
     result = run({"a": "int"}, [{"a": 1, "A": 2}], policy(case=Case.SENSITIVE))
-    assert fields(result) == {"A": "long"}
+    assert fields(result) == {"A": "double"}
 
 
 def test_tables_that_disagree_about_a_field() -> None:
@@ -330,7 +380,7 @@ def test_tables_that_disagree_about_a_field() -> None:
     assert result.rows["ns.text"].column("v").to_pylist() == ["one"]
     assert str(result.rows["ns.exact"].column("v")[1]) == "9007199254740993.125"
     assert [(d.offset, d.code) for d in result.dead_letters] == [(5, "FLOE-D304"), (6, "FLOE-D101")]
-    assert fields(result, "ns.new") == {"kind": "string", "v": ["list", "long"]}
+    assert fields(result, "ns.new") == {"kind": "string", "v": ["list", "double"]}
 
 
 def test_lists_that_begin_with_null() -> None:
@@ -338,7 +388,7 @@ def test_lists_that_begin_with_null() -> None:
     inner = StructType(NestedField(10, "a", StringType(), required=False))
     result = run({"o": inner}, [{"o": {"a": "x", "l": [None, {"k": 1}]}}, {"m": [None, None, "x"]}])
     assert fields(result) == {
-        "o": ["struct", [["l", ["list", ["struct", [["k", "long"]]]]]]],
+        "o": ["struct", [["l", ["list", ["struct", [["k", "double"]]]]]]],
         "m": ["list", "string"],
     }
 

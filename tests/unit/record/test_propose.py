@@ -51,6 +51,26 @@ def test_what_is_not_certain_is_not_proposed(field: str, values: list[object]) -
     assert of(*({field: value} for value in values)).hints == ()
 
 
+@pytest.mark.parametrize(
+    ("field", "values", "kind"),
+    [
+        ("id", [7], "long"),
+        ("order_id", [7, 2**63], "decimal(38, 0)"),
+        ("storeId", [7, 8], "long"),
+        ("count", range(20), "long"),
+        ("count", range(19), None),
+        ("id", [7, 7.5], None),
+        ("count", [*range(20), 0.5], None),
+        ("paid", [7], None),
+    ],
+)
+def test_whole_numbers_are_proposed_where_they_are_many_or_identify(
+    field: str, values: list[object], kind: str
+) -> None:
+    """What never is a fraction is proposed as `long`: in twenty records, or by a name that identifies."""
+    assert [hint.type for hint in of(*({field: value} for value in values)).hints] == ([kind] if kind else [])
+
+
 def test_the_time_of_a_record_is_one_that_all_have() -> None:
     """Tables are partitioned by a moment at the top that every record has; usual names go first."""
     seen = of(

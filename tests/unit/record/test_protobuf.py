@@ -186,7 +186,8 @@ def test_timestamps_in_tables_that_count_nanoseconds() -> None:
     version_3 = TablePolicy(create=CreatePolicy(properties=(("format-version", "3"),)))
     for some in (values, values[1:], values[2:3]):
         landed = land_messages(file, *({"at": each} for each in some), table_policy=version_3)
-        assert landed.types.get("at") == "timestamptz_ns"
+        # A record that is refused makes no table.
+        assert landed.types.get("at") == ("timestamptz_ns" if some != values[2:3] else None)
         wrong = [(some.index(each), "at") for each in values[2:] if each in some]
         assert [(letter.offset, letter.field_path) for letter in landed.letters] == wrong
         noon = 1_709_208_000 * 10**9

@@ -147,8 +147,8 @@ def test_other_refusals() -> None:
 def test_spellings_of_a_name() -> None:
     """Names that differ only in case are one column, as first spelled, under the insensitive policy, at any depth."""
     fields: tuple[tuple[str, ObservedType], ...] = (
-        ("a", "long"),
-        ("O", ["struct", [["x", "long"], ["X", "double"]]]),
+        ("a", "float"),
+        ("O", ["struct", [["x", "float"], ["X", "double"]]]),
         ("A", "double"),
         ("o", ["struct", [["y", "string"], ["x", "null"]]]),
     )

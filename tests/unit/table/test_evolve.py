@@ -146,15 +146,16 @@ def test_case_policy_decides_what_is_new() -> None:
 
 
 def test_merged_needs() -> None:
-    """Needs of one table merge: fields of all, the wider number, the first of contradicting kinds."""
+    """Needs of one table merge: fields of all, what others are promoted to, the first of contradicting kinds."""
     needs = [
-        TableNeed("ns.t", (("a", "null"), ("b", "long"), ("c", ["struct", [["x", "long"]]]))),
+        TableNeed("ns.t", (("a", "null"), ("b", "float"), ("e", "long"), ("c", ["struct", [["x", "long"]]]))),
         TableNeed("ns.t", (("a", "string"), ("b", "double"), ("c", ["struct", [["y", "long"]]]), ("d", "boolean"))),
-        TableNeed("ns.t", (("b", "string"), ("d", "long"))),
+        TableNeed("ns.t", (("e", "double"), ("b", "string"), ("d", "long"))),
     ]
     assert merge_needs(needs).fields == (
         ("a", "string"),
         ("b", "double"),
+        ("e", "long"),
         ("c", ["struct", [["x", "long"], ["y", "long"]]]),
         ("d", "boolean"),
     )

@@ -84,7 +84,7 @@ def test_a_table_that_is_not_expected_is_a_difference() -> None:
     expect: {tables: {shop.orders: {rows: [{id: 1}]}}}
 """
     assert told(case) == [
-        'the table shop.refunds is not expected, and has 1 row: {"id": 1, "type": "refund"} @ tables: {sho',
+        'the table shop.refunds is not expected, and has 1 row: {"id": 1.0, "type": "refund"} @ tables: {sho',
         "no record reaches the table shop.orders @ shop.orders:",
     ]
 

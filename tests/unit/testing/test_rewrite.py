@@ -86,10 +86,10 @@ def test_a_file_whose_tests_pass_stays_as_it_is() -> None:
         ("{dead_letters: [{offset: 7}]}", "{dead_letters: [{offset: 1}]}"),
         ("{dead_letters: [{offset: 1}], dropped: 4}", "{dead_letters: [{offset: 1}], dropped: 0}"),
         ("{stops: {code: A}, dropped: 0}", None),
-        ("{dead_letters: [{}], tables: {}}", "{dead_letters: [{}], tables: {shop.orders: {schema: {id: long}, rows: [{id: 1}]}}}"),
-        ("{dead_letters: [{}], tables: {shop.orders: {rows: []}}}", "{dead_letters: [{}], tables: {shop.orders: {rows: [{id: 1}]}}}"),
-        ("{dead_letters: [{}], tables: {shop.orders: {rows: [{id: 1}, {id: 2}]}}}", "{dead_letters: [{}], tables: {shop.orders: {rows: [{id: 1}]}}}"),
-        ("{dead_letters: [{}], tables: {shop.orders: {schema: {id: string}}}}", "{dead_letters: [{}], tables: {shop.orders: {schema: {id: long}}}}"),
+        ("{dead_letters: [{}], tables: {}}", "{dead_letters: [{}], tables: {shop.orders: {schema: {id: double}, rows: [{id: 1.0}]}}}"),
+        ("{dead_letters: [{}], tables: {shop.orders: {rows: []}}}", "{dead_letters: [{}], tables: {shop.orders: {rows: [{id: 1.0}]}}}"),
+        ("{dead_letters: [{}], tables: {shop.orders: {rows: [{id: 1}, {id: 2}]}}}", "{dead_letters: [{}], tables: {shop.orders: {rows: [{id: 1.0}]}}}"),
+        ("{dead_letters: [{}], tables: {shop.orders: {schema: {id: string}}}}", "{dead_letters: [{}], tables: {shop.orders: {schema: {id: double}}}}"),
     ],
 )  # fmt: skip
 def test_expectations_become_what_came(expect: str, becomes: str | None) -> None:
@@ -110,7 +110,7 @@ def test_rows_over_several_lines_stay_so() -> None:
     wrong = "\n            - {id: 5}\n            - {id: 6}"
 
     assert fix(over(PIPELINE, head % ("{id: 1}", 0, wrong))) == over(
-        PIPELINE, head % ("{id: 1}", 0, "\n            - {id: 1}")
+        PIPELINE, head % ("{id: 1}", 0, "\n            - {id: 1.0}")
     )
     none = fix(over(PIPELINE, head % ("null", 1, wrong)))
     assert none.endswith("    expect:\n      dropped: 1\n      tables: {}\n")
