@@ -7,7 +7,7 @@ back. Each is sound with the real code; `test_mutations` takes one rule out and 
 
 from __future__ import annotations
 
-from framework.commit.events import CommitToTable
+from framework.commit.events import CommitToTable, Discarded
 from tests.protocol import world as w
 from tests.protocol.build import STEP
 from tests.protocol.explore import Scope, start
@@ -146,3 +146,10 @@ def rolled_back_to_before_the_first_commit() -> w.World:
     world = _committed(_whole_batches(world, 1))
     world = w.rollback(world, T, 1)
     return _whole_batches(world, 1)
+
+
+def first_part_given_up() -> w.World:
+    """Of a batch in two parts the first was given up, as its files were gone; the low-water mark stands at the second."""
+    world = announce(start(Scope((((f"{T}*2",), (T,)),)))[0], *"aaa")
+    world = w.append_plainly(world, Discarded(T, 0, 1, 1, 1, {"a": STEP}, "files gone", 0))
+    return w.replace(world, low_water=1, chain_from=0)

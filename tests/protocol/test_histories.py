@@ -223,7 +223,18 @@ class Protocol(RuleBasedStateMachine):
         kind=st.sampled_from(
             ["commit"] * 3
             + ["expire"] * 2
-            + ["schema", "rollback", "rollback", "gone", "replaced", "elsewhere", "discard", "put back", "unset"]
+            + [
+                "schema",
+                "rollback",
+                "rollback",
+                "gone",
+                "replaced",
+                "elsewhere",
+                "discard",
+                "discard first",
+                "put back",
+                "unset",
+            ]
         ),
         pick=picks,
     )
@@ -253,6 +264,8 @@ class Protocol(RuleBasedStateMachine):
             self.world = self.world.with_table(replace(found, exists=not found.exists))
         elif kind == "discard":
             self.world = w.discard_waiting(self.world, table)
+        elif kind == "discard first":
+            self.world = w.discard_first(self.world, table, 1 + pick % 3)
         elif kind == "elsewhere":
             pipeline = self.world.workers[pick % 3].pipeline
             if not any(path.startswith(f"{table}/{pipeline}-") for path in (*found.files, *found.removed)):

@@ -363,6 +363,19 @@ def everything_that_waits_is_given_up(patch: pytest.MonkeyPatch) -> w.Step:
     return step
 
 
+def what_was_given_up_below_the_mark_is_missed(patch: pytest.MonkeyPatch) -> w.Step:
+    """Invariant 10: a table is held for what a person gave up where the coordinator queued nothing."""
+    real = queues.discard
+
+    def forgetful(turn: Turn, offset: int, event: Discarded) -> None:
+        real(turn, offset, event)
+        if (table := turn.state.table_named(event.table)) is not None:
+            turn.put_table(replace(table, unchained_below=0))
+
+    patch.setattr(fold, "discard", forgetful)
+    return step
+
+
 def what_waits_of_a_broken_chain_is_kept(patch: pytest.MonkeyPatch) -> w.Step:
     """Invariant 2: the offsets are settled and their records read again, and what was announced of them is committed too."""
     patch.setattr(fold, "forget", lambda turn, pipeline, begin, end, read_from=None, repeated=False: {})
@@ -562,6 +575,7 @@ CASES = [
     Case(an_unknown_outcome_counts_as_success, one_after_the_other, UNKNOWN),
     Case(a_blocked_table_gives_up, table_missing, QUIET),
     Case(everything_that_waits_is_given_up, given_up_before_a_newer_announcement, QUIET),
+    Case(what_was_given_up_below_the_mark_is_missed, edges.first_part_given_up, QUIET),
     Case(queues_go_by_name, edges.two_names_of_one_table, QUIET),
     Case(batches_are_divided_between_names, edges.two_names_in_one_batch, replace(QUIET, commit_files=1)),
     Case(what_was_given_up_is_forgotten, edges.given_up_and_read_from_its_start, QUIET),

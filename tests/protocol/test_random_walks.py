@@ -60,7 +60,8 @@ RULES: list[tuple[int, str, dict[str, list[object]]]] = [
             + ["rollback"] * 4
             + ["gone"] * 2
             + ["replaced", "elsewhere", "put back", "put back", "unset"]
-            + ["discard"] * 3,
+            + ["discard"] * 3
+            + ["discard first"] * 3,
             "pick": [0, 1, 2, 3, 4],
         },
     ),

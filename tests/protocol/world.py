@@ -557,7 +557,23 @@ def discard_waiting(world: World, name: str) -> World:
     run = list(takewhile(lambda pair: pair[0] == pair[1], zip(waiting, _sound_waiting(world, name), strict=False)))
     if not run:
         return world
-    return append_plainly(world, Discarded(name, run[0][0], run[-1][0] + 1, len(run), len(run), {}, "", 0))
+    return _give_up(world, name, [offset for offset, _ in run])
+
+
+def discard_first(world: World, name: str, count: int) -> World:
+    """A person gives up the first announcements that wait for a table, whose files are gone from the store; what was announced
+    behind them, perhaps of the same batch, can still come."""
+    given_up = _sound_waiting(world, name)[:count]
+    return _give_up(world, name, given_up) if given_up else world
+
+
+def _give_up(world: World, name: str, offsets: list[int]) -> World:
+    """`floe discard`, which no run that is alive is told of: it refuses while one is whose announcements are given up."""
+    announced_by = {world.log[offset].writer for offset in offsets}
+    for worker in world.workers:
+        if worker.pipeline in announced_by:
+            world = worker_crash(world, worker)
+    return append_plainly(world, Discarded(name, offsets[0], offsets[-1] + 1, len(offsets), len(offsets), {}, "", 0))
 
 
 def _sound_waiting(world: World, name: str) -> list[int]:
@@ -1137,6 +1153,11 @@ def _quiet(world: World) -> bool:
     return seat is not None and not seat.tasks and next_visible(world, 0) is None
 
 
+def _kept_all(table: Table) -> bool:
+    """Whether nobody ever took rows or floe's record out of a table."""
+    return not (table.lost or table.removed or table.unset)
+
+
 def _left_behind(world: World) -> Iterator[Fault]:
     seat = world.seats[0]
     assert seat is not None
@@ -1147,6 +1168,8 @@ def _left_behind(world: World) -> Iterator[Fault]:
     for table in world.tables:
         known = state.tables.get(state.queues.get(table.uuid, ""))
         if known is not None and known.blocked is not None:
+            if "was put back to an older state" in known.blocked and world.epoch == 0 and _kept_all(table):
+                yield Fault(f"{table.name} waits, and what it says of it is not so: {known.blocked}")
             continue  # it waits and says why; `faults` has checked that nothing passed what waits
         # What waits for a table that was there before under this name stands in the same queue.
         barrier = min((o for o, e in facts.held if same_name(e.table, table.name)), default=None)
