@@ -35,10 +35,12 @@ pytestmark = [
 @pytest.mark.failure("F13", "F16")
 def test_worker_planner_and_jvm_killed_in_turn(project: Project, broker: Broker) -> None:
     """A killed Python worker or planner costs a retry, a killed JVM ends the run with a clear error; all is exact."""
-    # One partition: one task a batch, and the first batch takes each process only once.
+    # One partition and tables that are there: one task a batch, so that the first batch takes each process only once.
     topic = broker.new_topic("parts")
     file = project.pipeline("parts", fan_out(topic))
-    broker.produce(topic, records(200))
+    broker.produce(topic, records(100))
+    project.run("run", file, "--until-caught-up")
+    broker.produce(topic, records(100, start=100))
     # Each worker process stops itself in its second task, with rows in its buffers and no file closed; and the second
     # batch fails as a whole once, after all its files were written.
     with Running(project, "run", file, env={"FLOE_FAULT": "records-written@2=stop,files-written@2=raise"}) as run:
