@@ -7,7 +7,7 @@ what else settles it. Keeps invariant 10: nothing is given up but by a person, b
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
@@ -34,6 +34,8 @@ class DiscardPlan:
     rows: Mapping[str, int]
     kept: int
     ranges: Mapping[str, tuple[SourceRange, ...]] = field(default_factory=dict)
+    table_uuids: tuple[str, ...] = ()
+    batches: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
     @property
     def settled(self) -> bool:
@@ -49,6 +51,8 @@ class DiscardPlan:
             dict(self.rows),
             self.reason,
             now_ms,
+            self.table_uuids,
+            dict(self.batches),
         )
 
 
@@ -101,7 +105,18 @@ def plan_discard(
         rows=rows,
         kept=len(state.pending) - len(given_up),
         ranges={name: tuple(of.values()) for name, of in sorted(ranges.items())} if view is not None else {},
+        table_uuids=tuple(sorted({a.event.table_uuid for a in given_up})),
+        batches=batches_of(a.event for a in given_up),
     )
+
+
+def batches_of(given_up: Iterable[DataWritten]) -> dict[str, tuple[int, int]]:
+    """The first and the last batch of each pipeline."""
+    spans: dict[str, tuple[int, int]] = {}
+    for event in given_up:
+        first, last = spans.get(event.pipeline, (event.batch, event.batch))
+        spans[event.pipeline] = (min(first, event.batch), max(last, event.batch))
+    return spans
 
 
 def _add_ranges(ranges: dict[tuple[str, str, int], SourceRange], event: DataWritten) -> None:

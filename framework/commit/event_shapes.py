@@ -71,6 +71,24 @@ def _read_partition(found: Any, key: str) -> tuple[object, ...]:
     return tuple(found)
 
 
+def _read_spans(found: Any, key: str) -> dict[str, tuple[int, int]]:
+    spans = {}
+    for name, span in OBJECT.read(found, key).items():
+        first, last = (INT.read(each, key) for each in _two(span, key))
+        spans[name] = (first, last)
+    return spans
+
+
+def _two(span: Any, key: str) -> list[Any]:
+    if len(LIST.read(span, key)) != 2:
+        raise Malformed(f"`{key}` must hold pairs")
+    return list(span)
+
+
+def _write_spans(spans: dict[str, tuple[int, int]]) -> dict[str, list[int]]:
+    return {name: list(span) for name, span in spans.items()}
+
+
 def _check_part(event: DataWritten) -> None:
     if not 0 <= event.part < event.parts:
         raise Malformed(f"part {event.part} of {event.parts} does not exist")
@@ -176,6 +194,8 @@ EVENTS = (
         rows=INTS,
         reason=TEXT,
         timestamp_ms=INT,
+        table_uuids=sparse(list_of(str, "texts"), tuple),
+        batches=sparse(Kind(_read_spans, _write_spans), dict),
     ),
     _event(Skipped, offset=INT, reason=TEXT, by=TEXT, timestamp_ms=INT),
     _event(CommitRequested, request_id=TEXT, pipeline=TEXT, deadline_ms=INT),

@@ -276,7 +276,9 @@ class Discarded:
     """A person gave up what waits for a table: its announcements in [first, below) of this log count no more.
 
     The record of what was given up: `announcements` with `files` files and, by pipeline, `rows`; `reason` says why the
-    table could not take them. The files stay where they are, as orphans.
+    table could not take them. The files stay where they are, as orphans. `table_uuids` say which tables they were written
+    for: one table may go by several names, and whoever begins to read behind the announcements knows it by another.
+    `batches` are the first and the last batch of each pipeline that were given up, the last perhaps in part.
     """
 
     table: str
@@ -287,6 +289,8 @@ class Discarded:
     rows: dict[str, int]
     reason: str
     timestamp_ms: int
+    table_uuids: tuple[str, ...] = ()
+    batches: dict[str, tuple[int, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

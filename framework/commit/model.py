@@ -110,10 +110,11 @@ class TableState:
     behind: int | None = None  # P, where it was found below what the log says was committed
     names: frozenset[str] = frozenset()
     first_batches: dict[str, int] = field(default_factory=dict)  # by pipeline the first that was read for this table
-    given_up: frozenset[tuple[str, int]] = (
-        frozenset()
-    )  # batches that a person gave up, or that are read again: not missed
-    unchained_below: int = 0  # a person gave something up here: what stands below may follow what was not read
+    # Batches that a person gave up, or that are read again: not missed. Those of a `Discarded` from one to another.
+    given_up: frozenset[tuple[str, int]] = frozenset()
+    discarded: frozenset[tuple[str, int, int]] = frozenset()
+    # By pipeline, where a person last settled it: what stands below may follow what was given up and was not read.
+    unchained_below: dict[str, int] = field(default_factory=dict)
     attempt: Attempt | None = None
     retry_at_ms: int | None = None
     blocked: str | None = None  # invariant 10: why this table waits
@@ -127,6 +128,11 @@ class TableState:
     repeats: int = 0  # announcements found to be repeats and skipped
     unread: Unread | None = None  # what stands behind `pending` and is to be read again
     told: StateChanged | None = None  # what was last said of its state; information
+
+    def was_given_up(self, pipeline: str, batch: int) -> bool:
+        return (pipeline, batch) in self.given_up or any(
+            name == pipeline and first <= batch <= last for name, first, last in self.discarded
+        )
 
     @property
     def first_offset(self) -> int | None:

@@ -140,22 +140,26 @@ def check_before(
     """
     event = announcement.event
     verdict = check_recorded(recorded, event)
-    if verdict.fit is not Fit.FOLLOWS or (event.pipeline, event.batch) in table.given_up:
+    if verdict.fit is not Fit.FOLLOWS:
         return verdict
-    if event.part > part and announcement.offset >= table.unchained_below:
+    begun = table.was_given_up(event.pipeline, event.batch)  # perhaps the part in front of this
+    if event.part > part and not begun and not _is_unchained(table, announcement):
         return put_back(event, f"the {event.part} announcements of this batch before it are not in it")
-    return check_after(newest, event) if part == 0 and _is_chained(table, announcement) else verdict
+    return check_after(newest, event) if (part == 0 or begun) and _is_chained(table, announcement) else verdict
 
 
 def _is_chained(table: TableState, announcement: Announcement) -> bool:
     """Whether the table must hold what an announcement says that it follows. Not where a person gave that up or it is read
     again; and not where that may have happened in front of where this reading of the log began."""
     event = announcement.event
-    if event.after_batch is None or (event.pipeline, event.after_batch) in table.given_up:
+    if event.after_batch is None or table.was_given_up(event.pipeline, event.after_batch):
         return False
-    if event.after_batch >= table.first_batches.get(event.pipeline, event.batch):
-        return True
-    return announcement.offset >= table.unchained_below
+    known = event.after_batch >= table.first_batches.get(event.pipeline, event.batch)
+    return known or not _is_unchained(table, announcement)
+
+
+def _is_unchained(table: TableState, announcement: Announcement) -> bool:
+    return announcement.offset < table.unchained_below.get(announcement.event.pipeline, 0)
 
 
 def obstacle(

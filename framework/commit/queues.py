@@ -7,7 +7,7 @@ metadata says that it is in the table, when its batch is none, or when a person 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from framework.commit.changed import changed
 from framework.commit.effects import LoadTable
@@ -143,11 +143,19 @@ def batch_of(event: DataWritten) -> tuple[str, str, int]:
 def discard(turn: Turn, offset: int, event: Discarded) -> None:
     """A person gave up what waits for a table: the one way besides the table's own metadata in which announcements leave
     its queue. What lies in front of them was in the table when that was decided, so the table is not held by it."""
-    table = turn.state.table_named(event.table)
-    if table is None:
-        return
-    if event.first < max(turn.state.begin, turn.state.floor):  # some of it stands where this coordinator queued nothing
-        table = changed(table, unchained_below=offset)
+    by_uuid = (turn.state.tables.get(turn.state.queues.get(uuid, "")) for uuid in event.table_uuids)
+    found = {table.table: table for table in (turn.state.table_named(event.table), *by_uuid) if table is not None}
+    for table in found.values():
+        _discard(turn, table, offset, event)
+
+
+def _discard(turn: Turn, table: TableState, offset: int, event: Discarded) -> None:
+    if event.batches:
+        table = changed(table, discarded=table.discarded | {(name, *span) for name, span in event.batches.items()})
+        turn.put_table(table)
+    elif event.first < max(turn.state.begin, turn.state.floor):
+        # An event of an older version names no batches, and some of them stand where this coordinator queued nothing.
+        table = unchained(table, event.rows, offset)
         turn.put_table(table)
     kept = [a for a in table.pending if not event.first <= a.offset < event.below]
     table = _without_missing(table, [a for a in table.pending if event.first <= a.offset < event.below])
@@ -159,6 +167,11 @@ def discard(turn: Turn, offset: int, event: Discarded) -> None:
         table = changed(table, unread=unread)
         retry_at_ms = turn.now_ms if table.retry_at_ms is not None else None
         turn.put_table(changed(_with_pending(table, kept), blocked=None, examinations=0, retry_at_ms=retry_at_ms))
+
+
+def unchained(table: TableState, pipelines: Iterable[str], offset: int) -> TableState:
+    """The table, of which announcements of these pipelines below an offset may follow what was given up and not read."""
+    return changed(table, unchained_below={**table.unchained_below, **dict.fromkeys(pipelines, offset)})
 
 
 def forget(

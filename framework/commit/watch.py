@@ -16,8 +16,10 @@ from framework.commit.events import (
     CommitComplete,
     CommitToTable,
     ControlEvent,
+    DataComplete,
     DataWritten,
     Discarded,
+    Heartbeat,
     Holds,
     OffsetsSet,
     PauseChanged,
@@ -101,6 +103,7 @@ class Watch:
         self._stops: dict[str, tuple[int, StopRequested]] = {}
         self._queues: dict[str, _Queue] = {}
         self._newest: dict[str, dict[str, Newest]] = {}  # by pipeline and table uuid
+        self._complete: dict[str, int] = {}  # by pipeline its newest batch that ended: what repeats it is in no table
         self._begin: int | None = None
 
     def observe(self, offset: int, event: ControlEvent | None) -> None:
@@ -110,10 +113,14 @@ class Watch:
         if isinstance(event, DataWritten):
             entry = _Announced(offset, event.table, event.batch, event.bytes, len(event.files))
             self._queues.setdefault(event.pipeline, _Queue()).add(event.table_uuid, entry)
-            newest = Newest(offset, event.batch, event.ranges, event.base_batch)
-            self._newest.setdefault(event.pipeline, {})[event.table_uuid] = newest
+            if event.batch > self._complete.get(event.pipeline, 0):
+                newest = Newest(offset, event.batch, event.ranges, event.base_batch)
+                self._newest.setdefault(event.pipeline, {})[event.table_uuid] = newest
+        elif isinstance(event, DataComplete | Heartbeat):
+            self._is_complete(event)
         elif isinstance(event, OffsetsSet):
             self._newest.pop(event.pipeline, None)  # what was announced may have been taken back
+            self._complete[event.pipeline] = event.batch
         elif isinstance(event, Discarded):
             self._forget_discarded(event)
         elif isinstance(event, CommitToTable):
@@ -123,10 +130,15 @@ class Watch:
             if event.position >= self._begin:
                 self._pauses = with_repeated(self._pauses, offset, event, 0)
             self.everything_is_in(event.low_water)
+            for link in event.chain.values():
+                self._is_complete(link)
         elif isinstance(event, PauseChanged):
             self._pauses = with_pause(self._pauses, offset, event)
         elif isinstance(event, StopRequested):
             self._stops[event.pipeline] = (offset, event)
+
+    def _is_complete(self, link: DataComplete | Heartbeat) -> None:
+        self._complete[link.pipeline] = max(link.batch, self._complete.get(link.pipeline, 0))
 
     def everything_is_in(self, below: int) -> None:
         """A low-water mark was seen: what was announced below it is in its tables."""

@@ -7,7 +7,7 @@ back. Each is sound with the real code; `test_mutations` takes one rule out and 
 
 from __future__ import annotations
 
-from framework.commit.events import CommitToTable, Discarded
+from framework.commit.events import CommitToTable, DataWritten, Discarded
 from tests.protocol import world as w
 from tests.protocol.build import STEP
 from tests.protocol.explore import Scope, start
@@ -153,3 +153,36 @@ def first_part_given_up() -> w.World:
     world = announce(start(Scope((((f"{T}*2",), (T,)),)))[0], *"aaa")
     world = w.append_plainly(world, Discarded(T, 0, 1, 1, 1, {"a": STEP}, "files gone", 0))
     return w.replace(world, low_water=1, chain_from=0)
+
+
+def first_part_given_up_under_another_name() -> w.World:
+    """Of a batch with rows for both spellings of one table the first part was given up; the low-water mark stands behind it, so
+    a coordinator that begins there knows the table by its other name alone."""
+    world = announce(start(Scope((((T, OTHER_T), (T,)),), aliases=ALIAS))[0], *"aaa")
+    world = w.discard_first(world, T, 1)
+    return w.replace(world, low_water=1, chain_from=0)
+
+
+def repeated_for_another_table() -> w.World:
+    """A batch was announced for one table, and once more for another, in which none of it is; then comes a batch for that."""
+    world = _whole_batches(start(Scope((((T,), (T, "db.u")),)))[0], 1)
+    source = w.ranges_of(world, "a", 1)
+    world = w.announce_wrongly(world, "a", 1, "db.u", run="copy", source=source)
+    return _whole_batches(w.worker_crash(world, _worker(world)), 1)
+
+
+def read_again_below_the_mark() -> w.World:
+    """Two batches wait, each of another partition; the first is read again, as a person moved that partition back; the low-water
+    mark stands behind it."""
+    world = _whole_batches(start(Scope((((T,), (T,), (T,)),), partitions=2))[0], 2)
+    second = max(offset for offset, entry in enumerate(world.log) if isinstance(entry.event, DataWritten))
+    world = w.settle_offsets(world, _worker(world), -STEP)
+    return w.replace(world, low_water=second, chain_from=0)
+
+
+def first_part_given_up_and_put_back() -> w.World:
+    """One batch is committed; of the next, in two parts, the first part is given up; then the table is put back to before both
+    of them."""
+    world = _committed(_whole_batches(start(Scope((((T,), (f"{T}*2",)),)))[0], 1))
+    world = w.discard_first(_whole_batches(world, 1), T, 1)
+    return w.put_back(world, T, 0)

@@ -133,7 +133,17 @@ events: st.SearchStrategy[ControlEvent] = st.one_of(
         range_tuples,
     ),
     st.builds(
-        Discarded, names, numbers, numbers, numbers, numbers, st.dictionaries(names, numbers, max_size=3), text, times
+        Discarded,
+        names,
+        numbers,
+        numbers,
+        numbers,
+        numbers,
+        st.dictionaries(names, numbers, max_size=3),
+        text,
+        times,
+        st.lists(text, max_size=2).map(tuple),
+        st.dictionaries(names, st.tuples(numbers, numbers), max_size=3),
     ),
     st.builds(Skipped, numbers, text, text, times),
     st.builds(CommitRequested, names, text, times),

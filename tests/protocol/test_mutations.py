@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from framework.commit import chain, cycle, examine, fold, prefix, queues, schedule, split, state
+from framework.commit import chain, cycle, examine, fold, prefix, queues, schedule, split, state, watch
+from framework.commit.chain import Verdict
 from framework.commit.effects import Assigned, Effect, Input, PipelineProgress, TableProgress, TableView
 from framework.commit.events import DataComplete, DataWritten, Discarded, Heartbeat
 from framework.commit.fifo import Fifo
@@ -370,9 +371,45 @@ def what_was_given_up_below_the_mark_is_missed(patch: pytest.MonkeyPatch) -> w.S
     def forgetful(turn: Turn, offset: int, event: Discarded) -> None:
         real(turn, offset, event)
         if (table := turn.state.table_named(event.table)) is not None:
-            turn.put_table(replace(table, unchained_below=0))
+            turn.put_table(replace(table, given_up=frozenset(), discarded=frozenset(), unchained_below={}))
 
     patch.setattr(fold, "discard", forgetful)
+    return step
+
+
+def what_is_read_again_below_the_mark_is_missed(patch: pytest.MonkeyPatch) -> w.Step:
+    """Invariant 2: a table is held for what is read again, where the coordinator queued nothing."""
+    patch.setattr(fold, "unchained", lambda table, pipelines, offset: table)
+    return step
+
+
+def the_rest_of_a_batch_is_not_asked(patch: pytest.MonkeyPatch) -> w.Step:
+    """Invariant 3: what stands behind a part that was given up comes in whatever the table holds."""
+    real = prefix.check_before
+
+    def trusting(
+        table: TableState, recorded: PipelineProgress | None, newest: int | None, part: int, announcement: Announcement
+    ) -> Verdict:
+        event = announcement.event
+        if table.was_given_up(event.pipeline, event.batch):
+            return chain.check_recorded(recorded, event)
+        return real(table, recorded, newest, part, announcement)
+
+    patch.setattr(prefix, "check_before", trusting)
+    return step
+
+
+def a_repeat_is_taken_for_the_newest(patch: pytest.MonkeyPatch) -> w.Step:
+    """Invariant 3: a driver says that a table must hold a batch that came once more and was dropped."""
+    patch.setattr(watch.Watch, "_is_complete", lambda self, link: None)
+    patch.setattr(w, "_newest", w._newest.__wrapped__)
+    return step
+
+
+def what_was_given_up_goes_by_its_name_alone(patch: pytest.MonkeyPatch) -> w.Step:
+    """Invariant 10: a table is held for what a person gave up under another of its names."""
+    real = queues.discard
+    patch.setattr(fold, "discard", lambda turn, offset, event: real(turn, offset, replace(event, table_uuids=())))
     return step
 
 
@@ -576,6 +613,10 @@ CASES = [
     Case(a_blocked_table_gives_up, table_missing, QUIET),
     Case(everything_that_waits_is_given_up, given_up_before_a_newer_announcement, QUIET),
     Case(what_was_given_up_below_the_mark_is_missed, edges.first_part_given_up, QUIET),
+    Case(what_was_given_up_goes_by_its_name_alone, edges.first_part_given_up_under_another_name, QUIET),
+    Case(what_is_read_again_below_the_mark_is_missed, edges.read_again_below_the_mark, QUIET),
+    Case(the_rest_of_a_batch_is_not_asked, edges.first_part_given_up_and_put_back, QUIET),
+    Case(a_repeat_is_taken_for_the_newest, edges.repeated_for_another_table, QUIET),
     Case(queues_go_by_name, edges.two_names_of_one_table, QUIET),
     Case(batches_are_divided_between_names, edges.two_names_in_one_batch, replace(QUIET, commit_files=1)),
     Case(what_was_given_up_is_forgotten, edges.given_up_and_read_from_its_start, QUIET),

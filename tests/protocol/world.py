@@ -16,7 +16,8 @@ from functools import lru_cache
 from itertools import pairwise, takewhile
 from typing import TypeVar
 
-from framework.commit import split
+from framework.commit import split, watch
+from framework.commit.discard import batches_of
 from framework.commit.effects import (
     Assigned,
     CommitConflict,
@@ -321,22 +322,19 @@ def ranges_of(world: World, pipeline: str, batch: int) -> tuple[SourceRange, ...
     return None
 
 
-def batch_before(world: World, worker: Worker, uuid: str) -> int | None:
-    """The batch before the next one that was announced for a table, as the log still tells; None: nothing does."""
-    found: tuple[int, int] | None = None
-    for offset in range(world.log_start, len(world.log)):
-        entry = world.log[offset]
-        event = entry.event
-        if not entry.committed or event is None:
-            continue
-        if isinstance(event, DataWritten) and (event.pipeline, event.table_uuid) == (worker.pipeline, uuid):
-            sound = entry.writer == worker.pipeline and not event.run.startswith(("wrong", "copy"))
-            found = (offset, event.batch) if sound else found
-        elif (isinstance(event, OffsetsSet) and event.pipeline == worker.pipeline) or (
-            isinstance(event, Discarded) and found is not None and event.first <= found[0] < event.below
-        ):
-            found = None
-    return found[1] if found is not None else None
+def batch_before(world: World, worker: Worker, table: Table) -> int | None:
+    """The batch that a driver says was announced for a table before the next one: its own decision from what the log tells."""
+    known = None if table.unset or table.progress is None else table.progress.pipelines.get(worker.pipeline)
+    return watch.batch_before(_newest(world.log, world.log_start, worker.pipeline).get(table.uuid), known)
+
+
+@lru_cache(maxsize=4_000)
+def _newest(log: tuple[Entry, ...], begin: int, pipeline: str) -> Mapping[str, watch.Newest]:
+    seen = watch.Watch()
+    for offset in range(begin, len(log)):
+        if log[offset].committed:
+            seen.observe(offset, log[offset].event)
+    return seen.newest(pipeline)
 
 
 def worker_events(world: World, worker: Worker) -> tuple[ControlEvent, ...]:
@@ -350,8 +348,10 @@ def worker_events(world: World, worker: Worker) -> tuple[ControlEvent, ...]:
     for name in tables:
         table, _, parts = name.partition("*")
         count = int(parts or 1)
-        uuid = dict(worker.uuids).get(table) or world.table(table).uuid
-        before = dict(worker.announced).get(uuid, batch_before(world, worker, uuid))
+        now = world.table(table)
+        uuid = dict(worker.uuids).get(table) or now.uuid
+        before = dict(worker.announced).get(uuid)
+        before = batch_before(world, worker, replace(now, uuid=uuid)) if before is None else before
         for part in range(count):
             pieces.append(
                 written(
@@ -568,12 +568,20 @@ def discard_first(world: World, name: str, count: int) -> World:
 
 
 def _give_up(world: World, name: str, offsets: list[int]) -> World:
-    """`floe discard`, which no run that is alive is told of: it refuses while one is whose announcements are given up."""
-    announced_by = {world.log[offset].writer for offset in offsets}
+    """`floe discard`, which no run that is alive is told of: it refuses while one is whose announcements are given up, be they
+    confirmed or not."""
+    between = [world.log[offset] for offset in range(offsets[0], offsets[-1] + 1)]
+    announced_by = {e.writer for e in between if isinstance(e.event, DataWritten) and same_name(e.event.table, name)}
     for worker in world.workers:
         if worker.pipeline in announced_by:
             world = worker_crash(world, worker)
-    return append_plainly(world, Discarded(name, offsets[0], offsets[-1] + 1, len(offsets), len(offsets), {}, "", 0))
+    number = len(offsets)
+    events = [e.event for e in between if isinstance(e.event, DataWritten) and same_name(e.event.table, name)]
+    uuids = tuple(sorted({event.table_uuid for event in events}))
+    batches = batches_of(events)
+    return append_plainly(
+        world, Discarded(name, offsets[0], offsets[-1] + 1, number, number, {}, "", 0, uuids, batches)
+    )
 
 
 def _sound_waiting(world: World, name: str) -> list[int]:

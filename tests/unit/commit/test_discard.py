@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from framework.commit.discard import plan_discard
@@ -27,7 +29,9 @@ def test_what_waits_for_a_missing_table_is_counted() -> None:
     plan = plan_discard("db.t", seat.state.tables["db.t"], None, "it is missing")
     assert (plan.first, plan.below, plan.announcements, plan.files, plan.kept) == (0, 3, 2, 3, 0)
     assert plan.rows == {"a": 10, "b": 20}
-    assert plan.event(7) == Discarded("db.t", 0, 3, 2, 3, {"a": 10, "b": 20}, "the table does not exist", 7)
+    rows, batches = {"a": 10, "b": 20}, {"a": (1, 1), "b": (1, 1)}
+    given_up = Discarded("db.t", 0, 3, 2, 3, rows, "the table does not exist", 7, ("uuid-db.t",), batches)
+    assert plan.event(7) == given_up
 
 
 def test_only_what_can_never_come_is_given_up() -> None:
@@ -64,8 +68,10 @@ def test_announcements_whose_files_are_gone_are_given_up_with_what_to_read_again
 def test_the_rest_of_a_batch_whose_first_part_was_given_up_comes_in() -> None:
     """Also with a coordinator that begins behind the part that was given up: nobody waits for it any more."""
     parts = [written("a", 1, part=n, parts=2) for n in range(2)]
-    given_up = Discarded("db.t", 0, 1, 1, 1, {"a": 10}, "gone", 0)
-    for low_water in (None, 1):
+    told = {"rows": {"a": 10}, "reason": "gone", "timestamp_ms": 0}
+    today = Discarded("db.t", 0, 1, 1, 1, table_uuids=("uuid-db.t",), batches={"a": (1, 1)}, **told)
+    earlier = Discarded("db.t", 0, 1, 1, 1, **told)  # as it was written before it named batches
+    for low_water, given_up in itertools.product((None, 1), (today, earlier)):
         seat = Seat(low_water=low_water)
         seat.read(*parts, complete("a", 1), given_up)
         (commit,) = commits(seat.load() + seat.tick(60_000))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from framework.commit.events import CommitComplete, CommitToTable, ControlEvent, Holds, PauseChanged, StopRequested
 from framework.commit.watch import Waiting, Watch, hold_reason
-from tests.protocol.build import complete, written
+from tests.protocol.build import complete, heartbeat, offsets_set, written
 
 
 def watch(*events: ControlEvent | None) -> Watch:
@@ -50,6 +50,17 @@ def test_what_waits_is_counted_by_batch_and_ends_with_commits_or_the_low_water_m
     assert seen.waiting("a") == Waiting(1, 100, 1, 1, "db.t")
     seen.everything_is_in(7)
     assert seen.waiting("a") == Waiting()
+
+
+def test_what_repeats_a_batch_is_not_the_newest_that_a_table_must_hold() -> None:
+    """A batch that ended before, as the log or a coordinator tells, is dropped where it comes once more: also for a table that it
+    had nothing for. Offsets that a person sets begin anew."""
+    end = complete("a", 2)
+    again = written("a", 2, "db.u")
+    assert set(watch(written("a", 2), end, again).newest("a")) == {"uuid-db.t"}
+    told = CommitComplete("c", 0, 0, chain={"a": heartbeat("a", 2, 0)})
+    assert watch(told, again).newest("a") == {}
+    assert watch(told, offsets_set("a", 3, 0), written("a", 4, "db.u")).newest("a")["uuid-db.u"].batch == 4
 
 
 def test_a_pipeline_is_held_at_its_limits_and_says_why() -> None:
