@@ -33,12 +33,13 @@ from framework.adapters.kafka_seat import (
     SeatRead,
     SeatRevoked,
     SeatUpdate,
+    lost_position,
     written_at_ms,
 )
 from framework.commit.codec import encode
 from framework.commit.effects import Read
 from framework.commit.events import ControlEvent
-from framework.errors import DataLossError, RetriableError
+from framework.errors import RetriableError
 
 __all__ = [
     "ControlPublisher",
@@ -186,12 +187,7 @@ class ControlReader:
 
     def _refuse(self, error: KafkaError) -> None:
         if error.code() in LOST:
-            start, end = self.start_offset(), self.end_offset()
-            raise DataLossError(
-                f"the control topic {self._topic} was to be read at {self._position}, but its log is [{start}, {end})",
-                place=address_of(self._settings),
-                remedy="announcements are gone or the topic was recreated; `floe rebase FILE` reads again what the tables lack",
-            )
+            raise lost_position(self._admin, self._settings, self._topic, self._position)
         passing = (
             KafkaError._ALL_BROKERS_DOWN,
             KafkaError._TRANSPORT,

@@ -97,6 +97,7 @@ class CoordinatorSeat:
         self._log = ClientLog()
         self._admin = KafkaAdmin(settings)
         self._updates: list[SeatUpdate] = []
+        self._error: KafkaError | None = None  # told once what came before it was handed out
         self._topic_id: str | None = None
         self._position = 0
         self._consumer = build(
@@ -131,6 +132,9 @@ class CoordinatorSeat:
             DataLossError: the log was cut while it was read.
             FloeError: a control record is malformed.
         """
+        if (held := self._error) is not None:
+            self._error = None
+            self._refuse(held)
         deadline = time.monotonic() + timeout_s
         while True:
             wait_s = 0.0 if self._updates else max(0.0, deadline - time.monotonic())
@@ -155,6 +159,10 @@ class CoordinatorSeat:
             elif error.code() == KafkaError._PARTITION_EOF:
                 self._position = max(self._position, message.offset() or 0)
                 self._updates.append(SeatEnd(self._position))
+            elif self._updates:
+                # What is known of a new seat says more than that its position cannot be read, and is decided from first.
+                self._error = error
+                break
             else:
                 self._refuse(error)
             if len(self._updates) >= _POLL_RECORDS:
@@ -264,14 +272,20 @@ class CoordinatorSeat:
 
     def _refuse(self, error: KafkaError) -> None:
         if error.code() in LOST:
-            start = self._admin.start_offsets([(self._topic, 0)])[self._topic, 0]
-            raise DataLossError(
-                f"the control topic {self._topic} was to be read at {self._position}, but begins at {start} now",
-                place=address_of(self._settings),
-                remedy="announcements are gone or the topic was recreated; `floe rebase FILE` reads again what the tables lack",
-            )
+            raise lost_position(self._admin, self._settings, self._topic, self._position)
         if error.code() not in PASSING and not error.retriable():
             raise setup_error(error, self._settings, self._log, f"reading the control topic {self._topic}")
+
+
+def lost_position(admin: KafkaAdmin, settings: Mapping[str, str], topic: str, position: int) -> DataLossError:
+    """The error of a reader whose position lies outside the control topic's log."""
+    key = (topic, 0)
+    start, end = admin.start_offsets([key])[key], admin.end_offsets([key])[key]
+    return DataLossError(
+        f"the control topic {topic} was to be read at {position}, but its log is [{start}, {end})",
+        place=address_of(settings),
+        remedy="announcements are gone or the topic was recreated; `floe rebase FILE` reads again what the tables lack",
+    )
 
 
 def first_offset(assigned: SeatAssigned) -> int:

@@ -7,10 +7,12 @@ back; then it goes on under a new leader epoch.
 from __future__ import annotations
 
 import struct
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 
 from framework.adapters.kafka_admin import KafkaAdmin
 from framework.adapters.kafka_control import ControlPublisher
@@ -57,6 +59,14 @@ def seat_updates(seat: CoordinatorSeat, wanted: Callable[[list[SeatUpdate]], obj
     return found
 
 
+class SlowSeat(CoordinatorSeat):
+    """Held up once it has begun to read, so that what the broker says of the position is there before anything is returned."""
+
+    def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        super()._on_assign(consumer, partitions)
+        time.sleep(2)
+
+
 @pytest.mark.parametrize("written_anew", [0, 4])
 def test_a_low_water_mark_above_what_is_left_is_told(own_broker: Broker, written_anew: int) -> None:
     """Also where the log has grown past the mark again: the leader epoch beside the mark shows that these are other records."""
@@ -80,7 +90,7 @@ def test_a_low_water_mark_above_what_is_left_is_told(own_broker: Broker, written
     for batch in range(written_anew):
         publisher.publish([heartbeat("p", 10 + batch)])
     publisher.close()
-    next_seat = CoordinatorSeat(settings, group, topic)
+    next_seat = SlowSeat(settings, group, topic)
     (assigned, *_) = seat_updates(next_seat, lambda found: found)
     next_seat.close()
     assert isinstance(assigned, SeatAssigned)
