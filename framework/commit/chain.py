@@ -88,13 +88,6 @@ def settled_link(event: OffsetsSet, link: Heartbeat | None = None) -> Heartbeat:
     return Heartbeat(event.pipeline, event.run, event.batch, ranges, event.totals, _given_up(named, before, event))
 
 
-def moves_back(link: Heartbeat | None, event: OffsetsSet) -> bool:
-    """Whether something that was announced is read again: a partition goes on in front of where its chain ended. True where
-    that is not known."""
-    set_to = {(r.topic_id, r.partition): r.end for r in event.ranges}
-    return link is None or any(set_to.get((r.topic_id, r.partition), r.end) < r.end for r in link.ranges)
-
-
 def _given_up(
     named: Container[tuple[str, int]],
     before: tuple[SourceRange, ...],

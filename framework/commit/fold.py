@@ -6,7 +6,7 @@ pipelines' chains, requests. Keeps invariant 2: a batch counts once its DataComp
 
 from __future__ import annotations
 
-from framework.commit.chain import Fit, check_link, moves_back, next_link, settled_link
+from framework.commit.chain import Fit, check_link, next_link, settled_link
 from framework.commit.changed import changed
 from framework.commit.effects import LoadTable, Read
 from framework.commit.events import (
@@ -24,7 +24,7 @@ from framework.commit.events import (
 )
 from framework.commit.model import Announcement, OpenBatch, Phase, PipelineState, Request
 from framework.commit.pauses import with_pause, with_repeated
-from framework.commit.queues import discard, enqueue, forget, unchained
+from framework.commit.queues import discard, enqueue, forget, settle
 from framework.commit.replay import is_replay
 from framework.commit.turn import Turn
 
@@ -129,11 +129,9 @@ def _offsets_set(turn: Turn, offset: int, event: OffsetsSet) -> None:
     if pipeline.broken_offset is not None:
         before = min(before, pipeline.broken_offset)
     forget(turn, pipeline.pipeline, pipeline.confirmed_below, offset)
-    forget(turn, pipeline.pipeline, 0, offset, {(r.topic_id, r.partition): r.end for r in event.ranges})
-    if moves_back(pipeline.link, event):  # perhaps also to what this coordinator queued nothing of
-        for table in list(turn.state.tables.values()):
-            if pipeline.pipeline in table.newest:
-                turn.put_table(unchained(table, (pipeline.pipeline,), offset))
+    read_from = {(r.topic_id, r.partition): r.end for r in event.ranges}
+    forget(turn, pipeline.pipeline, 0, offset, read_from)
+    settle(turn, pipeline.pipeline, offset, read_from)
     turn.put_pipeline(
         changed(
             pipeline,

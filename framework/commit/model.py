@@ -7,6 +7,7 @@ are said to be source offsets.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -85,6 +86,26 @@ class Unread:
 
 
 @dataclass(frozen=True)
+class Settled:
+    """A person settled what was announced of a pipeline below an offset of the log, so an announcement there may follow one
+    that is in no table. `read_from`, by topic id and partition: what is read again from there; None: some were given up."""
+
+    pipeline: str
+    below: int
+    read_from: Mapping[tuple[str, int], int] | None = None
+
+    def frees(self, announcement: Announcement) -> bool:
+        """Whether what stands in front of an announcement may have been settled: it was given up, or ends behind where a
+        partition is read again from."""
+        event = announcement.event
+        if event.pipeline != self.pipeline or announcement.offset >= self.below:
+            return False
+        if self.read_from is None:
+            return True
+        return any(self.read_from.get((r.topic_id, r.partition), r.start) < r.start for r in event.ranges)
+
+
+@dataclass(frozen=True)
 class TableState:
     """One table: its announcements above its recorded progress, in log order, and how far deciding about it has come.
 
@@ -113,8 +134,7 @@ class TableState:
     # Batches that a person gave up, or that are read again: not missed. Those of a `Discarded` from one to another.
     given_up: frozenset[tuple[str, int]] = frozenset()
     discarded: frozenset[tuple[str, int, int]] = frozenset()
-    # By pipeline, where a person last settled it: what stands below may follow what was given up and was not read.
-    unchained_below: dict[str, int] = field(default_factory=dict)
+    settled: tuple[Settled, ...] = ()
     attempt: Attempt | None = None
     retry_at_ms: int | None = None
     blocked: str | None = None  # invariant 10: why this table waits

@@ -143,7 +143,11 @@ def check_before(
     if verdict.fit is not Fit.FOLLOWS:
         return verdict
     begun = table.was_given_up(event.pipeline, event.batch)  # perhaps the part in front of this
-    if event.part > part and not begun and not _is_unchained(table, announcement):
+    if (
+        event.part > part
+        and not begun
+        and not any(s.read_from is None and s.frees(announcement) for s in table.settled)
+    ):
         return put_back(event, f"the {event.part} announcements of this batch before it are not in it")
     return check_after(newest, event) if (part == 0 or begun) and _is_chained(table, announcement) else verdict
 
@@ -155,11 +159,7 @@ def _is_chained(table: TableState, announcement: Announcement) -> bool:
     if event.after_batch is None or table.was_given_up(event.pipeline, event.after_batch):
         return False
     known = event.after_batch >= table.first_batches.get(event.pipeline, event.batch)
-    return known or not _is_unchained(table, announcement)
-
-
-def _is_unchained(table: TableState, announcement: Announcement) -> bool:
-    return announcement.offset < table.unchained_below.get(announcement.event.pipeline, 0)
+    return known or not any(settled.frees(announcement) for settled in table.settled)
 
 
 def obstacle(

@@ -7,13 +7,13 @@ metadata says that it is in the table, when its batch is none, or when a person 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from framework.commit.changed import changed
 from framework.commit.effects import LoadTable
 from framework.commit.events import DataWritten, Discarded, Holds
 from framework.commit.fifo import Fifo
-from framework.commit.model import Announcement, CoordinatorState, Phase, TableState, Unread
+from framework.commit.model import Announcement, CoordinatorState, Phase, Settled, TableState, Unread
 from framework.commit.pauses import holding
 from framework.commit.turn import Turn
 
@@ -155,7 +155,7 @@ def _discard(turn: Turn, table: TableState, offset: int, event: Discarded) -> No
         turn.put_table(table)
     elif event.first < max(turn.state.begin, turn.state.floor):
         # An event of an older version names no batches, and some of them stand where this coordinator queued nothing.
-        table = unchained(table, event.rows, offset)
+        table = changed(table, settled=(*table.settled, *(Settled(name, offset) for name in event.rows)))
         turn.put_table(table)
     kept = [a for a in table.pending if not event.first <= a.offset < event.below]
     table = _without_missing(table, [a for a in table.pending if event.first <= a.offset < event.below])
@@ -169,9 +169,12 @@ def _discard(turn: Turn, table: TableState, offset: int, event: Discarded) -> No
         turn.put_table(changed(_with_pending(table, kept), blocked=None, examinations=0, retry_at_ms=retry_at_ms))
 
 
-def unchained(table: TableState, pipelines: Iterable[str], offset: int) -> TableState:
-    """The table, of which announcements of these pipelines below an offset may follow what was given up and not read."""
-    return changed(table, unchained_below={**table.unchained_below, **dict.fromkeys(pipelines, offset)})
+def settle(turn: Turn, pipeline: str, offset: int, read_from: Mapping[tuple[str, int], int]) -> None:
+    """A pipeline reads again from there on: no table is held for what it lacks of that, also where this coordinator queued
+    nothing of it."""
+    for table in list(turn.state.tables.values()):
+        if pipeline in table.newest:
+            turn.put_table(changed(table, settled=(*table.settled, Settled(pipeline, offset, read_from))))
 
 
 def forget(

@@ -180,6 +180,15 @@ def read_again_below_the_mark() -> w.World:
     return w.replace(world, low_water=second, chain_from=0)
 
 
+def read_again_behind_what_was_lost() -> w.World:
+    """One batch is committed and the low-water mark stands behind it; another waits. The table is put back to before the first,
+    and a person moves the pipeline back into the second alone."""
+    world = _committed(_whole_batches(start(Scope((((T,), (T,), (T,)),)))[0], 1))
+    first = len(world.log)
+    world = w.settle_offsets(_whole_batches(world, 1), _worker(world), -STEP // 2)
+    return w.replace(w.put_back(world, T, 0), low_water=first, chain_from=0)
+
+
 def first_part_given_up_and_put_back() -> w.World:
     """One batch is committed; of the next, in two parts, the first part is given up; then the table is put back to before both
     of them."""

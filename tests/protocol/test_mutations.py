@@ -371,7 +371,7 @@ def what_was_given_up_below_the_mark_is_missed(patch: pytest.MonkeyPatch) -> w.S
     def forgetful(turn: Turn, offset: int, event: Discarded) -> None:
         real(turn, offset, event)
         if (table := turn.state.table_named(event.table)) is not None:
-            turn.put_table(replace(table, given_up=frozenset(), discarded=frozenset(), unchained_below={}))
+            turn.put_table(replace(table, given_up=frozenset(), discarded=frozenset(), settled=()))
 
     patch.setattr(fold, "discard", forgetful)
     return step
@@ -379,7 +379,14 @@ def what_was_given_up_below_the_mark_is_missed(patch: pytest.MonkeyPatch) -> w.S
 
 def what_is_read_again_below_the_mark_is_missed(patch: pytest.MonkeyPatch) -> w.Step:
     """Invariant 2: a table is held for what is read again, where the coordinator queued nothing."""
-    patch.setattr(fold, "unchained", lambda table, pipelines, offset: table)
+    patch.setattr(fold, "settle", lambda turn, pipeline, offset, read_from: None)
+    return step
+
+
+def what_is_read_again_frees_whatever_came_before(patch: pytest.MonkeyPatch) -> w.Step:
+    """Invariant 3: where a person moved a pipeline back, no table is asked any more for what was announced before that."""
+    real = queues.settle
+    patch.setattr(fold, "settle", lambda turn, pipeline, offset, read_from: real(turn, pipeline, offset, None))
     return step
 
 
@@ -615,6 +622,7 @@ CASES = [
     Case(what_was_given_up_below_the_mark_is_missed, edges.first_part_given_up, QUIET),
     Case(what_was_given_up_goes_by_its_name_alone, edges.first_part_given_up_under_another_name, QUIET),
     Case(what_is_read_again_below_the_mark_is_missed, edges.read_again_below_the_mark, QUIET),
+    Case(what_is_read_again_frees_whatever_came_before, edges.read_again_behind_what_was_lost, QUIET),
     Case(the_rest_of_a_batch_is_not_asked, edges.first_part_given_up_and_put_back, QUIET),
     Case(a_repeat_is_taken_for_the_newest, edges.repeated_for_another_table, QUIET),
     Case(queues_go_by_name, edges.two_names_of_one_table, QUIET),

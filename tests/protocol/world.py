@@ -183,6 +183,7 @@ class Table:
     made: int = 0  # snapshots that were ever made of it: their numbers are not used again
     versions: tuple[Table, ...] = ()  # as it was before each of floe's commits, oldest first
     lost: frozenset[str] = frozenset()  # in it once, before somebody put it back to an older state
+    tampered: bool = False  # somebody once put it back or took its record away, whatever a coordinator made of it since
 
     def at(self, snapshot_id: int) -> Snapshot:
         return dict(self.snapshots)[snapshot_id]
@@ -268,7 +269,7 @@ class World:
         return tuple(
             (
                 *(t.uuid, t.head, t.files, t.progress and t.progress.control_offset, t.marker, t.elsewhere, t.unset),
-                t.lost,
+                *(t.lost, t.tampered),
             )
             for t in self.tables
         )
@@ -691,13 +692,13 @@ def put_back(world: World, name: str, pick: int) -> World:
     at = found[pick % len(found)]
     older = replace(table.versions[at], versions=table.versions[:at], made=table.made, removed=table.removed)
     lost = (table.lost | set(table.files)) - set(older.files)
-    return world.with_table(replace(older, lost=lost))
+    return world.with_table(replace(older, lost=lost, tampered=True))
 
 
 def unset_progress(world: World, name: str) -> World:
     """Somebody takes the property away in which floe records progress."""
     table = world.table(name)
-    return world.with_table(replace(table, unset=True)) if table.progress is not None else world
+    return world.with_table(replace(table, unset=True, tampered=True)) if table.progress is not None else world
 
 
 def foreign_commit(world: World, name: str) -> World:
@@ -1163,7 +1164,7 @@ def _quiet(world: World) -> bool:
 
 def _kept_all(table: Table) -> bool:
     """Whether nobody ever took rows or floe's record out of a table."""
-    return not (table.lost or table.removed or table.unset)
+    return not (table.tampered or table.removed)
 
 
 def _left_behind(world: World) -> Iterator[Fault]:
