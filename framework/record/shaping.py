@@ -25,6 +25,8 @@ Process = Callable[[RecordBlock, Tables], BlockResult]
 _MOST_CHANGES = 3
 # Each round ends at a refused record without which the tables would be others; see `_taken_out`.
 _MOST_ROUNDS = 12
+# As many refused records are taken out one after another.
+_ONE_BY_ONE = 16
 
 
 def shaped_by_landing(
@@ -64,7 +66,8 @@ def _taken_out(
     block: RecordBlock, bad: Sequence[int], result: BlockResult, process: Process, tables: Tables, *, at_once: bool
 ) -> tuple[int, BlockResult]:
     """How many of the refused records to take out, and the result without them: up to the first without which the tables would
-    be others, for what is refused after it may fit those. Such a record is found by halving.
+    be others, for what is refused after it may fit those. Of many such a record is found by halving: then two of them that take
+    each other's effect back go unseen.
 
     Args:
         bad: offsets of refused records, in order.
@@ -75,6 +78,12 @@ def _taken_out(
         others = _without(block, bad[:count])
         return process(others, tables) if len(others) else BlockResult()
 
+    if not at_once and len(bad) <= _ONE_BY_ONE:
+        for count in range(1, len(bad)):
+            found = asked(count)
+            if found.needs != result.needs:
+                return count, found
+        return len(bad), asked(len(bad))
     same, other, found = 0, len(bad), asked(len(bad))
     if at_once or found.needs == result.needs:
         return other, found
