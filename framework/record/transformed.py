@@ -28,6 +28,7 @@ from framework.config.spec import (
     RouteRule,
     TablePolicy,
 )
+from framework.config.type_text import Structure, structure, text_of
 from framework.plan.model import Plan, Route
 from framework.record.arrays import Ints
 from framework.record.batch import Batch
@@ -41,7 +42,7 @@ from framework.record.wire import NO_SCHEMAS, Schemas
 from framework.table.arrow_schema import arrow_schema
 from framework.table.changes import Refusal
 from framework.table.create import plan_create
-from framework.table.types import primitive_type
+from framework.table.types import declared_type, primitive_type
 
 # What runs `transform.sql`: rows of the declared columns and the hidden one in, those that the SELECT gives out.
 Sql = Callable[[pa.Table], pa.Table]
@@ -71,6 +72,14 @@ def _declared(hints: tuple[FieldHint, ...], case: Case) -> Schema:
 
 
 def _sql_type(declared: str) -> str:
+    return text_of(_for_sql(structure(declared)))
+
+
+def _for_sql(declared: Structure) -> Structure:
+    if isinstance(declared, list):
+        if declared[0] == "struct":
+            return ["struct", [[name, _for_sql(inner)] for name, inner in declared[1]]]
+        return [declared[0], *map(_for_sql, declared[1:])]
     kind = primitive_type(declared)
     if isinstance(kind, _TEXT_TO_SQL):
         return "string"
@@ -159,7 +168,7 @@ def _kinds(batch: Batch, schema: pa.Schema) -> dict[str, ObservedType]:
     for field in schema:
         folded = fold(field.name, batch.insensitive)
         if folded in hints and declared.get(folded) == field.type:
-            kinds[field.name] = str(primitive_type(hints[folded].type))
+            kinds[field.name] = declared_type(hints[folded].type)
         else:
             kinds[field.name] = observed_from_typed(field.type)
     return kinds
