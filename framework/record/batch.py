@@ -129,6 +129,7 @@ class Batch:
         # Its frames hold the block and often the failure itself: such a ring would stay until the collector comes by.
         failure.__traceback__ = None
         self._failed.append(position)
+        self._result.refused.add(self.block.offsets[position])
         policy = policy or failure.policy or self.plan.write.policy_at(failure.stage)
         if policy is ErrorPolicy.DROP:
             self._result.dropped += 1

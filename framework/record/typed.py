@@ -21,7 +21,7 @@ from framework.record.batch import Batch
 from framework.record.convert_nested import ChildField, fold
 from framework.record.convert_typed import convert_typed, observed_from_typed, plain_value, typed_failure, widening
 from framework.record.failure import RecordFailure
-from framework.record.fit import because, no_column, refused
+from framework.record.fit import because, leaves_empty_out, no_column, refused
 from framework.record.model import ColumnDetail, ObservedType
 from framework.record.observe import missing_fields
 from framework.record.route import lower_values, route_columns, route_record
@@ -192,7 +192,7 @@ def _convert(
         if source is None:
             array = pa.nulls(len(part), field_.type)
         else:
-            array, bad = convert_typed(child.converter, source)
+            array, bad = convert_typed(child.converter, source, leaves_empty_out(batch.policy(name)))
             failed = [] if bad is None else np.flatnonzero(bad).tolist()
             if failed and not _is_let_be(batch, name, child, source, _first(mine, typed)):
                 word = evolve.otherwise if evolve.data_type in _MAY_WIDEN else evolve.data_type
