@@ -17,7 +17,7 @@ import fastavro
 from google.protobuf import descriptor_pb2
 from pyiceberg.schema import Schema
 
-from framework.config.spec import FieldHint, FormatSpec, KeySpec, RouteRule, TablePolicy
+from framework.config.spec import ErrorPolicy, FieldHint, FormatSpec, KeySpec, RouteRule, TablePolicy
 from framework.plan.compile import debezium_hints
 from framework.record.model import BlockResult, DeadLetter, RecordBlock
 from framework.record.process import process_block
@@ -104,9 +104,10 @@ def land(
     hints: Sequence[FieldHint] = (),
     rules: Sequence[RouteRule] = (RouteRule(TABLE),),
     given: tuple[Any, ...] = (),
+    errors: ErrorPolicy = ErrorPolicy.DEAD_LETTER,
 ) -> Landed:
     """Process a block until nothing is needed any more, as the driver does."""
-    made = plan(rules=list(rules), metadata=list(metadata), defaults=table_policy or policy())
+    made = plan(rules=list(rules), metadata=list(metadata), defaults=table_policy or policy(), errors=errors)
     hints = (*hints, *debezium_hints(spec, tuple(hints)))
     made = replace(made, decode=replace(made.decode, format=spec, key=key, hints=tuple(hints)))
     tables = tables or MemoryTables(made, given)

@@ -140,7 +140,6 @@ def alone(records: RecordBlock, pipeline: Plan, tables: dict[str, TableTarget]) 
         batch.judge_alone(i for i, value in enumerate(some.values) if value is not None)
         batch.drop(some.values.count(None))
         judge(batch)
-        batch.need_missing()
         return batch.result()
 
     result = each(records, tables)

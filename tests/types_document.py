@@ -39,7 +39,11 @@ these tables is a test, in columns and record by record.
 ## Types of new columns
 
 A field without a declared type gets `boolean`, `double` or `string`; objects become structs, arrays lists. Text stays
-`string`, also where it looks like a time: declare it. Null, empty objects and empty lists ask for no column until a value
+`string`, also where it looks like a time: declare it. `list<double>`, `map<string, long>` and `struct<name: string, at: timestamptz>`, one in another as needed,
+declare what objects and arrays become: only so an object becomes a map. Fields that are not among a declared struct's are new columns
+as any others are. `format`, `unit` and `zone` are for the values in lists and maps, and those of a struct's field stand under its
+own path: `items: list<struct<at: timestamptz>>` beside `items.at: {type: timestamptz, zone: UTC}`. A struct's name that is more than a word
+stands in backquotes. Null, empty objects and empty lists ask for no column until a value
 comes. Where kinds contradict each other, the first one seen wins: it makes no difference where a batch ends.
 
 **Whole numbers become `double`**, since JSON does not tell a count from a measure that happens to be whole: of 48 such fields in

@@ -5,7 +5,6 @@ Every default is that of the dataclasses in `framework.config.spec`; a test keep
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from framework.config.evolution import EVOLVE_SHORTHANDS, evolve_mode
@@ -38,6 +37,7 @@ from framework.config.spec import (
     ValuesPolicy,
     WholeNumbers,
 )
+from framework.config.type_text import structure, text_of
 from framework.config.units import duration_ms, partition_field, size_bytes, sort_field
 
 Values = dict[str, Any]  # a checked document: the one place where untyped values are taken apart
@@ -98,7 +98,10 @@ def _hint(path: str, hint: str | Values) -> FieldHint:
 
 def canonical_type(text: str) -> str:
     """An Iceberg type as Iceberg's own JSON writes it: `decimal(10,2)` as `decimal(10, 2)`."""
-    return re.sub(r"\( *(\d+) *, *(\d+) *\)", r"(\1, \2)", text)
+    try:
+        return text_of(structure(text))
+    except ValueError:
+        return text  # the rules refuse it, with its place
 
 
 def _routes(routes: Values) -> RoutesSpec:

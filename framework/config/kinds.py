@@ -15,6 +15,7 @@ from framework.config.evolution import EVOLVE_SHORTHANDS
 from framework.config.metadata import NAMES, PREFIX
 from framework.config.spec import EvolveMode
 from framework.config.tree import ScalarValue
+from framework.config.type_text import structure
 from framework.config.units import NUMBERED_TRANSFORMS, PLAIN_TRANSFORMS, partition_field
 from framework.diagnose.suggest import listed, nearest
 
@@ -138,9 +139,11 @@ def _sort(value: ScalarValue) -> Explained:
 
 def _iceberg_type(value: ScalarValue) -> Explained:
     text = str(value)
-    if re.match(r"(list|map|struct|array|variant|geo|unknown)", text):
-        remedy = "declare fields of plain types; nested values are read as they come"
+    if re.match(r"(variant|geo|unknown)", text):
+        remedy = "declare `string`, which keeps any value as its JSON text"
         return Explained("FLOE-C501", f"the type {show(value)} cannot be declared for a field", remedy)
+    if nested := re.match(r" *(list|map|struct|array)\b *", text, re.I):
+        return nested_type(text, nested[1])
     if re.match(r"decimal\s*\(", text):
         remedy = "write `decimal(p, s)` with a precision of 1 to 38 and a scale of 0 to 38"
         return Explained("FLOE-C214", f"{show(value)} is not a decimal that Iceberg has", remedy)
@@ -152,6 +155,24 @@ def _iceberg_type(value: ScalarValue) -> Explained:
         f"{show(value)} is not an Iceberg type",
         remedy,
         f"did you mean `{guess}`?" if guess and guess != text else None,
+    )
+
+
+def nested_type(text: str, word: str = "") -> Explained:
+    """What is wrong with the text of a list, map or struct."""
+    kind = {"array": "list"}.get(word.lower(), word.lower())
+    try:
+        structure(text)
+        reason = "types are written in small letters, without a line's end"
+    except ValueError as error:
+        reason = str(error)
+    if kind and kind != word:
+        reason = f"it is called `{kind}`"
+    return Explained(
+        "FLOE-C214",
+        f"{show(text)} is not an Iceberg type: {reason}",
+        "write `list<double>`, `map<string, long>` or `struct<name: string, at: timestamptz>`, one in another as needed",
+        f"did you mean `{kind}{text.strip()[len(word) :]}`?" if kind and kind != word else None,
     )
 
 

@@ -20,7 +20,8 @@ _TIMES = ("timestamp", "timestamptz", *_NANOSECONDS)
 _DATES = ("date", *_TIMES)
 _SOURCES = {"year": _DATES, "month": _DATES, "day": _DATES, "hour": _TIMES}
 _TRUNCATED = ("int", "long", "string", "binary", "decimal")
-_NOT_BUCKETED = ("boolean", "float", "double")
+_NESTED = ("list", "map", "struct")
+_NOT_BUCKETED = ("boolean", "float", "double", *_NESTED)
 _METADATA_TYPES = {metadata_column(name): str(metadata_type(name)) for name in NAMES}
 _CODECS = ("zstd", "snappy", "gzip", "lz4", "brotli", "uncompressed")
 _COUNTS = (
@@ -79,6 +80,9 @@ def partition_columns(document: Document) -> Iterator[Diagnostic]:
             if kind in ("float", "double"):
                 message = f"`{column}` is `{kind}`, and Iceberg lets no float identify rows"
                 yield at("FLOE-C415", message, item, path, "declare another type, or choose another column")
+            elif kind in _NESTED:
+                message = f"`{column}` is a `{kind}`, and Iceberg lets only plain values identify rows"
+                yield at("FLOE-C415", message, item, path, "choose another column")
 
 
 def _transformed_column(document: Document, field: PartitionFieldSpec, item: Node, path: Path) -> Iterator[Diagnostic]:
@@ -93,6 +97,7 @@ def _transformed_column(document: Document, field: PartitionFieldSpec, item: Nod
     elif kind and (
         (field.transform == "truncate" and kind not in _TRUNCATED)
         or (field.transform == "bucket" and kind in _NOT_BUCKETED)
+        or kind in _NESTED
     ):
         message = f"Iceberg cannot apply `{field.transform}` to `{kind}`"
         yield at("FLOE-C415", message, item, path, "choose another transform")
@@ -122,7 +127,7 @@ def _kind(document: Document, column: str) -> str:
     folded = column.lower()
     declared = next((e.key for e in document.mapping("source", "schema") if e.key.lower() == folded), column)
     kind = _declared_type(document, declared) or _plain(_metadata(document).get(column)) or ""
-    return kind.split("(")[0].split("[")[0]
+    return re.split(r"[(\[<]", kind)[0].strip()
 
 
 def _metadata(document: Document) -> dict[str, object]:

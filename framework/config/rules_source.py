@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from framework.config.kinds import nested_type
 from framework.config.rules import Document, Rule, at
-from framework.config.tree import Scalar
+from framework.config.tree import Path, Scalar
+from framework.config.type_text import fields_inside, innermost, structure, text_of
 from framework.diagnose.diagnostic import Diagnostic
 from framework.diagnose.suggest import did_you_mean, listed
 
@@ -90,7 +92,7 @@ def hints_agree(document: Document) -> Iterator[Diagnostic]:
     """A declared field's `format`, `unit` and `zone` fit its type."""
     for entry in document.mapping("source", "schema"):
         path = ("source", "schema", entry.key)
-        kind = document.text(*path, "type") or ""
+        kind = _leaf(document.text(*path, "type") or "")
         format_, unit, zone = (document.entry(*path, key) for key in ("format", "unit", "zone"))
         for found, key in ((format_, "format"), (unit, "unit"), (zone, "zone")):
             if found and kind and kind not in _DATED:
@@ -118,6 +120,51 @@ def hints_agree(document: Document) -> Iterator[Diagnostic]:
                 "declare `timestamptz`, or remove `zone`",
             )
         yield from _format_directives(document, path, kind)
+
+
+def _leaf(kind: str) -> str:
+    """The type of the values in lists and maps, which `format`, `unit` and `zone` are for."""
+    try:
+        return innermost(kind)
+    except ValueError:
+        return kind
+
+
+def nested_types(document: Document) -> Iterator[Diagnostic]:
+    """A declared list, map or struct is one, and a field inside of it is not declared as something else by its own path."""
+    declared: dict[str, tuple[str, str]] = {}
+    for entry in document.mapping("source", "schema"):
+        path: Path = ("source", "schema", entry.key)
+        node = document.node(*path, "type") or document.node(*path)
+        text = document.text(*path, "type") or document.text(*path)
+        if text is None or node is None or "<" not in text or "${" in text:
+            continue
+        try:
+            inside = fields_inside(entry.key, text)
+        except ValueError:
+            found = nested_type(text)
+            yield at(found.code, found.message, node, path, found.remedy)
+            continue
+        declared.update((name.lower(), (kind, entry.key)) for name, kind in inside)
+    for entry in document.mapping("source", "schema"):
+        path = ("source", "schema", entry.key)
+        text = document.text(*path, "type") or document.text(*path) or ""
+        kind, around = declared.get(entry.key.lower(), ("", ""))
+        if kind and _canonical(text) != kind:
+            yield at(
+                "FLOE-C218",
+                f"`{entry.key}` is declared as `{kind}` inside of `{around}`, too",
+                entry,
+                path,
+                f"declare it in one place, or here as `{kind}`, too",
+            )
+
+
+def _canonical(text: str) -> str:
+    try:
+        return text_of(structure(text))
+    except ValueError:
+        return text
 
 
 def _format_directives(document: Document, path: tuple[str, ...], kind: str) -> Iterator[Diagnostic]:
@@ -252,6 +299,7 @@ RULES: tuple[Rule, ...] = (
     topics_or_pattern,
     declared_connection,
     hints_agree,
+    nested_types,
     decimals_hold,
     known_zone,
     declared_once,

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from framework.config.kinds import nested_type
 from framework.config.rules import Document, Rule, at
 from framework.config.tree import Mapping
+from framework.config.type_text import structure
 from framework.diagnose.diagnostic import Diagnostic
 from framework.diagnose.suggest import did_you_mean, listed
 
@@ -48,4 +50,20 @@ def records_are_of_the_source(document: Document) -> Iterator[Diagnostic]:
                 yield at("FLOE-C425", message, entry.value, (*path, "topic"), f"use {listed(topics)}", hint)
 
 
-RULES: tuple[Rule, ...] = (records_have_one_value, records_are_of_the_source)
+def given_types(document: Document) -> Iterator[Diagnostic]:
+    """The columns of a table that is given have types that it could have."""
+    for test, _ in document.items("tests"):
+        for table in document.mapping(*test, "given", "tables"):
+            for column in document.mapping(*test, "given", "tables", table.key, "schema"):
+                path = (*test, "given", "tables", table.key, "schema", column.key)
+                text, node = document.text(*path), document.node(*path)
+                if text is None or node is None or "<" not in text:
+                    continue
+                try:
+                    structure(text)
+                except ValueError:
+                    found = nested_type(text)
+                    yield at(found.code, found.message, node, path, found.remedy)
+
+
+RULES: tuple[Rule, ...] = (records_have_one_value, records_are_of_the_source, given_types)

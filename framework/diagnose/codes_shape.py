@@ -109,7 +109,7 @@ ENTRIES = (
     Code(
         "FLOE-C214",
         "Not an Iceberg type",
-        "Declared fields have Iceberg's types: boolean, int, long, float, double, decimal(p, s), date, time, timestamp, timestamptz, timestamp_ns, timestamptz_ns, string, uuid, binary, fixed[n].",
+        "Declared fields have Iceberg's types: boolean, int, long, float, double, decimal(p, s), date, time, timestamp, timestamptz, timestamp_ns, timestamptz_ns, string, uuid, binary, fixed[n]; and list<...>, map<..., ...>, struct<name: ..., ...> of them.",
         "source:\n  kafka: {topics: [orders]}\n  schema: {price: numeric(10, 2)}",
         'source:\n  kafka: {topics: [orders]}\n  schema: {price: "decimal(10, 2)"}',
     ),

@@ -237,8 +237,7 @@ def _declared(plan: Plan, table: str, version: int) -> CreateTable | None:
     """A table of this format version with what the file declares and nothing else; None where it declares nothing."""
     policy = plan.write.tables.policy_for(table)
     free = replace(policy, create=CreatePolicy(properties=(("format-version", str(version)),)))
-    hints = () if plan.transform else plan.decode.hints
-    change = plan_create(TableNeed(table, ()), free, hints, plan.decode.metadata_columns)
+    change = plan_create(TableNeed(table, ()), free, plan.hints_of_tables, plan.decode.metadata_columns)
     return change if isinstance(change, CreateTable) else None
 
 

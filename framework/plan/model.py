@@ -138,6 +138,11 @@ class Plan:
         return any(p.distribution is Distribution.HASH for p in (tables.defaults, *(p for _, p in tables.overrides)))
 
     @property
+    def hints_of_tables(self) -> tuple[FieldHint, ...]:
+        """What is declared of the columns of new tables: with SQL nothing, for then the hints are of what it reads."""
+        return () if self.transform else self.decode.hints
+
+    @property
     def may_grow_batches(self) -> bool:
         """Whether a batch may be larger while there is a backlog. Not where a task holds its rows until its end, as for SQL and
         the exchange, nor where dead letters travel in the announcing transaction, which must be short."""

@@ -15,6 +15,7 @@ from framework.record.convert_nested import fold
 from framework.record.failure import RecordFailure
 from framework.record.fit import Fitted, because, fit, refused
 from framework.record.json_strict import JsonValue, NumberText, parse_record
+from framework.record.observe import observe_record
 from framework.record.route import asked_for, lower_values, route_record
 
 Rows = dict[str, list[tuple[int, dict[str, object]]]]
@@ -64,15 +65,16 @@ def _convert(batch: Batch, position: int, record: dict[str, JsonValue], names: l
                 raise because(failure, batch.tables[table].frozen) from None
         elif creatable(batch, table):
             missing.append(table)
+    shown = observe_record(own) if missing else {}
     for table in missing:
-        batch.missing(table, [position])
+        batch.need(table, shown, position)
     for table, found in fitted.items():
         if found.row is not None:
             rows.setdefault(table, []).append((position, found.row))
             continue
-        batch.need(table, found.new)
+        batch.need(table, found.new, position)
         # A declared type says how a field is read; what its column becomes is for the table to say.
-        batch.need(table, found.wider, hinted=False)
+        batch.need(table, found.wider, position, hinted=False)
         batch.relax(table, found.optional)
     if not fitted and not missing:
         batch.drop(1)

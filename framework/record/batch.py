@@ -7,6 +7,7 @@ one of written, dead-lettered and dropped, and is in all its tables or in none.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -31,9 +32,10 @@ from framework.record.model import (
     TableNeed,
     TableTarget,
 )
-from framework.record.observe import apply_hints, merge_fields, observe_records, settle_fields
+from framework.record.observe import apply_hints, merge_fields, missing_fields, observe_records, settle_fields
 from framework.record.route import routing_fields
 from framework.record.shape import TableShape, table_shape
+from framework.table.admit import admitted_fields
 from framework.table.details import merge_details
 from framework.table.types import NANOSECONDS_SINCE, format_version, without_nanoseconds
 
@@ -56,6 +58,16 @@ def _not_text(name: str) -> RecordFailure:
     what = "key" if name == "key_text" else f"header {name.removeprefix(HEADER)}"
     column = metadata_column(name)
     return RecordFailure("decode", "FLOE-D104", f"{column}: the record's {what} is not UTF-8", field_path=column)
+
+
+@dataclass(frozen=True)
+class _Ask:
+    """What the record at a place asks of a table."""
+
+    at: int
+    fields: Mapping[str, ObservedType]
+    hinted: bool = True
+    details: Mapping[str, ColumnDetail] | None = None
 
 
 class Batch:
@@ -89,7 +101,8 @@ class Batch:
         self.alone: set[int] = set()
         self._rows: dict[str, list[tuple[Ints, pa.Table]]] = {}
         self._alike: list[tuple[Ints, AlikeRows]] = []
-        self._missing: dict[str, list[int]] = {}
+        self._showing: dict[str, list[int]] = {}
+        self._asked: dict[str, list[_Ask]] = {}
         self._needs: dict[str, dict[str, ObservedType]] = {}
         self._optional: dict[str, set[tuple[str, ...]]] = {}
         self._failed: list[int] = []
@@ -116,6 +129,7 @@ class Batch:
         # Its frames hold the block and often the failure itself: such a ring would stay until the collector comes by.
         failure.__traceback__ = None
         self._failed.append(position)
+        self._result.refused.add(self.block.offsets[position])
         policy = policy or failure.policy or self.plan.write.policy_at(failure.stage)
         if policy is ErrorPolicy.DROP:
             self._result.dropped += 1
@@ -138,33 +152,56 @@ class Batch:
         self,
         table: str,
         fields: Mapping[str, ObservedType],
+        at: int,
         hinted: bool = True,
         details: Mapping[str, ColumnDetail] | None = None,
     ) -> None:
-        """The table must gain these fields, or be created with them; `hinted` puts declared types in their places."""
-        if details is not None:
+        """The table must gain these fields, or be created with them, for the record at this place, the first of those that ask
+        for them; `hinted` puts declared types in their places."""
+        self._asked.setdefault(table, []).append(_Ask(at, fields, hinted, details))
+
+    def need_shown(self, table: str, positions: Iterable[int]) -> None:
+        """The table must gain what these records show and it has not, or be created with it. A record that is judged alone
+        asks for itself, or is refused and then asks for nothing."""
+        self._showing.setdefault(table, []).extend(positions)
+
+    def _settle_needs(self) -> None:
+        """Records are looked at in order, whichever way each of them went: the first kind that is seen decides, and neither it
+        nor the order of columns may depend on the way."""
+        for table in dict.fromkeys((*self._showing, *self._asked)):
+            shown = np.setdiff1d(np.array(self._showing.get(table, []), np.int64), list(self.alone)).astype(np.int64)
+            asked = sorted(self._asked.get(table, []), key=lambda each: each.at)
+            ends = np.searchsorted(shown, [ask.at for ask in asked]).tolist()
+            begin = 0
+            for end, ask in zip(ends, asked, strict=True):
+                self._add_shown(table, shown[begin:end].tolist())
+                self._add_need(table, ask)
+                begin = end
+            self._add_shown(table, shown[begin:].tolist())
+
+    def _add_shown(self, table: str, positions: list[int]) -> None:
+        if not positions:
+            return
+        fields = observe_records([self.values[i] or b"" for i in positions])
+        if table in self.tables:
+            fields = admitted_fields(missing_fields(fields, self.shapes[table].root), self.policy(table))
+        metadata = self.metadata_columns
+        fields = {name: kind for name, kind in fields.items() if name.lower() not in metadata}
+        if fields or table not in self.tables:
+            self._add_need(table, _Ask(positions[0], fields))
+
+    def _add_need(self, table: str, ask: _Ask) -> None:
+        if ask.details is not None:
             known = self._details.get(table)
-            self._details[table] = dict(details) if known is None else merge_details(known, details)
+            self._details[table] = dict(ask.details) if known is None else merge_details(known, ask.details)
         insensitive = self.policy(table).case is Case.INSENSITIVE
         wanted = self._needs.setdefault(table, {})
         spelled = {fold(name, insensitive): name for name in wanted}
-        hints = self.hints(insensitive) if hinted else {}
+        hints = self.hints(insensitive) if ask.hinted else {}
         counted = self._counts_nanoseconds(table)
-        for name, kind in settle_fields(apply_hints(fields, hints, insensitive), self.policy(table)).items():
+        for name, kind in settle_fields(apply_hints(ask.fields, hints, insensitive), self.policy(table)).items():
             kind = kind if counted else without_nanoseconds(kind)
             merge_fields(wanted, {spelled.setdefault(fold(name, insensitive), name): kind})
-
-    def missing(self, table: str, positions: Iterable[int]) -> None:
-        """These records are of a table that does not exist and may be created."""
-        self._missing.setdefault(table, []).extend(positions)
-
-    def need_missing(self) -> None:
-        """What the missing tables are to be created with. Their records are looked at in order, whichever way each of them
-        went: the order of columns must not depend on it."""
-        metadata = self.metadata_columns
-        for table, positions in self._missing.items():
-            fields = observe_records([self.values[i] or b"" for i in sorted(positions)])
-            self.need(table, {name: kind for name, kind in fields.items() if name.lower() not in metadata})
 
     def relax(self, table: str, columns: Iterable[tuple[str, ...]]) -> None:
         """These columns of the table must become optional."""
@@ -286,6 +323,7 @@ class Batch:
         )
 
     def result(self) -> BlockResult:
+        self._settle_needs()
         result = self._result
         places: list[Ints] = [np.empty(0, np.int64)]
         if len(self._alike) == 1 and not self._rows and not self._needs:

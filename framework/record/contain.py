@@ -102,6 +102,7 @@ def joined(parts: list[BlockResult]) -> BlockResult:
         for table, need in part.needs.items():
             found.needs[table] = merge_needs([found.needs[table], need]) if table in found.needs else need
         found.dead_letters += part.dead_letters
+        found.refused |= part.refused
         found.written += part.written
         found.filtered += part.filtered
         found.dropped += part.dropped

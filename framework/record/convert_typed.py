@@ -38,14 +38,16 @@ class _Typed(Converter):
     """A converter that takes typed arrays by way of another one."""
 
     inner: Converter
+    empty_is_null: bool
 
     def array(self, values: pa.Array) -> pa.Array:
-        return _typed(values, self.inner)
+        return _typed(values, self.inner, self.empty_is_null)
 
 
-def convert_typed(converter: Converter, values: pa.Array) -> tuple[pa.Array, Mask | None]:
-    """Convert a typed array; nulls and a mask where values are refused."""
-    return convert_or_mark(_Typed(converter.target, None, converter.type_name, converter), values)
+def convert_typed(converter: Converter, values: pa.Array, empty_is_null: bool) -> tuple[pa.Array, Mask | None]:
+    """Convert a typed array; nulls and a mask where values are refused. `empty_is_null`: whether lists, maps and structs that
+    hold nothing are null in a column of another kind."""
+    return convert_or_mark(_Typed(converter.target, None, converter.type_name, converter, empty_is_null), values)
 
 
 def plain_value(scalar: pa.Scalar) -> object:
@@ -80,24 +82,24 @@ def typed_failure(path: str, converter: Converter, scalar: pa.Scalar) -> RecordF
     )
 
 
-def _typed(values: pa.Array, converter: Converter) -> pa.Array:
+def _typed(values: pa.Array, converter: Converter, empty_is_null: bool) -> pa.Array:
     """At whatever depth: what is of the right type already may still hold a day that is none."""
-    converted = _converted(values, converter)
+    converted = _converted(values, converter, empty_is_null)
     return within_calendar(converted) if isinstance(converter, TemporalConverter) else converted
 
 
-def _converted(values: pa.Array, converter: Converter) -> pa.Array:
+def _converted(values: pa.Array, converter: Converter, empty_is_null: bool) -> pa.Array:
     kind = values.type
     if kind == converter.target and not isinstance(converter, (StructConverter, ListConverter, MapConverter)):
         return values
     if pa.types.is_null(kind):
         return pa.nulls(len(values), converter.target)
     if isinstance(converter, StructConverter) and pa.types.is_struct(kind):
-        return _struct(values, converter)
+        return _struct(values, converter, empty_is_null)
     if isinstance(converter, ListConverter) and (pa.types.is_list(kind) or pa.types.is_large_list(kind)):
-        return _list(values, converter)
+        return _list(values, converter, empty_is_null)
     if isinstance(converter, MapConverter) and pa.types.is_map(kind):
-        return _map(values, converter)
+        return _map(values, converter, empty_is_null)
     if pa.types.is_large_string(kind) or pa.types.is_string(kind):
         text = values.cast(pa.string())
         try:
@@ -109,6 +111,9 @@ def _converted(values: pa.Array, converter: Converter) -> pa.Array:
     if isinstance(converter, TemporalConverter) and converter.unit is not None and pa.types.is_integer(kind):
         return converter.array(values.cast(pa.int64()).cast(number_parse_type()))
     if not _castable(kind, converter):
+        # As JSON has it: text takes any structure, and all else takes one that holds nothing as null.
+        if empty_is_null and not isinstance(converter, StringConverter) and _holds_nothing(values):
+            return pa.nulls(len(values), converter.target)
         raise pa.ArrowInvalid(f"{kind} is no {converter.type_name}")
     if isinstance(converter, FloatConverter):
         nearest = values.cast(converter.target, safe=False)
@@ -149,6 +154,20 @@ def _castable(kind: pa.DataType, converter: Converter) -> bool:
     return isinstance(converter, BooleanConverter) and bool(pa.types.is_boolean(kind))
 
 
+def _holds_nothing(values: pa.Array) -> bool:
+    """Whether the values are lists, maps or structs, and none of them holds a value."""
+    kind = values.type
+    if pa.types.is_struct(kind):
+        return all(column.null_count == len(column) or _holds_nothing(column) for column in values.flatten())
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        held = values.flatten()
+    elif pa.types.is_map(kind):
+        held = values.cast(pa.list_(pa.struct([("key", kind.key_type), ("value", kind.item_type)]))).flatten().field(1)
+    else:
+        return False
+    return held.null_count == len(held) or _holds_nothing(held)
+
+
 def _one_by_one(text: pa.Array, converter: Converter) -> pa.Array:
     try:
         values = [None if value is None else converter.value(value, "") for value in text.to_pylist()]
@@ -157,7 +176,7 @@ def _one_by_one(text: pa.Array, converter: Converter) -> pa.Array:
     return from_python(values, converter.target)
 
 
-def _struct(values: pa.Array, converter: StructConverter) -> pa.Array:
+def _struct(values: pa.Array, converter: StructConverter, empty_is_null: bool) -> pa.Array:
     sources = {
         fold(child.name, converter.insensitive): column
         for child, column in zip(values.type, values.flatten(), strict=True)
@@ -165,7 +184,11 @@ def _struct(values: pa.Array, converter: StructConverter) -> pa.Array:
     columns = []
     for child in converter.children:
         source = sources.get(fold(child.name, converter.insensitive))
-        column = pa.nulls(len(values), child.converter.target) if source is None else _typed(source, child.converter)
+        column = (
+            pa.nulls(len(values), child.converter.target)
+            if source is None
+            else _typed(source, child.converter, empty_is_null)
+        )
         if child.required and column.null_count > values.null_count:
             raise pa.ArrowInvalid("a required value is missing")
         columns.append(column)
@@ -173,19 +196,20 @@ def _struct(values: pa.Array, converter: StructConverter) -> pa.Array:
     return pa.StructArray.from_arrays(columns, fields=list(converter.target), mask=mask)
 
 
-def _list(values: pa.Array, converter: ListConverter) -> pa.Array:
-    elements = _typed(values.flatten(), converter.element)
+def _list(values: pa.Array, converter: ListConverter, empty_is_null: bool) -> pa.Array:
+    elements = _typed(values.flatten(), converter.element, empty_is_null)
     if converter.element_required and elements.null_count:
         raise pa.ArrowInvalid("a required value is missing")
     mask = values.is_null() if values.null_count else None
     return pa.ListArray.from_arrays(_offsets(values), elements, type=converter.target, mask=mask)
 
 
-def _map(values: pa.Array, converter: MapConverter) -> pa.Array:
+def _map(values: pa.Array, converter: MapConverter, empty_is_null: bool) -> pa.Array:
     # As a list of pairs: `flatten` of a list leaves out what lies under nulls and outside a slice.
     entries = values.cast(pa.list_(pa.struct([("key", values.type.key_type), ("value", values.type.item_type)])))
     pairs = entries.flatten()
-    keys, items = _typed(pairs.field(0), converter.key), _typed(pairs.field(1), converter.item)
+    keys = _typed(pairs.field(0), converter.key, empty_is_null)
+    items = _typed(pairs.field(1), converter.item, empty_is_null)
     if converter.item_required and items.null_count:
         raise pa.ArrowInvalid("a required value is missing")
     mask = values.is_null() if values.null_count else None

@@ -29,11 +29,10 @@ from framework.record.framing import frame
 from framework.record.json_maps import parse_with_maps
 from framework.record.mixed_kinds import Leniency
 from framework.record.model import AlikeRows
-from framework.record.observe import missing_fields, observe_records
 from framework.record.parse_plan import ParseGroup, parse_groups, project
 from framework.record.route import Routed, lower_values, route_columns, routing_fields
 from framework.record.shape import TableShape
-from framework.table.admit import admitted_fields, never_admitted
+from framework.table.admit import never_admitted
 
 _MOST_BESIDE = 64
 
@@ -55,7 +54,6 @@ def process_json(batch: Batch, positions: Ints) -> None:
         _process_groups(batch, positions, groups)
     batch.take_back_alone()
     judge(batch)
-    batch.need_missing()
 
 
 def _is_readable(batch: Batch, shape: TableShape) -> bool:
@@ -320,7 +318,7 @@ def _convert_tables(batch: Batch, names: list[str], rows: _Rows) -> None:
         return
     shape = batch.shapes[name]
     if lacking := batch.lacking_metadata(name):
-        batch.need(name, lacking)
+        batch.need(name, lacking, int(positions[0]))
     if not _is_readable(batch, shape):
         batch.judge_alone(positions.tolist())
         return
@@ -346,7 +344,7 @@ def _missing_table(batch: Batch, name: str, positions: Ints) -> None:
         batch.judge_alone(positions.tolist())
         return
     if may_create:
-        batch.missing(name, positions.tolist())
+        batch.need_shown(name, positions.tolist())
     else:
         # With all_match the records may have other tables; alone they are counted right.
         batch.judge_alone(positions.tolist())
@@ -361,7 +359,7 @@ def _candidates(batch: Batch, name: str, rows: _Rows) -> dict[str, pa.Array]:
 
 def _unknown_fields(batch: Batch, name: str, rows: _Rows) -> Mask | None:
     """Report fields the table has no column for, as its policy says; the mask is of rows to judge alone."""
-    shape, metadata, positions = batch.shapes[name], batch.metadata_columns, rows.positions
+    shape, positions = batch.shapes[name], rows.positions
     candidates = _candidates(batch, name, rows)
     if not candidates:
         return None
@@ -382,9 +380,7 @@ def _unknown_fields(batch: Batch, name: str, rows: _Rows) -> Mask | None:
     if not unknown.any():
         return alone
     if policy.evolve.columns is EvolveMode.EVOLVE:
-        values = [batch.values[i] or b"" for i in positions[unknown].tolist()]
-        if lacking := admitted_fields(missing_fields(observe_records(values), shape.root), policy):
-            batch.need(name, {n: kind for n, kind in lacking.items() if n.lower() not in metadata})
+        batch.need_shown(name, positions[unknown].tolist())
         return alone
     alone |= unknown
     return alone

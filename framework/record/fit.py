@@ -25,6 +25,7 @@ Place = tuple[str | int, ...]
 NO_COLUMN = "FLOE-D307"
 _MISSING = "FLOE-D305"
 _UNFIT = frozenset({"FLOE-D301", "FLOE-D302", "FLOE-D303", "FLOE-D304", "FLOE-D309"})
+_LENIENT = (EvolveMode.WIDEN, EvolveMode.NEW_COLUMN, EvolveMode.DISCARD_VALUE, EvolveMode.EVOLVE)
 _ERRORS = {EvolveMode.DEAD_LETTER: ErrorPolicy.DEAD_LETTER, EvolveMode.FAIL: ErrorPolicy.FAIL}
 
 
@@ -43,6 +44,12 @@ def refused(failure: RecordFailure, word: EvolveMode) -> RecordFailure:
     """The failure, to be treated as a word of the policy says; `freeze` leaves that to `errors.policy`."""
     failure.policy = _ERRORS.get(word)
     return failure
+
+
+def leaves_empty_out(policy: TablePolicy) -> bool:
+    """Whether `[]` and `{}` are null in a column of another kind: the policy is not to refuse whatever does not fit. `evolve` is
+    no word of a file here: so the source of `transform.sql` leaves them out, whose columns never change."""
+    return policy.values.empty is EmptyValues.DISCARD and policy.evolve.data_type in _LENIENT
 
 
 def because(failure: RecordFailure, frozen: str) -> RecordFailure:
@@ -179,10 +186,8 @@ class _Fitting:
         raise refused(failure, word)
 
     def _is_nothing(self, failure: RecordFailure) -> bool:
-        """Whether the value that does not fit is `[]` or `{}`, which would have asked for no column either, and the policy
-        is not to refuse whatever does not fit."""
-        lenient = self.policy.evolve.data_type in (EvolveMode.WIDEN, EvolveMode.NEW_COLUMN, EvolveMode.DISCARD_VALUE)
-        return failure.is_empty and lenient and self.policy.values.empty is EmptyValues.DISCARD
+        """Whether the value that does not fit is `[]` or `{}`, which would have asked for no column either."""
+        return failure.is_empty and leaves_empty_out(self.policy)
 
     def _discard(self, failure: RecordFailure, steps: Steps) -> None:
         """Leave the value out; `_missing` goes on with what is around it where it must not be null."""

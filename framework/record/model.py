@@ -123,7 +123,8 @@ class BlockResult:
     A table has its rows in `rows`, or, where that was asked for, in one of `alike`, and never in both.
 
     The record counts satisfy, when `needs` is empty: records in block = written + filtered + len(dead_letters) + dropped.
-    `failure` is the first record that the policy `fail` stops at; it is among `dead_letters` too.
+    `failure` is the first record that the policy `fail` stops at; it is among `dead_letters` too. `refused` are the offsets of
+    all records that were, whatever the policy made of them.
     """
 
     rows: dict[str, pa.Table] = field(default_factory=dict)
@@ -134,6 +135,7 @@ class BlockResult:
     filtered: int = 0
     dropped: int = 0
     failure: DeadLetter | None = None
+    refused: set[int] = field(default_factory=set)
 
 
 @dataclass(frozen=True)

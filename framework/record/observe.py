@@ -30,12 +30,13 @@ from framework.table.types import (
     MOST_DIGITS,
     WHOLE,
     WHOLE_BEYOND_LONG,
+    as_declared,
+    declared_type,
     known_part,
     merge_all,
     merge_elements,
     merge_observed,
     observed_from_arrow,
-    primitive_type,
     settle_wholes,
 )
 
@@ -144,7 +145,7 @@ def apply_hints(
 
 def _hinted(kind: ObservedType, path: str, hints: Mapping[str, FieldHint], insensitive: bool) -> ObservedType:
     if hint := hints.get(fold(path, insensitive)):
-        return str(primitive_type(hint.type))
+        return as_declared(declared_type(hint.type), kind, insensitive, whole=False)
     if isinstance(kind, list) and kind[0] == "struct":
         return ["struct", [[name, _hinted(child, f"{path}.{name}", hints, insensitive)] for name, child in kind[1]]]
     if isinstance(kind, list):

@@ -37,6 +37,7 @@ from pyiceberg.types import (
 
 from framework.config.metadata import metadata_column
 from framework.config.spec import Case, FieldHint, TextAsNumber
+from framework.config.type_text import fields_inside, innermost
 from framework.record.convert_nested import ChildField, ListConverter, MapConverter, StructConverter, fold
 from framework.record.convert_numbers import (
     BooleanConverter,
@@ -51,7 +52,6 @@ from framework.record.converter import Converter
 from framework.record.json_maps import is_map
 from framework.record.model import TableTarget
 from framework.table.arrow_schema import always_required, arrow_schema, arrow_type, parse_schema
-from framework.table.types import primitive_type
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def _shape(
     reads_text: bool,
 ) -> TableShape:
     schema = parse_schema(schema_json)
-    by_path = {fold(hint.path, insensitive): hint for hint in hints}
+    by_path = _by_path(hints, insensitive)
     root = converter_for(schema.as_struct(), "", by_path, insensitive, reads_text)
     assert isinstance(root, StructConverter)
     metadata = {metadata_column(name): name for name in metadata_columns}
@@ -142,6 +142,16 @@ def _shape(
         no_text=frozenset(_no_text(root)),
         always_required=frozenset(_always_required(schema.as_struct(), always_required(schema), ())),
     )
+
+
+def _by_path(hints: tuple[FieldHint, ...], insensitive: bool) -> dict[str, FieldHint]:
+    """Each declared field with its hint, those inside of declared structs, too; their own hints say more of them."""
+    found: dict[str, FieldHint] = {}
+    for hint in hints:
+        if "<" in hint.type:
+            inside = fields_inside(hint.path, hint.type)
+            found.update((fold(path, insensitive), FieldHint(path, kind)) for path, kind in inside)
+    return found | {fold(hint.path, insensitive): hint for hint in hints}
 
 
 def _always_required(
@@ -231,7 +241,7 @@ def _primitive(
     if isinstance(kind, (IntegerType, LongType)):
         return IntegerConverter(target, pa.int64(), name, 32 if isinstance(kind, IntegerType) else 64, reads_text)
     if isinstance(kind, (FloatType, DoubleType)):
-        declared = hint is not None and isinstance(primitive_type(hint.type), (FloatType, DoubleType))
+        declared = hint is not None and innermost(hint.type) in ("float", "double")
         return FloatConverter(target, target, name, isinstance(kind, DoubleType) and not declared, reads_text)
     if isinstance(kind, DecimalType):
         parse_type = decimal_parse_type(kind.precision, kind.scale)

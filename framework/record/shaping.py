@@ -8,7 +8,7 @@ to say. Keeps invariant 8.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from framework.plan.model import Plan
 from framework.record.contain import joined, records_at
@@ -25,6 +25,8 @@ Process = Callable[[RecordBlock, Tables], BlockResult]
 _MOST_CHANGES = 3
 # Each round ends at a refused record without which the tables would be others; see `_taken_out`.
 _MOST_ROUNDS = 12
+# As many refused records are taken out one after another.
+_ONE_BY_ONE = 16
 
 
 def shaped_by_landing(
@@ -38,12 +40,15 @@ def shaped_by_landing(
     """
     left = block
     refused: list[BlockResult] = []
-    for attempt in range(_MOST_ROUNDS + 1):
+    if result.refused:
+        # In typed columns a record may have asked before it was refused.
+        left, refused = _without(block, result.refused), [_as_refused(result, result.refused)]
+        result = process(left, tables) if len(left) else BlockResult()
+    for attempt in range(_MOST_ROUNDS + 1 if result.needs else 0):
         trial = _tried(left, result, process, plan, tables)
         if trial is None:
             break
-        known = {letter.offset for letter in result.dead_letters}
-        bad = [offset for offset in left.offsets if offset in _refused(trial) - known]
+        bad = [offset for offset in left.offsets if offset in trial.refused]
         if not bad:
             break
         count, again = _taken_out(left, bad, result, process, tables, at_once=attempt == _MOST_ROUNDS)
@@ -64,7 +69,8 @@ def _taken_out(
     block: RecordBlock, bad: Sequence[int], result: BlockResult, process: Process, tables: Tables, *, at_once: bool
 ) -> tuple[int, BlockResult]:
     """How many of the refused records to take out, and the result without them: up to the first without which the tables would
-    be others, for what is refused after it may fit those. Such a record is found by halving.
+    be others, for what is refused after it may fit those. Of many such a record is found by halving: then two of them that take
+    each other's effect back go unseen.
 
     Args:
         bad: offsets of refused records, in order.
@@ -75,6 +81,12 @@ def _taken_out(
         others = _without(block, bad[:count])
         return process(others, tables) if len(others) else BlockResult()
 
+    if not at_once and len(bad) <= _ONE_BY_ONE:
+        for count in range(1, len(bad)):
+            found = asked(count)
+            if found.needs != result.needs:
+                return count, found
+        return len(bad), asked(len(bad))
     same, other, found = 0, len(bad), asked(len(bad))
     if at_once or found.needs == result.needs:
         return other, found
@@ -88,7 +100,7 @@ def _taken_out(
     return other, found
 
 
-def _without(block: RecordBlock, offsets: Sequence[int]) -> RecordBlock:
+def _without(block: RecordBlock, offsets: Collection[int]) -> RecordBlock:
     out = set(offsets)
     return records_at(block, [at for at, offset in enumerate(block.offsets) if offset not in out])
 
@@ -114,15 +126,12 @@ def _changed(need: TableNeed, plan: Plan, target: TableTarget | None) -> TableTa
         change = plan_evolution(target, need)
         return altered_in_memory(target, change) if isinstance(change, AlterTable) else None
     policy = plan.write.tables.policy_for(need.table)
-    made = plan_create(need, policy, plan.decode.hints, plan.decode.metadata_columns)
+    made = plan_create(need, policy, plan.hints_of_tables, plan.decode.metadata_columns)
     return made_in_memory(need.table, parse_schema(made.schema_json), policy) if isinstance(made, CreateTable) else None
-
-
-def _refused(trial: BlockResult) -> set[int]:
-    return {letter.offset for letter in trial.dead_letters}
 
 
 def _as_refused(trial: BlockResult, offsets: set[int]) -> BlockResult:
     letters = [letter for letter in trial.dead_letters if letter.offset in offsets]
     failure = trial.failure if trial.failure and trial.failure.offset in offsets else None
-    return BlockResult(dead_letters=letters, failure=failure)
+    dropped = len(offsets) - len(letters)  # `drop` is the policy's word for them
+    return BlockResult(dead_letters=letters, failure=failure, dropped=dropped, refused=set(offsets))

@@ -28,20 +28,23 @@ from framework.config.spec import (
     RouteRule,
     TablePolicy,
 )
+from framework.config.type_text import Structure, structure, text_of
 from framework.plan.model import Plan, Route
 from framework.record.arrays import Ints
 from framework.record.batch import Batch
 from framework.record.block import process_block
 from framework.record.convert_nested import fold
 from framework.record.convert_typed import observed_from_typed
+from framework.record.fit import leaves_empty_out
 from framework.record.model import BlockResult, ObservedType, RecordBlock, TableNeed, TableTarget
 from framework.record.positions import removed
+from framework.record.shaping import shaped_by_landing
 from framework.record.typed import TypedRows, place
 from framework.record.wire import NO_SCHEMAS, Schemas
 from framework.table.arrow_schema import arrow_schema
 from framework.table.changes import Refusal
 from framework.table.create import plan_create
-from framework.table.types import primitive_type
+from framework.table.types import declared_type, primitive_type
 
 # What runs `transform.sql`: rows of the declared columns and the hidden one in, those that the SELECT gives out.
 Sql = Callable[[pa.Table], pa.Table]
@@ -71,6 +74,14 @@ def _declared(hints: tuple[FieldHint, ...], case: Case) -> Schema:
 
 
 def _sql_type(declared: str) -> str:
+    return text_of(_for_sql(structure(declared)))
+
+
+def _for_sql(declared: Structure) -> Structure:
+    if isinstance(declared, list):
+        if declared[0] == "struct":
+            return ["struct", [[name, _for_sql(inner)] for name, inner in declared[1]]]
+        return [declared[0], *map(_for_sql, declared[1:])]
     kind = primitive_type(declared)
     if isinstance(kind, _TEXT_TO_SQL):
         return "string"
@@ -87,9 +98,13 @@ def decode_block(
     """
     declared = _declared(plan.decode.hints, plan.write.tables.defaults.case)
     columns = [*declared.fields, NestedField(declared.highest_field_id + 1, _OFFSET, LongType(), required=False)]
+    defaults = plan.write.tables.defaults
+    # What SQL reads cannot change; what a value is in more than one way, the tables' defaults say.
+    data_type = EvolveMode.EVOLVE if leaves_empty_out(defaults) else EvolveMode.FREEZE
     policy = TablePolicy(
-        evolve=EvolvePolicy(EvolveMode.FREEZE, EvolveMode.DISCARD_VALUE, EvolveMode.FREEZE, EvolveMode.FREEZE),
-        case=plan.write.tables.defaults.case,
+        evolve=EvolvePolicy(EvolveMode.FREEZE, EvolveMode.DISCARD_VALUE, data_type, EvolveMode.FREEZE),
+        case=defaults.case,
+        values=defaults.values,
     )
     source = TableTarget(_SOURCE, "", "", Schema(*columns).model_dump_json(), 0, "{}", 0, 0, 0, {}, policy)
     route = Route(RouteMode.FIRST_MATCH, (RouteRule(_SOURCE),), ErrorPolicy.FAIL, (), 0)
@@ -126,7 +141,8 @@ def process_transformed(
     tables: Mapping[str, TableTarget],
     decoded: Ints | None = None,
 ) -> BlockResult:
-    """Route and convert what came out of the SQL; records that went in and that no row names are `filtered`.
+    """Route and convert what came out of the SQL; records that went in and that no row names are `filtered`. As in
+    framework.record.block, a record that is refused asks for no change of a table.
 
     Args:
         decoded: the places of the records that went in; None: all of the block's did.
@@ -134,6 +150,28 @@ def process_transformed(
     Raises:
         AccountingError: a record came out twice, or never went in.
     """
+    result = _placed(block, rows, plan, tables, decoded)
+    if not result.needs:
+        return result
+    whole = np.asarray(block.offsets, np.int64)
+    named = whole[rows.column(HIDDEN).to_numpy()]
+
+    def plainly(some: RecordBlock, changed: Mapping[str, TableTarget]) -> BlockResult:
+        offsets = np.asarray(some.offsets, np.int64)
+        kept = np.isin(named, offsets)
+        renumbered = pa.array(np.searchsorted(offsets, named[kept]), pa.int32())
+        left = rows.filter(pa.array(kept)).drop_columns([HIDDEN]).append_column(HIDDEN, renumbered)
+        went_in = whole if decoded is None else whole[decoded]
+        return _placed(some, left, plan, changed, np.searchsorted(offsets, went_in[np.isin(went_in, offsets)]))
+
+    # What SQL gives out is not what the file declares of records: new tables are made without it.
+    undeclared = replace(plan, decode=replace(plan.decode, hints=()))
+    return shaped_by_landing(block, result, plainly, undeclared, tables)
+
+
+def _placed(
+    block: RecordBlock, rows: pa.Table, plan: Plan, tables: Mapping[str, TableTarget], decoded: Ints | None
+) -> BlockResult:
     batch = Batch(block, plan, tables)
     places = rows.column(HIDDEN).to_numpy().astype(np.int64)
     offsets = np.asarray(block.offsets, np.int64)
@@ -159,7 +197,7 @@ def _kinds(batch: Batch, schema: pa.Schema) -> dict[str, ObservedType]:
     for field in schema:
         folded = fold(field.name, batch.insensitive)
         if folded in hints and declared.get(folded) == field.type:
-            kinds[field.name] = str(primitive_type(hints[folded].type))
+            kinds[field.name] = declared_type(hints[folded].type)
         else:
             kinds[field.name] = observed_from_typed(field.type)
     return kinds

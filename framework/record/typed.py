@@ -21,7 +21,7 @@ from framework.record.batch import Batch
 from framework.record.convert_nested import ChildField, fold
 from framework.record.convert_typed import convert_typed, observed_from_typed, plain_value, typed_failure, widening
 from framework.record.failure import RecordFailure
-from framework.record.fit import because, no_column, refused
+from framework.record.fit import because, leaves_empty_out, no_column, refused
 from framework.record.model import ColumnDetail, ObservedType
 from framework.record.observe import missing_fields
 from framework.record.route import lower_values, route_columns, route_record
@@ -86,6 +86,8 @@ def place(batch: Batch, typed: TypedRows) -> None:
     kept: Mask = np.zeros(len(columns), dtype=bool)
     for label, name in enumerate(routed.names):
         mine = np.sort(routed.rows[routed.labels == label])
+        if not len(mine):
+            continue
         part = columns if len(mine) == len(columns) else columns.take(pa.array(mine))
         if name not in batch.tables:
             _missing_table(batch, name, mine, part, typed, failures, kept)
@@ -124,7 +126,7 @@ def _missing_table(
         return
     kept[mine] = True
     own = _without_metadata(batch, typed.present(part))
-    batch.need(name, own, hinted=typed.by_schema, details=typed.details)
+    batch.need(name, own, _first(mine, typed), hinted=typed.by_schema, details=typed.details)
 
 
 def _without_metadata(batch: Batch, kinds: dict[str, ObservedType]) -> dict[str, ObservedType]:
@@ -138,25 +140,30 @@ def _unknown_columns(
     policy, shape = batch.policy(name), batch.shapes[name]
     word = policy.evolve.columns
     if lacking := batch.lacking_metadata(name):
-        batch.need(name, lacking)
+        batch.need(name, lacking, _first(mine, typed))
     present = _without_metadata(batch, typed.present(part))
     missing = admitted_fields(missing_fields(present, shape.root), policy)
     if word is EvolveMode.EVOLVE and missing:
-        batch.need(name, missing, hinted=typed.by_schema, details=typed.details)
+        batch.need(name, missing, _first(mine, typed), hinted=typed.by_schema, details=typed.details)
     elif word is not EvolveMode.DISCARD_VALUE:
         for column in missing:
             for row in mine[part.column(column).is_valid().to_numpy()].tolist():
                 failures[row] = because(no_column(column, name, word), batch.tables[name].frozen)
     # A schema says what will come: the column is widened for its type before a value asks for it.
     if typed.by_schema and policy.evolve.data_type in _MAY_WIDEN:
-        _widen(batch, name, _unhinted(batch, name, present))
+        _widen(batch, name, _unhinted(batch, name, present), _first(mine, typed))
 
 
-def _widen(batch: Batch, name: str, kinds: Mapping[str, ObservedType]) -> bool:
+def _first(mine: Ints, typed: TypedRows) -> int:
+    """The place of the first record of these rows: the one that asks for what they have in common."""
+    return int(typed.places[mine].min())
+
+
+def _widen(batch: Batch, name: str, kinds: Mapping[str, ObservedType], at: int) -> bool:
     """Ask for the columns to be promoted to these types, where Iceberg can; False where it cannot."""
     wider = widening(kinds, batch.shapes[name].root)
     if wider:
-        batch.need(name, wider, hinted=False)
+        batch.need(name, wider, at, hinted=False)
     return bool(wider)
 
 
@@ -185,9 +192,9 @@ def _convert(
         if source is None:
             array = pa.nulls(len(part), field_.type)
         else:
-            array, bad = convert_typed(child.converter, source)
+            array, bad = convert_typed(child.converter, source, leaves_empty_out(batch.policy(name)))
             failed = [] if bad is None else np.flatnonzero(bad).tolist()
-            if failed and not _is_let_be(batch, name, child, source, typed):
+            if failed and not _is_let_be(batch, name, child, source, _first(mine, typed)):
                 word = evolve.otherwise if evolve.data_type in _MAY_WIDEN else evolve.data_type
                 for at in failed:
                     reason = typed_failure(field_.name, child.converter, source[at])
@@ -207,10 +214,10 @@ def _convert(
     return pa.table(arrays, names=shape.schema.names)
 
 
-def _is_let_be(batch: Batch, name: str, child: ChildField, source: pa.Array, typed: TypedRows) -> bool:
+def _is_let_be(batch: Batch, name: str, child: ChildField, source: pa.Array, at: int) -> bool:
     """Whether values that do not fit their column are no failures: the column will be widened, or they are left out."""
     evolve = batch.policy(name).evolve
-    if evolve.data_type in _MAY_WIDEN and _widen(batch, name, {child.name: observed_from_typed(source.type)}):
+    if evolve.data_type in _MAY_WIDEN and _widen(batch, name, {child.name: observed_from_typed(source.type)}, at):
         return True
     word = evolve.otherwise if evolve.data_type in _MAY_WIDEN else evolve.data_type
     return word is EvolveMode.DISCARD_VALUE and not child.required

@@ -371,10 +371,8 @@ def plan_creation(plan: Plan, need: TableNeed) -> CreateTable | Refusal:
     """The table that a pipeline makes for a need, or why it must not; `floe plan` asks the same before any record came."""
     if need.table == plan.write.dead_letter_table:
         return plan_dead_letter_table(need.table)
-    # With SQL the hints declare what it reads; what it gives was observed with exact types.
-    hints = () if plan.transform else plan.decode.hints
     policy = plan.write.tables.policy_for(need.table)
-    return plan_create(need, policy, hints, plan.decode.metadata_columns)
+    return plan_create(need, policy, plan.hints_of_tables, plan.decode.metadata_columns)
 
 
 def _said(refusal: Refusal) -> str:

@@ -36,10 +36,11 @@ from framework.table.details import with_details
 from framework.table.model import ObservedType, TableNeed
 from framework.table.types import (
     NANOSECONDS_SINCE,
+    as_declared,
+    declared_type,
     format_version,
     known_part,
     merge_spellings,
-    primitive_type,
     without_nanoseconds,
 )
 
@@ -176,15 +177,20 @@ def _with_hints(
     columns: dict[str, ObservedType], hints: Sequence[FieldHint], insensitive: bool
 ) -> dict[str, ObservedType]:
     """The columns with every hinted field in them at its declared type, also those no record has shown."""
-    for hint in hints:
-        columns = _place(columns, hint.path.split("."), str(primitive_type(hint.type)), insensitive)
+    # What is declared of a struct as a whole stands below what is declared of one of its fields.
+    for hint in sorted(hints, key=lambda hint: "<" not in hint.type):
+        columns = _place(columns, hint.path.split("."), declared_type(hint.type), insensitive)
     return columns
 
 
-def _place(columns: dict[str, ObservedType], path: list[str], kind: str, insensitive: bool) -> dict[str, ObservedType]:
+def _place(
+    columns: dict[str, ObservedType], path: list[str], kind: ObservedType, insensitive: bool
+) -> dict[str, ObservedType]:
     name = next((n for n in columns if _fold(n, insensitive) == _fold(path[0], insensitive)), path[0])
     if len(path) == 1:
         present = columns.get(name)
+        if isinstance(kind, list):
+            return columns | {name: as_declared(kind, "null" if present is None else present, insensitive, whole=True)}
         # A hint on a list says what its elements are.
         return columns | {name: _in_lists(present, kind)}
     inner = columns.get(name, ["struct", []])
@@ -193,6 +199,9 @@ def _place(columns: dict[str, ObservedType], path: list[str], kind: str, insensi
         element = inner[1] if isinstance(inner[1], (str, list)) else "null"
         placed = _place({name: element}, path, kind, insensitive)
         return columns | {name: ["list", placed[name]]}
+    if isinstance(inner, list) and inner[0] == "map":
+        placed = _place({name: inner[2]}, path, kind, insensitive)
+        return columns | {name: ["map", inner[1], placed[name]]}
     if isinstance(inner, str):
         inner = ["struct", []]
     nested = _place(dict(children(inner)), path[1:], kind, insensitive)

@@ -34,6 +34,7 @@ from pyiceberg.types import (
     UUIDType,
 )
 
+from framework.config.type_text import structure
 from framework.table.model import ObservedType
 
 MOST_DIGITS = 38
@@ -88,6 +89,40 @@ def primitive_type(text: str) -> PrimitiveType:
     if found := _FIXED.fullmatch(name):
         return FixedType(int(found.group(1)))
     raise ValueError(f"{text!r} is no Iceberg primitive type; these are: {', '.join(_PLAIN)}, decimal(p, s), fixed[n]")
+
+
+def declared_type(text: str) -> ObservedType:
+    """The type that a text declares, a list, map or struct of primitives, too, as observed types are written.
+
+    Raises:
+        ValueError: it is none.
+    """
+    return structure(text) if "<" in text else str(primitive_type(text))
+
+
+def as_declared(declared: ObservedType, seen: ObservedType, insensitive: bool, whole: bool) -> ObservedType:
+    """What was seen, with the declared type wherever that says something, at any depth; what it does not know stays.
+
+    Args:
+        whole: with the declared fields that were not seen, too, first and as they are declared.
+    """
+    if isinstance(declared, str) or isinstance(seen, str):
+        return declared
+    if declared[0] == "map" and seen[0] in ("map", "struct"):
+        values = seen[-1] if seen[0] == "map" else merge_all((kind for _, kind in seen[1]), merge_elements)
+        return ["map", declared[1], as_declared(declared[2], values, insensitive, whole)]
+    if declared[0] != seen[0]:
+        return declared
+    if declared[0] == "list":
+        return ["list", as_declared(declared[1], seen[1], insensitive, whole)]
+    wanted = {name.lower() if insensitive else name: (name, kind) for name, kind in declared[1]}
+    fields: dict[str, tuple[str, ObservedType]] = dict(wanted) if whole else {}
+    for name, kind in seen[1]:
+        folded = name.lower() if insensitive else name
+        if folded in wanted:
+            kind = as_declared(wanted[folded][1], kind, insensitive, whole)
+        fields[folded] = (wanted[folded][0] if folded in wanted else name, kind)
+    return ["struct", [[name, kind] for name, kind in fields.values()]]
 
 
 def observed_from_arrow(kind: pa.DataType) -> ObservedType:

@@ -12,12 +12,13 @@ from framework.config.spec import PartitionFieldSpec, SortFieldSpec
 from framework.plan.model import Plan
 from framework.record.model import TableNeed, TableTarget
 from framework.table.arrow_schema import parse_schema
+from framework.table.build import FieldIds, build_type
 from framework.table.changes import AlterTable, Refusal
 from framework.table.create import plan_create
 from framework.table.evolve import plan_evolution
 from framework.table.in_memory import altered_in_memory, made_in_memory
 from framework.table.trouble import frozen
-from framework.table.types import primitive_type
+from framework.table.types import declared_type
 
 Given = tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
 
@@ -33,7 +34,10 @@ class MemoryTables:
         self.partition_by: dict[str, tuple[PartitionFieldSpec, ...]] = {}
         self.sort_by: dict[str, tuple[SortFieldSpec, ...]] = {}
         for table, columns in given:
-            fields = [NestedField(i, name, primitive_type(kind)) for i, (name, kind) in enumerate(columns, 1)]
+            ids = FieldIds(len(columns))
+            fields = [
+                NestedField(i, name, build_type(declared_type(kind), ids)) for i, (name, kind) in enumerate(columns, 1)
+            ]
             self._add(table, Schema(*fields))
 
     def satisfy(self, need: TableNeed) -> None:
@@ -59,7 +63,7 @@ class MemoryTables:
         if len(self.created) >= limit:
             return f"routes.max_new_tables_per_hour is {limit}, and so many were made within the last hour"
         policy = plan.write.tables.policy_for(need.table)
-        change = plan_create(need, policy, plan.decode.hints, plan.decode.metadata_columns)
+        change = plan_create(need, policy, plan.hints_of_tables, plan.decode.metadata_columns)
         if isinstance(change, Refusal):
             return f"{'.'.join(change.path)}: {change.reason}" if change.path else change.reason
         self._add(need.table, parse_schema(change.schema_json))

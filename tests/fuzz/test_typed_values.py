@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from framework.config.spec import Envelope, FormatSpec, FormatType
+from framework.config.spec import Envelope, ErrorPolicy, FormatSpec, FormatType
 from tests.format_samples import avro_bytes, avro_schema, framed, land, record_of, records
 from tests.fuzz.documents import NO_NUMBERS, ODD_JSON, ODD_NUMBERS, ODD_TEXTS
 from tests.fuzz.oracle import exact, nearest_double, nearest_float
@@ -185,3 +185,27 @@ def test_avro_beyond_the_calendar(schema: Any, value: Any, fits: bool) -> None:
     landed = land(records(values), spec, {1: avro_schema(outer)})
     assert [letter.offset for letter in landed.letters] == ([] if fits else [1])
     assert landed.result.rows["ns.t"].column("id").to_pylist() == ([0, 1, 2] if fits else [0, 2])
+
+
+OUTER = record_of(
+    {"name": "id", "type": ["null", "int"]}, {"name": "v", "type": ["null", {"type": "int", "logicalType": "date"}]}
+)
+RAW = record_of({"name": "id", "type": ["null", "int"]}, {"name": "v", "type": ["null", "int"]})
+
+
+@pytest.mark.parametrize("errors", [ErrorPolicy.DEAD_LETTER, ErrorPolicy.DROP])
+def test_refused_records_of_typed_formats_shape_nothing(errors: ErrorPolicy) -> None:
+    """Where all records of a typed format are refused there is no table; where its table is there, no new column."""
+    spec = FormatSpec(FormatType.AVRO, registry="main")
+    bad = framed(1, avro_bytes(RAW, {"id": 1, "v": 2_932_897}))
+    wider = record_of(*OUTER["fields"], {"name": "new", "type": "int"})
+    raw_wider = record_of(*RAW["fields"], {"name": "new", "type": "int"})
+    also_bad = framed(2, avro_bytes(raw_wider, {"id": 1, "v": 2_932_897, "new": 1}))
+    good = framed(1, avro_bytes(RAW, {"id": 1, "v": 1}))
+    schemas = {1: avro_schema(OUTER), 2: avro_schema(wider)}
+    for values, columns in (([bad], None), ([bad, also_bad], None), ([good, also_bad], ["id", "v"])):
+        landed = land(records(values), spec, schemas, errors=errors)
+        assert ("ns.t" in landed.tables.targets) is (columns is not None)
+        if columns is not None:
+            assert [field.name for field in landed.schema.fields] == columns
+            assert landed.result.written == 1

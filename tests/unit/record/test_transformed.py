@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date, datetime, time, timezone
 from decimal import Decimal
 from uuid import UUID
@@ -11,7 +12,16 @@ import pyarrow.compute as pc
 import pytest
 from pyiceberg.types import ListType, NestedField, StringType, StructType
 
-from framework.config.spec import Condition, ErrorPolicy, EvolveMode, FieldHint, RouteRule
+from framework.config.spec import (
+    Condition,
+    EmptyValues,
+    ErrorPolicy,
+    EvolveMode,
+    FieldHint,
+    RouteRule,
+    TextAsNumber,
+    ValuesPolicy,
+)
 from framework.errors import AccountingError
 from framework.record.process import declared_schema, decode_block, process_transformed, process_with_sql
 from tests.record_samples import block, plan, policy, target
@@ -188,7 +198,7 @@ def test_needs_after_sql() -> None:
     """Columns the SQL made are needed with their own types; a declared field it left alone keeps its declared type."""
     rows = after_sql(
         {
-            "order": pa.array(["x"]),
+            "order": pa.array([str(UUID(int=1))]),
             "id": pa.array(["text"]),
             "n": pa.array([1], pa.int32()),
             "d": pa.array([date(2024, 1, 4)]),
@@ -203,6 +213,34 @@ def test_needs_after_sql() -> None:
     tables = {"ns.t": target(columns={"order": "string", "id": "string", "d": "date"}, table_policy=frozen)}
     result = process_transformed(block([{}]), rows, plan(hints=HINTS, defaults=frozen), tables)
     assert [(d.code, d.field_path) for d in result.dead_letters] == [("FLOE-D307", "n")]
+
+
+def test_what_is_refused_after_sql_shapes_nothing() -> None:
+    """A row of SQL that is refused makes no table and no column, alone or beside others."""
+    rows = after_sql({"order": pa.array(["no uuid", str(UUID(int=1))]), "n": pa.array([1, None])}, [1, 0])
+    records, made = block([{}, {}]), plan(hints=HINTS)
+    found = process_transformed(records, rows, made, {})
+    assert [name for name, _ in found.needs["ns.t"].fields] == ["order"]
+    assert [letter.offset for letter in found.dead_letters] == [1]
+    alone = process_transformed(block([{}]), after_sql({"order": pa.array(["no uuid"])}), made, {})
+    assert not alone.needs
+    assert [letter.code for letter in alone.dead_letters] == ["FLOE-D301"]
+    tables = {"ns.t": target(columns={"order": "uuid"})}
+    found = process_transformed(records, rows, made, tables)
+    assert not found.needs
+    assert found.rows["ns.t"].num_rows == 1
+
+
+@pytest.mark.parametrize("text_as_number", list(TextAsNumber))
+@pytest.mark.parametrize("empty", list(EmptyValues))
+def test_the_policies_of_values_hold_where_sql_reads(text_as_number: TextAsNumber, empty: EmptyValues) -> None:
+    """`values.text_as_number` and `values.empty` of the tables' defaults hold of what SQL reads."""
+    defaults = replace(policy(), values=ValuesPolicy(text_as_number=text_as_number, empty=empty))
+    made = plan(hints=[FieldHint("n", "long"), FieldHint("l", "list<long>")], defaults=defaults)
+    rows, early = decode_block(block([{"n": 1}, {"n": "2"}, {"n": []}, {"l": {}}, {"l": []}, {"n": [1]}]), made, {})
+    read, left = text_as_number is TextAsNumber.READ, empty is EmptyValues.DISCARD
+    assert rows.column("n").to_pylist() == [1, *[2] * read, *[None] * left, *[None] * left, None]
+    assert [letter.offset for letter in early.dead_letters] == [*[1] * (not read), *[2, 3] * (not left), 5]
 
 
 def test_metadata_columns_after_sql() -> None:

@@ -56,6 +56,21 @@ def test_rows_are_compared_by_the_columns_that_are_named() -> None:
     assert told(case) == []
 
 
+def test_given_tables_have_nested_columns() -> None:
+    """A table that is given may have lists, maps and structs: an object is a map where it has one."""
+    case = """\
+  - name: a
+    given:
+      tables:
+        shop.orders: {schema: {m: "map<string, long>", l: "list<struct<a: decimal(9, 2)>>", s: "struct<x: date>"}}
+    input: [{value: {m: {b c: 1}, l: [{a: 2.5}], s: {x: "2024-01-04"}}}, {value: {m: [1]}}]
+    expect:
+      tables: {shop.orders: {rows: [{m: {b c: 1}, l: [{a: 2.50}], s: {x: "2024-01-04"}}]}}
+      dead_letters: [{code: FLOE-D301}]
+"""
+    assert told(case) == []
+
+
 def test_a_wrong_value_is_told_at_its_place() -> None:
     """A difference names row, column and both values, and points at the expected one."""
     case = """\
