@@ -6,7 +6,6 @@ facts that invariant 11 needs: an offset can always be checked against the id of
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
@@ -36,6 +35,7 @@ from framework.adapters.kafka_client import (
     setup_error,
 )
 from framework.adapters.kafka_control_topic import ControlTopicFacts, check, ensure
+from framework.config.patterns import compiled
 from framework.errors import FloeError, RetriableError, SetupError
 
 Key = tuple[str, int]
@@ -152,8 +152,8 @@ class KafkaAdmin:
         return min(len(partition.replicas) for partition in description.partitions)
 
     def _matching(self, pattern: str) -> list[str]:
-        regex = re.compile(pattern)
-        return sorted(name for name in self._all_topics() if regex.search(name) and not name.startswith("__"))
+        regex = compiled(pattern)
+        return sorted(name for name in self._all_topics() if regex.is_within(name) and not name.startswith("__"))
 
     def _all_topics(self) -> Iterable[str]:
         try:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from framework.adapters.spark_sql_patterns import refused_pattern
+
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
@@ -151,7 +153,7 @@ def _refused(expression: Any, columns: frozenset[str]) -> str | None:
         if function not in ALLOWED:
             why = REFUSED.get(function, "it is not on the list of allowed functions")
             return f"it may not call {function}(): {why}"
-    return None
+    return refused_pattern(name, expression)
 
 
 def _nodes(plan: Any) -> Iterator[Any]:

@@ -13,6 +13,7 @@ from typing import Any
 
 from framework.config.connector_keys import SMT_REASONS, why_not
 from framework.config.connector_target import format_of, target_of
+from framework.config.patterns import unfit
 from framework.config.permitted import is_property_allowed, never_a_property
 from framework.config.units import partition_field, partition_text
 from framework.errors import ConfigError
@@ -327,11 +328,9 @@ class _Import:
 
 
 def _regex(key: str, pattern: str) -> str:
-    """A pattern of Java's that Python reads too. Raises ConfigError."""
-    try:
-        re.compile(pattern)
-    except (re.error, OverflowError, RecursionError) as error:
-        raise _refused(key, f"`{pattern}` is not a regular expression as floe reads them: {error}", "") from None
+    """A pattern of Java's that floe runs too. Raises ConfigError."""
+    if (found := unfit(pattern)) is not None:
+        raise _refused(key, f"`{pattern}` is not a regular expression as floe reads them: {found.reason}", found.remedy)
     return pattern
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from framework.config.evolution import EVOLVE_SHORTHANDS
 from framework.config.metadata import NAMES, PREFIX
+from framework.config.patterns import NOT_ONE, unfit
 from framework.config.spec import EvolveMode
 from framework.config.tree import ScalarValue
 from framework.config.type_text import structure
@@ -270,20 +271,13 @@ def _column(value: ScalarValue) -> Explained:
 def _regex(value: ScalarValue) -> Explained:
     if value == "":
         return Explained("FLOE-C207", "the regular expression is empty", "write at least one character")
-    try:
-        re.compile(str(value))
-    except re.error as error:
-        where = f" at its character {error.pos + 1}" if error.pos is not None else ""
-        return Explained(
-            "FLOE-C207",
-            f"{show(value)} is not a regular expression: {error.msg}{where}",
-            "mend it, or escape special characters with `\\`",
-        )
-    except (OverflowError, RecursionError):
-        return Explained(
-            "FLOE-C207", f"{show(value)} is too large for a regular expression", "use smaller repeat counts"
-        )
-    return Explained("FLOE-C207", f"{show(value)} is not a regular expression", "write one as text")
+    found = unfit(str(value))
+    if found is None:
+        return Explained("FLOE-C207", f"{show(value)} is not a regular expression", "write one as text")
+    if found.code == NOT_ONE and "too large" in found.reason:
+        return Explained(found.code, f"{show(value)} is too large for a regular expression", found.remedy)
+    what = "is not a regular expression" if found.code == NOT_ONE else "is a regular expression that floe does not run"
+    return Explained(found.code, f"{show(value)} {what}: {found.reason}", found.remedy)
 
 
 def _integer(value: ScalarValue) -> Explained:

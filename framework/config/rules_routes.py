@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from framework.config.patterns import compiled
 from framework.config.rules import Document, Rule, at
 from framework.config.tree import Mapping, Scalar, plain
 from framework.diagnose.diagnostic import Diagnostic, Severity
+from framework.errors import ConfigError
 
 
 def condition_is_whole(document: Document) -> Iterator[Diagnostic]:
@@ -177,8 +179,8 @@ def dead_letter_topic_is_apart(document: Document) -> Iterator[Diagnostic]:
     topics = [str(item.value) for _, item in document.items("source", "kafka", "topics") if isinstance(item, Scalar)]
     pattern = document.text("source", "kafka", "topic_pattern")
     try:
-        is_source = topic in topics or (pattern is not None and re.search(pattern, topic) is not None)
-    except re.error:
+        is_source = topic in topics or (pattern is not None and compiled(pattern).is_within(topic))
+    except ConfigError:
         return
     if is_source:
         yield at(
@@ -207,8 +209,8 @@ def topic_can_match(document: Document) -> Iterator[Diagnostic]:
         if not topics or pattern is None or node is None or _unresolved_topics(document):
             continue
         try:
-            found = any(re.search(pattern, topic) for topic in topics)
-        except re.error:
+            found = any(compiled(pattern).is_within(topic) for topic in topics)
+        except ConfigError:
             continue
         if not found:
             yield at(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from framework.config.kinds import nested_type
+from framework.config.patterns import compiled, unfit
 from framework.config.rules import Document, Rule, at
 from framework.config.tree import Mapping
 from framework.config.type_text import structure
@@ -33,6 +33,8 @@ def records_are_of_the_source(document: Document) -> Iterator[Diagnostic]:
     pattern = document.text("source", "kafka", "topic_pattern")
     if len(topics) != len(document.items("source", "kafka", "topics")) or bool(topics) == bool(pattern):
         return
+    if pattern and unfit(pattern) is not None:
+        return
     for test, _ in document.items("tests"):
         for path, record in document.items(*test, "input"):
             if not isinstance(record, Mapping) or not document.sound(*path):
@@ -41,7 +43,7 @@ def records_are_of_the_source(document: Document) -> Iterator[Diagnostic]:
             if entry is None and pattern:
                 message = "the record names no topic, and the source has a pattern for them"
                 yield at("FLOE-C425", message, record, path, "add `topic:` with a name that the pattern matches")
-            elif entry and topic and pattern and not re.search(pattern, topic):
+            elif entry and topic and pattern and not compiled(pattern).is_within(topic):
                 message = f"the source's pattern does not match the topic `{topic}`"
                 yield at("FLOE-C425", message, entry.value, (*path, "topic"), "name a topic that it matches")
             elif entry and topic and topics and topic not in topics:

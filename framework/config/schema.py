@@ -15,6 +15,7 @@ from typing import Any
 
 from jsonschema import Draft7Validator, FormatChecker
 
+from framework.config.patterns import unfit
 from framework.config.schema_words import explain, without_echoes
 from framework.config.tree import Mapping, Node, Path, Scalar, Sequence, plain
 from framework.diagnose.diagnostic import Diagnostic
@@ -24,9 +25,9 @@ _QUOTED = {"integer", "number", "boolean"}
 _FORMATS = FormatChecker(formats=())
 
 
-@_FORMATS.checks("regex", raises=(re.error, OverflowError, RecursionError))
+@_FORMATS.checks("regex")
 def _is_regex(value: object) -> bool:
-    return not isinstance(value, str) or re.compile(value) is not None
+    return not isinstance(value, str) or unfit(value) is None
 
 
 @cache

@@ -6,11 +6,11 @@ value came from, and no secret is ever held: a secret stays a `SecretRef` until 
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from fnmatch import fnmatchcase
 
+from framework.config.patterns import compiled
 from framework.config.table_names import DEFAULT_CATALOG, Catalogs, identifier_of, placed
 
 
@@ -115,7 +115,9 @@ class KafkaSourceSpec:
 
     def reads(self, topic: str) -> bool:
         """Whether a topic is one of the source's."""
-        return topic in self.topics or (self.topic_pattern is not None and bool(re.search(self.topic_pattern, topic)))
+        return topic in self.topics or (
+            self.topic_pattern is not None and compiled(self.topic_pattern).is_within(topic)
+        )
 
 
 class FormatType(str, Enum):

@@ -148,4 +148,11 @@ ENTRIES = (
         "apiVersion: floe/v9",
         "apiVersion: floe/v1",
     ),
+    Code(
+        "FLOE-C220",
+        "A regular expression that floe does not run",
+        "Expressions meet what strangers send, so they are run by RE2, whose time grows with the text alone. It has no look-around and no references back to a group, and `\\d`, `\\w`, `\\s` and `\\b` are of ASCII. See https://github.com/google/re2/wiki/Syntax.",
+        'source: {kafka: {topic_pattern: "^orders-(?!test)"}}',
+        'source: {kafka: {topic_pattern: "^orders-(eu|us)"}}',
+    ),
 )

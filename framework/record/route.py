@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from framework.config.patterns import compiled
 from framework.config.spec import Case, Condition, RouteMode, RouteRule
 from framework.config.table_names import placed
 from framework.plan.model import Plan, Route
@@ -83,18 +84,13 @@ def matches(condition: Condition, value: Scalar) -> bool:
         return False
     if condition.matches is not None:
         text = text_of(value)
-        return text is not None and _pattern(condition.matches).fullmatch(text) is not None
+        return text is not None and compiled(condition.matches).is_all_of(text)
     expected = condition.equals
     if isinstance(expected, bool) or isinstance(value, bool):
         return expected is value
     if isinstance(expected, str) or isinstance(value, str):
         return isinstance(expected, str) and isinstance(value, str) and expected == value
     return expected is not None and value == expected
-
-
-@lru_cache(maxsize=1024)
-def _pattern(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern)
 
 
 def render(rule: RouteRule, values: tuple[Scalar, ...], route: Route, lower: bool) -> str | None:
@@ -149,7 +145,7 @@ def route_record(record: dict[str, JsonValue], topic: str, route: Route, lower: 
     tables: list[str] = []
     for rule in route.rules:
         when = rule.when
-        if when is not None and when.topic is not None and _pattern(when.topic).search(topic) is None:
+        if when is not None and when.topic is not None and not compiled(when.topic).is_within(topic):
             continue
         if when is not None and when.field is not None and not matches(when, fields[when.field]):
             continue
@@ -306,7 +302,7 @@ def _candidates(rule: RouteRule, columns: _Columns, topic: str, pending: Mask) -
     when = rule.when
     if when is None:
         return pending.copy()
-    if when.topic is not None and _pattern(when.topic).search(topic) is None:
+    if when.topic is not None and not compiled(when.topic).is_within(topic):
         return np.zeros_like(pending)
     if when.field is None:
         return pending.copy()

@@ -109,6 +109,10 @@ CLASSES = {
         "regex-topic-pattern": "C207",
         "regex-matches": "C207",
         "regex-star-alone": "C207",
+        "regex-look-ahead": "C220",
+        "regex-back-reference": "C220",
+        "regex-end-of-text": "C220",
+        "regex-no-beginning": "C220",
     },
     "bad transform": {
         "partition-unknown": "C208",
