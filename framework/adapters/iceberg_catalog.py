@@ -7,7 +7,6 @@ names the catalog and never a secret. It is opened at first use, and anew after 
 from __future__ import annotations
 
 import logging
-import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
@@ -17,6 +16,7 @@ from pyiceberg.exceptions import NoSuchNamespaceError, NotInstalledError
 from framework.adapters.iceberg_commit import TableCommits
 from framework.adapters.iceberg_guard import guarded, open_catalog
 from framework.adapters.iceberg_rest import BoundedRestCatalog
+from framework.adapters.secrets import hidden
 from framework.config.table_names import DEFAULT_CATALOG, full_name
 from framework.errors import SetupError
 
@@ -161,7 +161,7 @@ class IcebergCatalog:
 
     def _setup_error(self, said: str, code: str, remedy: str) -> SetupError:
         # An address may carry a password; it is never shown.
-        address = re.sub(r"//[^/@]*@", "//***@", self._settings.get("uri", ""))
+        address = hidden(self._settings.get("uri", ""))
         place = f"connections.catalog.{self._name}" + (f", {address}" if address else "")
         return SetupError(f"catalog {self._name}: {said}", code=code, place=place, remedy=remedy)
 
@@ -174,4 +174,4 @@ def _namespaces(catalog: Catalog, above: tuple[str, ...]) -> Iterator[tuple[str,
 
 def first_line(error: Exception) -> str:
     text = str(error).strip() or type(error).__name__
-    return re.sub(r"//[^/@\s]*@", "//***@", text.splitlines()[0])
+    return hidden(text.splitlines()[0])
