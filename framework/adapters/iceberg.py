@@ -26,9 +26,9 @@ from framework.adapters.iceberg_files import (
     place_of,
     references_of,
 )
-from framework.adapters.iceberg_guard import check_places
 from framework.adapters.iceberg_supported import refused, unreadable, unwritable
 from framework.adapters.iceberg_views import SnapshotInfo, ancestry, head_of, info_of, target_of, view_of
+from framework.adapters.parquet_usable import unusable
 from framework.commit.effects import CommitTable, RecordedTable, TableView
 from framework.commit.events import SourceRange
 from framework.commit.progress import MISSING_PROPERTY, PROGRESS_PROPERTY
@@ -36,7 +36,7 @@ from framework.commit.rollback import RollbackFacts
 from framework.config.spec import TablePolicy
 from framework.config.table_names import DEFAULT_CATALOG, catalog_of, identifier_of
 from framework.diagnose.suggest import listed
-from framework.errors import FloeError, SetupError
+from framework.errors import FloeError, SetupError, TableBlocked
 from framework.record.model import TableTarget
 from framework.table.changes import AlterTable, CreateTable
 
@@ -59,15 +59,12 @@ class IcebergTables:
         """The default catalog alone; `over` takes several."""
         self._catalogs = {DEFAULT_CATALOG: IcebergCatalog(settings, DEFAULT_CATALOG, settings_now)}
         self._examined = ExaminedTables()
-        self._locations: tuple[str, ...] = ()
 
     @classmethod
-    def over(cls, catalogs: Mapping[str, IcebergCatalog], locations: Iterable[str] = ()) -> IcebergTables:
-        """All tables of these catalogs, by their names in the target. `locations` may hold files of tables beside the
-        catalogs' warehouses."""
+    def over(cls, catalogs: Mapping[str, IcebergCatalog]) -> IcebergTables:
+        """All tables of these catalogs, by their names in the target."""
         tables = cls({})
         tables._catalogs = dict(catalogs)
-        tables._locations = tuple(locations)
         return tables
 
     # ---- the catalogs -----------------------------------------------------------------------------------------------
@@ -155,9 +152,16 @@ class IcebergTables:
         reason = unwritable(loaded.metadata, self._catalog(catalog_of(table)).open()[0])
         if reason is not None:
             raise refused(table, reason)
-        roots = (loaded.metadata.location, self._catalog(catalog_of(table)).warehouse, *self._locations)
-        check_places(table, roots, loaded.metadata.properties)
-        return target_of(table, loaded.metadata, policy)
+        target = target_of(table, loaded.metadata, policy)
+        reason = unusable(target)
+        if reason is not None:
+            raise TableBlocked(
+                f"table {table} cannot be written: {reason}",
+                code="FLOE-R143",
+                place=table,
+                remedy="ALTER TABLE ... UNSET TBLPROPERTIES (...) for the property that is named",
+            )
+        return target
 
     def snapshots(self, table: str, branch: str = "main", limit: int | None = None) -> list[SnapshotInfo]:
         """The branch's snapshots, newest first; none when there is no such table or branch."""
@@ -304,6 +308,8 @@ class IcebergTables:
             return catalog.load_table(identifier_of(table))
         except NoSuchTableError:
             return None
+        except TableBlocked:  # it lies where the target lets no table lie
+            raise
         except Exception as error:  # each catalog and store has its own
             if (reason := unreadable(error)) is not None:
                 raise refused(table, reason) from error

@@ -7,16 +7,16 @@ names the catalog and never a secret. It is opened at first use, and anew after 
 from __future__ import annotations
 
 import logging
-import re
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NoSuchNamespaceError, NotInstalledError
 
 from framework.adapters.iceberg_commit import TableCommits
-from framework.adapters.iceberg_guard import guarded
+from framework.adapters.iceberg_guard import guarded, open_catalog
 from framework.adapters.iceberg_rest import BoundedRestCatalog
+from framework.adapters.secrets import hidden
 from framework.config.table_names import DEFAULT_CATALOG, full_name
 from framework.errors import SetupError
 
@@ -37,12 +37,15 @@ class IcebergCatalog:
         settings: Mapping[str, str] | None,
         name: str = DEFAULT_CATALOG,
         settings_now: Callable[[], Mapping[str, str]] | None = None,
+        locations: Iterable[str] = (),
     ) -> None:
         """`settings_now` gives the settings with secrets read anew: a token that was replaced is found without a restart.
-        With it alone they are read when the catalog is first needed, so that one that is not needs no secrets."""
+        With it alone they are read when the catalog is first needed, so that one that is not needs no secrets.
+        `locations`: where the target lets tables have files beside the warehouse."""
         self._read = None if settings is None else dict(settings)
         self._settings_now = settings_now
         self._name = name
+        self._locations = tuple(locations)
         self._lock = threading.Lock()
         self._opened: tuple[Catalog, TableCommits] | None = None
 
@@ -68,11 +71,6 @@ class IcebergCatalog:
             catalog.list_namespaces()
         except Exception as error:  # each catalog has exceptions of its own
             raise self._unreachable(error) from error
-
-    @property
-    def warehouse(self) -> str:
-        """Where new tables go; "" where the catalog itself knows, or by a name that is no location."""
-        return self._settings.get("warehouse", "")
 
     def io_properties(self) -> dict[str, str]:
         """The settings that tasks need to write files. Credentials of the catalog itself are left out."""
@@ -124,10 +122,11 @@ class IcebergCatalog:
             if (rest or kind == "sql") and not self._settings.get("uri"):
                 raise ValueError("`uri` is missing")
             if kind == "sql":
-                return guarded(self._sql_catalog())
+                return guarded(self._sql_catalog(), self._settings, self._locations)
             if rest:
-                return BoundedRestCatalog(self._name, **self._settings)
-            return guarded(load_catalog(self._name, **self._settings))
+                made = BoundedRestCatalog(self._name, **self._settings)
+                return guarded(made, self._settings, self._locations)
+            return open_catalog(self._name, self._settings, self._locations)
         except NotInstalledError as error:
             raise self._setup_error(
                 f"a package is missing: {first_line(error)}", "FLOE-E204", f'pip install "pyiceberg[{kind}]"'
@@ -162,7 +161,7 @@ class IcebergCatalog:
 
     def _setup_error(self, said: str, code: str, remedy: str) -> SetupError:
         # An address may carry a password; it is never shown.
-        address = re.sub(r"//[^/@]*@", "//***@", self._settings.get("uri", ""))
+        address = hidden(self._settings.get("uri", ""))
         place = f"connections.catalog.{self._name}" + (f", {address}" if address else "")
         return SetupError(f"catalog {self._name}: {said}", code=code, place=place, remedy=remedy)
 
@@ -175,4 +174,4 @@ def _namespaces(catalog: Catalog, above: tuple[str, ...]) -> Iterator[tuple[str,
 
 def first_line(error: Exception) -> str:
     text = str(error).strip() or type(error).__name__
-    return re.sub(r"//[^/@\s]*@", "//***@", text.splitlines()[0])
+    return hidden(text.splitlines()[0])

@@ -48,6 +48,7 @@ from framework.adapters.iceberg_manifests import (
 )
 from framework.adapters.iceberg_supported import unreadable, unwritable
 from framework.adapters.iceberg_views import head_of, snapshot_by_id, start_of, view_of
+from framework.adapters.secrets import hidden
 from framework.commit.effects import CommitConflict, CommitFailed, CommitTable, Committed, FilesGone, RecoverTable
 from framework.commit.progress import PROGRESS_PROPERTY, SUMMARY_COMMIT_ID, merge, parse, summary
 from framework.config.table_names import identifier_of
@@ -378,4 +379,4 @@ def _committed(effect: CommitTable, metadata: TableMetadata, snapshot: Snapshot)
 def _words(error: Exception) -> str:
     """An exception in one line: SQLAlchemy's carry the statement and a link on further lines."""
     first = (str(error).strip() or "no further words").splitlines()[0]
-    return f"{type(error).__name__}: {first}"
+    return hidden(f"{type(error).__name__}: {first}")

@@ -101,6 +101,8 @@ def create(catalog: Catalog, change: CreateTable) -> None:
         )
     except TableAlreadyExistsError:
         _check_exists(catalog, change.table, None)
+    except TableBlocked:  # its namespace would put it where the target lets no table lie
+        raise
     except Exception as error:  # each catalog has exceptions of its own
         # Invariant 7: another caller may have made the table, or this call has and its answer was lost.
         _check_exists(catalog, change.table, error)
@@ -109,6 +111,8 @@ def create(catalog: Catalog, change: CreateTable) -> None:
 def _check_exists(catalog: Catalog, table: str, cause: Exception | None) -> None:
     try:
         catalog.load_table(identifier_of(table))
+    except TableBlocked:  # it is there, and lies where the target lets no table lie
+        raise
     except Exception as error:  # each catalog has exceptions of its own
         if isinstance(error, NoSuchTableError) and isinstance(cause, _REFUSALS):
             raise _refused(table, "make", cause) from cause
@@ -232,6 +236,8 @@ def alter(catalog: Catalog, commits: TableCommits, change: AlterTable) -> bool:
         )
     except NoSuchTableError:
         return False
+    except TableBlocked:  # it lies where the target lets no table lie
+        raise
     except Exception as error:  # each catalog has exceptions of its own
         raise _unknown(change.table, error) from error
     try:

@@ -37,7 +37,6 @@ from pyiceberg.manifest import DataFile as IcebergDataFile
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import TableProperties
-from pyiceberg.table.locations import load_location_provider
 from pyiceberg.table.metadata import TableMetadata, TableMetadataV3
 from pyiceberg.transforms import UnknownTransform
 from pyiceberg.typedef import Record
@@ -57,6 +56,7 @@ from pyiceberg.utils.properties import property_as_bool, property_as_int
 
 from framework.adapters import iceberg_row_lineage as lineage
 from framework.adapters.iceberg_avro import ManifestListWriterV2, ManifestWriterV2
+from framework.adapters.iceberg_io import location_provider
 from framework.commit.events import DataFile
 
 # Tables of format version 1 keep PyIceberg's writer.
@@ -162,7 +162,7 @@ class SnapshotFiles:
         self._sequence_number = metadata.next_sequence_number()
         self._next_row_id = metadata.next_row_id if isinstance(metadata, TableMetadataV3) else None
         self._attempt = uuid.uuid4()
-        self._locations = load_location_provider(metadata.location, metadata.properties)
+        self._locations = location_provider(metadata.location, metadata.properties)
         self._compression: Any = metadata.properties.get(
             TableProperties.WRITE_AVRO_COMPRESSION, TableProperties.WRITE_AVRO_COMPRESSION_DEFAULT
         )

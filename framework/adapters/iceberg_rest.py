@@ -10,11 +10,10 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from pyiceberg.catalog.rest import RestCatalog, TableResponse
-from pyiceberg.table import StagedTable, Table
+from pyiceberg.catalog.rest import RestCatalog
 from requests import Response, Session
 
-from framework.adapters.iceberg_guard import without_imports
+from framework.adapters.iceberg_guard import from_server
 
 # The names are those of Iceberg's Java client; values are milliseconds.
 CONNECT_TIMEOUT = "rest.client.connection-timeout-ms"
@@ -38,8 +37,12 @@ class BoundedRestCatalog(RestCatalog):
         )
         super().__init__(name, **properties)
         self.refused = False  # a token that was rebuilt while connecting is good now
-        # What the server sends may say where and as whom, not which code is imported: that is the target's alone.
-        self.properties = without_imports(self.properties, properties)
+
+    def _fetch_config(self) -> None:
+        # Judged before a session is made of it: `auth` and `ssl` in what a server sends would name classes and certificates.
+        own = dict(self.properties)
+        super()._fetch_config()
+        self.properties = from_server(self.properties, own)
 
     def _create_session(self) -> Session:
         session: Session = super()._create_session()
@@ -47,24 +50,6 @@ class BoundedRestCatalog(RestCatalog):
         session.request = partial(session.request, timeout=self._timeout_s)  # type: ignore[method-assign]
         session.hooks["response"].append(self._hear)
         return session
-
-    def _response_to_table(self, identifier_tuple: tuple[str, ...], table_response: TableResponse) -> Table:
-        table = super()._response_to_table(identifier_tuple, self._with_safe_settings(table_response))
-        table.metadata = table_response.metadata
-        return table
-
-    def _response_to_staged_table(
-        self, identifier_tuple: tuple[str, ...], table_response: TableResponse
-    ) -> StagedTable:
-        table = super()._response_to_staged_table(identifier_tuple, self._with_safe_settings(table_response))
-        table.metadata = table_response.metadata
-        return table
-
-    def _with_safe_settings(self, response: TableResponse) -> TableResponse:
-        """PyIceberg makes a FileIO of a table's properties and of the server's settings for it; of the first none is kept."""
-        metadata = response.metadata.model_copy(update={"properties": {}})
-        config = without_imports(response.config, dict(self.properties))
-        return response.model_copy(update={"metadata": metadata, "config": config})
 
     def _hear(self, response: Response, *_: Any, **__: Any) -> None:
         if response.status_code in _REFUSALS:

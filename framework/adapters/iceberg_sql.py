@@ -21,7 +21,6 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.io import FileIO
 from pyiceberg.serializers import Compressor, ToOutputFile
 from pyiceberg.table import CommitTableResponse, StagedTable, Table, TableProperties
-from pyiceberg.table.locations import load_location_provider
 from pyiceberg.table.metadata import TableMetadata, TableMetadataV3
 from pyiceberg.table.snapshots import Snapshot, SnapshotLogEntry
 from pyiceberg.table.update import (
@@ -37,6 +36,8 @@ from pyiceberg.table.update import (
 )
 from pyiceberg.typedef import IcebergBaseModel, Identifier
 from pyiceberg.utils.properties import property_as_int
+
+from framework.adapters.iceberg_io import location_provider
 
 # Of all tables' metadata together, as `_memory_bytes` has it; tables beyond this are read again from their metadata files,
 # which is slow but right. Four tables of 5,000 snapshots, or a thousand of 14.
@@ -171,7 +172,7 @@ class FlatSqlCatalog(SqlCatalog):
         metadata = _updated(base, rendered.ids, updates, current_table.metadata_location)
         new = metadata.snapshots[len(base.snapshots) :], metadata.snapshot_log[len(base.snapshot_log) :]
         version = self._parse_metadata_version(current_table.metadata_location) + 1
-        provider = load_location_provider(metadata.location, metadata.properties)
+        provider = location_provider(metadata.location, metadata.properties)
         location = provider.new_table_metadata_file_location(version)
         self._staged.known = _Known(location, metadata, rendered.grown(metadata.format_version, *new))
         return StagedTable(

@@ -16,16 +16,17 @@ from functools import lru_cache
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyiceberg.io import FileIO, OutputFile, load_file_io
+from pyiceberg.io import FileIO, OutputFile
 from pyiceberg.io.pyarrow import _get_parquet_writer_kwargs, parquet_path_to_id_mapping
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema, sanitize_column_names
 from pyiceberg.table import TableProperties
-from pyiceberg.table.locations import LocationProvider, load_location_provider
+from pyiceberg.table.locations import LocationProvider
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, UNSORTED_SORT_ORDER_ID, SortOrder
 from pyiceberg.utils.properties import property_as_int
 
 import framework.adapters.iceberg_guard  # noqa: F401  # tasks load location providers, too
+from framework.adapters.iceberg_io import file_io, location_provider
 from framework.adapters.parquet_encoding import SampledDictionaries, frugal
 from framework.adapters.parquet_metrics import LeafColumn, float_columns, nan_counts, statistics_plan
 from framework.adapters.parquet_partition import Partition, partitions
@@ -59,6 +60,8 @@ class _Layout:
 
 # Flushed down to this share of the bound, so that what stays is copied seldom.
 _FLUSH_DOWN_TO = 0.75
+# A table may ask for small files, not for one a row.
+_LEAST_FILE_BYTES = 64 * 1024
 # Rows of less are put in one piece before they are written: Parquet's writer does not like many small ones.
 _SMALL_BYTES = 8 * 1024 * 1024
 
@@ -209,14 +212,7 @@ class TableWriter:
         buffer = self._buffers.pop(name)
         self._buffered -= buffer.nbytes
         target = buffer.target
-        layout = _layout(
-            target.schema_json,
-            target.spec_json,
-            target.sort_order_json,
-            target.location,
-            # A writer heeds these alone. Others change with each commit, as those in which floe keeps account.
-            tuple(sorted(item for item in target.properties.items() if item[0].startswith("write."))),
-        )
+        layout = layout_of(target)
         buffer.gather()
         rows = together(buffer.rows)
         if layout.order or not layout.spec.is_unpartitioned() or buffer.nbytes < _SMALL_BYTES:
@@ -276,8 +272,20 @@ class TableWriter:
     def _io_for(self, table: str, location: str) -> FileIO:
         key = (catalog_of(table), location.split("://", 1)[0] if "://" in location else "")
         if key not in self._io:
-            self._io[key] = load_file_io(dict(self._io_properties[key[0]]), location)
+            self._io[key] = file_io(self._io_properties[key[0]], location)
         return self._io[key]
+
+
+def layout_of(target: TableTarget) -> _Layout:
+    """How the table's files are written. Raises ValueError where its properties cannot be read."""
+    return _layout(
+        target.schema_json,
+        target.spec_json,
+        target.sort_order_json,
+        target.location,
+        # A writer heeds these alone. Others change with each commit, as those in which floe keeps account.
+        tuple(sorted(item for item in target.properties.items() if item[0].startswith("write."))),
+    )
 
 
 @lru_cache(maxsize=4096)
@@ -298,7 +306,7 @@ def _layout(
         order=order if can_sort(order, schema) else None,
         spec=PartitionSpec.model_validate_json(spec_json),
         arrow=arrow_schema(file_schema),
-        locations=load_location_provider(location, table_properties),
+        locations=location_provider(location, table_properties),
         collected=collected_columns(statistics, parquet_path_to_id_mapping(file_schema)),
         floats=float_columns(schema, statistics),
         writer_options=_get_parquet_writer_kwargs(table_properties),
@@ -307,7 +315,7 @@ def _layout(
         )
         or TableProperties.PARQUET_ROW_GROUP_LIMIT_DEFAULT,
         row_group_bytes=int(row_group_bytes or TableProperties.PARQUET_ROW_GROUP_SIZE_BYTES_DEFAULT),
-        target_file_bytes=int(target_file_bytes) if target_file_bytes else None,
+        target_file_bytes=max(int(target_file_bytes), _LEAST_FILE_BYTES) if target_file_bytes else None,
         dictionaries=SampledDictionaries(),
     )
 

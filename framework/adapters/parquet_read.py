@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyiceberg.io import load_file_io
+
+from framework.adapters.iceberg_io import file_io
 
 _BATCH_ROWS = 10_000
 
@@ -17,5 +18,5 @@ _BATCH_ROWS = 10_000
 def read_files(io_properties: Mapping[str, str], paths: Iterable[str]) -> Iterator[pa.RecordBatch]:
     """The rows of these files, in order."""
     for path in paths:
-        with load_file_io(dict(io_properties), path).new_input(path).open() as stream, pq.ParquetFile(stream) as file:
+        with file_io(io_properties, path).new_input(path).open() as stream, pq.ParquetFile(stream) as file:
             yield from file.iter_batches(_BATCH_ROWS)

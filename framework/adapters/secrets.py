@@ -13,9 +13,13 @@ from pathlib import Path
 
 from framework.adapters.plugins import offered
 from framework.config.spec import SecretRef, SettingValue
+from framework.diagnose.secrets import HIDDEN, redacted
 from framework.errors import SetupError
 
 GROUP = "floe.secrets"
+# What was read, so that no message repeats it, whatever a client puts it into. Shorter ones would hide ordinary words.
+_KNOWN: set[str] = set()
+_SHORTEST_HIDDEN = 4
 
 
 class SecretSchemes(Collection[str]):
@@ -37,7 +41,18 @@ def resolve(settings: Mapping[str, SettingValue]) -> dict[str, str]:
     Raises:
         SetupError: FLOE-E002, a secret is not there, is empty, or cannot be read. The message names the reference only.
     """
-    return {key: _read(key, value) if isinstance(value, SecretRef) else value for key, value in settings.items()}
+    read = {key: _read(key, value) for key, value in settings.items() if isinstance(value, SecretRef)}
+    _KNOWN.update(value for value in read.values() if len(value) >= _SHORTEST_HIDDEN)
+    return {key: read.get(key, str(value)) for key, value in settings.items()}
+
+
+def hidden(text: str) -> str:
+    """A text of any client, server or catalog as it may be shown: without the secrets that this process has read, and without
+    what looks like one."""
+    for secret in sorted(_KNOWN, key=len, reverse=True):
+        if secret in text:
+            text = text.replace(secret, HIDDEN)
+    return redacted(text)
 
 
 def _read(key: str, secret: SecretRef) -> str:

@@ -64,7 +64,7 @@ def clean(
     control = open_control(target, connection, control_topics[0])
     say = (lambda text: None) if as_json else (lambda text: click.echo(text, err=True))
     # All of them: a table of any catalog may lie in the location of another.
-    catalog = open_catalog(control.target.catalogs, control.target.catalogs)
+    catalog = open_catalog(control.target, control.target.catalogs)
     reports = look(control.kafka, control_topics, catalog, patterns, age_ms, delete, say)
     if as_json:
         tables = [

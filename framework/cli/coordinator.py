@@ -35,7 +35,7 @@ def coordinator(target: str | None, connection: str | None, control_topic: str) 
 
     KafkaAdmin(control.kafka).ensure_control_topic(control.topic)
     group = coordinator_group(control.target.prefix, control.topic)
-    catalog = open_catalog(control.target.catalogs, ())
+    catalog = open_catalog(control.target, ())
     check_some(catalog, say)
     committer = Coordinator(control.kafka, group, control.topic, catalog, say)
     stop = threading.Event()

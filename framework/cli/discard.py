@@ -35,7 +35,7 @@ def discard(
     from framework.runtime.job import open_catalog
 
     control = open_control(target, connection, control_topic)
-    catalog = open_catalog(control.target.catalogs, (catalog_of(table),))
+    catalog = open_catalog(control.target, (catalog_of(table),))
     at = ControlPlace(control.target.prefix, control.kafka, control.topic, catalog)
     plan = decide_discard(at, table)
     if not dry_run:

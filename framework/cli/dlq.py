@@ -48,7 +48,7 @@ def _read(pipeline: LoadedPipeline, selection: Selection, columns: tuple[str, ..
     from framework.runtime.letters import letter_table, read_with_marks
 
     plan = compile_plan(pipeline)
-    catalog = open_catalog(pipeline.target.catalogs, (catalog_of(letter_table(plan)),))
+    catalog = open_catalog(pipeline.target, (catalog_of(letter_table(plan)),))
     found = read_with_marks(plan, catalog, selection, columns)
     at = found.schema.get_field_index("timestamp")
     found = found.set_column(at, "timestamp", found.column(at).cast(pa.int64()))
@@ -214,9 +214,7 @@ def replay_command(letters: Letters, as_json: bool, quiet: bool) -> None:
             click.echo(f"{time.monotonic() - started:7.1f} s  {text}", err=True)
 
     kafka = resolve(pipeline.target.kafka[pipeline.spec.source.kafka.connection])
-    catalog = open_catalog(
-        pipeline.target.catalogs, used_catalogs(compile_plan(pipeline)), pipeline.target.allow_locations
-    )
+    catalog = open_catalog(pipeline.target, used_catalogs(compile_plan(pipeline)))
     report = replay(pipeline, kafka, catalog, letters.selection, say)
     if as_json:
         click.echo(json.dumps(replay_json(report)))

@@ -43,7 +43,7 @@ def show(pipeline: str, target: str | None, connection: str | None, control_topi
     from framework.runtime.source_offsets import read_places
 
     name, control, loaded = open_pipeline(pipeline, target, connection, control_topic)
-    catalog = open_catalog(control.target.catalogs, _needed(loaded))
+    catalog = open_catalog(control.target, _needed(loaded))
     places = read_places(_where(name, control, loaded), catalog)
     found = disagreements(places)
     if as_json:
@@ -103,7 +103,7 @@ def set_command(
         raise click.UsageError("name one of --from-log, --from-tables, --to-time and TOPIC:PARTITION=OFFSET")
     origin = Origin.LOG if from_log else Origin.TABLES if from_tables else Origin.GIVEN
     name, control, loaded = open_pipeline(pipeline, target, connection, control_topic)
-    where, catalog = _where(name, control, loaded), open_catalog(control.target.catalogs, _needed(loaded))
+    where, catalog = _where(name, control, loaded), open_catalog(control.target, _needed(loaded))
     doing = "floe offsets set"
     from framework.adapters.kafka_admin import KafkaAdmin
 

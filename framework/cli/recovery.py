@@ -30,4 +30,4 @@ def open_recovery(loaded: LoadedPipeline, quiet: bool) -> Recovery:
 
     plan = compile_plan(loaded)
     kafka = resolve(loaded.target.kafka[plan.read.connection])
-    return Recovery(plan, loaded.target.prefix, kafka, open_catalog(loaded.target.catalogs, used_catalogs(plan)), say)
+    return Recovery(plan, loaded.target.prefix, kafka, open_catalog(loaded.target, used_catalogs(plan)), say)

@@ -56,7 +56,7 @@ def rollback(
     is_time = not to.isdigit()
     moment = milliseconds(to) if is_time else int(to)
     control = open_control(target, connection, control_topic)
-    catalog = open_catalog(control.target.catalogs, (catalog_of(table),))
+    catalog = open_catalog(control.target, (catalog_of(table),))
     at = ControlPlace(control.target.prefix, control.kafka, control.topic, catalog)
     plan = decide_rollback(at, table, moment, is_time, replay)
     if not dry_run:

@@ -39,7 +39,7 @@ def status(target: str | None, connection: str | None, control_topic: str, as_js
         control.target.prefix,
         control.kafka,
         control.topic,
-        open_catalog(control.target.catalogs, ()),
+        open_catalog(control.target, ()),
     )
     if as_json:
         click.echo(json.dumps(found.to_json()))

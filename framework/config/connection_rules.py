@@ -13,20 +13,9 @@ from framework.config.reference import secret_of
 from framework.config.text import SourceText, masked
 from framework.config.tree import Mapping, Node, Path, Scalar, dotted, leaves
 from framework.diagnose.diagnostic import Diagnostic
+from framework.diagnose.secrets import is_secret_name, is_secret_setting, masked_line
 
-_SECRET_WORDS = (
-    r"password|passwd|secret|token|credential|account-key|access-key|api.?key|private.?key|user\.info|sas-token"
-    r"|key\.pem|jaas"
-)
-_SECRET_WORD = re.compile(_SECRET_WORDS)
-_SECRET_LINE = re.compile(rf"([^:]*(?:{_SECRET_WORDS})[^:]*:\s*)(.+)", re.IGNORECASE)
 _REFERENCE = re.compile(r"\$\{[^}]*\}\Z")
-_NOT_SECRET = re.compile(
-    r"(url|uri|endpoint|location|path|method|scope|type|ms|enabled|mechanisms?|provider|expir\w*|access-key-id)$"
-)
-# Settings of Spark that name where a secret is kept, and hold none.
-_NAMES_A_SECRET = re.compile(r"^spark\.kubernetes\.(driver|executor)\.(secrets|secretKeyRef)\.|^spark\..*File$")
-_PASSWORD_IN_URL = re.compile(r"://[^/@:\s]*:[^/@\s]+@")
 # What floe sets itself, and to what.
 OWN_KAFKA = {
     "acks": "all",
@@ -70,18 +59,18 @@ def is_clear_secret(path: Path, leaf: Scalar) -> bool:
     in_spark = len(path) >= 3 and path[:2] == ("spark", "conf")
     if not (in_connection or in_spark) or leaf.value is None or secret_of(str(leaf.value)):
         return False
-    return is_secret_name(str(path[3 if in_connection else 2])) or bool(_PASSWORD_IN_URL.search(str(leaf.value)))
+    return is_secret_setting(str(path[3 if in_connection else 2]), str(leaf.value))
 
 
 def without_secrets(source: SourceText, tree: Node | None) -> SourceText:
     """The target's text as it may be shown: secrets in clear are refused, and telling so must not repeat them.
 
     Args:
-        tree: None when the text could not be read; then every line that names a secret is hidden behind its key.
+        tree: None when the text could not be read; then every line that names a secret is hidden behind its key, as it is
+            in the excerpt of any finding.
     """
     if tree is None:
-        lines = [_SECRET_LINE.sub(lambda found: found[1] + "*" * len(found[2]), line) for line in source.lines]
-        return SourceText(source.file, "\n".join(_PASSWORD_IN_URL.sub("://***@", line) for line in lines))
+        return SourceText(source.file, "\n".join(map(masked_line, source.lines)))
     return masked(
         source,
         [
@@ -92,16 +81,27 @@ def without_secrets(source: SourceText, tree: Node | None) -> SourceText:
     )
 
 
-def is_secret_name(key: str) -> bool:
-    """Whether a setting or a field of this name holds a secret."""
-    named_only = _NOT_SECRET.search(key.lower()) or _NAMES_A_SECRET.search(key)
-    return bool(_SECRET_WORD.search(key.lower())) and not named_only
-
-
 def _named(text: str) -> str:
     """The name inside `${env:NAME}`, so that the remedy can be copied; no other part of a value is ever shown."""
     match = re.fullmatch(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}", text)
     return match[1] if match else "NAME"
+
+
+def secrets_from_outside(written: Mapping, resolved: Mapping) -> Iterator[Diagnostic]:
+    """Values that hold a secret once their references are resolved: they would stand in plans and on command lines."""
+    before = dict(leaves(written))
+    for path, leaf in leaves(resolved):
+        as_written = before.get(path)
+        if as_written is None or as_written.value == leaf.value or is_clear_secret(path, as_written):
+            continue
+        if is_clear_secret(path, leaf):
+            yield Diagnostic(
+                "FLOE-C311",
+                f"`{path[-1]}` is given a value that holds a secret",
+                as_written.span,
+                path=dotted(path),
+                remedy=f"write `${{secret:env:{_named(str(as_written.value))}}}`, which only the driver reads",
+            )
 
 
 def connection_rules(written: Mapping) -> Iterator[Diagnostic]:

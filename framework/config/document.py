@@ -19,6 +19,7 @@ from framework.config.text import SourceText, start_of
 from framework.config.tree import Mapping, Node, parse
 from framework.config.world import World
 from framework.diagnose.diagnostic import Diagnostic, Span
+from framework.diagnose.secrets import masked_line, redacted
 
 _STEPS_UP = 6
 _HEAD_KEYS = frozenset({"apiVersion", "kind", "metadata", "variables", "parameters", "template", "tests"})
@@ -50,7 +51,7 @@ class Files:
         """Findings in file order at the places that people wrote, each once, with the line that it is about."""
         unique: dict[tuple[object, ...], Diagnostic] = {}
         for finding in findings:
-            placed = self._placed(finding)
+            placed = _without_secrets(self._placed(finding))
             key = (placed.code, placed.span, placed.message)
             known = unique.get(key)
             # A line inside a loop is found once for each turn; a file that is checked twice is not worth a word.
@@ -63,7 +64,13 @@ class Files:
             return finding
         span = self.locate(finding.span)
         source = self.sources.get(span.file)
-        return replace(finding, span=span, excerpt=source.line(span.line) if source else None)
+        return replace(finding, span=span, excerpt=masked_line(source.line(span.line)) if source else None)
+
+
+def _without_secrets(finding: Diagnostic) -> Diagnostic:
+    """No sentence repeats a secret that stands in a file, in whatever kind of file it is."""
+    hidden = [redacted(text) if text else text for text in (finding.message, finding.hint, finding.remedy)]
+    return replace(finding, message=hidden[0] or "", hint=hidden[1], remedy=hidden[2])
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,13 @@ diagnostics at the parameter, or at the line of the template that a person wrote
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from collections.abc import Mapping as Mapped
 from functools import lru_cache
 from pathlib import Path
 
 from framework.config.document import Files, read_head, read_source, read_tree, upwards
+from framework.config.permitted import inside
 from framework.config.reference import Scope, resolve
 from framework.config.schema import check
 from framework.config.text import SourceText
@@ -74,15 +76,22 @@ def find_template(name: str, folder: Path, world: World) -> tuple[Path | None, s
         packages = world.packaged_templates or {}
         if package not in packages:
             return None, f"no installed package offers templates as `{package}`"
-        return packages[package] / f"{short}.yaml", None
+        return _inside((packages[package],), packages[package] / f"{short}.yaml", world)
     if "/" in name or name.endswith((".yaml", ".yml")):
-        return folder / name, None
+        return _inside((folder, Path()), folder / name, world)
     for parent in upwards(folder):
         for place in ("templates", "pipelines/templates"):
             path = parent / place / f"{name}.yaml"
             if read_source(path, world)[0] is not None:
                 return path, None
     return None, f"there is no template `{name}` in a folder `templates/` beside the pipeline file or above it"
+
+
+def _inside(roots: Iterable[Path], path: Path, world: World) -> tuple[Path | None, str | None]:
+    """The path, where it lies in one of the folders, whatever links are on the way; else why not."""
+    if any(inside(str(world.real_path(root)), str(world.real_path(path))) for root in roots):
+        return path, None
+    return None, "a template lies in the pipeline file's folder, in the current one, or in its package, or below"
 
 
 def read_template(source: SourceText) -> tuple[Mapping | None, tuple[Declared, ...], list[Diagnostic]]:

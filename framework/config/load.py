@@ -11,7 +11,15 @@ from collections.abc import Mapping as Mapped
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from framework.config import rules_create, rules_format, rules_routes, rules_source, rules_tables, rules_tests
+from framework.config import (
+    rules_create,
+    rules_format,
+    rules_routes,
+    rules_secrets,
+    rules_source,
+    rules_tables,
+    rules_tests,
+)
 from framework.config.across import findings_between
 from framework.config.build import build_pipeline
 from framework.config.document import Files, Head, read_head, read_source, read_tree
@@ -35,6 +43,7 @@ RULES = (
     *rules_source.RULES,
     *rules_format.RULES,
     *rules_routes.RULES,
+    *rules_secrets.RULES,
     *rules_create.RULES,
     *rules_tables.RULES,
     *rules_tests.RULES,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from fnmatch import fnmatchcase
 
 # Judged one by one: each says how files and metadata are laid out below the table's own location, and nothing else.
@@ -104,19 +104,26 @@ def is_property_allowed(key: str, more: Iterable[str] = ()) -> bool:
     return key in PROPERTIES or key.startswith(PROPERTY_PREFIXES) or any(fnmatchcase(key, glob) for glob in more)
 
 
-def safe_properties(properties: Mapping[str, str]) -> dict[str, str]:
-    """A table's properties without those that import code or lead elsewhere."""
-    return {key: value for key, value in properties.items() if not never_a_property(key)}
+def is_location(place: str) -> bool:
+    """Whether a warehouse is a place, and not the name that a REST server has for one."""
+    return "://" in place or place.startswith(("/", "file:"))
 
 
 def is_below(location: str, roots: Iterable[str]) -> bool:
     """Whether a location lies below one of the roots, by whole path parts; False wherever that is not certain: an encoded or
-    empty part, `..`, another account, another store."""
-    place = _parts(location)
-    return place is not None and any(
-        root is not None and len(place[1]) > len(root[1]) and (place[0], place[1][: len(root[1])]) == root
-        for root in map(_parts, roots)
-    )
+    empty part, `..`, another account, another store. A root that the location begins with letter by letter is the same root,
+    whatever is in it."""
+    return any(_is_below(location, root) for root in roots)
+
+
+def _is_below(location: str, root: str) -> bool:
+    rest = location.rstrip("/").removeprefix(root.rstrip("/") + "/")
+    if rest != location.rstrip("/") and root.strip("/"):
+        return _UNSURE.search(rest) is None and not {"", ".", ".."} & set(rest.split("/"))
+    place, above = _parts(location), _parts(root)
+    if place is None or above is None:
+        return False
+    return len(place[1]) > len(above[1]) and (place[0], place[1][: len(above[1])]) == above
 
 
 def _parts(location: str) -> tuple[tuple[str, str], tuple[str, ...]] | None:

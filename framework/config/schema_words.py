@@ -17,6 +17,7 @@ from framework.config.kinds import EXPLAINERS, show
 from framework.config.tree import Mapping, Node, Path, Scalar, Sequence, dotted, find, nearest_span, plain
 from framework.config.versions import CURRENT, unknown_version
 from framework.diagnose.diagnostic import Diagnostic, Span
+from framework.diagnose.secrets import HIDDEN, is_secret_name
 from framework.diagnose.suggest import did_you_mean, listed, nearest
 
 _TYPES = {
@@ -152,6 +153,9 @@ def _bad_key(error: ValidationError, tree: Node, path: Path) -> Diagnostic:
 
 def _bad_leaf(node: Scalar, path: Path, schema: Any, keyword: str) -> Diagnostic:
     value = node.value
+    if path and path[:2] != ("source", "schema") and is_secret_name(str(path[-1])):
+        value = HIDDEN if isinstance(value, str) else value
+        node = Scalar(value, node.span, node.plain)
     shown = f"`{node.text}`" if node.text and not isinstance(value, str) else show(value)
     where, types = _where(path), _types(schema)
 

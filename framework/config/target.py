@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from framework.config.connection_rules import connection_rules, without_secrets
+from framework.config.connection_rules import connection_rules, secrets_from_outside, without_secrets
 from framework.config.document import Files, not_a_mapping, read_source, upwards
 from framework.config.overlay import without
 from framework.config.reference import Scope, resolve, secret_of
@@ -82,6 +82,8 @@ def read_target(source: SourceText, world: World) -> TargetResult:
     resolved, found = check(resolved, "target", unresolved)
     findings += found
     findings += connection_rules(tree)
+    if isinstance(resolved, Mapping):
+        findings += secrets_from_outside(tree, resolved)
     overrides = resolved.get("overrides") if isinstance(resolved, Mapping) else None
     items = overrides.items if isinstance(overrides, Sequence) else ()
     parts = tuple(item for item in items if isinstance(item, Mapping))

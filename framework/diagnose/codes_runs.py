@@ -112,8 +112,13 @@ ENTRIES = (
     ),
     Code(
         "FLOE-R142",
-        "A table sends its files elsewhere",
-        "A property of the table, `write.data.path` or `write.metadata.path`, names a place that is not below the table's own location. Whoever may alter a table may set it, so floe does not follow it. The table is blocked; other tables go on.",
+        "A table lies elsewhere, or sends its files elsewhere",
+        "Its location, `write.data.path` or `write.metadata.path` names a place that is neither below the catalog's `warehouse` nor below one of `allow.locations` of the target. Whoever may alter a table may set them, so floe does not follow: it reads, writes and removes nothing there. A run that knows the table goes on writing to it as it was; otherwise its records are dead letters, or what `errors.policy` says. Other tables go on. Where the warehouse of a REST catalog is a mere name and the target allows no locations, the server is trusted with where its tables lie.",
+    ),
+    Code(
+        "FLOE-R143",
+        "A table's properties cannot be written with",
+        "Somebody set a property that Parquet's writer cannot heed: a size that is no positive number, a codec or a metrics mode that does not exist. A task would fail over it and stop every table of the pipeline, so this table alone is refused until it is unset.",
     ),
     Code(
         "FLOE-R140",

@@ -165,6 +165,11 @@ ENTRIES = (
     ),
     Code("FLOE-E407", "The target sets what `floe submit` sets", "These Spark settings follow from the pipelines."),
     Code("FLOE-E408", "Kubernetes needs a setting", "The message says which and what for."),
+    Code(
+        "FLOE-E409",
+        "A secret would stand on a command line",
+        "Settings of Spark are words of `spark-submit`, and in Spark's own pages and logs. `floe validate` finds it in the target file (FLOE-C311).",
+    ),
     Code("FLOE-E410", "spark-submit is not found", "It comes with pyspark, or with the Spark that SPARK_HOME names."),
     Code("FLOE-E411", "A package is not installed", "The environment is not the one that the lock describes."),
     Code(

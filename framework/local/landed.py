@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pyiceberg.catalog import load_catalog
 from pyiceberg.exceptions import NoSuchNamespaceError
+
+from framework.adapters.iceberg_guard import open_catalog
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class Landed:
 
 def landed(catalog_settings: dict[str, str], namespace: str) -> list[Landed]:
     """Every table of a namespace, most rows first; empty when there is no such namespace."""
-    catalog = load_catalog("default", **catalog_settings)
+    catalog = open_catalog("default", catalog_settings)
     try:
         names = catalog.list_tables(namespace)
     except NoSuchNamespaceError:

@@ -8,9 +8,10 @@ that one trouble never hides the next. The questions themselves are in `doctor_m
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
+from framework.adapters.secrets import hidden
 from framework.errors import FloeError, SetupError
 
 
@@ -59,7 +60,7 @@ def ask(check: str, question: Callable[[], Iterable[Finding]]) -> list[Finding]:
         found.append(
             error(check, f"{type(raised).__name__}: {lines[0]}", "this is not expected; report it with the line")
         )
-    return found
+    return [replace(each, message=hidden(each.message), remedy=hidden(each.remedy)) for each in found]
 
 
 def exit_code(findings: Iterable[Finding]) -> int:

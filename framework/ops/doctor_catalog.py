@@ -28,14 +28,14 @@ def examine(name: str, connect: Callable[[], Mapping[str, str]]) -> Iterator[Fin
     Args:
         connect: gives the catalog's settings, secrets resolved.
     """
-    from pyiceberg.catalog import load_catalog
+    from framework.adapters.iceberg_guard import open_catalog
 
     settings = connect()
     check = f"catalog {name}"
     IcebergCatalog(settings, name).check()
     yield ok(check, f"{settings.get('type', 'rest')} catalog answers")
     # The scratch table is made through PyIceberg's own door: what other engines would do, and nothing of floe's protocol.
-    opened = load_catalog(name, **settings)
+    opened = open_catalog(name, settings)
     namespace = f"{SCRATCH}{uuid.uuid4().hex[:8]}"
     try:
         opened.create_namespace(namespace)

@@ -27,7 +27,7 @@ from framework.plan.model import Plan
 from framework.runtime.tables import plan_creation
 from framework.table.arrow_schema import parse_schema
 from framework.table.changes import AddColumn, CreateTable, Refusal, WidenColumn
-from framework.table.create import plan_create
+from framework.table.create import location_of, plan_create
 from framework.table.evolve import plan_evolution
 from framework.table.model import ObservedType, TableNeed, TableTarget
 from framework.table.types import format_version
@@ -65,7 +65,8 @@ class Problem:
 
 @dataclass(frozen=True)
 class TablePreview:
-    """`columns` are made or added; `properties` are set; `notes` say what is left as it is, or waits for a record."""
+    """`columns` are made or added; `properties` are set, or those of the table that is there but floe's own; `location` is
+    where its files lie, "" where the catalog chooses; `notes` say what is left as it is, or waits for a record."""
 
     table: str
     action: Action
@@ -74,6 +75,7 @@ class TablePreview:
     properties: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
     code: str = ""
+    location: str = ""
 
 
 @dataclass(frozen=True)
@@ -179,7 +181,12 @@ def preview_start(
 
 def preview_table(plan: Plan, table: str, found: TableTarget | None) -> TablePreview:
     """What becomes of one table that the routes name, or that holds the dead letters."""
-    return _existing(plan, table, found) if found is not None else _missing(plan, table)
+    if found is None:
+        pattern = plan.write.tables.policy_for(table).create.location
+        own = "" if table == plan.write.dead_letter_table else location_of(pattern, table) or ""
+        return replace(_missing(plan, table), location=own)
+    properties = tuple(sorted(item for item in found.properties.items() if not item[0].startswith("floe.")))
+    return replace(_existing(plan, table, found), location=found.location, properties=properties)
 
 
 def _missing(plan: Plan, table: str) -> TablePreview:

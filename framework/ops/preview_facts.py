@@ -46,7 +46,7 @@ def preview(pipelines: Sequence[LoadedPipeline]) -> list[PipelinePreview]:
         SetupError: the broker or the catalog cannot be reached.
     """
     history = read_histories(pipelines)
-    catalog = open_catalog(pipelines[0].target.catalogs, used_catalogs(*map(compile_plan, pipelines)))
+    catalog = open_catalog(pipelines[0].target, used_catalogs(*map(compile_plan, pipelines)))
     return [_preview(pipeline, history, catalog) for pipeline in pipelines]
 
 

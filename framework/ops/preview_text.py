@@ -26,6 +26,7 @@ _MARKS = {
 }
 _CHANGES = {ChangeKind.ADD: "+", ChangeKind.CHANGE: "~", ChangeKind.REMOVE: "-"}
 _HASH_SHOWN = len("sha256:") + 12
+_AS_THEY_ARE_SHOWN = 20
 _VALUE_SHOWN = 80  # a whole schema or query is one value; `--json` has all of it
 
 
@@ -62,9 +63,11 @@ def pipeline_lines(preview: PipelinePreview, allowed: Collection[str], with_step
         yield from _start_lines(preview.start, plan.read.group_id)
     if preview.tables is not None:
         yield Line(" ", 1, "tables")
-        as_they_are = sum(table.action is Action.KEEP and not table.notes for table in preview.tables)
-        if as_they_are:
-            yield Line(" ", 2, f"{as_they_are} as {'they are' if as_they_are > 1 else 'it is'}")
+        as_they_are = [table for table in preview.tables if table.action is Action.KEEP and not table.notes]
+        for table in as_they_are[:_AS_THEY_ARE_SHOWN]:
+            yield from _table_lines(table, False)
+        if (more := len(as_they_are) - _AS_THEY_ARE_SHOWN) > 0:
+            yield Line(" ", 2, f"{more:,} more as they are; --json lists them")
         for table in (each for each in preview.tables if each.action is not Action.KEEP or each.notes):
             yield from _table_lines(table, table.table == plan.write.dead_letter_table)
         for rule in plan.route.rules:
@@ -141,15 +144,18 @@ def _table_lines(table: TablePreview, dead_letters: bool) -> Iterator[Line]:
         text += f": {notes.pop(0)}  [{table.code}]"
     if table.partition_by:
         text += f", partitioned by {', '.join(table.partition_by)}"
+    if table.location:
+        text += f", at {table.location}"
     yield Line(_MARKS[table.action], 2, text)
     for column in () if dead_letters else table.columns:  # those are always the same
         yield Line("~" if " -> " in column else "+", 4, column)
     if table.action is Action.CREATE:
         if notes:
             yield Line(" ", 4, f"({notes.pop(0)})")
-        yield Line(" ", 4, "properties " + ", ".join(f"{key}={value}" for key, value in table.properties))
     elif table.action is Action.ALTER:
         yield Line(" ", 4, f"({notes.pop(0)})")
+    if table.properties:
+        yield Line(" ", 4, "properties " + ", ".join(f"{key}={_short(value)}" for key, value in table.properties))
     yield from (Line("!", 4, note) for note in notes)
 
 

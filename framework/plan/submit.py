@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from pydantic import TypeAdapter, ValidationError
 
 from framework.config.spec import LoadedPipeline, TargetSpec
+from framework.diagnose.secrets import is_secret_setting
 from framework.errors import SetupError
 from framework.plan.canonical import plan_hash
 
@@ -261,6 +262,14 @@ def _name(path: str) -> str:
 
 
 def _check_conf(target: TargetSpec, mode: str) -> None:
+    shown = [key for key, value in target.spark_conf.items() if is_secret_setting(key, value)]
+    if shown:
+        raise SetupError(
+            f"the target's spark.conf holds a secret under {', '.join(shown)}, and a command line shows it to everybody",
+            code="FLOE-E409",
+            place=target.name,
+            remedy="give it to the cluster's own configuration",
+        )
     owned = [key for key in _OWNED if key in target.spark_conf]
     if owned:
         raise SetupError(

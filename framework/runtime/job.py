@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -28,7 +28,7 @@ from framework.adapters.kafka_control import ControlPublisher, ControlReader
 from framework.adapters.kafka_reader import fetch_described
 from framework.adapters.secrets import resolve
 from framework.commit.events import CommitComplete, CommitRequested, Deployed, Health, StopRequested
-from framework.config.spec import LoadedPipeline, SettingValue
+from framework.config.spec import LoadedPipeline, TargetSpec
 from framework.errors import DeadlinePassed, FloeError, TableBlocked
 from framework.plan.canonical import canonical, hash_of
 from framework.plan.catalogs import used_catalogs
@@ -111,7 +111,7 @@ class Job:
             plans = self._plans or [compile_plan(pipeline) for pipeline in self._pipelines]
             if not self._until_caught_up:
                 self._spark.begin()  # a run that may have nothing to read does not begin with it
-            catalog = open_catalog(self._target.catalogs, used_catalogs(*plans), self._target.allow_locations)
+            catalog = open_catalog(self._target, used_catalogs(*plans))
             for pipeline, plan in zip(self._pipelines, plans, strict=True):
                 self._prepare(plan, catalog)
                 self._workers[-1].tell_plan(told(pipeline, self._deployment))
@@ -283,21 +283,20 @@ def told(pipeline: LoadedPipeline, deployment: str) -> Deployed:
     return Deployed(pipeline.spec.name, "", hash_of([value]), value, __version__, 0, deployment)
 
 
-def open_catalog(
-    catalogs: Mapping[str, Mapping[str, SettingValue]], needed: Iterable[str], locations: Iterable[str] = ()
-) -> IcebergTables:
+def open_catalog(target: TargetSpec, needed: Iterable[str]) -> IcebergTables:
     """The tables of a target's catalogs. Those that are needed are checked; the others are opened if they are asked for.
 
     Args:
-        locations: where tables may have their files beside the catalogs' warehouses, as the target says; for who writes.
         needed: none where an outage is to be shown, or to hold up a catalog's own tables, rather than to stop us.
 
     Raises:
         SetupError: one that is needed cannot be reached, or the target does not name it.
     """
     tables = IcebergTables.over(
-        {name: IcebergCatalog(None, name, partial(resolve, settings)) for name, settings in catalogs.items()},
-        locations,
+        {
+            name: IcebergCatalog(None, name, partial(resolve, settings), target.allow_locations)
+            for name, settings in target.catalogs.items()
+        }
     )
     tables.check(needed)
     return tables

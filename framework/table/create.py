@@ -94,7 +94,7 @@ def plan_create(
         tuple(partition_by),
         _properties(policy),
         tuple(sort_by),
-        _location(policy.create.location, need.table),
+        location_of(policy.create.location, need.table),
     )
 
 
@@ -103,7 +103,7 @@ def _properties(policy: TablePolicy) -> tuple[tuple[str, str], ...]:
     return policy.create.properties if comment is None else (*policy.create.properties, ("comment", comment))
 
 
-def _location(pattern: str | None, table: str) -> str | None:
+def location_of(pattern: str | None, table: str) -> str | None:
     """A table's own location: `{namespace}` with `/` between its parts, and `{table}`."""
     if pattern is None:
         return None

@@ -11,9 +11,9 @@ import json
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-from framework.config.connection_rules import is_secret_name
 from framework.config.metadata import HEADER
 from framework.config.spec import PipelineSpec
+from framework.diagnose.secrets import is_secret_name
 from framework.errors import ConfigError
 from framework.record.failure import RecordFailure
 from framework.record.json_strict import JsonValue, NumberText, parse_record

@@ -129,13 +129,13 @@ def test_a_table_is_made_as_the_file_says(lake: Lake, tmp_path: Path) -> None:
         create=CreatePolicy(
             partition_by=(PartitionFieldSpec("at", "day"),),
             properties=(
-                ("write.data.path", f"file://{tmp_path}/lake/shop/orders/elsewhere"),
+                ("write.data.path", f"file://{tmp_path}/warehouse/lake/shop/orders/elsewhere"),
                 ("write.parquet.compression-codec", "gzip"),
             ),
             sort_by=(SortFieldSpec(PartitionFieldSpec("ID"), descending=True, nulls_first=False),),
             identifier_fields=("id",),
             comment="all orders",
-            location=f"file://{tmp_path}/lake/{{namespace}}/{{table}}",
+            location=f"file://{tmp_path}/warehouse/lake/{{namespace}}/{{table}}",
         )
     )
     hints = (FieldHint("at", "timestamptz", zone="UTC", comment="when it was ordered"),)
@@ -144,7 +144,7 @@ def test_a_table_is_made_as_the_file_says(lake: Lake, tmp_path: Path) -> None:
     assert isinstance(change, CreateTable)
     lake.tables.create_table(change)
     table = lake.plain("shop.orders")
-    assert table.location() == f"file://{tmp_path}/lake/shop/orders"
+    assert table.location() == f"file://{tmp_path}/warehouse/lake/shop/orders"
     assert table.schema().identifier_field_names() == {"id"}
     assert table.schema().find_field("id").required
     assert table.schema().find_field("at").doc == "when it was ordered"
@@ -160,7 +160,7 @@ def test_a_table_is_made_as_the_file_says(lake: Lake, tmp_path: Path) -> None:
     writer = TableWriter({"default": {}}, "p", "r", 1, 1 << 20, 1 << 20)
     writer.add(found, pa.Table.from_pylist(rows, schema=schema))
     (file,) = writer.finish()["shop.orders"]
-    assert file.path.startswith(f"file://{tmp_path}/lake/shop/orders/elsewhere/at_day=2024-01-04/")
+    assert file.path.startswith(f"file://{tmp_path}/warehouse/lake/shop/orders/elsewhere/at_day=2024-01-04/")
     answer = lake.tables.commit(lake.effect("shop.orders", (file,), 1))
     assert isinstance(answer, Committed)
     table = lake.plain("shop.orders")

@@ -13,7 +13,7 @@ from framework.adapters.iceberg_catalog import IcebergCatalog
 from framework.adapters.parquet_files import TableWriter
 from framework.cli.coordinator import check_some
 from framework.commit.effects import CommitFailed, Committed, TableView
-from framework.config.spec import RouteRule, SecretRef, SettingValue, TablePolicy
+from framework.config.spec import RouteRule, SecretRef, SettingValue, TablePolicy, TargetSpec
 from framework.errors import FloeError, SetupError
 from framework.plan.catalogs import used_catalogs
 from framework.record.model import TableNeed
@@ -31,6 +31,10 @@ pytestmark = pytest.mark.iceberg
 HOT, COLD = "archive.orders", "cold:archive.orders"
 
 
+def target_of(catalogs: dict[str, dict[str, SettingValue]]) -> TargetSpec:
+    return TargetSpec("it", kafka={}, catalogs=catalogs)
+
+
 class Lakes:
     """Two catalogs with a warehouse each: `default`, and `cold`."""
 
@@ -44,7 +48,7 @@ class Lakes:
                 "warehouse": f"file://{root}/{name}",
             }
         self.root = root
-        self.tables = open_catalog(self.settings, self.settings)
+        self.tables = open_catalog(target_of(self.settings), self.settings)
         # As others see them, each alone: by the names that the tables have there.
         self.hot, self.cold = (Lake({k: str(v) for k, v in s.items()}, name) for name, s in self.settings.items())
 
@@ -108,13 +112,13 @@ def test_a_catalog_that_nobody_needs_may_be_wrong(lakes: Lakes) -> None:
     catalog is refused with those that there are."""
     secret = SecretRef("env", "FLOE_NO_SUCH_SECRET")
     settings = {**lakes.settings, "gone": {"type": "rest", "uri": "http://127.0.0.1:1", "token": secret}}
-    tables = open_catalog(settings, ["default", "cold"])
+    tables = open_catalog(target_of(settings), ["default", "cold"])
     assert tables.list_tables("archive", ["default"]) == []
     with pytest.raises(SetupError, match="FLOE_NO_SUCH_SECRET"):
-        open_catalog(settings, ["default", "gone"])
+        open_catalog(target_of(settings), ["default", "gone"])
     lakes.lose_cold()
     with pytest.raises(SetupError, match="catalog cold") as caught:
-        open_catalog(lakes.settings, ["cold", "default"])
+        open_catalog(target_of(lakes.settings), ["cold", "default"])
     assert caught.value.code == "FLOE-E201"
     with pytest.raises(SetupError, match="no catalog warm") as unknown:
         lakes.tables.load_view("warm:archive.orders", "main", TOPIC)
@@ -129,7 +133,7 @@ def test_a_coordinator_begins_while_one_catalog_answers(lakes: Lakes) -> None:
     check_some(lakes.tables, said.append)
     assert said == []
     lakes.lose_cold()
-    check_some(open_catalog(lakes.settings, ()), said.append)
+    check_some(open_catalog(target_of(lakes.settings), ()), said.append)
     assert len(said) == 1
     assert said[0].startswith("catalog cold: ")
     with pytest.raises(SetupError):
@@ -188,7 +192,7 @@ def test_files_of_two_catalogs_in_one_place_are_left_alone(lakes: Lakes) -> None
     """Invariant 12: where two catalogs share a warehouse, a table may lie where one of the other catalog does; then the
     orphans of neither can be told."""
     shared = {**lakes.settings, "cold": {**lakes.settings["cold"], "warehouse": lakes.settings["default"]["warehouse"]}}
-    tables = open_catalog(shared, shared)
+    tables = open_catalog(target_of(shared), shared)
     for name in (HOT, COLD, "shop.orders"):
         tables.create_table(CreateTable(name, SCHEMA.model_dump_json(), (), ()))
     known = {name: place for name in tables.list_tables() if (place := tables.place(name)) is not None}

@@ -25,7 +25,7 @@ def main() -> None:
     workers = []
     for pipeline in read_submission(Path(plan).read_text(encoding="utf-8"), plan):
         made = compile_plan(pipeline)
-        catalog = open_catalog(pipeline.target.catalogs, used_catalogs(made))
+        catalog = open_catalog(pipeline.target, used_catalogs(made))
         kafka = resolve(pipeline.target.kafka[made.read.connection])
         worker = PipelineWorker(made, kafka, catalog, Path("scratch"), print)
         worker.prepare()

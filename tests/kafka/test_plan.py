@@ -59,7 +59,7 @@ def start(pipeline: LoadedPipeline) -> None:
     worker = PipelineWorker(
         compile_plan(pipeline),
         kafka,
-        open_catalog(pipeline.target.catalogs, ["default"]),
+        open_catalog(pipeline.target, ["default"]),
         Path("scratch"),
         lambda text: None,
     )

@@ -38,7 +38,7 @@ def new_run(pipeline: LoadedPipeline) -> Iterator[Callable[[], PipelineWorker]]:
 
     def make() -> PipelineWorker:
         kafka = {key: str(value) for key, value in pipeline.target.kafka["main"].items()}
-        catalog = open_catalog(pipeline.target.catalogs, ["default"])
+        catalog = open_catalog(pipeline.target, ["default"])
         made.append(PipelineWorker(compile_plan(pipeline), kafka, catalog, Path("scratch"), lambda text: None))
         return made[-1]
 

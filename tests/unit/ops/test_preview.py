@@ -191,7 +191,8 @@ def test_lines_for_people() -> None:
         "    first run\n"
         "      t, 2 partitions (starting_offsets): 145 offsets to read\n"
         "    tables\n"
-        "      1 as it is\n"
+        "      shop.orders: as it is, at file:///t\n"
+        "          properties format-version=2\n"
         "    + shop.refunds: is made, partitioned by day(at)\n"
         "        + at timestamptz\n"
         "          (further columns come from the data)\n"
@@ -210,3 +211,14 @@ def test_a_column_of_another_kind_is_no_change() -> None:
     found = replace(table(), schema_json=schema.model_dump_json(), spec_json=PartitionSpec().model_dump_json())
     shown = preview_table(plan(None, FieldHint("customer.zip", "string")), "shop.orders", found)
     assert shown.columns == ("customer struct<4: zip: optional string>",)
+
+
+def test_where_files_lie_is_in_the_plan() -> None:
+    """What a reviewer must see: the location and the properties that a file asks for, and those that a table has."""
+    asks = policy(location="s3://lake/{namespace}/{table}", properties=(("owner", "me"),))
+    made = preview_table(plan(asks), "shop.orders", None)
+    assert made.location == "s3://lake/shop/orders"
+    assert ("owner", "me") in made.properties
+    there = preview_table(plan(), "shop.orders", table(None, {"owner": "you", "floe.progress": "{}"}))
+    assert there.location == table().location
+    assert there.properties == (("owner", "you"),)

@@ -1,0 +1,35 @@
+"""The one way to a FileIO and to a table's location provider: no class is imported because a table says so.
+
+In: a target's own settings, a table's location and properties. Out: PyIceberg's FileIO and location provider. Whoever may alter
+a table may set its properties, and PyIceberg imports the class that `write.py-location-provider.impl` names; invariant: here it
+never does, in the driver and in every task, since whatever opens a file imports this module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyiceberg.io import FileIO, load_file_io
+from pyiceberg.table import TableProperties, locations
+
+__all__ = ["file_io", "location_provider"]
+
+
+def file_io(settings: Mapping[str, str], location: str) -> FileIO:
+    """A FileIO with the target's settings, and nothing of a table's."""
+    return load_file_io(dict(settings), location)
+
+
+def location_provider(location: str, properties: Mapping[str, str]) -> locations.LocationProvider:
+    """PyIceberg's own provider, as the other properties have it."""
+    return locations.load_location_provider(location, dict(properties))
+
+
+def _default_provider(_impl: str, location: str, properties: dict[str, str]) -> locations.LocationProvider:
+    """In the place of PyIceberg's function, which imports what the property names."""
+    kept = {key: value for key, value in properties.items() if key != TableProperties.WRITE_PY_LOCATION_PROVIDER_IMPL}
+    return locations.load_location_provider(location, kept)
+
+
+# PyIceberg asks for a provider in many places, with the properties as they are; all of them end here.
+locations._import_location_provider = _default_provider  # type: ignore[assignment]

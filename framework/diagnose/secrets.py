@@ -1,0 +1,152 @@
+"""What is a secret: by the name of a setting, by the shape of a value; and how text that may hold one is shown.
+
+In: keys, values, texts of clients and servers. Out: whether one is a secret, and the same text with `***` in its place. Whatever
+floe prints, logs, writes into a plan or hands to another process passes through here; it errs towards hiding.
+"""
+
+from __future__ import annotations
+
+import re
+
+# Anywhere in a name, whatever stands beside them.
+_ANYWHERE = (
+    "passw", "pwd", "passphrase", "secret", "token", "credential", "jaas", "authorization", "cookie", "connectionstring",
+    "userinfo", "keypem", "saskey", "sastoken", "privatekey", "accesskey", "accountkey", "apikey", "secretkey", "sharedkey",
+    "signingkey", "masterkey", "storekey", "encryptionkey", "authkey", "webhook",
+)  # fmt: skip
+# Only as a word of their own: inside of others they mean nothing.
+_ALONE = frozenset({"pass", "pw", "sas", "pat", "pin", "dsn", "jwt", "bearer", "signature", "sig"})
+# Also a word of their own, but where the setting is another system's, whose names say little.
+_ALONE_ELSEWHERE = frozenset({"key", "auth"})
+_ELSEWHERE = ("spark.hadoop.", "spark.executorenv.", "spark.yarn.appmasterenv.", "spark.kubernetes.driverenv.")
+# Behind the word for a secret these say that the setting is about one: where it is, whose, how long, by which way.
+_ABOUT = frozenset(
+    {
+        "alg", "algorithm", "algorithms", "alias", "bits", "buffer", "cache", "cachesize", "class", "command", "count", "delay",
+        "duration", "enable", "enabled", "endpoint", "expires", "expiration", "expiry", "factory", "file", "files", "generator",
+        "generation", "hash", "id", "impl", "interval", "issuer", "length", "lifetime", "limit", "location", "manager",
+        "mechanism", "mechanisms", "method", "mode", "ms", "name", "path", "paths", "plugin", "provider", "providers",
+        "reauth", "refresh", "renewal", "renewer", "required", "retries", "retry", "scope", "seconds", "services", "service",
+        "size", "store", "timeout", "ttl", "type", "uri", "url", "urls", "window", "threshold", "username", "user", "audience",
+        "exchange", "aud", "claim", "filter", "format", "resolver", "tracking", "auto", "fraction", "ratio", "identifiers",
+        "dir", "secretkeyref", "keygen", "supplier", "kind", "ids", "skew", "nbf", "pattern", "regex", "at",
+        "binding", "bitlength", "cipher", "conf", "domain", "local", "serialfilter", "validity",
+    }
+)  # fmt: skip
+# Settings of Spark that name where a secret is kept, and hold none.
+_NAMES_ONLY = re.compile(
+    r"^spark\.kubernetes\.(driver|executor)\.(secrets|secretKeyRef)\.|^spark\..*File$"
+    r"|^spark\.kubernetes\.(container\.image\.pullSecrets|kerberos\.tokenSecret\.)"
+)
+# Headers of a REST catalog that are no secret; every other may be one.
+HEADERS = frozenset(
+    {
+        "accept", "content-type", "polaris-realm", "user-agent", "x-client-git-commit-short", "x-client-version",
+        "x-goog-user-project", "x-iceberg-access-delegation", "x-project-id",
+    }
+)  # fmt: skip
+_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+
+# What stands for a secret inside of a value or a text: `name=value`, `"name": "value"`, `name: value`.
+_WORDS = (
+    r"(?<!\$\{)(?:[A-Za-z0-9_.\-]*(?:passw(?:or)?d|passphrase|pwd|secret|credential|access[_.\-]?key|account[_.\-]?key|api[_.\-]?key"
+    r"|private[_.\-]?key|shared[_.\-]?key|session[_.\-]?token|sas[_.\-]?token|access[_.\-]?token|refresh[_.\-]?token"
+    r"|auth[_.\-]?token|security[_.\-]?token|id[_.\-]?token|oauth[_.\-]?token|authorization|jaas)[A-Za-z0-9_.\-]*"
+    r"|(?<![A-Za-z0-9_.\-])(?:token|sig|pass|pw|x-amz-signature|x-amz-credential|x-goog-signature))"
+)
+_VALUE = (
+    r"(?:\$\{[^}]*\}|\\\"[^\"]*\\\"|\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'"
+    r"|(?:Bearer|Basic)\s+[^\s,;&]+|[^\s,;&\"'{}\[\]()]+)"
+)
+_PAIR = re.compile(rf"({_WORDS})(\\?[\"'`]?\s{{0,4}}(?:=>|[=:])\s{{0,4}})({_VALUE})", re.IGNORECASE)
+_USER_IN_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]{0,40}:)?//[^/?#\s@\"'<>]*(?:@[^/?#\s@\"'<>]*)*@(?=[^\s/])")
+_PASSWORD_IN_URL = re.compile(r"//[^/?#@:\s\"']*:[^/?#\s\"']+@")
+_SHAPES = re.compile(
+    r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?:[^-]*-----END [A-Z ]*PRIVATE KEY-----|[\s\S]*)"
+    r"|\beyJ[A-Za-z0-9_\-]{5,}\.[A-Za-z0-9_\-]{5,}(?:\.[A-Za-z0-9_\-]*)?"
+    r"|\b(?:Bearer|Basic)\s+[A-Za-z0-9+/_.~\-]{8,}=*"
+    r"|\b(?:ghp|gho|ghs|github_pat|glpat|hf|sk|xox[abp])[_\-][A-Za-z0-9_\-]{16,}"
+)
+_REFERENCE = re.compile(r"[\"'`]?\$\{[^}]*\}?[\"'`]?")
+HIDDEN = "***"
+_FLOW_VALUE = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^']|'')*'|[^\s\"'{\[,}\]][^,{}\[\]]*")
+_KEY_IN_LINE = re.compile(r"[\"']?([A-Za-z0-9_.\-]+)[\"']?\s*:\s+(?=\S)")
+_SAYS_NOTHING = re.compile(
+    r"[\"']?(?:\$\{[^}]*\}|string|boolean|int|integer|long|bigint|float|double|date|time|timestamp\w*|uuid|binary|true|false|null)"
+    r"[\"']?\s*(?:[,}\]#].*)?$"
+)
+
+
+def is_secret_name(key: str) -> bool:
+    """Whether a setting or a field of this name holds a secret."""
+    if _NAMES_ONLY.search(key) or key.lower().startswith("enable."):
+        return False
+    folded = key.lower()
+    if folded.startswith("header."):
+        return folded.removeprefix("header.") not in HEADERS
+    words = [word.lower() for word in _PART.findall(key)]
+    alone = _ALONE | _ALONE_ELSEWHERE if folded.startswith(_ELSEWHERE) else _ALONE
+    last = _last_secret(words, alone)
+    return last is not None and not (set(words[last + 1 : last + 3]) & _ABOUT)
+
+
+def _last_secret(words: list[str], alone: frozenset[str]) -> int | None:
+    """Where the last word for a secret ends: names of two words count at the second."""
+    found = None
+    for at, word in enumerate(words):
+        pair = words[at - 1] + word if at else word
+        if word in alone or any(each in word or (each in pair and pair.endswith(each)) for each in _ANYWHERE):
+            found = at
+    return found
+
+
+def holds_secret(value: str) -> bool:
+    """Whether a value, whatever its name is, has a secret in it: a password in an address, a query, an option or a header."""
+    if _PASSWORD_IN_URL.search(value) or _SHAPES.search(value):
+        return True
+    return any(not _REFERENCE.fullmatch(pair[3]) and pair[3] != HIDDEN for pair in _PAIR.finditer(value))
+
+
+def is_secret_setting(key: str, value: str) -> bool:
+    """Whether a setting stands there as a secret in clear."""
+    if value.lower() in ("true", "false", "none", ""):  # says whether, and holds nothing
+        return False
+    return is_secret_name(key) or holds_secret(value)
+
+
+def redacted(text: str) -> str:
+    """A text of any origin without the secrets that can be told by their shape or by the name before them."""
+    text = _USER_IN_URL.sub(lambda found: f"{found[1] or ''}//{HIDDEN}@", text)
+    text = _SHAPES.sub(HIDDEN, text)
+    return _PAIR.sub(_hidden_pair, text)
+
+
+def _hidden_pair(found: re.Match[str]) -> str:
+    value = found[3]
+    if _REFERENCE.fullmatch(value):
+        return found[0]
+    quote = value[0] if value[0] in "\"'" else ""
+    return f"{found[1]}{found[2]}{quote}{HIDDEN}{quote}"
+
+
+def masked_line(line: str) -> str:
+    """A line of a file as it may be shown, with `*` for each character of what stands behind a name of a secret, so that
+    columns stay. Words that say a type stay, too, since a field may be named like a secret."""
+    out = _USER_IN_URL.sub(
+        lambda found: found[1] + "*" * (len(found[0]) - len(found[1] or "")) if found[1] else found[0], line
+    )
+    out = _SHAPES.sub(lambda found: "*" * len(found[0]), out)
+    out = _PAIR.sub(lambda f: f[0] if _SAYS_NOTHING.fullmatch(f[3]) else f[1] + f[2] + "*" * len(f[3]), out)
+    for found in _KEY_IN_LINE.finditer(out):
+        rest = out[found.end() :]
+        if is_secret_name(found[1]) and not _SAYS_NOTHING.match(rest):
+            # A plain value of a flow mapping ends at a comma or bracket; every other one may go on to the end of the line.
+            ends = _FLOW_VALUE.match(rest) if re.search(r"[{\[]", out[: found.start()]) else None
+            length = len(ends[0]) if ends else len(rest)
+            out = out[: found.end()] + re.sub(r"\S", "*", rest[:length]) + rest[length:]
+    return out
+
+
+def shown_setting(key: str, value: str) -> str:
+    """The value of a setting as it may be shown."""
+    return HIDDEN if is_secret_name(key) and not _REFERENCE.fullmatch(value) else redacted(value)

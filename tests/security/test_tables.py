@@ -1,0 +1,401 @@
+"""Somebody who may alter a table, and a catalog's server: what they want of floe, and what they get.
+
+A table's properties and its location are data that others set. They say how files are laid out inside of the target's places, and
+nothing more: no class is imported, no other host is asked, no file elsewhere is read, written or removed.
+"""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyiceberg import io as pyiceberg_io
+from pyiceberg.catalog import Catalog
+from pyiceberg.catalog.rest import ConfigResponse
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.io.pyarrow import PyArrowFileIO
+from pyiceberg.table import TableProperties
+from pyiceberg.table.update import SetLocationUpdate, SetPropertiesUpdate
+
+import framework
+from framework.adapters.iceberg import IcebergTables
+from framework.adapters.iceberg_catalog import IcebergCatalog
+from framework.adapters.iceberg_guard import _PLACES, from_server, open_catalog, places
+from framework.adapters.parquet_usable import _POSITIVE
+from framework.commit.effects import CommitFailed
+from framework.config.permitted import never_a_property
+from framework.errors import TableBlocked
+from framework.ops.doctor import State
+from framework.ops.doctor_catalog import examine
+from framework.table.changes import CreateTable
+from tests.iceberg.conftest import POLICY, SCHEMA, TOPIC, Lake
+from tests.iceberg.rest_server import Handler, RestServer
+
+pytestmark = pytest.mark.iceberg
+SOURCES = Path(framework.__file__).parent
+ALL_LOADS = {
+    "load_view": lambda tables, name: tables.load_view(name, "main", TOPIC),
+    "load_recorded": lambda tables, name: tables.load_recorded(name, "main", TOPIC),
+    "load_history": lambda tables, name: tables.load_history(name, "main", TOPIC),
+    "load_target": lambda tables, name: tables.load_target(name, POLICY),
+    "added_paths": lambda tables, name: tables.added_paths(name, [1]),
+    "rows_in": lambda tables, name: tables.rows_in(name, []),
+    "snapshots": lambda tables, name: tables.snapshots(name),
+    "read": lambda tables, name: tables.read(name, ["id"]),
+    "place": lambda tables, name: tables.place(name),
+    "references": lambda tables, name: tables.references(name),
+    "stored_files": lambda tables, name: tables.stored_files(name, ["file:///etc"]),
+    "missing_files": lambda tables, name: tables.missing_files(name, ["file:///etc/passwd"]),
+    "remove_files": lambda tables, name: list(tables.remove_files(name, ["file:///tmp/floe-no-such-file"])),
+}  # fmt: skip
+
+
+@pytest.fixture
+def lake(catalog_settings: dict[str, str]) -> Lake:
+    return Lake(catalog_settings)
+
+
+def alter(lake: Lake, name: str, location: str = "", **properties: str) -> None:
+    """As another engine does it: through PyIceberg's own catalog."""
+    table = lake.plain(name)
+    updates: list[Any] = [SetPropertiesUpdate(updates={k.replace("__", "."): v for k, v in properties.items()})]
+    if location:
+        updates.append(SetLocationUpdate(location=location))
+    lake.catalog.commit_table(table, (), tuple(updates))
+
+
+# ---- where a table lies ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ALL_LOADS)
+def test_a_table_whose_location_was_moved_elsewhere_is_not_touched(lake: Lake, tmp_path: Path, how: str) -> None:
+    """Wanted: rows written to, and files listed and removed in, another team's place. Got: FLOE-R142 from every door."""
+    name = lake.create()
+    alter(lake, name, location=f"file://{tmp_path}/other/orders")
+    with pytest.raises(TableBlocked, match=r"the location .*/other/orders") as refused:
+        ALL_LOADS[how](lake.tables, name)
+    assert (refused.value.code, refused.value.place) == ("FLOE-R142", name)
+
+
+def test_every_door_to_a_table_is_in_this_test() -> None:
+    """A new method of `IcebergTables` that takes a table stands in the list above, or among those that cannot load one."""
+    takes_a_table = {
+        name
+        for name, method in vars(IcebergTables).items()
+        if callable(method) and not name.startswith("_") and "table" in method.__code__.co_varnames[:2]
+    }
+    assert takes_a_table == set(ALL_LOADS)
+
+
+@pytest.mark.parametrize("key", _PLACES)
+def test_a_table_whose_files_go_elsewhere_is_not_touched(lake: Lake, tmp_path: Path, key: str) -> None:
+    """Wanted: data or metadata in another place, by a property. Got: FLOE-R142; a place that the target allows is taken."""
+    name = lake.create()
+    lake.catalog.commit_table(lake.plain(name), (), (SetPropertiesUpdate(updates={key: f"file://{tmp_path}/other/x"}),))
+    with pytest.raises(TableBlocked, match="which is not where the target lets tables have files"):
+        lake.tables.load_target(name, POLICY)
+    allowed = IcebergTables.over(
+        {"default": IcebergCatalog(lake.settings, "default", locations=[f"file://{tmp_path}/other"])}
+    )
+    assert allowed.load_target(name, POLICY) is not None
+
+
+def test_what_was_examined_before_cannot_be_committed_elsewhere(lake: Lake, tmp_path: Path) -> None:
+    """Wanted: the table is moved between a coordinator's look and its commit. Got: the commit fails, and nothing is there."""
+    name = lake.create()
+    effect = lake.effect(name, lake.files(name, [{"id": 1}]), 1)
+    alter(lake, name, location=f"file://{tmp_path}/other/orders")
+    before = sorted((tmp_path / "other").rglob("*"))  # what the other engine wrote there as it moved the table
+    answer = lake.tables.commit(effect)
+    assert isinstance(answer, CommitFailed)
+    assert sorted((tmp_path / "other").rglob("*")) == before
+
+
+def test_a_namespace_cannot_send_new_tables_elsewhere(lake: Lake, tmp_path: Path) -> None:
+    """Wanted: whoever sets a namespace's `location` gets the tables that floe makes in it. Got: FLOE-R142, nothing is made."""
+    lake.catalog.create_namespace("shop", {"location": f"file://{tmp_path}/other"})
+    with pytest.raises(TableBlocked) as refused:
+        lake.tables.create_table(CreateTable("shop.orders", SCHEMA.model_dump_json(), (), ()))
+    assert refused.value.code == "FLOE-R142"
+    assert not (tmp_path / "other").exists()
+
+
+def test_the_places_are_those_of_the_target() -> None:
+    """A warehouse that is a mere name says no place: then `allow.locations` alone does, or the server is trusted."""
+    assert places({"warehouse": "s3://lake"}, ["s3://more"]) == ("s3://lake", "s3://more")
+    assert places({"warehouse": "prod"}) == ()
+    assert places({"warehouse": "prod"}, ["s3://more"]) == ("s3://more",)
+
+
+def test_every_property_with_a_path_is_looked_at() -> None:
+    """A version of PyIceberg that writes where a further property says fails here."""
+    offered = {value for value in vars(TableProperties).values() if isinstance(value, str) and value.endswith(".path")}
+    assert offered == set(_PLACES)
+
+
+# ---- what a table makes PyIceberg do --------------------------------------------------------------------------------
+
+HOSTILE = {
+    "py-io-impl": "os.system",
+    "io-impl": "os.system",
+    "write.py-location-provider.impl": "os.system",
+    "s3.endpoint": "http://evil.example",
+    "s3.retry-strategy-impl": "os.system",
+    "s3.signer": "S3V4RestSigner",
+    "s3.signer.uri": "http://evil.example",
+    "s3.proxy-uri": "http://evil.example",
+    "s3.access-key-id": "x",
+    "adls.connection-string": "x",
+    "gcs.service.host": "http://evil.example",
+    "hdfs.host": "evil.example",
+    "uri": "http://evil.example",
+    "token": "x",
+    "warehouse": "s3://evil",
+}
+
+
+def test_nothing_of_a_tables_properties_reaches_a_file_io(lake: Lake) -> None:
+    """Wanted: another class, host or credential for the files. Got: PyIceberg's own FileIO with the target's settings alone."""
+    opened = lake.tables._catalog("default").open()[0]
+    found = opened._load_file_io(HOSTILE, "file:///x")  # type: ignore[attr-defined]
+    assert type(found) is PyArrowFileIO
+    assert found.properties == dict(opened.properties)
+    with_properties = SCHEMA.model_dump_json()
+    lake.tables.create_table(CreateTable("shop.evil", with_properties, (), tuple((k, v) for k, v in HOSTILE.items())))
+    loaded = opened.load_table("shop.evil")
+    assert loaded.metadata.properties.items() >= HOSTILE.items()
+    assert loaded.io.properties == dict(opened.properties)
+    target = lake.tables.load_target("shop.evil", POLICY)
+    assert target is not None
+    written = lake.tables.commit(lake_effect(lake, "shop.evil"))
+    assert not isinstance(written, CommitFailed)
+
+
+def lake_effect(lake: Lake, name: str) -> Any:
+    return lake.effect(name, (), 1)
+
+
+def test_a_task_imports_no_location_provider(tmp_path: Path) -> None:
+    """Wanted: code in an executor, which loads neither catalog nor guard. Got: the default provider; nothing is imported."""
+    (tmp_path / "evil.py").write_text("import pathlib; pathlib.Path('ran').touch()\nProvider = print\n")
+    code = (
+        "from framework.adapters.parquet_files import _layout\n"
+        "from pyiceberg.schema import Schema; from pyiceberg.partitioning import PartitionSpec\n"
+        "made = _layout(Schema().model_dump_json(), PartitionSpec().model_dump_json(), '', 's3://lake/t',\n"
+        "    (('write.py-location-provider.impl', 'evil.Provider'),))\n"
+        "print(type(made.locations).__name__)\n"
+    )
+    path = f"{SOURCES.parent}:{tmp_path}"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env={"PYTHONPATH": path}, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "SimpleLocationProvider"
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        *((key, value) for key in _POSITIVE for value in ("x", "0", "-1", "", "9" * 40, "1e3", "\u0663")),
+        ("write.parquet.compression-codec", "lzo"), ("write.parquet.compression-codec", "\x1b[2J"),
+        ("write.parquet.compression-level", "x"),
+        ("write.metadata.metrics.default", "all"), ("write.metadata.metrics.column.id", "truncate(-1)"),
+        ("write.metadata.metrics.max-inferred-column-defaults", "x"),
+    ],
+)  # fmt: skip
+def test_a_value_that_no_writer_can_heed_stops_that_table_alone(lake: Lake, key: str, value: str) -> None:
+    """Wanted: every task of the pipeline fails, or hangs. Got: the table is refused before a task hears of it."""
+    name = lake.create()
+    lake.catalog.commit_table(lake.plain(name), (), (SetPropertiesUpdate(updates={key: value}),))
+    with pytest.raises(TableBlocked) as refused:
+        lake.tables.load_target(name, POLICY)
+    assert refused.value.code == "FLOE-R143"
+
+
+def test_every_number_that_a_writer_reads_is_looked_at() -> None:
+    """A version of PyIceberg with a further number for its writers fails here until it is judged."""
+    other = {"write.parquet.compression-level", "write.parquet.bloom-filter-max-bytes"}  # tried out; not implemented
+    offered = {
+        value
+        for name, value in vars(TableProperties).items()
+        if isinstance(value, str) and (name.startswith("PARQUET_") or "FILE_SIZE" in name) and "." in value
+    }
+    numbers = {key for key in offered if key.endswith(("-bytes", "-limit", "-level"))}
+    assert numbers - other - set(_POSITIVE) == set()
+
+
+# ---- what a catalog's server sends ----------------------------------------------------------------------------------
+
+SENT = {
+    "py-io-impl": "os.system",
+    "io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
+    "s3.retry-strategy-impl": "os.system",
+    "auth": {"type": "custom", "impl": "os.system", "custom": {"command": "touch ran"}},
+    "ssl": {"cabundle": "/tmp/evil.pem"},
+    "header.X-Evil": "1",
+    "s3.endpoint": "https://store.example",
+    "token": "of-this-table",
+}
+
+
+class Sends(Handler):
+    """Sends settings with its configuration, and with each table."""
+
+    def _get(self) -> dict[str, object]:
+        found = super()._get()
+        if self._path == ["v1", "config"]:
+            return {"defaults": SENT, "overrides": SENT}
+        if "metadata" in found:
+            found["metadata"]["properties"] = {"py-io-impl": "os.system"}  # type: ignore[index]
+            found["config"] = SENT
+        return found
+
+
+@pytest.fixture
+def server(catalog_settings: dict[str, str]) -> Iterator[RestServer]:
+    made = RestServer(SqlCatalog("default", **{k: v for k, v in catalog_settings.items() if k != "type"}))
+    made.RequestHandlerClass = Sends
+    yield made
+    made.shutdown()
+    made.server_close()
+
+
+@pytest.mark.parametrize("own", [{}, {"py-io-impl": "pyiceberg.io.pyarrow.PyArrowFileIO"}])
+def test_a_catalogs_server_imports_nothing(
+    server: RestServer, own: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wanted: a class of the server's choice is loaded, by its configuration or with a table, also over a class that the target
+    names. Got: where its stores are and as whom they are asked is taken; code, certificates and headers are the target's."""
+    ran: list[object] = []
+    monkeypatch.setattr("os.system", lambda *words, **named: ran.append((words, named)))
+    opened = IcebergCatalog({"type": "rest", "uri": server.uri, **own}, "default").open()[0]
+    tables = IcebergTables({"type": "rest", "uri": server.uri, **own})
+    tables.create_table(CreateTable("shop.orders", SCHEMA.model_dump_json(), (), ()))
+    loaded = opened.load_table("shop.orders")
+    assert type(loaded.io) is PyArrowFileIO
+    for settings in (opened.properties, loaded.io.properties):
+        assert settings["s3.endpoint"] == "https://store.example"
+        assert settings.get("py-io-impl") == own.get("py-io-impl")
+        assert not {"auth", "ssl", "header.X-Evil", "io-impl", "s3.retry-strategy-impl"} & settings.keys()
+    assert ran == []
+
+
+def test_what_is_taken_of_a_server_is_plain_text() -> None:
+    """The configuration's own model lets any value through, so each that is no plain text is left out."""
+    sent = ConfigResponse.model_validate({"defaults": SENT, "overrides": {}}).defaults
+    assert from_server(sent, {}) == {"s3.endpoint": "https://store.example", "token": "of-this-table"}
+
+
+# ---- one door -------------------------------------------------------------------------------------------------------
+
+DOORS = {"adapters/iceberg_guard.py", "adapters/iceberg_io.py", "adapters/iceberg_rest.py", "adapters/iceberg_sql.py"}
+# Makes the embedded catalog's empty database before there is any table.
+DOORS_TO_NO_TABLE = {"local/catalog.py"}
+OPENS = {
+    "load_catalog", "load_rest", "load_hive", "load_glue", "load_sql", "load_dynamodb", "load_bigquery", "load_in_memory",
+    "load_file_io", "load_location_provider", "StaticTable", "SqlCatalog", "RestCatalog", "InMemoryCatalog", "HiveCatalog",
+    "GlueCatalog", "DynamoDbCatalog", "BigQueryMetastoreCatalog", "S3FileSystem", "GcsFileSystem", "AzureFileSystem",
+    "HadoopFileSystem", "LocalFileSystem", "FileSystem",
+}  # fmt: skip
+
+
+def _names(path: Path) -> Iterator[str]:
+    """Every name that a file imports or takes from a module."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom | ast.Import):
+            yield from (alias.name.rpartition(".")[2] for alias in node.names)
+            yield from ("fsspec" for alias in node.names if alias.name.startswith("fsspec"))
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("fsspec"):
+                yield "fsspec"
+        elif isinstance(node, ast.Attribute):
+            yield node.attr
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            yield node.func.id
+
+
+def test_nothing_opens_a_catalog_or_a_store_past_the_door() -> None:
+    """Code that calls PyIceberg's or Arrow's own ways to a catalog, a FileIO or a store would escape the guard."""
+    past = {
+        str(path.relative_to(SOURCES)): found
+        for path in SOURCES.rglob("*.py")
+        if (found := sorted({*_names(path)} & {*OPENS, "fsspec", "PyArrowFileIO", "FsspecFileIO", "from_path"}))
+    }
+    past = {file: found for file, found in past.items() if file not in DOORS | DOORS_TO_NO_TABLE}
+    # It asks of what class a FileIO is, and makes none.
+    assert past == {"adapters/iceberg_files.py": ["FsspecFileIO", "PyArrowFileIO"]}
+
+
+def test_the_list_of_doors_is_all_that_pyiceberg_offers() -> None:
+    """A further way to a catalog in a new version of PyIceberg fails here until it stands in the list."""
+    import pyiceberg.catalog
+
+    loaders = {name for name in vars(pyiceberg.catalog) if name.startswith("load_")}
+    assert loaders <= OPENS
+    import pyiceberg.catalog.memory
+
+    classes = {each.__name__ for each in _subclasses(Catalog)}
+    assert classes - {"FlatSqlCatalog", "BoundedRestCatalog", "MetastoreCatalog", "NoopCatalog"} <= OPENS
+
+
+def _subclasses(kind: type) -> set[type]:
+    return {
+        each for sub in kind.__subclasses__() for each in {sub, *_subclasses(sub)} if each.__module__.startswith("pyi")
+    }
+
+
+def test_what_pyiceberg_imports_by_name_is_known() -> None:
+    """Every place of the installed PyIceberg that imports a class by a name that somebody wrote, and what keeps it from tables
+    and servers: a further one in a new version fails here."""
+    root = Path(pyiceberg_io.__file__).parent.parent
+    found = {
+        (str(path.relative_to(root)), node.name)
+        for path in root.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef)
+        and any(isinstance(part, ast.Attribute) and part.attr in ("import_module", "load") and _of_importlib(part)
+                for part in ast.walk(node))
+    }  # fmt: skip
+    assert found == {
+        ("catalog/__init__.py", "_import_catalog"),  # py-catalog-impl: the target's settings alone are given to it
+        ("catalog/rest/auth.py", "create"),  # auth: `from_server` takes none
+        (
+            "io/__init__.py",
+            "_import_file_io",
+        ),  # py-io-impl: no FileIO gets a table's properties; a server's are left out
+        ("io/pyarrow.py", "_import_retry_strategy"),  # s3.retry-strategy-impl: the same
+        ("table/locations.py", "_import_location_provider"),  # replaced
+        ("transforms.py", "_try_import"),  # names that PyIceberg itself holds
+    }
+
+
+def _of_importlib(node: ast.Attribute) -> bool:
+    return isinstance(node.value, ast.Name) and node.value.id == "importlib"
+
+
+def test_no_setting_of_a_file_io_is_a_property_that_files_may_set() -> None:
+    """Every setting that PyIceberg's FileIOs read is refused as a table property, whatever a target allows."""
+    settings = {
+        value
+        for name, value in vars(pyiceberg_io).items()
+        if name.isupper() and isinstance(value, str) and ("." in value or value.endswith("impl"))
+        and not value.startswith(("pyiceberg.", "v1/"))
+    }  # fmt: skip
+    assert {key for key in settings if not never_a_property(key)} == set()
+
+
+def test_doctor_asks_through_the_same_door(lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wanted: `floe doctor` opens a catalog of its own. Got: it opens the guarded one, and still finds that all is well."""
+    opened: list[object] = []
+    real = open_catalog
+    monkeypatch.setattr(
+        "framework.adapters.iceberg_guard.open_catalog",
+        lambda *given, **named: opened.append(given) or real(*given, **named),
+    )
+    found = list(examine("default", lambda: lake.settings))
+    assert [finding.state for finding in found if finding.state is not State.OK] == []
+    assert opened
