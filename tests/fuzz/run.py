@@ -6,11 +6,23 @@ import argparse
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
+from tests.fuzz.connect import check_connect
 from tests.fuzz.documents import Writer
-from tests.fuzz.ways import Report, check_block
+from tests.fuzz.report import Report
+from tests.fuzz.typed import check_typed
+from tests.fuzz.ways import check_block
 
+# Of each twenty blocks of documents so many are of other kinds.
+OTHERS: dict[int, Callable[[int, int], Report]] = {
+    3: check_connect,
+    7: partial(check_typed, "avro"),
+    10: partial(check_typed, "avro"),
+    13: partial(check_typed, "protobuf"),
+}
 DOCUMENT = Path(__file__).parents[2] / "docs" / "reliability.md"
 BEGIN, END = "<!-- fuzz: begin -->", "<!-- fuzz: end -->"
 
@@ -21,8 +33,11 @@ def run(documents: int, seed: int, most: int = 1000, show: bool = False) -> Repo
     while report.documents < documents:
         # What matters is how many tables there are as much as how many records stand beside each other.
         wide = most if number % 10 == 0 else min(most, 40)
-        block = Writer(seed + number).block(min(wide, documents - report.documents))
-        report.add(check_block(block, seed + number))
+        most_now, own = min(wide, documents - report.documents), seed + number
+        if other := OTHERS.get(number % 20):
+            report.add(other(own, most_now))
+        else:
+            report.add(check_block(Writer(own).block(most_now), own))
         number += 1
         if show and time.monotonic() - told > 10:
             told = time.monotonic()
