@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from fractions import Fraction
 from typing import Any
 
 import pytest
 
-from framework.config.spec import ErrorPolicy, FormatSpec, FormatType
+from framework.config.spec import Envelope, ErrorPolicy, FormatSpec, FormatType
 from framework.record.wire import Schemas
 from tests.format_samples import avro_bytes, avro_schema, framed, land, record_of, records
+from tests.fuzz.oracle import nearest_float
 
 
 @pytest.mark.parametrize(
@@ -63,3 +66,67 @@ def test_refused_records_of_typed_formats_shape_nothing(errors: ErrorPolicy) -> 
         if columns is not None:
             assert [field.name for field in landed.schema.fields] == columns
             assert landed.result.written == 1
+
+
+def avro_in(column: str, kind: Any, physical: Any, values: list[Any]) -> tuple[list[Any], list[int]]:
+    """What values become in a column of this type, and which records are refused."""
+    schema, raw = (record_of({"name": "v", "type": each}) for each in (kind, physical))
+    data = [framed(1, avro_bytes(raw, {"v": value})) for value in values]
+    spec, given = FormatSpec(FormatType.AVRO, registry="main"), (("ns.t", (("v", column),)),)
+    landed = land(records(data), spec, {1: avro_schema(schema)}, given=given)
+    return [row["v"] for row in landed.rows], [letter.offset for letter in landed.letters]
+
+
+def test_decimals_are_numbers_of_bytes_and_the_nearest_float() -> None:
+    """No bytes are no decimal; a decimal in a float is the nearest one, and all its digits in a text."""
+    kind = {"type": "bytes", "logicalType": "decimal", "precision": 18, "scale": 18}
+    small = 53_121_890_886_131  # 0.000053121890886131
+    values = [b"", small.to_bytes(8, "big", signed=True), (-117).to_bytes(2, "big", signed=True)]
+    assert avro_in("decimal(18, 18)", kind, "bytes", values)[1] == [0]
+    floats, refused = avro_in("float", kind, "bytes", values)
+    assert refused == [0]
+    assert floats == [nearest_float(Fraction(small, 10**18)), nearest_float(Fraction(-117, 10**18))]
+    assert avro_in("string", kind, "bytes", values)[0] == ["0.000053121890886131", "-0.000000000000000117"]
+
+
+def test_whole_numbers_in_doubles_are_those_of_json() -> None:
+    """A whole number is in a double if it holds it, or is printed as it, in typed formats, too."""
+    held, printed, lost = 1 << 53, 1_234_567_890_123_456_800, (1 << 53) + 1
+    assert avro_in("double", "long", "long", [held, printed, lost]) == ([float(held), float(printed)], [2])
+
+
+def test_what_holds_nothing_is_null_in_a_column_of_another_kind() -> None:
+    """An empty list of a typed format is null in a column of numbers, as JSON's is; one that holds a value is refused."""
+    kind = {"type": "array", "items": ["null", "int"]}
+    assert avro_in("long", kind, kind, [[], [None], [1]]) == ([None, None], [2])
+
+
+def test_minus_zero_and_scales_of_connect() -> None:
+    """The sign of 0 is kept in columns of floats; a decimal's own scale has a bound."""
+    variable = {
+        "type": "struct",
+        "name": "io.debezium.data.VariableScaleDecimal",
+        "fields": [{"field": "scale", "type": "int32"}, {"field": "value", "type": "bytes"}],
+    }
+    fields = [
+        {"field": "d", "type": "double"},
+        {"field": "i", "type": "int32"},
+        {**variable, "field": "v", "optional": True},
+    ]
+    envelope = {
+        "type": "struct",
+        "fields": [{"field": "after", "type": "struct", "fields": fields}, {"field": "op", "type": "string"}],
+    }
+
+    def event(variable: str) -> bytes:
+        after = f'{{"d":-0,"i":-0,"v":{variable}}}'
+        return f'{{"schema":{json.dumps(envelope)},"payload":{{"after":{after},"op":"c"}}}}'.encode()
+
+    events = [
+        event('{"scale":3,"value":"AQ=="}'),
+        event('{"scale":2000000000,"value":"AQ=="}'),
+        event('{"scale":0,"value":""}'),
+    ]
+    landed = land(records(events), FormatSpec(envelope=Envelope.DEBEZIUM))
+    assert [letter.offset for letter in landed.letters] == [1, 2]
+    assert [(str(row["d"]), row["i"], row["v"]) for row in landed.rows] == [("-0.0", 0, "0.001")]
