@@ -19,7 +19,7 @@ from pyiceberg.schema import Schema
 
 from framework.config.spec import ErrorPolicy, FieldHint, FormatSpec, KeySpec, RouteRule, TablePolicy
 from framework.plan.compile import debezium_hints
-from framework.record.model import BlockResult, DeadLetter, RecordBlock
+from framework.record.model import BlockResult, DeadLetter, RecordBlock, TableTarget
 from framework.record.process import process_block
 from framework.record.wire import NO_SCHEMAS, Schemas, WriterSchema
 from framework.table.arrow_schema import parse_schema
@@ -105,12 +105,14 @@ def land(
     rules: Sequence[RouteRule] = (RouteRule(TABLE),),
     given: tuple[Any, ...] = (),
     errors: ErrorPolicy = ErrorPolicy.DEAD_LETTER,
+    known: Mapping[str, TableTarget] | None = None,
 ) -> Landed:
     """Process a block until nothing is needed any more, as the driver does."""
     made = plan(rules=list(rules), metadata=list(metadata), defaults=table_policy or policy(), errors=errors)
     hints = (*hints, *debezium_hints(spec, tuple(hints)))
     made = replace(made, decode=replace(made.decode, format=spec, key=key, hints=tuple(hints)))
     tables = tables or MemoryTables(made, given)
+    tables.targets.update(known or {})
     for _ in range(10):
         result = process_block(block, made, tables.targets, schemas)
         if not result.needs:

@@ -23,6 +23,8 @@ these tables is a test, in columns and record by record.
   `double`: then it becomes the nearest one.
 - `[]`, `{}` and what holds nothing else, such as `[null]`, are null in a column of another kind, as they are where there is no
   column yet. They are errors where `evolve.data_type` refuses what does not fit, as in these tables, and with `values.empty: refuse`.
+- Both words hold on every way: in columns that formats with a schema bring, and where `transform.sql` reads, which takes them from
+  `tables.defaults`.
 - A number in a `date`, `time` or timestamp column needs a declared `unit` (`d`, `s`, `ms`, `us`, `ns`).
 - A `timestamptz` needs a zone, in the text or declared; a `timestamp` has none, so text with a zone is refused unless a
   declared `zone` says whose wall clock to keep. A local time that a zone's clock shows twice or never is refused.
@@ -39,11 +41,15 @@ these tables is a test, in columns and record by record.
 ## Types of new columns
 
 A field without a declared type gets `boolean`, `double` or `string`; objects become structs, arrays lists. Text stays
-`string`, also where it looks like a time: declare it. `list<double>`, `map<string, long>` and `struct<name: string, at: timestamptz>`, one in another as needed,
-declare what objects and arrays become: only so an object becomes a map. Fields that are not among a declared struct's are new columns
-as any others are. `format`, `unit` and `zone` are for the values in lists and maps, and those of a struct's field stand under its
-own path: `items: list<struct<at: timestamptz>>` beside `items.at: {type: timestamptz, zone: UTC}`. A struct's name that is more than a word
-stands in backquotes. Null, empty objects and empty lists ask for no column until a value
+`string`, also where it looks like a time: declare it.
+
+`list<double>`, `map<string, long>` and `struct<name: string, at: timestamptz>`, one in another as needed, declare what arrays and
+objects become: only so an object becomes a map. Fields that are not among a declared struct's are new columns as any others are.
+`format`, `unit` and `zone` are for the values in lists and maps, and those of a struct's field stand under its own path:
+`items: "list<struct<at: timestamptz>>"` beside `items.at: {type: timestamptz, zone: UTC}`. A struct's name that is more than a word
+stands in backquotes.
+
+Null, empty objects and empty lists ask for no column until a value
 comes. Where kinds contradict each other, the first one seen wins: it makes no difference where a batch ends.
 
 **Whole numbers become `double`**, since JSON does not tell a count from a measure that happens to be whole: of 48 such fields in

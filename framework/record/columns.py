@@ -49,7 +49,11 @@ class Column:
         raise NotImplementedError
 
 
-_WHOLE = frozenset({int})
+class MinusZero(int):
+    """The whole number -0, which only columns of floats tell from 0."""
+
+
+_WHOLE = frozenset({int, MinusZero})
 _TEXT = frozenset({str})
 _BYTES = frozenset({bytes})
 # What Python's values may be for a type of Arrow's. Arrow takes more: it cuts 1.5 to 1, and makes 1 of true and 1.0 of 1.
@@ -134,6 +138,13 @@ class TimeColumn(Column):
         return pc.multiply(counted, _MILLIS_OF_DAY * 1000 // self.per_day).cast(pa.time64("us"))
 
 
+def unscaled_of(data: bytes) -> int:
+    """The whole number of big-endian bytes in two's complement. No bytes at all are no number, as for Java's BigInteger."""
+    if not data:
+        raise ValueError("a decimal of no bytes is no number")
+    return int.from_bytes(data, "big", signed=True)
+
+
 @dataclass(frozen=True)
 class DecimalColumn(Column):
     """Decimals from their unscaled numbers: big-endian two's complement bytes."""
@@ -148,7 +159,7 @@ class DecimalColumn(Column):
             if value is None:
                 out.append(nothing)
                 continue
-            unscaled = int.from_bytes(value, "big", signed=True)
+            unscaled = unscaled_of(value)
             if not -limit < unscaled < limit:
                 raise OverflowError(f"{unscaled} has more digits than {self.arrow}")
             out.append(unscaled.to_bytes(16, "little", signed=True))

@@ -22,6 +22,7 @@ from framework.record.columns import (
     DecimalColumn,
     JsonTextColumn,
     MappedColumn,
+    MinusZero,
     StructColumn,
     WholeColumn,
     build_rows,
@@ -37,9 +38,13 @@ from framework.record.json_strict import NON_FINITE, NumberText, is_too_deep, pa
 from framework.record.model import ColumnDetail
 from framework.record.typed import TypedRows
 
+_NUMBERS = (int, MinusZero, Decimal)
+
 
 def _number(text: str) -> int | Decimal:
     """A number of any length and exponent, exactly (an exponent beyond all columns' ranges is cut)."""
+    if text == "-0":
+        return MinusZero()
     if len(text) < 1000 and text.lstrip("-").isdigit():
         return int(text)
     found = exact_number(NumberText(text))
@@ -228,7 +233,7 @@ def _unscaled(value: Any, scale: int) -> bytes:
     """A decimal as Connect's bytes: Base64, or (with `decimal.format: NUMERIC`) a number."""
     if isinstance(value, str):
         return _base64(value)
-    if type(value) not in (int, Decimal):
+    if type(value) not in _NUMBERS:
         raise TypeError("it is no number")
     value = Decimal(value)
     if value and value.adjusted() > 40:
@@ -245,8 +250,10 @@ def _nearest_double(value: Any) -> float:
         return float(value)
     if type(value) is float:
         return value  # one of the tokens: JSON's other numbers come as int and Decimal
-    if type(value) not in (int, Decimal):
+    if type(value) not in _NUMBERS:
         raise TypeError("it is no number")
+    if type(value) is MinusZero:
+        return -0.0
     found = float(value)
     if math.isinf(found):
         raise OverflowError("it is beyond the type's range")
@@ -255,7 +262,7 @@ def _nearest_double(value: Any) -> float:
 
 def _nearest_single(value: Any) -> float:
     double = _nearest_double(value)
-    if type(value) not in (int, Decimal):
+    if type(value) not in _NUMBERS or double == 0:
         return double
     found = nearest_float32(str(value))
     if math.isinf(found):

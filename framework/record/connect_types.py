@@ -22,8 +22,10 @@ from framework.record.columns import (
     decimal_column,
     moment_column,
     plain_column,
+    unscaled_of,
 )
 
+_MOST_PLACES = 10_000  # a scale is four bytes long, and its digits would be as many as it says
 _DAY_MS = 86_400_000
 _MOMENTS = {
     "org.apache.kafka.connect.data.Timestamp": ("ms", "UTC"),
@@ -63,6 +65,8 @@ def connect_column(name: str, kind: str, parameters: dict[str, str]) -> Column |
 def _variable_decimal(value: Any) -> str:
     unscaled = value["value"]
     data = base64.b64decode(unscaled, validate=True) if isinstance(unscaled, str) else unscaled
-    digits = int.from_bytes(data, "big", signed=True)
+    digits = unscaled_of(data)
+    if abs(value["scale"]) > _MOST_PLACES:
+        raise ValueError(f"the decimal has more than {_MOST_PLACES:,} places")
     sign = 1 if digits < 0 else 0
     return format(Decimal((sign, tuple(map(int, str(abs(digits)))), -value["scale"])), "f")

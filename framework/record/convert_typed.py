@@ -17,7 +17,14 @@ from pyiceberg.types import DecimalType
 from framework.record.arrays import Mask
 from framework.record.convert import convert_or_mark, from_python
 from framework.record.convert_nested import ListConverter, MapConverter, StructConverter, fold
-from framework.record.convert_numbers import BooleanConverter, DecimalConverter, FloatConverter, IntegerConverter
+from framework.record.convert_numbers import (
+    BooleanConverter,
+    DecimalConverter,
+    FloatConverter,
+    IntegerConverter,
+    double_keeps,
+    nearest_float32,
+)
 from framework.record.convert_text import BytesConverter, StringConverter
 from framework.record.convert_times import (
     TemporalConverter,
@@ -116,10 +123,15 @@ def _converted(values: pa.Array, converter: Converter, empty_is_null: bool) -> p
             return pa.nulls(len(values), converter.target)
         raise pa.ArrowInvalid(f"{kind} is no {converter.type_name}")
     if isinstance(converter, FloatConverter):
+        if pa.types.is_decimal(kind):
+            return _nearest(values, converter)
         nearest = values.cast(converter.target, safe=False)
         if converter.keeps_wholes and pa.types.is_integer(kind) and _loses_digits(values, nearest):
             raise pa.ArrowInvalid("a whole number that a double does not hold")
         return converter.array(nearest)
+    if isinstance(converter, StringConverter) and pa.types.is_decimal(kind):
+        # All digits, where Arrow writes some with an exponent.
+        return pa.array([None if value is None else format(value, "f") for value in values.to_pylist()], pa.string())
     if isinstance(converter, BytesConverter) and converter.length is not None:
         return values.cast(pa.binary()).cast(converter.target)
     if isinstance(converter, DecimalConverter) and pa.types.is_integer(kind):
@@ -128,11 +140,18 @@ def _converted(values: pa.Array, converter: Converter, empty_is_null: bool) -> p
     return values.cast(converter.target, safe=True)
 
 
+def _nearest(decimals: pa.Array, converter: FloatConverter) -> pa.Array:
+    """The nearest value of each, which Arrow's cast does not promise."""
+    read = float if pa.types.is_float64(converter.target) else nearest_float32
+    return pa.array([None if value is None else read(str(value)) for value in decimals.to_pylist()], converter.target)
+
+
 def _loses_digits(wholes: pa.Array, nearest: pa.Array) -> bool:
     if pc.all(pc.less(pc.abs(nearest), _FIRST_LOST)).as_py() is not False:
         return False
     pairs = zip(wholes.to_pylist(), nearest.to_pylist(), strict=True)
-    return any(whole is not None and int(double) != whole for whole, double in pairs)
+    # As of JSON: the digits that the double is printed with count as held.
+    return any(whole is not None and not (int(double) == whole or double_keeps(str(whole))) for whole, double in pairs)
 
 
 def _castable(kind: pa.DataType, converter: Converter) -> bool:

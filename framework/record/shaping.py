@@ -8,15 +8,15 @@ to say. Keeps invariant 8.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from framework.plan.model import Plan
-from framework.record.contain import joined, records_at
+from framework.record.contain import joined, part_of, records_at
 from framework.record.model import BlockResult, RecordBlock, TableNeed, TableTarget
 from framework.table.arrow_schema import parse_schema
 from framework.table.changes import AlterTable, CreateTable
 from framework.table.create import plan_create
-from framework.table.evolve import plan_evolution
+from framework.table.evolve import merge_needs, plan_evolution
 from framework.table.in_memory import altered_in_memory, made_in_memory
 
 Tables = Mapping[str, TableTarget]
@@ -25,8 +25,8 @@ Process = Callable[[RecordBlock, Tables], BlockResult]
 _MOST_CHANGES = 3
 # Each round ends at a refused record without which the tables would be others; see `_taken_out`.
 _MOST_ROUNDS = 12
-# As many refused records are taken out one after another.
-_ONE_BY_ONE = 16
+# Of as many refused records each is looked at for what it alone asks.
+_MOST_LOOKED_AT = 500
 
 
 def shaped_by_landing(
@@ -69,8 +69,8 @@ def _taken_out(
     block: RecordBlock, bad: Sequence[int], result: BlockResult, process: Process, tables: Tables, *, at_once: bool
 ) -> tuple[int, BlockResult]:
     """How many of the refused records to take out, and the result without them: up to the first without which the tables would
-    be others, for what is refused after it may fit those. Of many such a record is found by halving: then two of them that take
-    each other's effect back go unseen.
+    be others, for what is refused after it may fit those. Of very many such a record is found by halving: then two of them that
+    take each other's effect back go unseen.
 
     Args:
         bad: offsets of refused records, in order.
@@ -81,8 +81,8 @@ def _taken_out(
         others = _without(block, bad[:count])
         return process(others, tables) if len(others) else BlockResult()
 
-    if not at_once and len(bad) <= _ONE_BY_ONE:
-        for count in range(1, len(bad)):
+    if not at_once and len(bad) <= _MOST_LOOKED_AT:
+        for count in _adding(block, bad, process, tables):
             found = asked(count)
             if found.needs != result.needs:
                 return count, found
@@ -98,6 +98,25 @@ def _taken_out(
         else:
             other, found = middle, tried
     return other, found
+
+
+def _adding(block: RecordBlock, bad: Sequence[int], process: Process, tables: Tables) -> Iterator[int]:
+    """The number, from 1, of each refused record that asks for something that no other one before it asked for. They are few: a
+    table has so many columns."""
+    known: dict[str, TableNeed] = {}
+    places = {offset: place for place, offset in enumerate(block.offsets)}
+    begin = 0
+    for count, offset in enumerate(bad, 1):
+        place = places[offset]
+        if begin < place:
+            known = _with_needs(known, process(part_of(block, begin, place), tables).needs)
+        if _with_needs(known, process(part_of(block, place, place + 1), tables).needs) != known:
+            yield count
+        begin = place + 1
+
+
+def _with_needs(known: dict[str, TableNeed], needs: Mapping[str, TableNeed]) -> dict[str, TableNeed]:
+    return known | {t: merge_needs([known[t], need]) if t in known else need for t, need in needs.items()}
 
 
 def _without(block: RecordBlock, offsets: Collection[int]) -> RecordBlock:

@@ -18,7 +18,10 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from uuid import UUID
 
-from tests.fuzz.kinds import Kind, Shape
+from tests.fuzz.kinds import Kind, Shape, declared_whole, may_be_declared
+from tests.fuzz.oracle import as_json
+from tests.fuzz.strict import Number
+from tests.real_records import data_sets, records
 
 SIZES = (1, 1, 1, 2, 2, 3, 5, 8, 13, 30, 60, 120, 250, 500, 1000)
 ODD_SHARES = (0.0, 0.003, 0.01, 0.03, 0.1, 0.5, 1.0)
@@ -147,6 +150,15 @@ ODD_JSON = (
 DEEP = (20, 60, 98, 99, 100, 101, 130, 600, 990, 1000, 5000, 10_000, 100_000)
 
 
+def _kind_of(value: object) -> Kind:
+    """The column that a value of a real record asks for; without a name where that is nothing simple."""
+    if isinstance(value, bool):
+        return Kind("boolean")
+    if isinstance(value, Number):
+        return Kind("double")
+    return Kind("string" if isinstance(value, str) else "")
+
+
 @dataclass(frozen=True)
 class Block:
     """Records of one table. `rows` is what `make` drew: the share of odd values, for reports."""
@@ -172,6 +184,8 @@ class Writer:
     def block(self, most: int = 1000) -> Block:
         """Records of one table; with `routed` a field names the table."""
         chance = self.chance
+        if chance.random() < 0.08 and (real := self._real(most)):
+            return real
         shape = self.shape()
         share = chance.choice(ODD_SHARES)
         # In some blocks what is odd is nearly right, and stands alone in its record.
@@ -185,6 +199,35 @@ class Writer:
             self.odd = chance.choice((0.2, 0.5, 1.0)) if chance.random() < share else 0.0
             values.append(self.document(shape, routed))
         return Block(shape, values, routed)
+
+    def _real(self, most: int) -> Block | None:
+        """Consecutive records of a data set of the world, some of them with one odd value; the table is of what they hold."""
+        chance = self.chance
+        held = records(chance.choice(data_sets()))
+        count = min(chance.choice(SIZES), most, len(held))
+        begin = chance.randint(0, len(held) - count)
+        fields = [json.loads(data, parse_float=Number, parse_int=Number) for data in held[begin : begin + count]]
+        columns: dict[str, Kind] = {}
+        for row in fields:
+            for name, value in row.items():
+                if value is not None and "." not in name:
+                    columns.setdefault(name, _kind_of(value))
+        names = self._different([name for name in columns if columns[name].name])
+        if not names:
+            return None
+        shape = Shape({name: columns[name] for name in names}, reads_text=chance.random() < 0.8)
+        shape = replace(shape, empty_is_null=chance.random() < 0.5)
+        share, values = chance.choice(ODD_SHARES[:5]), []
+        for data, row in zip(held[begin:], fields, strict=False):
+            self.odd = 0.0
+            if chance.random() < share:
+                self.odd, name = 1.0, chance.choice(names)
+                texts = {n: self.value(shape.columns[n]) if n == name else as_json(v) for n, v in row.items()}
+                data = ("{" + ",".join(f"{self.key(n)}:{text}" for n, text in texts.items()) + "}").encode(
+                    "utf-8", "surrogatepass"
+                )
+            values.append(data)
+        return Block(shape, values, routed=False)
 
     def document(self, shape: Shape, routed: bool = False) -> bytes:
         chance, odd = self.chance, self.odd
@@ -260,7 +303,10 @@ class Writer:
         # Nobody can declare a field inside of one without a name.
         columns = {name: self.kind(2 if name else 0) for name in names}
         needed = frozenset(name for name in names if chance.random() < 0.05)
-        shape = Shape(columns, needed, reads_text=chance.random() < 0.8)
+        share = chance.choice((0.0, 0.0, 0.5, 1.0, 1.0))
+        whole = {name for name in names if name.strip() and may_be_declared(columns[name]) and chance.random() < share}
+        columns |= {name: declared_whole(columns[name]) for name in whole}
+        shape = Shape(columns, needed, reads_text=chance.random() < 0.8, whole=frozenset(whole))
         return replace(shape, empty_is_null=shape.may_take_empty_as_null and chance.random() < 0.5)
 
     @staticmethod

@@ -6,7 +6,7 @@ In: nothing. Out: `Kind`, which says what a column holds and how its field is de
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 
 from pyiceberg.schema import Schema
@@ -48,6 +48,12 @@ class Shape:
     needed: frozenset[str] = frozenset()
     reads_text: bool = True
     empty_is_null: bool = False
+    whole: frozenset[str] = frozenset()  # columns whose types are declared whole, lists, maps and structs too
+
+    @property
+    def sql_may_read(self) -> bool:
+        """Whether SQL can be given all columns as they are: each is declared, and none is text to it."""
+        return self.whole == set(self.columns) and not any(map(_is_text_to_sql, self.columns.values()))
 
     @property
     def may_take_empty_as_null(self) -> bool:
@@ -67,8 +73,42 @@ class Shape:
     def hints(self) -> tuple[FieldHint, ...]:
         found: list[FieldHint] = []
         for name, kind in self.columns.items():
-            found += _hints(name, kind)
+            found += _whole_hints(name, kind, always=True) if name in self.whole else _hints(name, kind)
         return tuple(found)
+
+
+def _declared(kind: Kind) -> str:
+    """The text of a declared type, written by hand."""
+    if kind.name == "struct":
+        named = zip(kind.names, kind.inner, strict=True)
+        return "struct<" + ", ".join(f"`{name}`: {_declared(inner)}" for name, inner in named) + ">"
+    return f"{kind.name}<{', '.join(map(_declared, kind.inner))}>" if kind.inner else kind.name
+
+
+def _whole_hints(path: str, kind: Kind, always: bool = False) -> Iterator[FieldHint]:
+    """The hint of a column whose type is declared whole, and those of its fields that say how they are read."""
+    leaf = kind
+    while leaf.name in ("list", "map"):
+        leaf = leaf.inner[-1]
+    if always or leaf.format or leaf.zone or leaf.unit:
+        yield FieldHint(path, _declared(kind), format=leaf.format, zone=leaf.zone, unit=leaf.unit)
+    for name, inner in zip(leaf.names, leaf.inner if leaf.names else (), strict=True):
+        yield from _whole_hints(f"{path}.{name}", inner)
+
+
+def may_be_declared(kind: Kind) -> bool:
+    """Whether every struct inside has names that can be declared."""
+    return all(name.strip() and "`" not in name for name in kind.names) and all(map(may_be_declared, kind.inner))
+
+
+def declared_whole(kind: Kind) -> Kind:
+    """The kind with each number inside declared."""
+    return replace(kind, declared=not kind.inner, inner=tuple(map(declared_whole, kind.inner)))
+
+
+def _is_text_to_sql(kind: Kind) -> bool:
+    own = kind.family in ("uuid", "time", "timestamp_ns", "timestamptz_ns")
+    return own or any(map(_is_text_to_sql, kind.inner))
 
 
 def _is_particular(kind: Kind) -> bool:

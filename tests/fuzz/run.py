@@ -6,11 +6,26 @@ import argparse
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
+from tests.fuzz.connect import check_connect
 from tests.fuzz.documents import Writer
-from tests.fuzz.ways import Report, check_block
+from tests.fuzz.evolve import check_evolve
+from tests.fuzz.report import Report
+from tests.fuzz.typed import check_typed
+from tests.fuzz.ways import check_block
 
+# Of each twenty blocks of documents so many are of other kinds.
+OTHERS: dict[int, Callable[[int, int], Report]] = {
+    3: check_connect,
+    7: partial(check_typed, "avro"),
+    10: partial(check_typed, "avro"),
+    13: partial(check_typed, "protobuf"),
+    5: check_evolve,
+    15: check_evolve,
+}
 DOCUMENT = Path(__file__).parents[2] / "docs" / "reliability.md"
 BEGIN, END = "<!-- fuzz: begin -->", "<!-- fuzz: end -->"
 
@@ -21,8 +36,11 @@ def run(documents: int, seed: int, most: int = 1000, show: bool = False) -> Repo
     while report.documents < documents:
         # What matters is how many tables there are as much as how many records stand beside each other.
         wide = most if number % 10 == 0 else min(most, 40)
-        block = Writer(seed + number).block(min(wide, documents - report.documents))
-        report.add(check_block(block, seed + number))
+        most_now, own = min(wide, documents - report.documents), seed + number
+        if other := OTHERS.get(number % 20):
+            report.add(other(own, most_now))
+        else:
+            report.add(check_block(Writer(own).block(most_now), own))
         number += 1
         if show and time.monotonic() - told > 10:
             told = time.monotonic()
@@ -52,12 +70,20 @@ def summary(report: Report, seed: int, commit: str) -> str:
     return "\n".join(lines)
 
 
-def record(report: Report, seed: int) -> None:
+def commit() -> str:
+    """The commit that is run, with `+` where files differ from it."""
+    said = [
+        subprocess.run(["git", *words], cwd=DOCUMENT.parent, capture_output=True, text=True).stdout.strip()
+        for words in (("rev-parse", "--short", "HEAD"), ("status", "--porcelain", "--untracked-files=no"))
+    ]
+    return said[0] + ("+" if said[1] else "")
+
+
+def record(report: Report, seed: int, head: str) -> None:
     """Put the report into the document, between its marks."""
-    head = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=DOCUMENT.parent, capture_output=True, text=True)
     before, _, rest = DOCUMENT.read_text().partition(BEGIN)
     _, _, after = rest.partition(END)
-    DOCUMENT.write_text(f"{before}{BEGIN}\n{summary(report, seed, head.stdout.strip())}\n{END}{after}")
+    DOCUMENT.write_text(f"{before}{BEGIN}\n{summary(report, seed, head)}\n{END}{after}")
 
 
 def main() -> int:
@@ -67,7 +93,7 @@ def main() -> int:
     parser.add_argument("--record", action="store_true", help="write the report into docs/reliability.md")
     parser.add_argument("--most", type=int, default=1000)
     given = parser.parse_args()
-    began = time.monotonic()
+    began, head = time.monotonic(), commit()
     report = run(given.documents, given.seed, given.most, show=True)
     for what, seed, text in report.faults[:40]:
         print(f"--- {what}, seed {seed}\n{text}")
@@ -77,7 +103,7 @@ def main() -> int:
         f"refused {dict(report.refused)}, rows {dict(report.rows)}"
     )
     if given.record:
-        record(report, given.seed)
+        record(report, given.seed, head)
     return 0 if report.is_clean else 1
 
 

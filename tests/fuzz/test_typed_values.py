@@ -3,158 +3,15 @@
 from __future__ import annotations
 
 import json
-import math
-import random
-import struct
-from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from framework.config.spec import Envelope, ErrorPolicy, FormatSpec, FormatType
+from framework.record.wire import Schemas
 from tests.format_samples import avro_bytes, avro_schema, framed, land, record_of, records
-from tests.fuzz.documents import NO_NUMBERS, ODD_JSON, ODD_NUMBERS, ODD_TEXTS
-from tests.fuzz.oracle import exact, nearest_double, nearest_float
-from tests.fuzz.strict import Number, Refused, read
-
-CONNECT = FormatSpec(envelope=Envelope.DEBEZIUM)
-BLOCKS, RECORDS = 60, 40
-_TIME = "org.apache.kafka.connect.data."
-# type, name, parameters
-TYPES: dict[str, tuple[str, str, dict[str, str]]] = {
-    **{kind: (kind, "", {}) for kind in ("boolean", "int8", "int16", "int32", "int64", "float", "double", "string")},
-    "date": ("int32", _TIME + "Date", {}),
-    "time": ("int32", _TIME + "Time", {}),
-    "moment_ms": ("int64", _TIME + "Timestamp", {}),
-    "moment_us": ("int64", "io.debezium.time.MicroTimestamp", {}),
-    "decimal": ("bytes", _TIME + "Decimal", {"scale": "2", "connect.decimal.precision": "12"}),
-}  # fmt: skip
-DAYS = (-719_162, 2_932_896)
-_BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
-_TOKENS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
-
-
-def expected(kind: str, value: Any) -> Any:
-    """The value that must be in the column, in its units. Raises Refused."""
-    if kind == "boolean":
-        if not isinstance(value, bool):
-            raise Refused("no boolean")
-        return value
-    if kind == "string":
-        if not isinstance(value, str) or isinstance(value, Number):
-            raise Refused("no text")
-        return value
-    if kind in ("float", "double") and isinstance(value, str) and value in _TOKENS:
-        return _TOKENS[value]
-    number = exact(value) if isinstance(value, Number) else None
-    if number is None:
-        raise Refused("no number")
-    if kind in ("float", "double"):
-        found = nearest_float(number) if kind == "float" else nearest_double(number)
-        if math.isinf(found):
-            raise Refused("beyond the range")
-        return found
-    if kind == "decimal":
-        if (number * 100).denominator != 1 or abs(number * 100) >= 10**12:
-            raise Refused("no decimal of the column")
-        return number
-    if number.denominator != 1:
-        raise Refused("no whole number")
-    whole = int(number)
-    day_us = 86_400 * 10**6
-    scale = {"moment_ms": 1000, "time": 1000}.get(kind, 1)
-    low, high = {
-        "date": DAYS, "time": (0, 86_399_999), "moment_ms": (DAYS[0] * day_us // 1000, (DAYS[1] + 1) * day_us // 1000 - 1),
-        "moment_us": (DAYS[0] * day_us, (DAYS[1] + 1) * day_us - 1),
-    }.get(kind) or (-(1 << _BITS[kind] - 1), (1 << _BITS[kind] - 1) - 1)  # fmt: skip
-    if not low <= whole <= high:
-        raise Refused("out of range")
-    return whole * scale
-
-
-def literal(chance: random.Random, kind: str) -> str:
-    """What a producer might write for a field."""
-    what = chance.random()
-    if what < 0.08:
-        return chance.choice(ODD_JSON)
-    if what < 0.14:
-        return chance.choice(ODD_TEXTS)
-    if what < 0.17:
-        return chance.choice(NO_NUMBERS)
-    if what < 0.5:
-        return chance.choice((*ODD_NUMBERS, "127", "128", "-128", "-129", "32767", "32768", "1.5", "true", "2932896", "2932897",
-                              "-719162", "-719163", "86399999", "86400000", "253402300799999", "253402300800000",
-                              "9223372036825200000"))  # fmt: skip
-    if kind in ("float", "double"):
-        drawn = repr(struct.unpack("d", chance.randbytes(8))[0])
-        return drawn if drawn not in ("nan", "inf", "-inf") else "0.1"
-    if kind == "decimal":
-        return str(Decimal(chance.randint(-(10**12), 10**12)).scaleb(-chance.randint(0, 3)))
-    if kind == "boolean":
-        return chance.choice(("true", "false"))
-    return (
-        '"plain"'
-        if kind == "string"
-        else str(chance.randint(-(1 << chance.randint(0, 63)), 1 << chance.randint(0, 63)))
-    )
-
-
-def plain(array: pa.ChunkedArray) -> list[Any]:
-    if pa.types.is_timestamp(array.type) or pa.types.is_time64(array.type):
-        return array.cast(pa.int64()).to_pylist()  # type: ignore[no-any-return]
-    return array.cast(pa.int32()).to_pylist() if pa.types.is_date32(array.type) else array.to_pylist()
-
-
-@pytest.mark.parametrize("seed", range(BLOCKS))
-def test_connect_json_with_a_schema(seed: int) -> None:
-    """A field of Connect's JSON is exactly what its schema says, or the record is a dead letter; so are its neighbours."""
-    chance = random.Random(seed)
-    names = chance.sample(list(TYPES), 3)
-    fields = [
-        {
-            "field": name,
-            "type": TYPES[name][0],
-            "name": TYPES[name][1] or None,
-            "parameters": TYPES[name][2],
-            "optional": True,
-        }
-        for name in names
-    ]
-    row = {"type": "struct", "fields": fields, "optional": True}
-    envelope = {"type": "struct", "fields": [{**row, "field": "after"}, {"field": "op", "type": "string"}]}
-    values = []
-    for _ in range(RECORDS):
-        # One odd value at most, as a rule.
-        odd = chance.choice((*names, None))
-        after = ",".join(f'"{n}":{literal(chance, n) if n == odd or chance.random() < 0.1 else "null"}' for n in names)
-        values.append(f'{{"schema":{json.dumps(envelope)},"payload":{{"after":{{{after}}},"op":"c"}}}}'.encode())
-    landed = land(records(values), CONNECT)
-    refused = {letter.offset for letter in landed.letters}
-    kept = iter(range(len(values)))
-    columns = {name: plain(landed.result.rows["ns.t"].column(name)) for name in names} if landed.rows else {}
-    at = 0
-    for offset in kept:
-        try:
-            fields_of = read(values[offset])["payload"]["after"]
-            must = {n: None if fields_of[n] is None else expected(n, fields_of[n]) for n in names}
-        except Refused:
-            must = None
-        if offset in refused:
-            # What a schema's whole number is written as is its own digits: 1.0 may be refused.
-            text = values[offset].rpartition(b'"payload"')[2]
-            assert must is None or any(mark in text for mark in (b".", b"e", b"E")), text
-            continue
-        assert must is not None, values[offset][-200:]
-        for name in names:
-            found = columns[name][at]
-            found = Fraction(found) if isinstance(found, Decimal) else found
-            same = found == must[name] or (found != found and must[name] != must[name])
-            assert same, (name, found, must[name], values[offset][-200:])
-            assert isinstance(found, bool) == isinstance(must[name], bool), (name, found)
-        at += 1
-    assert at + len(refused) == len(values)
+from tests.fuzz.oracle import nearest_float
 
 
 @pytest.mark.parametrize(
@@ -202,10 +59,74 @@ def test_refused_records_of_typed_formats_shape_nothing(errors: ErrorPolicy) -> 
     raw_wider = record_of(*RAW["fields"], {"name": "new", "type": "int"})
     also_bad = framed(2, avro_bytes(raw_wider, {"id": 1, "v": 2_932_897, "new": 1}))
     good = framed(1, avro_bytes(RAW, {"id": 1, "v": 1}))
-    schemas = {1: avro_schema(OUTER), 2: avro_schema(wider)}
+    schemas: Schemas = {1: avro_schema(OUTER), 2: avro_schema(wider)}
     for values, columns in (([bad], None), ([bad, also_bad], None), ([good, also_bad], ["id", "v"])):
         landed = land(records(values), spec, schemas, errors=errors)
         assert ("ns.t" in landed.tables.targets) is (columns is not None)
         if columns is not None:
             assert [field.name for field in landed.schema.fields] == columns
             assert landed.result.written == 1
+
+
+def avro_in(column: str, kind: Any, physical: Any, values: list[Any]) -> tuple[list[Any], list[int]]:
+    """What values become in a column of this type, and which records are refused."""
+    schema, raw = (record_of({"name": "v", "type": each}) for each in (kind, physical))
+    data = [framed(1, avro_bytes(raw, {"v": value})) for value in values]
+    spec, given = FormatSpec(FormatType.AVRO, registry="main"), (("ns.t", (("v", column),)),)
+    landed = land(records(data), spec, {1: avro_schema(schema)}, given=given)
+    return [row["v"] for row in landed.rows], [letter.offset for letter in landed.letters]
+
+
+def test_decimals_are_numbers_of_bytes_and_the_nearest_float() -> None:
+    """No bytes are no decimal; a decimal in a float is the nearest one, and all its digits in a text."""
+    kind = {"type": "bytes", "logicalType": "decimal", "precision": 18, "scale": 18}
+    small = 53_121_890_886_131  # 0.000053121890886131
+    values = [b"", small.to_bytes(8, "big", signed=True), (-117).to_bytes(2, "big", signed=True)]
+    assert avro_in("decimal(18, 18)", kind, "bytes", values)[1] == [0]
+    floats, refused = avro_in("float", kind, "bytes", values)
+    assert refused == [0]
+    assert floats == [nearest_float(Fraction(small, 10**18)), nearest_float(Fraction(-117, 10**18))]
+    assert avro_in("string", kind, "bytes", values)[0] == ["0.000053121890886131", "-0.000000000000000117"]
+
+
+def test_whole_numbers_in_doubles_are_those_of_json() -> None:
+    """A whole number is in a double if it holds it, or is printed as it, in typed formats, too."""
+    held, printed, lost = 1 << 53, 1_234_567_890_123_456_800, (1 << 53) + 1
+    assert avro_in("double", "long", "long", [held, printed, lost]) == ([float(held), float(printed)], [2])
+
+
+def test_what_holds_nothing_is_null_in_a_column_of_another_kind() -> None:
+    """An empty list of a typed format is null in a column of numbers, as JSON's is; one that holds a value is refused."""
+    kind = {"type": "array", "items": ["null", "int"]}
+    assert avro_in("long", kind, kind, [[], [None], [1]]) == ([None, None], [2])
+
+
+def test_minus_zero_and_scales_of_connect() -> None:
+    """The sign of 0 is kept in columns of floats; a decimal's own scale has a bound."""
+    variable = {
+        "type": "struct",
+        "name": "io.debezium.data.VariableScaleDecimal",
+        "fields": [{"field": "scale", "type": "int32"}, {"field": "value", "type": "bytes"}],
+    }
+    fields = [
+        {"field": "d", "type": "double"},
+        {"field": "i", "type": "int32"},
+        {**variable, "field": "v", "optional": True},
+    ]
+    envelope = {
+        "type": "struct",
+        "fields": [{"field": "after", "type": "struct", "fields": fields}, {"field": "op", "type": "string"}],
+    }
+
+    def event(variable: str) -> bytes:
+        after = f'{{"d":-0,"i":-0,"v":{variable}}}'
+        return f'{{"schema":{json.dumps(envelope)},"payload":{{"after":{after},"op":"c"}}}}'.encode()
+
+    events = [
+        event('{"scale":3,"value":"AQ=="}'),
+        event('{"scale":2000000000,"value":"AQ=="}'),
+        event('{"scale":0,"value":""}'),
+    ]
+    landed = land(records(events), FormatSpec(envelope=Envelope.DEBEZIUM))
+    assert [letter.offset for letter in landed.letters] == [1, 2]
+    assert [(str(row["d"]), row["i"], row["v"]) for row in landed.rows] == [("-0.0", 0, "0.001")]

@@ -8,23 +8,21 @@ The ways: record by record, in columns with the compiled parser, the same with A
 from __future__ import annotations
 
 import traceback
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
-
-import pyarrow as pa
 
 from framework.config.spec import EvolveMode, RouteRule, TablePolicy, TextAsNumber, ValuesPolicy
 from framework.plan.model import Plan
 from framework.record import compiled_json
 from framework.record.encoded import plain_table
 from framework.record.model import BlockResult, RecordBlock, TableTarget
-from framework.record.process import process_block
+from framework.record.process import process_block, process_with_sql
 from tests.fuzz.documents import Block
-from tests.fuzz.kinds import Kind, Shape
-from tests.fuzz.oracle import Pairs, judge, may_be_refused, same
+from tests.fuzz.kinds import Shape
+from tests.fuzz.oracle import judge, may_be_refused, same
+from tests.fuzz.report import Report, plain_values
 from tests.fuzz.strict import Refused
 from tests.record_samples import alone, block, plan, policy, target
 
@@ -32,34 +30,6 @@ OFFSET = "_kafka_offset"
 IGNORED = frozenset({OFFSET, "_kafka_timestamp"})
 METADATA = {OFFSET: "long", "_kafka_timestamp": "timestamptz"}
 ROUTES = "xyz"
-
-
-@dataclass
-class Report:
-    """Counts by way and type; `faults` are (what, seed, details), the first of each block."""
-
-    documents: int = 0
-    values: Counter[tuple[str, str]] = field(default_factory=Counter)
-    refused: Counter[str] = field(default_factory=Counter)
-    rows: Counter[str] = field(default_factory=Counter)
-    wrong: int = 0
-    disagreements: int = 0
-    uncaught: int = 0
-    faults: list[tuple[str, int, str]] = field(default_factory=list)
-
-    def add(self, other: Report) -> None:
-        self.documents += other.documents
-        self.values += other.values
-        self.refused += other.refused
-        self.rows += other.rows
-        self.wrong += other.wrong
-        self.disagreements += other.disagreements
-        self.uncaught += other.uncaught
-        self.faults += other.faults
-
-    @property
-    def is_clean(self) -> bool:
-        return not (self.wrong or self.disagreements or self.uncaught)
 
 
 @contextmanager
@@ -84,7 +54,14 @@ def _unsorted(records: RecordBlock, made: Plan, tables: dict[str, TableTarget]) 
 
 UNFORESEEN = "FLOE-D119"
 Way = Callable[[RecordBlock, Plan, dict[str, TableTarget]], BlockResult]
+
+
+def _by_sql(records: RecordBlock, made: Plan, tables: dict[str, TableTarget]) -> BlockResult:
+    return process_with_sql(records, made, tables, lambda rows: rows)
+
+
 WAYS: dict[str, Way] = {"alone": alone, "compiled": process_block, "arrow": _by_arrow, "unsorted": _unsorted}
+SQL_WAY = {"sql": _by_sql}
 
 
 def fixed_policy(shape: Shape) -> TablePolicy:
@@ -114,7 +91,8 @@ def check_block(drawn: Block, seed: int, ways: dict[str, Way] | None = None) -> 
     records = block(drawn.values)
     wanted = [_judged(data, drawn) for data in drawn.values]
     told: dict[str, list[Any]] = {}
-    for way, process in (ways or WAYS).items():
+    by_sql = SQL_WAY if drawn.shape.sql_may_read and not drawn.routed else {}
+    for way, process in (ways or WAYS | by_sql).items():
         try:
             result = process(records, made, tables)
             told[way] = _told(result, len(records), drawn.shape)
@@ -128,7 +106,8 @@ def check_block(drawn: Block, seed: int, ways: dict[str, Way] | None = None) -> 
     for way, found in ways_told:
         assert first is not None
         for at, (one, other) in enumerate(zip(first[1], found, strict=True)):
-            if not _agree(one, other):
+            # The codes of SQL's typed columns are its own.
+            if not _agree(one, other) and not (way in SQL_WAY and isinstance(one, str) and isinstance(other, str)):
                 report.disagreements += 1
                 text = f"{drawn.values[at][:300]!r}\n  {first[0]}: {_cut(one)}\n  {way}: {_cut(other)}\n  {drawn.shape}"
                 report.faults.append((f"disagreement {way}", seed, text))
@@ -179,36 +158,6 @@ def _told(result: BlockResult, count: int, shape: Shape) -> list[Any]:
     assert all(each is not None for each in found), "a record is nowhere"
     assert result.written + len(result.dead_letters) == count
     return found
-
-
-def plain_values(column: pa.ChunkedArray | pa.Array, kind: Kind) -> list[Any]:
-    """A column as Python values, moments as numbers: without a calendar between."""
-    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    if isinstance(array, pa.ChunkedArray):
-        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
-    if isinstance(array.type, pa.BaseExtensionType):
-        array = array.storage
-    is_null = array.is_null().to_pylist()
-    if kind.name == "struct":
-        children = [plain_values(child, inner) for child, inner in zip(array.flatten(), kind.inner, strict=True)]
-        return [
-            None if null else {name: values[i] for name, values in zip(kind.names, children, strict=True)}
-            for i, null in enumerate(is_null)
-        ]
-    if kind.name in ("list", "map"):
-        offsets = array.offsets.to_pylist()
-        if kind.name == "list":
-            items: list[Any] = plain_values(array.values, kind.inner[0])
-        else:
-            keys, values = plain_values(array.keys, kind.inner[0]), plain_values(array.items, kind.inner[1])
-            items = list(zip(keys, values, strict=True))
-        make = list if kind.name == "list" else Pairs
-        return [None if null else make(items[offsets[i] : offsets[i + 1]]) for i, null in enumerate(is_null)]
-    if pa.types.is_timestamp(array.type) or pa.types.is_time64(array.type):
-        array = array.cast(pa.int64())
-    elif pa.types.is_date32(array.type):
-        array = array.cast(pa.int32())
-    return array.to_pylist()  # type: ignore[no-any-return]
 
 
 def _compare(report: Report, way: str, wanted: list[Any], told: list[Any], drawn: Block, seed: int) -> None:

