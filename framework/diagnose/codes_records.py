@@ -124,4 +124,9 @@ ENTRIES = (
         "A number without a declared `unit`, or text without a zone where none is declared.",
     ),
     Code("FLOE-D309", "A column that cannot be written", "The table has a column of a type that floe does not write."),
+    Code(
+        "FLOE-D310",
+        "The record asks for too many columns",
+        "With its new fields the table would have more columns than `evolve.max_columns` of the table lets it have, fields inside of columns counted. Raise the bound, or leave fields out by `evolve.exclude`, and replay the dead letters.",
+    ),
 )
