@@ -1,7 +1,8 @@
 """Named points in the life of a batch and of a commit, where tests kill the process. A no-op unless armed.
 
 In: the environment variable FLOE_FAULT: `point=action` or `point@n=action` (the n-th time in this process), several with
-commas between; actions are `kill` (SIGKILL to itself), `stop` (SIGSTOP) and `raise`. Out: nothing, or the end of the
+commas between; actions are `kill` (SIGKILL to itself), `stop` (SIGSTOP), `raise` and `break` (an
+error that nobody foresaw). Out: nothing, or the end of the
 process.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 import os
 import signal
 from collections import Counter
+from collections.abc import Sequence
 
 from framework.errors import RetriableError
 
@@ -47,10 +49,24 @@ def reach(point: str) -> None:
             _act(point, action)
 
 
+def meet(values: Sequence[bytes | None]) -> None:
+    """Say that a task is about to process these records: `record~TEXT=action` is for one that holds the text, each time."""
+    armed = os.environ.get("FLOE_FAULT")
+    if not armed or "record~" not in armed:
+        return
+    for fault in armed.split(","):
+        where, _, action = fault.partition("=")
+        text = where.removeprefix("record~").encode()
+        if where.startswith("record~") and any(value is not None and text in value for value in values):
+            _act(where, action)
+
+
 def _act(point: str, action: str) -> None:
     if action == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
     elif action == "stop":
         os.kill(os.getpid(), signal.SIGSTOP)
+    elif action == "break":
+        raise ValueError(f"{point} breaks what nobody foresaw")
     else:
         raise RetriableError(f"fault point {point} was armed", code="FLOE-R324")

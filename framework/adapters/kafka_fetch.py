@@ -21,6 +21,7 @@ from framework.adapters.kafka_admin import KafkaAdmin
 from framework.adapters.kafka_client import address_of, setup_error
 from framework.adapters.kafka_reader import Polled, PythonReader, Reader, open_reader
 from framework.errors import DataLossError, FloeError, RetriableError, StateDisagreement
+from framework.record.compiled import is_plain
 from framework.record.gaps import Looks, Tally, check_seen, lost_record
 from framework.record.model import RecordBlock, Slice
 
@@ -71,12 +72,12 @@ class _Gaps:
             self._spent_s += time.monotonic() - begun
 
 
-_connections: dict[tuple[int, frozenset[tuple[str, str]]], _Connection] = {}
+_connections: dict[tuple[int, bool, frozenset[tuple[str, str]]], _Connection] = {}
 
 
 def _connection(settings: Mapping[str, str]) -> _Connection:
     # The process id is part of the key: a client does not survive a fork, and Spark's workers are forked.
-    key = (os.getpid(), frozenset(settings.items()))
+    key = (os.getpid(), is_plain(), frozenset(settings.items()))
     if key not in _connections:
         _connections[key] = _Connection(settings)
     return _connections[key]

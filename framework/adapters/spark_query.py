@@ -21,6 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from py4j.protocol import Py4JError, Py4JJavaError
 
 from framework.adapters.class_archive import AT_EXIT, archive_options
@@ -35,10 +36,12 @@ from framework.adapters.spark_stage import (
     known_to_tasks,
     make_sending_task,
     make_task,
+    spans_of,
 )
 from framework.commit.offsets import PartitionKey, Span
 from framework.errors import FloeError, SetupError
 from framework.plan.model import Plan
+from framework.record.condemned import NO_CARE, Care, Condemned
 from framework.record.model import TableNeed, TableTarget, TaskReport
 from framework.table.evolve import merge_needs
 
@@ -270,6 +273,7 @@ def run_stage(
     run: str,
     batch: int,
     registry: dict[str, str] | None = None,
+    care: Care = NO_CARE,
 ) -> tuple[list[TaskReport], Work, list[TableNeed]]:
     """Run the stage once, with a task for each piece of `work`.
 
@@ -277,7 +281,18 @@ def run_stage(
         The reports of the tasks that are done; the work of those that must be done again once the tables are changed;
         and what the tables need.
     """
-    context = TaskContext(plan, kafka, io_properties, known_to_tasks(tables), topic_ids, run, batch, registry or {})
+    context = TaskContext(
+        plan,
+        kafka,
+        io_properties,
+        known_to_tasks(tables),
+        topic_ids,
+        run,
+        batch,
+        registry or {},
+        care.condemned,
+        care.is_plain,
+    )
     numbers = session.range(0, len(work), 1, max(1, len(work)))
     if plan.transform is not None:
         from framework.adapters.spark_sql import run_sql_stage
@@ -298,6 +313,48 @@ def run_stage(
         [Span(p.slice.topic, p.slice.partition, p.slice.start, p.slice.end) for p in report.slices] for report in again
     ]
     return [report for report in reports if not report.needs], spans, _merge(again)
+
+
+def run_probe(
+    session: SparkSession,
+    work: Work,
+    plan: Plan,
+    kafka: dict[str, str],
+    io_properties: dict[str, dict[str, str]],
+    tables: dict[str, TableTarget],
+    topic_ids: dict[str, str],
+    run: str,
+    batch: int,
+    registry: dict[str, str] | None = None,
+) -> Care | str:
+    """Look for the records that end tasks of this work; in words why it is none of them, where it is so."""
+    context = TaskContext(
+        plan, kafka, io_properties, known_to_tasks(tables), topic_ids, run, batch, registry or {}, is_plain=True
+    )
+    numbers = session.range(0, len(work), 1, max(1, len(work)))
+    rows = numbers.mapInArrow(make_probe(context, work), REPORT_SCHEMA).collect()
+    found: list[list[Condemned] | str] = [pickle.loads(bytes(row[0])) for row in rows]
+    for each in found:
+        if isinstance(each, str):
+            return each
+    return Care(tuple(record for each in found if not isinstance(each, str) for record in each), is_plain=True)
+
+
+def make_probe(context: TaskContext, work: Work):  # type: ignore[no-untyped-def]  # a closure for mapInArrow
+    """The number of a piece of the work in; its deadly records out, or why it is none of them."""
+
+    def probe(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from framework.adapters.probe import NotARecord, deadly_records
+
+        for slices in spans_of(batches, context, work):
+            found: list[Condemned] | str
+            try:
+                found = deadly_records(slices, context)
+            except NotARecord as error:
+                found = str(error)
+            yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(found)], pa.binary())], ["report"])
+
+    return probe
 
 
 def _merge(reports: Iterable[TaskReport]) -> list[TableNeed]:

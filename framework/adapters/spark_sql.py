@@ -17,12 +17,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from framework.adapters.faults import meet
 from framework.adapters.spark_exchange import Outbox, exchange, sent_report
 from framework.adapters.spark_sql_allowed import refusal
 from framework.adapters.spark_stage import TaskContext, TaskRun, Work, spans_of
 from framework.commit.events import DataFile
 from framework.errors import ConfigError
+from framework.plan.model import Plan
 from framework.record.arrays import Ints
+from framework.record.compiled import be_plain
+from framework.record.condemned import set_aside
+from framework.record.contain import joined
 from framework.record.model import BlockResult, DeadLetter, RecordBlock, Slice, SliceReport, TableNeed, TaskReport
 from framework.record.positions import Packed, pack, removed, unpack
 from framework.table.evolve import merge_needs
@@ -96,9 +101,7 @@ def run_sql_stage(numbers: DataFrame, work: Work, sql: str, context: TaskContext
     """
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    from framework.record.process import declared_schema
-
-    schema = pa.schema([*declared_schema(context.plan), pa.field(HIDDEN, HIDDEN_TYPE)])
+    schema = schema_of_source(context.plan)
     decoded = numbers.mapInArrow(make_decoder(context, work, schema), from_arrow_schema(schema)).persist()
     try:
         source = decoded.where(f"{HIDDEN}.note IS NULL")
@@ -115,6 +118,13 @@ def run_sql_stage(numbers: DataFrame, work: Work, sql: str, context: TaskContext
     # A writer behind the exchange gives a report of its files alone: it counted nothing.
     arrived = [each if isinstance(each, tuple) else (each, {}) for each in arrived]
     return combine([pickle.loads(bytes(row[0])) for row in early], arrived, has_condition(rows, source))
+
+
+def schema_of_source(plan: Plan) -> pa.Schema:
+    """What the SQL sees, and the hidden column."""
+    from framework.record.process import declared_schema
+
+    return pa.schema([*declared_schema(plan), pa.field(HIDDEN, HIDDEN_TYPE)])
 
 
 def transformed(source: DataFrame, sql: str) -> DataFrame:
@@ -203,6 +213,7 @@ def decode_slices(pieces: list[Slice], context: TaskContext, schema: pa.Schema) 
     from framework.record.process import decode_block, needed_schemas
 
     pa.set_cpu_count(1)
+    be_plain(context.is_plain)
     fetcher, registry = SliceFetcher(context.kafka), registry_of(context.registry)
     for piece in pieces:
         early, newest = BlockResult(), -1
@@ -210,6 +221,12 @@ def decode_slices(pieces: list[Slice], context: TaskContext, schema: pa.Schema) 
         for block in fetcher.fetch(piece, context.plan.decode.block_records):
             newest = max(newest, *block.timestamps_ms)
             schemas = registry.schemas(needed_schemas(block, context.plan.decode))
+            if context.condemned:
+                block, aside = set_aside(block, context.condemned, context.plan, context.tables)
+                early = joined([early, aside])
+                if not len(block):
+                    continue
+            meet(block.values)
             rows, result = decode_block(block, context.plan, context.tables, schemas)
             early.dead_letters += result.dead_letters
             early.dropped += result.dropped

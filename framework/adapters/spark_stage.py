@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from framework.adapters.faults import reach
+from framework.adapters.faults import meet, reach
 from framework.adapters.memory import keep_large_blocks, release_memory
 from framework.adapters.spark_exchange import Outbox, sent_report
 from framework.commit.offsets import Span
 from framework.plan.model import Plan
+from framework.record.compiled import be_plain
+from framework.record.condemned import Condemned, set_aside
 from framework.record.model import BlockResult, DeadLetter, Slice, SliceReport, TableNeed, TableTarget, TaskReport
 
 if TYPE_CHECKING:
@@ -42,6 +44,14 @@ class TaskContext:
     run: str
     batch: int
     registry: dict[str, str] = field(default_factory=dict, repr=False)
+    condemned: tuple[Condemned, ...] = ()  # records that ended a task (framework.adapters.probe)
+    is_plain: bool = (
+        False  # do without compiled modules, in small blocks: some task of this batch ended for no known reason
+    )
+
+
+# Blocks of a batch that is done with care.
+PLAIN_BLOCK_RECORDS = 1_000
 
 
 def known_to_tasks(tables: Mapping[str, TableTarget]) -> dict[str, TableTarget]:
@@ -189,34 +199,67 @@ RECORDS_OF_A_BUSY_TASK = 200_000
 
 def run_slices(slices: list[Slice], context: TaskContext, outbox: Outbox | None = None) -> TaskReport:
     """The fused path: fetch, decode, route, convert and write the slices of one task."""
+    run = _run_slices(slices, context, outbox)
+    report = run.finish()
+    if sum(piece.end - piece.start for piece in slices) < RECORDS_OF_A_BUSY_TASK:
+        release_memory()
+    return report
+
+
+def try_slices(slices: list[Slice], context: TaskContext) -> None:
+    """All that a task does, and then its files are removed."""
+    run = _run_slices(slices, context, None) if context.plan.transform is None else _decoded(slices, context)
+    run.finish()
+    run.writer.discard()
+
+
+def _decoded(slices: list[Slice], context: TaskContext) -> TaskRun:
+    """What a task does before `transform.sql`."""
+    from framework.adapters.spark_sql import decode_slices, schema_of_source
+
+    run = TaskRun(context)
+    for _ in decode_slices(slices, context, schema_of_source(context.plan)):
+        pass
+    return run
+
+
+def _run_slices(slices: list[Slice], context: TaskContext, outbox: Outbox | None) -> TaskRun:
     from framework.adapters.kafka_fetch import SliceFetcher
     from framework.adapters.registry import registry_of
     from framework.record.process import needed_schemas, process_block, records_in_block
     from framework.record.scatter import available
 
     pa.set_cpu_count(1)  # one task a core: Arrow's own threads would fight the neighbours
+    be_plain(context.is_plain)
     keep_large_blocks()
     run = TaskRun(context, outbox)
     fetcher, registry = SliceFetcher(context.kafka), registry_of(context.registry)
     scatter = available() and outbox is None
     block_records = records_in_block(context.plan.decode.block_records, len(context.tables), scatter)
+    block_records = min(block_records, PLAIN_BLOCK_RECORDS) if context.is_plain else block_records
     for piece in slices:
         written = filtered = dead = dropped = 0
         newest: int | None = None
         for block in fetcher.fetch(piece, block_records):
             schemas = registry.schemas(needed_schemas(block, context.plan.decode))
-            result = process_block(block, context.plan, context.tables, schemas, encode=True, scatter=scatter)
-            run.add(result)
-            written += result.written
-            filtered += result.filtered
-            dropped += result.dropped
-            dead += len(result.dead_letters)
+            left, aside = block, BlockResult()
+            if context.condemned:
+                left, aside = set_aside(block, context.condemned, context.plan, context.tables)
+            meet(left.values)
+            result = BlockResult()
+            if len(left):
+                result = process_block(
+                    left, context.plan, context.tables, schemas, encode=not context.is_plain, scatter=scatter
+                )
+            for some in (aside, result):
+                run.add(some)
+                written += some.written
+                filtered += some.filtered
+                dropped += some.dropped
+                dead += len(some.dead_letters)
             stamp = int(np.max(block.timestamps_ms, initial=-1))
             newest = stamp if stamp >= 0 and (newest is None or stamp > newest) else newest
-            del block, result  # or its bytes would be held until there is another one
+            del block, left, result, aside  # or its bytes would be held until there is another one
         run.slices.append(SliceReport(piece, written, filtered, dead, dropped, fetcher.holes, newest))
     reach("records-written")
-    report = run.finish()
-    if sum(piece.end - piece.start for piece in slices) < RECORDS_OF_A_BUSY_TASK:
-        release_memory()
-    return report
+    return run

@@ -162,7 +162,11 @@ def table_policy(values: Values) -> TablePolicy:
     if "max_rows" in commit:
         commit["max_rows"] = int(commit["max_rows"])
     evolve: Values = {
-        key: tuple(value) if key in ("include", "exclude") else evolve_mode(key, value)
+        key: tuple(value)
+        if key in ("include", "exclude")
+        else value
+        if key == "max_columns"
+        else evolve_mode(key, value)
         for key, value in _own(values.get("evolve", {})).items()
     }
     case = Case(values["case"]) if "case" in values else TablePolicy.case

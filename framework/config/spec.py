@@ -238,7 +238,7 @@ class CreatePolicy:
 @dataclass(frozen=True)
 class EvolvePolicy:
     """`otherwise` is for changes that a policy allows and Iceberg does not. `include` and `exclude` are globs of dotted
-    paths: a field that is not included, or excluded, never becomes a column."""
+    paths: a field that is not included, or excluded, never becomes a column. `max_columns` counts fields inside of columns."""
 
     tables: EvolveMode = EvolveMode.EVOLVE
     columns: EvolveMode = EvolveMode.EVOLVE
@@ -247,6 +247,7 @@ class EvolvePolicy:
     otherwise: EvolveMode = EvolveMode.FREEZE
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
+    max_columns: int = 1000
 
 
 @dataclass(frozen=True)

@@ -73,6 +73,11 @@ ENTRIES = (
         "The event is about no row (a truncate, a message), or a delete does not hold the row before it.",
     ),
     Code(
+        "FLOE-D120",
+        "The record ends the process that reads it",
+        "Tasks of the batch ended twice at the same offsets, by a crash of the process or an error that nobody foresaw. The records were then tried apart from each other, each piece in a process of its own, and this one ends it, while all others are rows. Report it with the record's bytes, which the dead letter holds; `floe dlq replay` tries it again.",
+    ),
+    Code(
         "FLOE-D201",
         "No rule matches",
         "No rule of `routes` takes the record; `routes.unrouted` says what becomes of it.",
@@ -124,4 +129,9 @@ ENTRIES = (
         "A number without a declared `unit`, or text without a zone where none is declared.",
     ),
     Code("FLOE-D309", "A column that cannot be written", "The table has a column of a type that floe does not write."),
+    Code(
+        "FLOE-D310",
+        "The record asks for too many columns",
+        "With its new fields the table would have more columns than `evolve.max_columns` of the table lets it have, fields inside of columns counted. Raise the bound, or leave fields out by `evolve.exclude`, and replay the dead letters.",
+    ),
 )

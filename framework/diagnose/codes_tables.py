@@ -38,6 +38,12 @@ ENTRIES = (
         "A record has `a.b` at the top and `b` inside of `a`, or the table has the one and a record the other. Only one of "
         "them can be there, since Iceberg knows columns by their full names. `evolve.exclude` leaves one out.",
     ),
+    Code(
+        "FLOE-T110",
+        "More columns than the table may have",
+        "Records ask for columns beyond `evolve.max_columns` of the table, fields inside of columns counted. Those that ask are "
+        "dead letters. Raise the bound, or keep the fields out by `evolve.exclude`.",
+    ),
     Code("FLOE-T201", "The policy refuses a change", "`evolve` of this table does not allow what the record asks for."),
     Code("FLOE-T203", "An identifier field must stay required", "Iceberg's identifier fields cannot be made optional."),
 )

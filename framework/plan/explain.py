@@ -14,6 +14,7 @@ from framework.config.spec import (
     Distribution,
     Envelope,
     EvolveMode,
+    EvolvePolicy,
     FormatSpec,
     FormatType,
     TablePolicy,
@@ -162,6 +163,7 @@ def _policy(policy: TablePolicy) -> str:
     evolve = policy.evolve
     limits = (("only", evolve.include), ("never", evolve.exclude))
     paths = "".join(f", {name} {' '.join(globs)}" for name, globs in limits if globs)
+    paths += f", {evolve.max_columns} at most" if evolve.max_columns != EvolvePolicy.max_columns else ""
     otherwise = f", otherwise {evolve.otherwise.value}" if evolve.otherwise is not EvolveMode.FREEZE else ""
     return (
         f"{create}; columns {evolve.columns.value}{paths}, "

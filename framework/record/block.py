@@ -14,7 +14,8 @@ import numpy as np
 from framework.config.spec import FormatType
 from framework.plan.model import Decode, Plan
 from framework.record.batch import Batch
-from framework.record.contain import contained
+from framework.record.bounded import within_bounds
+from framework.record.contain import contained, joined
 from framework.record.direct import process_json
 from framework.record.failure import RecordFailure
 from framework.record.formats import decode_rows
@@ -68,8 +69,8 @@ def process_block(
     Returns:
         rows per table in the table's file schema and in offset order. When `needs` is empty the counts add up to the
         block's records (tombstones are `dropped`); otherwise the block must be processed again once tables are changed.
-        A record that raises what nobody foresaw is a dead letter (framework.record.contain); one that is refused asks for no
-        change of a table (framework.record.shaping).
+        A record that raises what nobody foresaw is a dead letter (framework.record.contain), and so is one that would make a
+        table too wide (framework.record.bounded); one that is refused asks for no change of a table (framework.record.shaping).
     """
 
     def refuse(one: RecordBlock, failure: RecordFailure) -> BlockResult:
@@ -89,7 +90,13 @@ def process_block(
     def plainly(some: RecordBlock, changed: Mapping[str, TableTarget]) -> BlockResult:
         return _block(some, plan, changed, schemas, encode=False, scatter=False)
 
-    return shaped_by_landing(block, result, plainly, plan, tables)
+    result, left, refused = within_bounds(block, result, plainly, refuse, plan, tables)
+    result = shaped_by_landing(left, result, plainly, plan, tables) if result.needs else result
+    if not refused:
+        return result
+    whole = joined([result, *refused])
+    whole.dead_letters.sort(key=lambda letter: letter.offset)
+    return whole
 
 
 def _block(

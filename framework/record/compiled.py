@@ -13,9 +13,26 @@ from types import ModuleType
 SHIPPED = "floe_compiled"
 
 
-@cache
+_plain = False
+
+
+def be_plain(plain: bool) -> None:
+    """Whether this process does without compiled modules, as where one of them may have ended a process like it."""
+    global _plain
+    _plain = plain
+
+
+def is_plain() -> bool:
+    return _plain
+
+
 def has_compiled(package: str, name: str, interface: int) -> bool:
-    """Whether this process has the module; `floe doctor` tells."""
+    """Whether this process has the module, and uses it; `floe doctor` tells."""
+    return not _plain and _is_there(package, name, interface)
+
+
+@cache
+def _is_there(package: str, name: str, interface: int) -> bool:
     try:
         load_compiled(package, name, interface)
     except ImportError:

@@ -40,6 +40,23 @@ def of_task(error: BaseException) -> FloeError | None:
     return None
 
 
+def is_known(error: BaseException) -> bool:
+    """Whether a failed batch failed with an error of floe's own, or of a file or a network, which is no matter of a record."""
+    text = str(error)
+    return "error[FLOE-" in text or any(line.strip().startswith(_OUTSIDE) for line in text.splitlines())
+
+
+# The last line of a task's traceback, for what its surroundings do to it.
+_OUTSIDE = (
+    "OSError:",
+    "FileNotFoundError:",
+    "PermissionError:",
+    "ConnectionError:",
+    "TimeoutError:",
+    "BrokenPipeError:",
+)
+
+
 def of_batch(error: BaseException) -> FloeError:
     """What ended a batch: the error of a task, where it is told from others, else one that doing the batch again may mend."""
     return of_task(error) or RetriableError(f"a batch failed: {said(error)}", code="FLOE-R324", remedy=LOG_REMEDY)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from framework.commit.offsets import cut_tasks
 from framework.errors import FloeError
 from framework.plan.model import Plan
+from framework.record.condemned import NO_CARE, Care
 from framework.record.model import TaskReport
 from framework.runtime.batch import BatchScope
 from framework.runtime.tables import TableRegistry
@@ -33,6 +34,7 @@ def write_batch(
     io_properties: dict[str, dict[str, str]],
     tables: TableRegistry,
     registry: dict[str, str],
+    care: Care = NO_CARE,
 ) -> tuple[list[TaskReport], int]:
     """The reports of all tasks, and how often a part was written again for changed tables.
 
@@ -57,6 +59,7 @@ def write_batch(
             scope.run,
             scope.batch,
             registry,
+            care,
         )
         reports += done
         if not needs:
@@ -66,4 +69,30 @@ def write_batch(
         f"batch {scope.batch} asked for table changes {CHANGE_ROUNDS} times in a row",
         code="FLOE-R325",
         remedy="report this with the driver's log",
+    )
+
+
+def look_for_deadly(
+    session: SparkSession,
+    plan: Plan,
+    scope: BatchScope,
+    kafka: dict[str, str],
+    io_properties: dict[str, dict[str, str]],
+    tables: TableRegistry,
+    registry: dict[str, str],
+) -> Care | str:
+    """How to do a batch whose tasks failed for no known reason: without the records that end them; or why they are none's."""
+    from framework.adapters.spark_query import run_probe
+
+    return run_probe(
+        session,
+        cut_tasks(scope.starts, scope.ends, plan.read.slices, MIN_RECORDS_PER_TASK),
+        replace(plan, route=replace(plan.route, refused_tables=tables.refused)),
+        kafka,
+        io_properties,
+        tables.targets,
+        dict(scope.topic_ids),
+        scope.run,
+        scope.batch,
+        registry,
     )

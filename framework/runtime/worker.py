@@ -36,10 +36,11 @@ from framework.runtime.announced import AnnouncedTables
 from framework.runtime.announcer import Announcer, now_ms
 from framework.runtime.batch import BatchResult, BatchScope, summarise, summarise_gaps
 from framework.runtime.begin import begin
+from framework.runtime.careful import Careful
 from framework.runtime.failures import LOG_REMEDY, of_batch, said
 from framework.runtime.patience import Trouble, gives_up, pause_s
 from framework.runtime.source import PipelineSource
-from framework.runtime.stage import write_batch
+from framework.runtime.stage import look_for_deadly, write_batch
 from framework.runtime.standing import Standing
 from framework.runtime.tables import TableRegistry
 from framework.runtime.worker_report import WorkerReport
@@ -92,6 +93,7 @@ class PipelineWorker:
         self._last_batch_ms: int | None = None
         self._offer_file: Path
         self._start: dict[PartitionKey, int] = {}
+        self._careful = Careful(say)
         self._failure: BaseException | None = None
         self._scope: BatchScope | None = None
 
@@ -346,7 +348,10 @@ class PipelineWorker:
         self._tables_begun.result()
         io = self._catalog.io_properties(self._catalogs)
         session = frame.sparkSession
-        reports, rewrites = write_batch(session, self.plan, scope, self._kafka, io, self._tables, self._registry)
+        given = (session, self.plan, scope, self._kafka, io, self._tables, self._registry)
+        reports, rewrites = self._careful.do(
+            scope, lambda care: write_batch(*given, care), lambda: look_for_deadly(*given)
+        )
         reach("files-written")
         known = self._tables.targets.values()
         before = self._announced.batches_before(reports, self.standing.newest_announced(), known)

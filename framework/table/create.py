@@ -29,6 +29,8 @@ from framework.config.metadata import metadata_column, metadata_type
 from framework.config.spec import Case, FieldHint, PartitionFieldSpec, TablePolicy
 from framework.config.table_names import identifier_of
 from framework.table.admit import admitted_fields
+from framework.table.bounds import CODE as TOO_WIDE
+from framework.table.bounds import too_wide, within
 from framework.table.build import FieldIds, build_type, children
 from framework.table.changes import CreateTable, Refusal
 from framework.table.clashes import without_clashes
@@ -71,6 +73,9 @@ def plan_create(
     fields = without_clashes(fields, first=ours)
     if not fields:
         return Refusal(need.table, (), "no two of its columns have names of their own", "FLOE-T109")
+    fields = within(fields, (), policy.evolve.max_columns, first=ours)
+    if not fields:
+        return Refusal(need.table, (), too_wide(policy.evolve.max_columns), TOO_WIDE)
     identifiers = _identifiers(Schema(*fields), policy, need.table)
     if isinstance(identifiers, Refusal):
         return identifiers

@@ -23,6 +23,8 @@ from pyiceberg.types import (
 from framework.config.spec import Case, EvolveMode
 from framework.table.admit import admitted_fields
 from framework.table.arrow_schema import always_required, parse_schema
+from framework.table.bounds import CODE as TOO_WIDE
+from framework.table.bounds import too_wide, within
 from framework.table.build import FieldIds, build_field, children, element
 from framework.table.changes import AddColumn, AlterTable, Refusal, RelaxColumn, SchemaChange, WidenColumn
 from framework.table.clashes import without_clashes
@@ -68,11 +70,15 @@ def plan_evolution(target: TableTarget, need: TableNeed) -> AlterTable | Refusal
         return refused.refusal
     if not planner.changes:
         return None
-    columns = without_clashes(root.fields, schema.fields)
+    named = without_clashes(root.fields, schema.fields)
+    most = target.policy.evolve.max_columns
+    columns = within(named, schema.fields, most)
     as_wanted = {field.name for field in root.fields if field in columns}
     changes = tuple(change for change in planner.changes if change.path[0] in as_wanted)
     if not changes:
         path = planner.changes[0].path
+        if any(field.name == path[0] for field in root.fields if field in named):
+            return Refusal(target.name, path, too_wide(most), TOO_WIDE)
         reason = f"another column has the full name {'.'.join(path)}, or one inside of it"
         return Refusal(target.name, path, reason, "FLOE-T109")
     changed = Schema(*columns, schema_id=schema.schema_id, identifier_field_ids=schema.identifier_field_ids)

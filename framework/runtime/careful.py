@@ -1,0 +1,68 @@
+"""A batch whose tasks end for no known reason is done with care the second time: the records that end them become dead letters.
+
+In: a batch, and what does it. Out: its reports. A worker process that dies (a crash in native code, the kernel that is out of
+memory) or an error that nobody foresaw fails the batch; when the next attempt from the same offsets ends so, too, records are
+tried apart from each other (framework.adapters.probe). What is none of theirs goes on as the error that it was. What was found is
+known to this run until the batch is announced; another run finds it again, after two deaths.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from framework.commit.offsets import PartitionKey
+from framework.errors import FloeError
+from framework.record.condemned import NO_CARE, Care
+from framework.runtime.batch import BatchScope
+from framework.runtime.failures import is_known
+
+T = TypeVar("T")
+
+
+class Careful:
+    """Of one pipeline; `say` is told what was found."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._failed_at: Mapping[PartitionKey, int] | None = None
+        self._care = NO_CARE
+
+    def do(self, scope: BatchScope, write: Callable[[Care], T], look: Callable[[], Care | str]) -> T:
+        """What `write` gives for the batch.
+
+        Args:
+            look: finds the records that end a task, or says why it is none of them.
+
+        Raises:
+            Exception: as `write` does, where it is no record that makes it fail.
+        """
+        starts = dict(scope.starts)
+        if self._failed_at != starts:
+            self._failed_at, self._care = None, NO_CARE
+        try:
+            return write(self._care)
+        except FloeError:
+            raise
+        except Exception as error:
+            if is_known(error):
+                raise
+            if self._failed_at is None:
+                self._failed_at = starts
+                raise
+            found = look()
+            if isinstance(found, str):
+                self._say(f"batch {scope.batch}: no record is found that ends its tasks: {found}")
+                raise
+            self._care = found
+            self._tell(scope, found)
+        return write(self._care)
+
+    def _tell(self, scope: BatchScope, found: Care) -> None:
+        for record in found.condemned:
+            place = f"{record.topic}-{record.partition} offset {record.offset}"
+            self._say(f"batch {scope.batch}: the record {place} is a dead letter: {record.reason}")
+        if not found.condemned:
+            self._say(
+                f"batch {scope.batch}: its tasks ended twice; it is done in small blocks without compiled modules"
+            )

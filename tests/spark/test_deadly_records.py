@@ -1,0 +1,129 @@
+"""Records that once stopped a pipeline for good, through a real run: each is a dead letter, its neighbours are rows, in time."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Broker
+from tests.project import Project
+
+pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.iceberg, pytest.mark.timeout(900)]
+
+PIPELINE = """
+    source:
+      kafka: {{connection: main, topics: [{topic}]}}
+      schema: {{id: long, d: "decimal(10, 2)", w: "decimal(38, 2)", f: double, at: timestamptz}}
+    routes:
+      rules:
+        - {{when: {{field: kind, matches: '(a+)+b|clash'}}, table: shop.matched}}
+        - {{table: shop.{name}}}
+      allow_tables: ["shop.*"]
+    errors: {{policy: dead_letter, dead_letter_table: shop.{name}_letters}}
+    tables: {{defaults: {{commit: {{interval: 1s}}}}}}
+"""
+MOST_SECONDS = 5.0
+
+
+@pytest.fixture
+def project(tmp_path: Path, broker: Broker) -> Project:
+    return Project(tmp_path, broker.bootstrap_servers)
+
+
+def nested(opening: str, closing: str, depth: int, inner: str = "1") -> bytes:
+    """In a field of its own, so that no record decides what another one may hold."""
+    return f'{{"id":1,"x{depth}":{opening * depth}{inner}{closing * depth}}}'.encode()
+
+
+# What each record is refused with; None: it is a row.
+HOSTILE: list[tuple[bytes, str | None]] = [
+    (nested('{"a":', "}", 20), None),
+    (nested('{"a":', "}", 30), None),
+    (nested('{"a":', "}", 600), "FLOE-D105"),
+    (nested("[", "]", 600, ""), "FLOE-D105"),
+    (nested("[", "]", 990, ""), "FLOE-D105"),
+    (nested("[", "]", 10_000, ""), "FLOE-D105"),
+    (b'{"id":1,"d":1e-9999999}', "FLOE-D303"),
+    (b'{"id":1,"d":1e99999999}', "FLOE-D302"),
+    (b'{"id":1,"d":"-1e-9999999"}', "FLOE-D304"),
+    (b'{"id":1e-9999999}', "FLOE-D303"),
+    (b'{"id":1,"d":0e20}', None),
+    (b'{"id":1,"w":' + b"9" * 36 + b".99}", None),
+    (b'{"id":1,"w":' + b"9" * 37 + b".99}", "FLOE-D302"),
+    (b'{"id":1,"f":' + b"7" * 10_000 + b"}", "FLOE-D302"),
+    (b'{"id":' + b"7" * 900_000 + b"}", "FLOE-D302"),
+    (b'{"id":1,"at":9223372036825200000}', "FLOE-D308"),
+    (b'{"kind":"clash","a.b":1,"a":{"b":2}}', "FLOE-D307"),
+    (json.dumps({"id": 1, "kind": "a" * 60 + "!"}).encode(), None),
+    (json.dumps({"id": 1, "kind": "a" * 900_000}).encode(), None),
+    (json.dumps({"id": 1, **{f"wide{i}": i for i in range(6000)}}).encode(), "FLOE-D310"),
+    (json.dumps({"id": 1, "deep": {f"wide{i}": {"x": i} for i in range(6000)}}).encode(), "FLOE-D310"),
+    (b'{"id":1,"x":"\\ud800"}', "FLOE-D104"),
+    (b"\xff\xfe\x00", "FLOE-D104"),
+]
+
+
+def good(count: int, start: int = 0) -> list[bytes]:
+    return [json.dumps({"id": i, "kind": "c", "d": 1.25, "f": 0.5}).encode() for i in range(start, start + count)]
+
+
+def seconds_of(project: Project, file: object) -> float:
+    began = time.monotonic()
+    project.run("run", file, "--until-caught-up", timeout_s=600)  # type: ignore[arg-type]
+    return time.monotonic() - began
+
+
+def test_each_is_a_dead_letter_among_rows_in_time(project: Project, broker: Broker) -> None:
+    """A run over all hostile records ends, each is a row or a dead letter with its reason, all neighbours are rows; and it takes
+    at most five seconds more than a run over as many harmless ones of the same sizes."""
+    files = {}
+    for name in ("warm", "harmless", "hostile"):
+        topic = broker.new_topic(name)
+        values = []
+        for i, (value, _) in enumerate(HOSTILE):
+            harmless = json.dumps({"id": 1, "kind": "c", "pad": "p" * max(0, len(value) - 40)}).encode()
+            values += [*good(20, 20 * i), value if name == "hostile" else harmless]
+        broker.produce(topic, [*values, *good(20, 10_000)])
+        files[name] = project.pipeline(name, PIPELINE.format(topic=topic, name=name))
+    seconds_of(project, files["warm"])
+    harmless_s = seconds_of(project, files["harmless"])
+    hostile_s = seconds_of(project, files["hostile"])
+
+    letters = {row["offset"]: row for row in project.table("shop.hostile_letters").to_pylist()}
+    found = {i: letters.pop(20 * (i + 1) + i, None) for i in range(len(HOSTILE))}
+    codes = [(value[:60], found[i] and found[i]["code"]) for i, (value, _) in enumerate(HOSTILE)]
+    wrong = [(said, code) for said, (_, code) in zip(codes, HOSTILE, strict=True) if said[1] != code]
+    assert not wrong, "\n".join(map(str, wrong))
+    assert all(letter["message"] for letter in found.values() if letter)
+    assert letters == {}
+    rows = project.table("shop.hostile")
+    ids = rows.column("id").to_pylist()
+    assert set(range(20 * len(HOSTILE))) | set(range(10_000, 10_020)) <= set(ids)
+    assert len(ids) == 20 * len(HOSTILE) + 20 + sum(code is None for _, code in HOSTILE)
+    assert len(rows.schema) < 1_000
+    print(f"harmless {harmless_s:.1f} s, hostile {hostile_s:.1f} s")
+    assert hostile_s < harmless_s + MOST_SECONDS, f"{hostile_s:.1f} s beside {harmless_s:.1f} s"
+
+
+@pytest.mark.parametrize("action", ["kill", "break"])
+def test_a_record_that_ends_its_task_is_found(project: Project, broker: Broker, action: str) -> None:
+    """A record that kills each worker process that reads it, or raises where nothing contains it, is a dead letter with that
+    reason after two failed attempts; the run goes on, and the sum holds."""
+    topic = broker.new_topic("killer")
+    poison = json.dumps({"id": 500, "kind": "c", "name": "POISON"}).encode()
+    broker.produce(topic, [*good(500), poison, *good(300, 501)])
+    file = project.pipeline("killer", PIPELINE.format(topic=topic, name="killer"))
+
+    output = project.run("run", file, "--until-caught-up", env={"FLOE_FAULT": f"record~POISON={action}"}, timeout_s=600)
+
+    (letter,) = project.table("shop.killer_letters").to_pylist()
+    assert (letter["offset"], letter["code"], letter["value"]) == (500, "FLOE-D120", poison)
+    assert re.search("SIGKILL" if action == "kill" else "ValueError", letter["message"])
+    assert sorted(project.table("shop.killer").column("id").to_pylist()) == [*range(500), *range(501, 801)]
+    assert "attempt 3" not in output
+    totals = next(p for p in project.status()["pipelines"] if p["pipeline"] == "killer")["totals"]
+    assert (totals["offsets"], totals["written"], totals["dead_lettered"]) == (801, 800, 1)
