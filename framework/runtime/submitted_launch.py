@@ -21,6 +21,7 @@ from importlib import resources
 from pathlib import Path
 from types import FrameType
 
+from framework.adapters.private_files import private_dir, touch_private, write_private
 from framework.config.spec import LoadedPipeline
 from framework.errors import SetupError
 from framework.plan.canonical import plan_hash
@@ -46,6 +47,7 @@ STOP_FILE = "stop"
 LOG_CONFIG = "log4j2.properties"
 POLL_S = 0.2
 LAST_WORDS_S = 2.0
+SHARED = 0o644
 SOUND_AFTER_S = 600.0  # an application that ran for so long has not failed "again" when it fails
 Say = Callable[[str], None]
 
@@ -154,11 +156,14 @@ def find_spark_submit() -> str:
 
 def stage(application: Application, say: Say) -> None:
     """Write the application's folder, and build the archive of packages if this lock has none yet."""
-    application.folder.mkdir(parents=True, exist_ok=True)
-    for name, content in application.files.items():
-        draft = application.folder / f"{name}.new"
-        draft.write_bytes(content)
-        draft.replace(application.folder / name)
+    if application.shared_folder:  # the workers' user reads it, who may be another than ours
+        application.folder.mkdir(parents=True, exist_ok=True)
+        for name, content in application.files.items():
+            write_private(application.folder / name, content, SHARED)
+    else:
+        private_dir(application.folder)
+        for name, content in application.files.items():
+            write_private(application.folder / name, content)
     application.stop_file.unlink(missing_ok=True)
     if application.lock is not None:
         build_archive(application.lock, say)
@@ -306,7 +311,7 @@ class Launcher:
             if process is None or process.poll() is not None:
                 continue
             if run.application.client_mode and self._asked == 1:
-                run.application.stop_file.touch()
+                touch_private(run.application.stop_file)
             else:  # asked twice, or a driver elsewhere, of which only the local watcher is ended
                 os.killpg(process.pid, signal.SIGTERM)
         self._say("draining; ask again to leave at once" if self._asked == 1 else "leaving")
