@@ -14,6 +14,8 @@ import time
 from pathlib import Path
 
 from framework.adapters.files import cache_dir
+from framework.adapters.private_files import FILE, private_dir
+from framework.errors import SetupError
 
 # While Java writes an archive it is not one yet; what is older was given up by a process that was killed.
 _BEING_WRITTEN_S = 300.0
@@ -36,12 +38,16 @@ def archive_options(jars: Path, options: str = "") -> str:
     folder = cache_dir() / "classes"
     archive = folder / f"spark-{_key(home, jars)}.jsa"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        private_dir(cache_dir())
+        private_dir(folder)
         if not archive.exists() and not _adopt(archive):
             part = archive.with_suffix(f".{os.getpid()}.part")
-            part.touch(exist_ok=False)
+            os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE))
             return f"{_QUIET} {AT_EXIT}={part}"
-    except OSError:  # a cache that cannot be written, or another process was faster: a start without an archive
+    except (
+        OSError,
+        SetupError,
+    ):  # a cache that cannot be written or is not ours, or another process was faster: a start without an archive
         return ""
     return f"{_QUIET} -XX:SharedArchiveFile={archive}" if archive.exists() else ""
 
@@ -54,6 +60,7 @@ def _adopt(archive: Path) -> bool:
         with part.open("rb") as file:
             head = file.read(len(_NOT_YET))
         if head and head != _NOT_YET and age_s > _SETTLED_S:
+            part.chmod(FILE)  # Java makes it readable for all
             os.replace(part, archive)
             return True
         if age_s > _BEING_WRITTEN_S:

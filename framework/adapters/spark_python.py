@@ -14,6 +14,8 @@ import sys
 from pathlib import Path
 
 from framework.adapters.files import cache_dir
+from framework.adapters.private_files import PROGRAM, private_dir, write_private
+from framework.errors import SetupError
 
 _SCRIPT = """#!/bin/sh
 # Starts Python for a local Spark with the PySpark that is installed beside it, not with the same one as a zip file; and
@@ -52,12 +54,10 @@ def python_command(spark_home: Path) -> str:
     command = cache_dir() / "python" / hashlib.sha256(text.encode()).hexdigest()[:16]
     try:
         if not command.is_file():
-            command.parent.mkdir(parents=True, exist_ok=True)
-            new = command.with_suffix(f".{os.getpid()}.new")
-            new.write_text(text, encoding="utf-8")
-            new.chmod(0o755)
-            os.replace(new, command)
+            private_dir(cache_dir())
+            write_private(private_dir(command.parent) / command.name, text, PROGRAM)
+        private_dir(command.parent)  # what lies there is run: only if it is ours
         # A cache on a file system from which nothing may be started is no help.
         return str(command) if os.access(command, os.X_OK) else sys.executable
-    except OSError:
+    except (OSError, SetupError):
         return sys.executable

@@ -26,6 +26,7 @@ from py4j.protocol import Py4JError, Py4JJavaError
 
 from framework.adapters.class_archive import AT_EXIT, archive_options
 from framework.adapters.memory import MMAP_THRESHOLD, MMAP_THRESHOLD_BYTES
+from framework.adapters.private_files import private_dir, touch_private
 from framework.adapters.spark_exchange import exchange
 from framework.adapters.spark_python import python_command
 from framework.adapters.spark_source import FloeDataSource, ready_file, to_offsets
@@ -108,7 +109,7 @@ def start_session(name: str, master: str, conf: Mapping[str, str], log_dir: Path
     else:
         # Spark heeds this setting only for drivers that spark-submit starts, which set the variable for us.
         os.environ.setdefault("PYSPARK_PYTHON", conf.get("spark.pyspark.python", sys.executable))
-    log_dir.mkdir(parents=True, exist_ok=True)
+    touch_private(private_dir(log_dir) / "spark.log")  # Java opens it and leaves its mode as it is
     builder = SparkSession.builder.master(master).appName(name)
     local = LOOPBACK_CONF | LOCAL_CONF | worker_pool(master) if master.startswith("local") else {}
     settings = {**DEFAULT_CONF, **local, **conf}

@@ -9,13 +9,13 @@ because `latestOffset()` gets neither a start nor a limit. Keeps invariant 2: a 
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 
+from framework.adapters.private_files import touch_private, write_private
 from framework.commit.offsets import PartitionKey
 
 Offsets = dict[str, dict[str, int]]
@@ -53,9 +53,7 @@ def _taken_file(offer_file: Path) -> Path:
 
 
 def _replace(path: Path, text: str) -> None:
-    temporary = path.with_suffix(f"{path.suffix}.new")
-    temporary.write_text(text)
-    os.replace(temporary, path)
+    write_private(path, text)
 
 
 class FloeStreamReader(DataSourceStreamReader):  # type: ignore[misc]
@@ -65,7 +63,7 @@ class FloeStreamReader(DataSourceStreamReader):  # type: ignore[misc]
         self._seen = ""
 
     def initialOffset(self) -> Offsets:
-        ready_file(self._offer).touch()
+        touch_private(ready_file(self._offer))
         return self._start
 
     def latestOffset(self) -> Offsets:

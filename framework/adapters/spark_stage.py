@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from framework.adapters.faults import meet, reach
 from framework.adapters.memory import keep_large_blocks, release_memory
+from framework.adapters.sinks import guard_logging
 from framework.adapters.spark_exchange import Outbox, sent_report
 from framework.commit.offsets import Span
 from framework.plan.model import Plan
@@ -27,6 +28,7 @@ from framework.record.model import BlockResult, DeadLetter, Slice, SliceReport, 
 if TYPE_CHECKING:
     from framework.adapters.parquet_files import TableWriter
 
+guard_logging()  # a worker's log lines name records
 REPORT_SCHEMA = "report binary"
 # What each task of a stage reads.
 Work = Sequence[Sequence[Span]]

@@ -6,6 +6,7 @@ import json
 
 import click
 
+from framework.adapters.sinks import log_line
 from framework.cli.options import json_option
 from framework.cli.target_options import CONTROL_TOPIC, open_control
 from framework.commit.orphans import DEFAULT_AGE_MS, SAFETY_AGE_MS
@@ -62,7 +63,7 @@ def clean(
             remedy="name one day or more, such as --older-than 1d",
         )
     control = open_control(target, connection, control_topics[0])
-    say = (lambda text: None) if as_json else (lambda text: click.echo(text, err=True))
+    say = (lambda text: None) if as_json else (lambda text: click.echo(log_line(text), err=True))
     # All of them: a table of any catalog may lie in the location of another.
     catalog = open_catalog(control.target, control.target.catalogs)
     reports = look(control.kafka, control_topics, catalog, patterns, age_ms, delete, say)

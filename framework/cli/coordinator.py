@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from framework.adapters.sinks import log_line
 from framework.cli.target_options import open_control, target_options
 from framework.errors import SetupError
 
@@ -29,7 +30,7 @@ def coordinator(target: str | None, connection: str | None, control_topic: str) 
     started = time.monotonic()
 
     def say(text: str) -> None:
-        click.echo(f"{time.monotonic() - started:7.1f} s  coordinator: {text}", err=True)
+        click.echo(f"{time.monotonic() - started:7.1f} s  coordinator: {log_line(text)}", err=True)
 
     from framework.adapters.kafka_admin import KafkaAdmin
 

@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from framework.adapters.sinks import unguarded
 from framework.cli.local import KAFKA_PORT, STATE_DIR, progress_lines
 from framework.errors import FloeError, SetupError
 from framework.local.landed import Landed
@@ -61,7 +62,7 @@ def pizzas_command(
     with progress_lines() as progress:
         state = stack.up(state_dir, kafka_port, progress)
     ensure_topic(state.bootstrap_servers, pizzas.TOPIC, 1)
-    console = Console(stderr=True)
+    console = Console(file=unguarded(sys.stderr))
     console.print(f"{rate:g} orders a second to topic {pizzas.TOPIC} at {state.bootstrap_servers}; Ctrl-C ends it.")
     console.print("In another terminal:  floe run pipelines/pizzas.yaml")
     with console.status("") as line:
@@ -102,7 +103,7 @@ def _fill_topics(state: LocalState, archive: Path) -> None:
     from framework.local import nycflights
 
     columns = (TextColumn("  {task.description:<8}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bars:
+    with Progress(*columns, console=Console(file=unguarded(sys.stderr))) as bars:
         for topic in (nycflights.FLIGHTS, nycflights.WEATHER):
             _fill_topic(bars, state, archive, topic)
 

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from framework.adapters.files import load_or_raise
+from framework.adapters.sinks import log_line
 from framework.cli.options import json_option, loading_options
 from framework.cli.review import check_dangers, check_reviewed, review_options
 from framework.cli.target_options import load_target_or_raise
@@ -111,7 +112,7 @@ def _roll_out(
     ready = prepare(pipelines, deployment, together)
 
     def say(text: str) -> None:
-        click.echo(f"deploy: {text}", err=True)
+        click.echo(f"deploy: {log_line(text)}", err=True)
 
     with exclusive(applications.lock_file):
         steps = plan_rollout(
@@ -199,7 +200,7 @@ def _status(applications: Applications, name: str | None, as_json: bool) -> int:
     elif not found:
         click.echo("nothing is deployed from this machine: `floe deploy FOLDER` does it")
     else:
-        console = Console(highlight=False, soft_wrap=True)
+        console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
         console.width = max(console.width, _WIDTH)
         console.print(_table(found))
         console.print(f"logs: {applications.root}/APPLICATION/{LOG}")
@@ -227,7 +228,7 @@ def _stop(applications: Applications, name: str | None, as_json: bool) -> int:
 
     with exclusive(applications.lock_file):
         running = [one for one in applications.all(name) if one.alive]
-        codes = stop_all(running, applications, DRAIN_S, lambda text: click.echo(f"deploy: {text}", err=True))
+        codes = stop_all(running, applications, DRAIN_S, lambda text: click.echo(f"deploy: {log_line(text)}", err=True))
     if as_json:
         click.echo(json.dumps({"command": "deploy", "ok": not any(codes.values()), "stopped": codes}))
     else:

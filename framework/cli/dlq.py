@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from framework.adapters.sinks import log_line
 from framework.cli.dlq_options import Letters, PipelineFile, letters, pipeline_file, place
 from framework.cli.dlq_text import (
     describe,
@@ -211,7 +212,7 @@ def replay_command(letters: Letters, as_json: bool, quiet: bool) -> None:
 
     def say(text: str) -> None:
         if not quiet:
-            click.echo(f"{time.monotonic() - started:7.1f} s  {text}", err=True)
+            click.echo(f"{time.monotonic() - started:7.1f} s  {log_line(text)}", err=True)
 
     kafka = resolve(pipeline.target.kafka[pipeline.spec.source.kafka.connection])
     catalog = open_catalog(pipeline.target, used_catalogs(compile_plan(pipeline)))

@@ -44,7 +44,7 @@ def moment_text(milliseconds: int | None) -> str:
 
 
 def _text(value: str) -> Text:
-    from framework.record.letter_view import shown
+    from framework.diagnose.shown import shown
 
     return Text(shown(value))
 
@@ -69,7 +69,7 @@ def show_table(columns: Mapping[str, str], rows: Iterable[Iterable[str]]) -> Non
         table.add_column(name, justify="right" if side == "right" else "left", overflow="fold")
     for row in rows:
         table.add_row(*map(_text, row))
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
     console.width = max(console.width, WIDTH)
     console.print(table)
 
@@ -79,7 +79,8 @@ def show_table(columns: Mapping[str, str], rows: Iterable[Iterable[str]]) -> Non
 
 def describe(row: Mapping[str, Any]) -> Iterator[str]:
     """A letter in lines."""
-    from framework.record.letter_view import bytes_text, shown, value_lines
+    from framework.diagnose.shown import shown
+    from framework.record.letter_view import bytes_text, value_lines
 
     title = CODES[row["code"]].title if row["code"] in CODES else ""
     yield f"{place_of(row)}   {time_of(row) or 'without a timestamp'}{'   (replayed)' if row['replayed'] else ''}"
@@ -159,7 +160,7 @@ def replay_json(report: ReplayReport) -> dict[str, object]:
 
 def replay_lines(report: ReplayReport, file: str) -> Iterator[str]:
     """What became of a replay, in lines."""
-    from framework.record.letter_view import shown
+    from framework.diagnose.shown import shown
 
     if not report.found:
         yield f"{report.pipeline}: no dead letter waits that was asked for; nothing is changed"

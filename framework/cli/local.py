@@ -12,6 +12,7 @@ from typing import Any
 import click
 from rich.console import Console
 
+from framework.adapters.sinks import log_line, unguarded
 from framework.local.state import LocalState, default_state_dir
 
 STATE_DIR = click.option(
@@ -106,12 +107,12 @@ def status_command(state_dir: Path, as_json: bool) -> None:
 @contextmanager
 def progress_lines() -> Iterator[Callable[[str], None]]:
     """A function that shows what is going on: a spinner on a terminal, lines elsewhere, always on standard error."""
-    console = Console(stderr=True)
+    console = Console(file=unguarded(sys.stderr))
     if not console.is_terminal:
-        yield lambda text: click.echo(text, err=True)
+        yield lambda text: click.echo(log_line(text), err=True)
         return
     with console.status("looking at the embedded stack") as spinner:
-        yield lambda text: spinner.update(text)
+        yield lambda text: spinner.update(log_line(text))
 
 
 def _addresses(state: LocalState) -> str:

@@ -29,7 +29,7 @@ from framework.commit.events import (
     StopRequested,
 )
 from framework.commit.pauses import describe as describe_pause
-from framework.record.letter_view import shown
+from framework.diagnose.shown import shown
 
 DEFAULT_LAST = 50
 

@@ -15,6 +15,7 @@ from types import FrameType
 
 import click
 
+from framework.adapters.sinks import error_text, guarded_streams
 from framework.diagnose.suggest import did_you_mean
 from framework.errors import ConfigError, FloeError
 
@@ -99,7 +100,7 @@ def show_error(error: FloeError) -> str:
 
         files = list(dict.fromkeys(finding.span.file for finding in error.diagnostics if finding.span))
         return render(error.diagnostics, "text", files, colour=use_colour(sys.stderr.isatty()))
-    return str(error)
+    return error_text(error)
 
 
 def use_colour(is_terminal: bool) -> bool:
@@ -114,6 +115,11 @@ def main(arguments: list[str] | None = None) -> None:
 
 def run_main(arguments: list[str] | None = None) -> int:
     """Runs one verb and returns its exit code; what goes wrong is told on standard error."""
+    with guarded_streams():
+        return _run_verb(arguments)
+
+
+def _run_verb(arguments: list[str] | None) -> int:
     signal.signal(signal.SIGTERM, _end_by_signal)
     try:
         result = floe.main(args=arguments, prog_name="floe", standalone_mode=False)

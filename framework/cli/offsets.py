@@ -214,7 +214,7 @@ def _grid(first: str, *others: str) -> Table:
 
 
 def _console() -> Console:
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
     console.width = max(console.width, WIDTH)
     return console
 

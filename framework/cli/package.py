@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import click
 
+from framework.adapters.sinks import log_line
 from framework.cli.options import json_option
 
 
@@ -24,7 +25,7 @@ def package(python_version: str | None, platform: str | None, as_json: bool) -> 
     lock = replace(lock, python=python_version or lock.python, platform=platform or lock.platform, compiled=compiled)
     known = archive_path(lock).exists()
     started = time.monotonic()
-    archive = build_archive(lock, lambda text: click.echo(f"package: {text}", err=True))
+    archive = build_archive(lock, lambda text: click.echo(f"package: {log_line(text)}", err=True))
     if as_json:
         facts = {"archive": str(archive), "key": lock.key, "built": not known, "packages": list(lock.requirements)}
         click.echo(json.dumps({"command": "package", "ok": True, "bytes": archive.stat().st_size, **facts}, indent=2))

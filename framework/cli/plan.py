@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from framework.adapters.files import load_or_raise
+from framework.adapters.private_files import write_private
 from framework.cli.options import FILES, json_option, loading_options
 from framework.cli.review import allow_option
 
@@ -66,7 +67,7 @@ def plan(
     previews = look(pipelines, offline, against)
     code = exit_code(previews, allowed)
     if out is not None:
-        Path(out).write_text(render_saved(pipelines, allowed), encoding="utf-8")
+        write_private(Path(out), render_saved(pipelines, allowed))
     now = plan_hash(pipelines)
     if as_json:
         shown = [preview.to_json() for preview in previews]

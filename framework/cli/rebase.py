@@ -108,7 +108,7 @@ def _begin(text: str | None) -> str | int | None:
 
 def show_plan(plan: RebasePlan) -> None:
     """What was, what is, and what will be done, table by table."""
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
     console.width = max(console.width, WIDTH)
     former = ", ".join(plan.former_control_topic_ids) or "the same"
     console.print(f"pipeline {plan.pipeline}, cluster {plan.cluster_id}")

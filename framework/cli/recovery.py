@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from framework.adapters.secrets import resolve
+from framework.adapters.sinks import log_line
 from framework.config.spec import LoadedPipeline
 from framework.plan.catalogs import used_catalogs
 from framework.plan.compile import compile_plan
@@ -26,7 +27,7 @@ def open_recovery(loaded: LoadedPipeline, quiet: bool) -> Recovery:
 
     def say(text: str) -> None:
         if not quiet:
-            click.echo(f"  {text}", err=True)
+            click.echo(f"  {log_line(text)}", err=True)
 
     plan = compile_plan(loaded)
     kafka = resolve(loaded.target.kafka[plan.read.connection])

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from framework.adapters.files import load_or_raise
+from framework.adapters.sinks import log_line
 from framework.cli.offsets import parse_positions
 from framework.cli.options import dry_run_option, json_option, loading_options, milliseconds, table_option
 from framework.cli.recovery import open_recovery
@@ -69,7 +70,7 @@ def replay(
 
     def say(text: str) -> None:
         if not as_json:
-            click.echo(f"{time.monotonic() - started:7.1f} s  {text}", err=True)
+            click.echo(f"{time.monotonic() - started:7.1f} s  {log_line(text)}", err=True)
 
     rows = perform_replay(at, loaded, plan, say) if not dry_run and not plan.settled else None
     if as_json:

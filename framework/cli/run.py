@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import click
 
 from framework.adapters.files import load_or_raise
+from framework.adapters.sinks import log_line
 from framework.cli.options import FILES, json_option, loading_options
 from framework.cli.review import check_dangers, check_reviewed, review_options
 
@@ -50,7 +51,7 @@ def run(
 
     def say(text: str) -> None:
         if not quiet:
-            click.echo(f"{time.monotonic() - started:7.1f} s  {text}", err=True)
+            click.echo(f"{time.monotonic() - started:7.1f} s  {log_line(text)}", err=True)
 
     from framework.runtime.job import run_job
 

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from framework.cli.options import json_option
 from framework.cli.target_options import open_control, target_options
+from framework.diagnose.shown import all_shown
 
 if TYPE_CHECKING:
     from framework.runtime.status import PipelineStatus, Status, TableStatus
@@ -44,11 +45,11 @@ def status(target: str | None, connection: str | None, control_topic: str, as_js
     if as_json:
         click.echo(json.dumps(found.to_json()))
     else:
-        _print(found, time.time() * 1000)
+        _print(all_shown(found), time.time() * 1000)
 
 
 def _print(found: Status, now_ms: float) -> None:
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
     # Wide rather than wrapped: a name or a snapshot id that is cut cannot be copied.
     console.width = max(console.width, WIDTH)
     c = found.control

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import click
 
 from framework.adapters.files import load_or_raise
+from framework.adapters.sinks import log_line
 from framework.cli.options import FILES, json_option, loading_options
 from framework.cli.review import check_dangers, check_reviewed, review_options
 
@@ -56,7 +57,7 @@ def submit(
     applications = [plan_application(group, deploy_mode, until_caught_up) for group in groups]
 
     def say(text: str) -> None:
-        click.echo(f"submit: {text}", err=True)
+        click.echo(f"submit: {log_line(text)}", err=True)
 
     if not print_only and not stage_only:
         check_dangers(pipelines, allowed)

@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 
 from framework.adapters.files import expand, load_or_raise, real_world
+from framework.adapters.sinks import log_line
 from framework.cli.main import use_colour
 from framework.cli.options import FILES, format_option, loading_options
 from framework.cli.test_write import Recording, fix, record, take
@@ -98,7 +99,9 @@ def test(
         return load_or_raise((results[0].file,), target, variables, sets)[0]
 
     with ExitStack() as stack:
-        engine = None if no_spark else stack.enter_context(LocalSpark(lambda text: click.echo(text, err=True)))
+        engine = (
+            None if no_spark else stack.enter_context(LocalSpark(lambda text: click.echo(log_line(text), err=True)))
+        )
         run = partial(run_file, engine=engine)
         reports = _reports(files, results, run)
         if recording.wanted:

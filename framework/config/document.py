@@ -20,6 +20,7 @@ from framework.config.tree import Mapping, Node, parse
 from framework.config.world import World
 from framework.diagnose.diagnostic import Diagnostic, Span
 from framework.diagnose.secrets import masked_line, redacted
+from framework.diagnose.shown import shown
 
 _STEPS_UP = 6
 _HEAD_KEYS = frozenset({"apiVersion", "kind", "metadata", "variables", "parameters", "template", "tests"})
@@ -69,8 +70,8 @@ class Files:
 
 def _without_secrets(finding: Diagnostic) -> Diagnostic:
     """No sentence repeats a secret that stands in a file, in whatever kind of file it is."""
-    hidden = [redacted(text) if text else text for text in (finding.message, finding.hint, finding.remedy)]
-    return replace(finding, message=hidden[0] or "", hint=hidden[1], remedy=hidden[2])
+    hidden = [redacted(text) if text else text for text in (finding.hint, finding.remedy)]
+    return replace(finding, message=shown(redacted(finding.message)), hint=hidden[0], remedy=hidden[1])
 
 
 @dataclass(frozen=True)

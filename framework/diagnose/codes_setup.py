@@ -48,6 +48,11 @@ ENTRIES = (
         "The demonstration's topics hold something else",
         "They are not what the demonstration wrote. `floe local down --wipe` begins anew.",
     ),
+    Code(
+        "FLOE-E030",
+        "A folder of floe's own is not ours alone",
+        "State and caches hold plans, logs and code that is run. A folder that belongs to somebody else, that others may write into, or that somebody else's link leads to is not used.",
+    ),
     Code("FLOE-E028", "The demonstration cannot be run here", "The message says what is missing."),
     Code("FLOE-E029", "A file is in the way", "`floe init` writes over nothing unless `--force` says so."),
     Code(

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from framework.adapters.private_files import private_dir, touch_private, write_private
 from framework.errors import FloeError
 from framework.local.process import end_group, running_pid, spawn, tell
 from framework.plan.rollout import Present, Wanted
@@ -107,7 +108,7 @@ class Applications:
     ) -> DeployedApplication:
         """Start a staged application and return at once."""
         home = self.root / application.name
-        home.mkdir(parents=True, exist_ok=True)
+        private_dir(home)
         record = Record(
             application.name,
             deployment,
@@ -136,7 +137,7 @@ class Applications:
         home, folder = application.home, Path(application.record.folder)
         asked = tell(home / PID, _mark(home), signal.SIGTERM)
         if not asked:  # no supervisor: the driver may be there without it, and looks for the stop file itself
-            (folder / STOP_FILE).touch()
+            touch_private(folder / STOP_FILE)
         if not _wait(lambda: not _lives(home, folder), patience_s):
             tell(home / PID, _mark(home), signal.SIGTERM)  # asked twice, it leaves at once
             if not _wait(lambda: not _lives(home, folder), LEAVE_S):
@@ -219,9 +220,7 @@ def _wait(condition: Callable[[], bool], patience_s: float) -> bool:
 
 
 def _write(path: Path, value: dict[str, object]) -> None:
-    draft = path.with_suffix(".new")
-    draft.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
-    draft.replace(path)
+    write_private(path, json.dumps(value, indent=1) + "\n")
 
 
 def last_lines(log: Path, count: int) -> Iterator[str]:

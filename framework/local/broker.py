@@ -19,6 +19,7 @@ from pathlib import Path
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
+from framework.adapters.private_files import UMASK, write_private
 from framework.errors import SetupError
 from framework.local.process import spawn, stop
 from framework.local.state import LocalPaths
@@ -106,7 +107,7 @@ def format_storage(java: str, jars: Path, paths: LocalPaths) -> str:
     cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "A")
     command = [java, *_JVM, "-cp", f"{jars}/*", "kafka.tools.StorageTool", "format"]
     command += ["-t", cluster_id, "-c", str(paths.broker_config)]
-    answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    answer = subprocess.run(command, capture_output=True, text=True, check=False, umask=UMASK)
     if answer.returncode != 0:
         raise SetupError(
             f"the broker's data directory cannot be formatted{_telling_line(answer.stdout + answer.stderr)}",
@@ -128,8 +129,8 @@ def write_config(paths: LocalPaths, port: int, extra: Mapping[str, str]) -> None
         "log.dirs": str(paths.broker_data),
         **extra,
     }
-    paths.broker_config.write_text("".join(f"{key}={value}\n" for key, value in config.items()), encoding="utf-8")
-    paths.logging_config.write_text(_LOGGING, encoding="utf-8")
+    write_private(paths.broker_config, "".join(f"{key}={value}\n" for key, value in config.items()))
+    write_private(paths.logging_config, _LOGGING)
 
 
 def start(java: str, jars: Path, paths: LocalPaths, cluster_id: str, port: int) -> int:
@@ -140,7 +141,7 @@ def start(java: str, jars: Path, paths: LocalPaths, cluster_id: str, port: int) 
     """
     command = [java, "-Xms256m", "-Xmx768m", *_JVM, f"-Dlog4j2.configurationFile={paths.logging_config}"]
     command += [mark(cluster_id), "-cp", f"{jars}/*", "kafka.Kafka", str(paths.broker_config)]
-    process = spawn(command, paths.pid_file, paths.broker_log, paths.root)
+    process = spawn(command, paths.pid_file, paths.broker_log, paths.root, umask=UMASK)
     try:
         _wait_until_ready(process, paths, port)
     except BaseException:

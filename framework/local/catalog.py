@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 
+from framework.adapters.private_files import private_dir, touch_private
 from framework.local.state import LocalPaths
 
 
@@ -23,13 +24,14 @@ def warehouse_uri(paths: LocalPaths) -> str:
 
 def prepare_catalog(paths: LocalPaths) -> None:
     """Creates the catalog's tables and the warehouse, once; what is there stays as it is."""
-    paths.warehouse.mkdir(parents=True, exist_ok=True)
+    private_dir(paths.warehouse)
     if paths.catalog_file.exists():
         return
     from pyiceberg.catalog.sql import SqlCatalog  # a second of imports that only the first `up` needs
 
     draft = paths.catalog_file.with_suffix(".new")
     draft.unlink(missing_ok=True)
+    touch_private(draft)  # SQLite gives the files beside it the same mode
     SqlCatalog("default", uri=f"sqlite:///{draft}", warehouse=warehouse_uri(paths)).close()
     with sqlite3.connect(draft) as connection:
         connection.execute("PRAGMA journal_mode=WAL")  # kept in the file: readers and a committer do not wait

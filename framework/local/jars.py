@@ -17,6 +17,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from framework.adapters.files import cache_dir
+from framework.adapters.private_files import make_private, private_dir, write_private
 from framework.errors import SetupError
 from framework.local.process import exclusive
 
@@ -81,7 +82,7 @@ def _ivy_jar() -> Path:
 
 
 def _fetch(java: str, home: Path, progress: Progress) -> None:
-    home.parent.mkdir(parents=True, exist_ok=True)
+    private_dir(home.parent)
     with tempfile.TemporaryDirectory(dir=home.parent, prefix="fetch-") as scratch:
         jars = Path(scratch) / "jars"
         lines = _run_ivy(java, Path(scratch), jars, progress)
@@ -89,13 +90,14 @@ def _fetch(java: str, home: Path, progress: Progress) -> None:
         if wrong:
             raise _fetch_error(wrong, jars, lines)
         shutil.rmtree(home, ignore_errors=True)
+        make_private(jars)
         jars.replace(home)
     progress(f"Kafka {KAFKA_VERSION}: {len(pinned_sums())} jars in {home}")
 
 
 def _run_ivy(java: str, scratch: Path, jars: Path, progress: Progress) -> list[str]:
     module = scratch / "module.ivy"
-    module.write_text(_MODULE, encoding="utf-8")
+    write_private(module, _MODULE)
     settings = os.environ.get(SETTINGS_VARIABLE)
     command = [java, "-jar", str(_ivy_jar()), "-cache", str(scratch / "ivy"), "-ivy", str(module)]
     command += ["-settings", settings] if settings else []

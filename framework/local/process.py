@@ -15,6 +15,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from framework.adapters.private_files import open_private, private_dir, write_private
+
 
 def command_line(pid: int) -> str:
     """The command line of a process; empty when it does not exist, has ended, or belongs to someone else."""
@@ -57,15 +59,21 @@ def stop(pid_file: Path, mark: str, patience_s: float = 20.0) -> bool:
 
 
 def spawn(
-    command: Sequence[str], pid_file: Path, log_file: Path, folder: Path, environment: Mapping[str, str] | None = None
+    command: Sequence[str],
+    pid_file: Path,
+    log_file: Path,
+    folder: Path,
+    environment: Mapping[str, str] | None = None,
+    umask: int = -1,
 ) -> subprocess.Popen[bytes]:
     """Starts a process that outlives this one, in a session of its own: Ctrl-C in this terminal does not reach it.
 
     Args:
         environment: the process's whole environment; None: this one's.
+        umask: the modes that its files do not get; -1: as ours.
     """
-    log_file.parent.mkdir(parents=True, exist_ok=True)
-    with log_file.open("wb") as log:
+    private_dir(log_file.parent)
+    with open_private(log_file, anew=True) as log:
         process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -74,8 +82,9 @@ def spawn(
             cwd=folder,
             env=environment,
             start_new_session=True,
+            umask=umask,
         )
-    pid_file.write_text(f"{process.pid}\n")
+    write_private(pid_file, f"{process.pid}\n")
     return process
 
 
@@ -104,7 +113,7 @@ def _signal(pid: int, signal_number: signal.Signals) -> None:
 @contextmanager
 def exclusive(lock_file: Path) -> Iterator[None]:
     """Holds a lock between processes; two `up` at the same moment start one broker. Waits as long as it takes."""
-    lock_file.parent.mkdir(parents=True, exist_ok=True)
-    with lock_file.open("a") as handle:
+    private_dir(lock_file.parent)
+    with open_private(lock_file) as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield

@@ -16,6 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from framework.adapters.private_files import private_dir, write_private
 from framework.errors import SetupError
 from framework.local.broker import HOST, free_port, port_is_free
 from framework.local.java import find_java
@@ -36,7 +37,7 @@ def start_cluster(paths: LocalPaths, cores: int, memory: str, progress: Callable
         SetupError: PySpark or Java is missing, or the cluster does not come up; the log's place is in the message.
     """
     root = paths.spark
-    root.mkdir(parents=True, exist_ok=True)
+    private_dir(root)
     if running_pid(_pid(root, "master"), mark(root)) and running_pid(_pid(root, "worker"), mark(root)):
         return (root / "master.url").read_text(encoding="utf-8").strip()
     stop_cluster(paths)
@@ -51,7 +52,7 @@ def start_cluster(paths: LocalPaths, cores: int, memory: str, progress: Callable
     except BaseException:
         stop_cluster(paths)
         raise
-    (root / "master.url").write_text(f"{url}\n", encoding="utf-8")
+    write_private(root / "master.url", f"{url}\n")
     return url
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from framework.adapters.private_files import private_dir, write_private
 from framework.errors import SetupError
 from framework.local import broker
 from framework.local.catalog import catalog_uri, prepare_catalog, warehouse_uri
@@ -63,6 +64,7 @@ def up(
     """
     paths = LocalPaths.of(state_dir)
     with exclusive(paths.lock_file):
+        private_dir(paths.root)
         now = _status(state_dir, paths)
         if now.running and now.state is not None:
             return _with_spark(_already_up(now.state, kafka_port, paths), state_dir, paths, spark_cores, progress)
@@ -165,7 +167,7 @@ def _start_broker(
             if chosen_here and attempt + 1 < _ATTEMPTS_WITH_FREE_PORT and not broker.port_is_free(port):
                 continue
             raise
-        paths.port_file.write_text(f"{port}\n")
+        write_private(paths.port_file, f"{port}\n")
         return cluster_id, port
     raise AssertionError("the last attempt returns or raises")
 

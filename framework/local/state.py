@@ -11,6 +11,7 @@ import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from framework.adapters.private_files import write_private
 from framework.errors import SetupError
 
 HOME_VARIABLE = "FLOE_HOME"
@@ -122,6 +123,4 @@ def read_state(state_dir: Path) -> LocalState | None:
 def write_state(state_dir: Path, state: LocalState) -> None:
     """Replaces the state file in one step, so that a reader never sees half of it."""
     path = LocalPaths.of(state_dir).state_file
-    draft = path.with_suffix(".tmp")
-    draft.write_text(json.dumps(state.as_mapping(), indent=2) + "\n", encoding="utf-8")
-    draft.replace(path)
+    write_private(path, json.dumps(state.as_mapping(), indent=2) + "\n")

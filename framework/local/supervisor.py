@@ -11,6 +11,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from framework.adapters.sinks import log_line
 from framework.local.applications import read_record, write_state
 from framework.runtime.submitted_launch import Application, Launcher
 
@@ -22,7 +23,7 @@ def main(arguments: Sequence[str]) -> int:
     application = Application(record.name, record.hash, Path(record.folder), record.command, True, None, {})
 
     def say(text: str) -> None:
-        print(f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} supervisor: {text}", flush=True)
+        print(f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} supervisor: {log_line(text)}", flush=True)
 
     return Launcher([application], record.most_restarts, say, lambda state: write_state(home, state)).run()
 

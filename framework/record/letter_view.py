@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from unicodedata import category, east_asian_width
 
+from framework.diagnose.shown import shown
 from framework.record.json_strict import error_at
 from framework.record.locate import locate
 
@@ -45,11 +46,6 @@ def _window(length: int, span: tuple[int, int] | None) -> tuple[int, int]:
         return 0, _WIDTH
     start = max(0, span[0] - _AROUND)
     return start, min(length, max(start + _WIDTH, min(span[1], span[0] + _WIDTH)))
-
-
-def shown(text: str) -> str:
-    """Text with control characters escaped."""
-    return "".join(repr(c)[1:-1] if category(c)[0] == "C" else c for c in text)
 
 
 def _width(text: str) -> int:

@@ -27,6 +27,7 @@ from packaging.utils import canonicalize_name
 
 import framework
 from framework.adapters.files import cache_dir
+from framework.adapters.private_files import PROGRAM, make_private, open_private, private_dir, write_private
 from framework.errors import SetupError
 from framework.record.compiled import SHIPPED
 
@@ -176,9 +177,9 @@ def build_archive(lock: Lock, say: Say) -> Path:
         SetupError: another platform's packages cannot be fetched.
     """
     archive, folder = archive_path(lock), unpacked_path(lock)
+    private_dir(archive.parent)  # what lies there is run
     if archive.exists() and folder.exists():
         return archive
-    archive.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=archive.parent, prefix="build-") as scratch:
         made = Path(scratch) / "environment"
         library = made / "lib"
@@ -193,9 +194,9 @@ def build_archive(lock: Lock, say: Say) -> Path:
             copy_compiled(library)
         launcher = made / "bin" / "python"
         launcher.parent.mkdir()
-        launcher.write_text(launcher_text(lock.python, _base_python() if here else ""))
-        launcher.chmod(0o755)
-        (made / "floe-lock.json").write_text(json.dumps(lock.__dict__, indent=1) + "\n")
+        write_private(launcher, launcher_text(lock.python, _base_python() if here else ""), PROGRAM)
+        write_private(made / "floe-lock.json", json.dumps(lock.__dict__, indent=1) + "\n")
+        make_private(made)
         packed = Path(scratch) / archive.name
         _pack(made, packed)
         shutil.rmtree(folder, ignore_errors=True)
@@ -254,14 +255,16 @@ def _fetch(lock: Lock, library: Path) -> None:
 
 
 def _pack(folder: Path, archive: Path) -> None:
-    """A tar file that depends on names, modes and contents alone: sorted, without times and owners."""
+    """A tar file that depends on names, contents and what may be run alone: sorted, without times, owners and our modes, since
+    whoever unpacks it may be another user."""
     with (
-        archive.open("wb") as raw,
+        open_private(archive, anew=True) as raw,
         gzip.GzipFile(fileobj=raw, mode="wb", compresslevel=1, mtime=0) as stream,
         tarfile.open(fileobj=stream, mode="w") as tar,
     ):
         for path in sorted(folder.rglob("*"), key=str):
             info = tar.gettarinfo(path, str(path.relative_to(folder)))
+            info.mode = 0o755 if info.isdir() or info.mode & 0o100 else 0o644
             info.mtime, info.uid, info.gid, info.uname, info.gname = 0, 0, 0, "", ""
             if info.isfile():
                 with path.open("rb") as content:

@@ -18,6 +18,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from framework.adapters.sinks import error_text, guarded_streams, log_line
 from framework.errors import FloeError, SetupError
 from framework.plan.submit import is_final, read_submission
 from framework.runtime.starting import StartingSession
@@ -30,7 +31,8 @@ STOP_POLL_S = 0.5
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the submission; prints one JSON line with what it did, or the error."""
     options = _parse(arguments)
-    code = _run(options)
+    with guarded_streams():
+        code = _run(options)
     if options.final_codes_end_well and code and is_final(code):
         print(f"ended with {code}, which is final: it is not to be started again", file=sys.stderr, flush=True)
         return 0
@@ -41,7 +43,7 @@ def _run(options: argparse.Namespace) -> int:
     started = time.monotonic()
 
     def say(text: str) -> None:
-        print(f"{time.monotonic() - started:7.1f} s  {text}", file=sys.stderr, flush=True)
+        print(f"{time.monotonic() - started:7.1f} s  {log_line(text)}", file=sys.stderr, flush=True)
 
     watch = _Watch(Path(options.stop_file)) if options.stop_file else None
     try:
@@ -53,7 +55,7 @@ def _run(options: argparse.Namespace) -> int:
 
         result = run_job(pipelines, options.until_caught_up, say, options.deployment, spark)
     except FloeError as error:
-        print(error, file=sys.stderr, flush=True)
+        print(error_text(error), file=sys.stderr, flush=True)
         return error.exit_code
     finally:
         if watch:

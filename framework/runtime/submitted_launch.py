@@ -15,11 +15,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
 from types import FrameType
 
+from framework.adapters.private_files import private_dir, touch_private, write_private
 from framework.config.spec import LoadedPipeline
 from framework.errors import SetupError
 from framework.plan.canonical import plan_hash
@@ -37,12 +39,15 @@ from framework.plan.submit import (
     shared_environment,
     spark_submit_command,
 )
+from framework.runtime import log_pump
 from framework.runtime.package import Lock, archive_path, build_archive, this_lock, unpacked_path
 from framework.runtime.package_code import code_zip
 
 STOP_FILE = "stop"
 LOG_CONFIG = "log4j2.properties"
 POLL_S = 0.2
+LAST_WORDS_S = 2.0
+SHARED = 0o644
 SOUND_AFTER_S = 600.0  # an application that ran for so long has not failed "again" when it fails
 Say = Callable[[str], None]
 
@@ -151,11 +156,14 @@ def find_spark_submit() -> str:
 
 def stage(application: Application, say: Say) -> None:
     """Write the application's folder, and build the archive of packages if this lock has none yet."""
-    application.folder.mkdir(parents=True, exist_ok=True)
-    for name, content in application.files.items():
-        draft = application.folder / f"{name}.new"
-        draft.write_bytes(content)
-        draft.replace(application.folder / name)
+    if application.shared_folder:  # the workers' user reads it, who may be another than ours
+        application.folder.mkdir(parents=True, exist_ok=True)
+        for name, content in application.files.items():
+            write_private(application.folder / name, content, SHARED)
+    else:
+        private_dir(application.folder)
+        for name, content in application.files.items():
+            write_private(application.folder / name, content)
     application.stop_file.unlink(missing_ok=True)
     if application.lock is not None:
         build_archive(application.lock, say)
@@ -194,10 +202,31 @@ class LaunchState:
 class _Run:
     application: Application
     process: subprocess.Popen[bytes] | None = None
+    pump: subprocess.Popen[bytes] | None = None
     exit_code: int | None = None
     restarts: int = 0
     start_at: float = 0.0
     started_at: float = 0.0
+
+
+def _start(application: Application) -> tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]]:
+    """The driver, and who copies its output to ours without what a record may have put into it."""
+    pipes = [os.pipe(), os.pipe()]
+    reads, writes = [pipe[0] for pipe in pipes], [pipe[1] for pipe in pipes]
+    try:
+        pump = subprocess.Popen(
+            [sys.executable, "-I", "-S", log_pump.__file__, *map(str, reads)],
+            stdin=subprocess.DEVNULL,
+            pass_fds=reads,
+            start_new_session=True,
+        )
+        driver = subprocess.Popen(
+            application.command, cwd=application.folder, start_new_session=True, stdout=writes[0], stderr=writes[1]
+        )
+    finally:
+        for each in (*reads, *writes):
+            os.close(each)
+    return driver, pump
 
 
 class Launcher:
@@ -244,15 +273,16 @@ class Launcher:
             elif time.monotonic() >= run.start_at:
                 run.application.stop_file.unlink(missing_ok=True)
                 # A session of its own: Ctrl-C must reach the driver as a wish to drain, not end the JVM under it.
-                run.process = subprocess.Popen(
-                    run.application.command, cwd=run.application.folder, start_new_session=True
-                )
+                run.process, run.pump = _start(run.application)
                 run.started_at = time.monotonic()
                 self._tell(run, "running")
             return
         ended = run.process.poll()
         if ended is None:
             return
+        if run.pump is not None:
+            with suppress(subprocess.TimeoutExpired):  # something that the driver started may hold its output open
+                run.pump.wait(LAST_WORDS_S)
         code = 128 - ended if ended < 0 else ended
         if time.monotonic() - run.started_at >= SOUND_AFTER_S:
             run.restarts = 0
@@ -281,7 +311,7 @@ class Launcher:
             if process is None or process.poll() is not None:
                 continue
             if run.application.client_mode and self._asked == 1:
-                run.application.stop_file.touch()
+                touch_private(run.application.stop_file)
             else:  # asked twice, or a driver elsewhere, of which only the local watcher is ended
                 os.killpg(process.pid, signal.SIGTERM)
         self._say("draining; ask again to leave at once" if self._asked == 1 else "leaving")

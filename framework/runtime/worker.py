@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from framework.adapters.faults import reach
 from framework.adapters.iceberg import IcebergTables
 from framework.adapters.kafka_presence import Presence
+from framework.adapters.private_files import private_dir
 from framework.commit.events import Deployed, SourceRange
 from framework.commit.offsets import (
     PartitionFacts,
@@ -224,7 +225,7 @@ class PipelineWorker:
 
     def _begin_offers(self) -> None:
         """A new query reads its offers from a new file, and begins where the last batch ended."""
-        self._scratch.mkdir(parents=True, exist_ok=True)
+        private_dir(self._scratch)
         self._offer_file = self._scratch / f"offer-{uuid.uuid4().hex}.json"
         self._last_batch_ms = None
         self._start = dict(self._positions)

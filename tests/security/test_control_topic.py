@@ -24,8 +24,8 @@ from framework.commit.effects import Assigned, Read, Tick
 from framework.commit.events import ControlEvent
 from framework.commit.state import CoordinatorState, snapshot, step
 from framework.commit.watch import Watch
+from framework.diagnose.shown import shown
 from framework.errors import FloeError
-from framework.record.letter_view import shown
 from tests.conftest import Broker
 from tests.project import Project
 from tests.protocol.build import TOPIC_ID, complete, written

@@ -1,0 +1,96 @@
+"""The one way to write what floe keeps for itself: state, plans, logs, caches. Nobody else reads or writes them.
+
+In: paths and contents. Out: folders of mode 0700 and files of mode 0600, whatever the umask, complete or absent. Plans hold what
+files say, logs hold what records say, and what lies in a cache is run; invariant: a folder is used only if it is ours, and no
+link leads a file elsewhere. What a person asked for by name in a folder of theirs (`floe init`) is as their umask says.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from pathlib import Path
+from typing import IO
+
+from framework.errors import SetupError
+
+FOLDER, FILE, PROGRAM = 0o700, 0o600, 0o700
+UMASK = 0o077
+
+
+def private_dir(folder: Path) -> Path:
+    """The folder, made with those above it where they are missing.
+
+    Raises:
+        SetupError: FLOE-E030, somebody else could write into it, so that what is in it cannot be trusted.
+    """
+    try:
+        folder.lstat()
+    except FileNotFoundError:
+        if folder.parent != folder and not folder.parent.exists():
+            private_dir(folder.parent)
+        try:
+            folder.mkdir(FOLDER)
+            folder.chmod(FOLDER)  # a umask of 0700 would leave it unusable
+        except FileExistsError:  # another process was faster
+            pass
+    _check(folder)
+    return folder
+
+
+def _check(folder: Path) -> None:
+    link, found = folder.lstat(), folder.stat()
+    mine = os.geteuid()
+    if stat.S_ISLNK(link.st_mode) and link.st_uid != mine:
+        raise _refused(folder, "it is a link that somebody else made")
+    if not stat.S_ISDIR(found.st_mode):
+        raise _refused(folder, "it is no folder")
+    if found.st_uid != mine:
+        raise _refused(folder, f"it belongs to user {found.st_uid}, not to {mine}")
+    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise _refused(folder, "others may write into it")
+    if found.st_mode & 0o077:  # made by an older version, or by hand
+        folder.chmod(FOLDER)
+
+
+def _refused(folder: Path, why: str) -> SetupError:
+    return SetupError(
+        f"the folder {folder} is not used: {why}",
+        code="FLOE-E030",
+        place=str(folder),
+        remedy=f"look at what is in it, then `chmod 700 {folder}`; or name another one: FLOE_HOME, XDG_CACHE_HOME, state_dir",
+    )
+
+
+def write_private(path: Path, content: str | bytes, mode: int = FILE) -> None:
+    """Replaces the file in one step, so that a reader never sees half of it. Its folder is there."""
+    handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            os.fchmod(handle, mode)
+            stream.write(content.encode("utf-8") if isinstance(content, str) else content)
+        os.replace(draft, path)
+    except BaseException:
+        Path(draft).unlink(missing_ok=True)
+        raise
+
+
+def open_private(path: Path, anew: bool = False) -> IO[bytes]:
+    """A file to write at the end of, or, `anew`, from the beginning. A link in its place is not followed."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | (os.O_TRUNC if anew else os.O_APPEND)
+    handle = os.open(path, flags, FILE)
+    os.fchmod(handle, FILE)
+    return os.fdopen(handle, "wb" if anew else "ab")
+
+
+def touch_private(path: Path) -> None:
+    """The file is there; another program may write to it, and finds it private."""
+    open_private(path).close()
+
+
+def make_private(folder: Path) -> None:
+    """Everything below a folder that others' programs filled, and the folder itself. What may be run stays so."""
+    for path in (folder, *folder.rglob("*")):
+        if not path.is_symlink():
+            path.chmod(stat.S_IMODE(path.stat().st_mode) & 0o700 | (FOLDER if path.is_dir() else FILE))
