@@ -210,9 +210,11 @@ class Running:
         self._reader.join(10)
 
 
-def crash(project: Project, point: str, *args: str | Path, timeout_s: float = PATIENCE_S) -> str:
+def crash(
+    project: Project, point: str, *args: str | Path, timeout_s: float = PATIENCE_S, env: Mapping[str, str] | None = None
+) -> str:
     """Run a command that a fault point kills; fails if it ended in any other way, so that no point goes unreached."""
-    with Running(project, *args, env={"FLOE_FAULT": f"{point}=kill"}) as run:
+    with Running(project, *args, env={**(env or {}), "FLOE_FAULT": f"{point}=kill"}) as run:
         code = run.wait(timeout_s)
         assert code == -signal.SIGKILL, f"{point} was not reached: exit code {code}\n{run.output}"
         return run.output
