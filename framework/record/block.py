@@ -87,7 +87,11 @@ def process_block(
         return result
 
     def plainly(some: RecordBlock, changed: Mapping[str, TableTarget]) -> BlockResult:
-        return _block(some, plan, changed, schemas, encode=False, scatter=False)
+        # A record may raise only once its table is as it asks.
+        def again(part: RecordBlock) -> BlockResult:
+            return _block(part, plan, changed, schemas, encode=False, scatter=False)
+
+        return contained(some, again, again, refuse)
 
     return shaped_by_landing(block, result, plainly, plan, tables)
 
