@@ -88,7 +88,11 @@ def process_block(
         return result
 
     def plainly(some: RecordBlock, changed: Mapping[str, TableTarget]) -> BlockResult:
-        return _block(some, plan, changed, schemas, encode=False, scatter=False)
+        # A record may raise only once its table is as it asks.
+        def again(part: RecordBlock) -> BlockResult:
+            return _block(part, plan, changed, schemas, encode=False, scatter=False)
+
+        return contained(some, again, again, refuse)
 
     result, left, refused = within_bounds(block, result, plainly, refuse, plan, tables)
     result = shaped_by_landing(left, result, plainly, plan, tables) if result.needs else result

@@ -62,6 +62,8 @@ def shaped_by_landing(
         return result
     whole = joined([result, *refused])
     whole.dead_letters.sort(key=lambda letter: letter.offset)
+    failures = [part.failure for part in (result, *refused) if part.failure is not None]
+    whole.failure = min(failures, key=lambda letter: letter.offset, default=None)
     return whole
 
 

@@ -158,11 +158,15 @@ def process_transformed(
 
     def plainly(some: RecordBlock, changed: Mapping[str, TableTarget]) -> BlockResult:
         offsets = np.asarray(some.offsets, np.int64)
-        kept = np.isin(named, offsets)
-        renumbered = pa.array(np.searchsorted(offsets, named[kept]), pa.int32())
-        left = rows.filter(pa.array(kept)).drop_columns([HIDDEN]).append_column(HIDDEN, renumbered)
-        went_in = whole if decoded is None else whole[decoded]
-        return _placed(some, left, plan, changed, np.searchsorted(offsets, went_in[np.isin(went_in, offsets)]))
+        order = np.argsort(offsets)  # Spark may have brought the rows in any
+
+        def places(of: Ints) -> Ints:
+            found: Ints = order[np.searchsorted(offsets[order], of[np.isin(of, offsets)])]
+            return found
+
+        left = rows.filter(pa.array(np.isin(named, offsets))).drop_columns([HIDDEN])
+        left = left.append_column(HIDDEN, pa.array(places(named), pa.int32()))
+        return _placed(some, left, plan, changed, places(whole if decoded is None else whole[decoded]))
 
     # What SQL gives out is not what the file declares of records: new tables are made without it.
     undeclared = replace(plan, decode=replace(plan.decode, hints=()))

@@ -80,3 +80,19 @@ def test_what_no_record_causes_goes_on(raises: Callable[[set[int], Exception], N
     raises({5}, error)
     with pytest.raises(type(error)):
         run(10)
+
+
+def test_a_record_that_raises_only_in_the_changed_table_is_a_dead_letter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An exception while the changes of a table are tried is its record's, too, and what it asked for is left out."""
+    real = block_module.process_json
+
+    def process(batch, positions) -> None:  # type: ignore[no-untyped-def]
+        if batch.shapes["ns.t"].has_column("new") and any(json.loads(batch.values[p])["a"] == 3 for p in positions):
+            raise RecursionError("only now")
+        real(batch, positions)
+
+    monkeypatch.setattr(block_module, "process_json", process)
+    values = [{"a": n} | ({"new": 1} if n in (3, 5) else {}) for n in range(8)]
+    result = process_block(block(values), plan(defaults=policy()), TABLES)
+    assert [name for name, _ in result.needs["ns.t"].fields] == ["new"]
+    assert not [letter for letter in result.dead_letters if letter.offset != 3]

@@ -231,6 +231,20 @@ def test_what_is_refused_after_sql_shapes_nothing() -> None:
     assert found.rows["ns.t"].num_rows == 1
 
 
+def test_rows_that_sql_brings_in_any_order_shape_by_offset() -> None:
+    """Rows come out of Spark in any order; a refused one among them is left out, and of `fail` the first by offset stops."""
+    values = pa.array(["no uuid", str(UUID(int=1)), "none", str(UUID(int=2))])
+    rows = after_sql({"order": values, "n": pa.array([1, None, 2, 3])}, [3, 0, 2, 1])
+    made = plan(hints=HINTS, errors=ErrorPolicy.FAIL)
+    shuffled = block([{}] * 4)
+    shuffled = replace(shuffled, offsets=[7, 5, 6, 4])
+    found = process_transformed(shuffled, rows, made, {"ns.t": target(columns={"order": "uuid"})})
+    assert dict(found.needs["ns.t"].fields) == {"n": "long"}
+    assert [letter.offset for letter in found.dead_letters] == [4, 6]
+    assert found.failure is not None
+    assert found.failure.offset == 4
+
+
 @pytest.mark.parametrize("text_as_number", list(TextAsNumber))
 @pytest.mark.parametrize("empty", list(EmptyValues))
 def test_the_policies_of_values_hold_where_sql_reads(text_as_number: TextAsNumber, empty: EmptyValues) -> None:
