@@ -14,7 +14,7 @@ import numpy as np
 from framework.config.spec import FormatType
 from framework.plan.model import Decode, Plan
 from framework.record.batch import Batch
-from framework.record.bounded import within_bounds
+from framework.record.bounded import set_aside_wide, within_bounds
 from framework.record.contain import contained, joined
 from framework.record.direct import process_json
 from framework.record.failure import RecordFailure
@@ -78,23 +78,26 @@ def process_block(
         batch.fail(0, failure)
         return batch.result()
 
-    result = contained(
-        block,
-        lambda whole: _block(whole, plan, tables, schemas, encode, scatter),
-        lambda part: _block(part, plan, tables, schemas, encode=False, scatter=False),
-        refuse,
-    )
-    if not result.needs:
-        return result
-
     def plainly(some: RecordBlock, changed: Mapping[str, TableTarget]) -> BlockResult:
         return _block(some, plan, changed, schemas, encode=False, scatter=False)
 
-    result, left, refused = within_bounds(block, result, plainly, refuse, plan, tables)
-    result = shaped_by_landing(left, result, plainly, plan, tables) if result.needs else result
-    if not refused:
+    def with_care(some: RecordBlock, changed: Mapping[str, TableTarget]) -> BlockResult:
+        return contained(some, lambda part: plainly(part, changed), lambda part: plainly(part, changed), refuse)
+
+    left, wide = set_aside_wide(block, with_care, refuse, plan, tables)
+    result = contained(
+        left,
+        lambda whole: _block(whole, plan, tables, schemas, encode, scatter),
+        lambda part: plainly(part, tables),
+        refuse,
+    )
+    if result.needs:
+        result, left, refused = within_bounds(left, result, with_care, refuse, plan, tables)
+        result = shaped_by_landing(left, result, plainly, plan, tables) if result.needs else result
+        wide += refused
+    if not wide:
         return result
-    whole = joined([result, *refused])
+    whole = joined([result, *wide])
     whole.dead_letters.sort(key=lambda letter: letter.offset)
     return whole
 
