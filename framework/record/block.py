@@ -81,25 +81,20 @@ def process_block(
     def plainly(some: RecordBlock, changed: Mapping[str, TableTarget]) -> BlockResult:
         return _block(some, plan, changed, schemas, encode=False, scatter=False)
 
-    def with_care(some: RecordBlock, changed: Mapping[str, TableTarget]) -> BlockResult:
-        return contained(some, lambda part: plainly(part, changed), lambda part: plainly(part, changed), refuse)
+    def whole(some: RecordBlock, encode: bool, scatter: bool) -> BlockResult:
+        left, wide = set_aside_wide(some, plainly, refuse, plan, tables)
+        result = _block(left, plan, tables, schemas, encode, scatter)
+        if result.needs:
+            result, left, refused = within_bounds(left, result, plainly, refuse, plan, tables)
+            result = shaped_by_landing(left, result, plainly, plan, tables) if result.needs else result
+            wide += refused
+        if not wide:
+            return result
+        found = joined([result, *wide])
+        found.dead_letters.sort(key=lambda letter: letter.offset)
+        return found
 
-    left, wide = set_aside_wide(block, with_care, refuse, plan, tables)
-    result = contained(
-        left,
-        lambda whole: _block(whole, plan, tables, schemas, encode, scatter),
-        lambda part: plainly(part, tables),
-        refuse,
-    )
-    if result.needs:
-        result, left, refused = within_bounds(left, result, with_care, refuse, plan, tables)
-        result = shaped_by_landing(left, result, plainly, plan, tables) if result.needs else result
-        wide += refused
-    if not wide:
-        return result
-    whole = joined([result, *wide])
-    whole.dead_letters.sort(key=lambda letter: letter.offset)
-    return whole
+    return contained(block, lambda some: whole(some, encode, scatter), lambda some: whole(some, False, False), refuse)
 
 
 def _block(

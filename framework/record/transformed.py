@@ -32,8 +32,10 @@ from framework.plan.model import Plan, Route
 from framework.record.arrays import Ints
 from framework.record.batch import Batch
 from framework.record.block import process_block
+from framework.record.contain import contained
 from framework.record.convert_nested import fold
 from framework.record.convert_typed import observed_from_typed
+from framework.record.failure import RecordFailure
 from framework.record.model import BlockResult, ObservedType, RecordBlock, TableNeed, TableTarget
 from framework.record.positions import removed
 from framework.record.typed import TypedRows, place
@@ -134,6 +136,34 @@ def process_transformed(
     Raises:
         AccountingError: a record came out twice, or never went in.
     """
+
+    def refuse(one: RecordBlock, failure: RecordFailure) -> BlockResult:
+        batch = Batch(one, plan, tables)
+        batch.fail(0, failure)
+        return batch.result()
+
+    def process(some: RecordBlock) -> BlockResult:
+        if some is block:
+            return _transformed(block, rows, decoded, plan, tables)
+        return _transformed(some, *_rows_of(some, block, rows, decoded), plan, tables)
+
+    # Whatever raises for one record's values is the dead letter of that record, as before the SQL.
+    return contained(block, process, process, refuse)
+
+
+def _rows_of(some: RecordBlock, block: RecordBlock, rows: pa.Table, decoded: Ints | None) -> tuple[pa.Table, Ints]:
+    """The rows of some of a block's records, and the places of those of them that went into the SQL."""
+    at = {offset: place for place, offset in enumerate(some.offsets)}
+    moved = np.array([at.get(offset, -1) for offset in block.offsets], np.int64)
+    places = moved[rows.column(HIDDEN).to_numpy().astype(np.int64)]
+    kept = rows.filter(pa.array(places >= 0)).drop_columns([HIDDEN])
+    went_in = moved if decoded is None else moved[decoded]
+    return kept.append_column(HIDDEN, pa.array(places[places >= 0], pa.int32())), went_in[went_in >= 0]
+
+
+def _transformed(
+    block: RecordBlock, rows: pa.Table, decoded: Ints | None, plan: Plan, tables: Mapping[str, TableTarget]
+) -> BlockResult:
     batch = Batch(block, plan, tables)
     places = rows.column(HIDDEN).to_numpy().astype(np.int64)
     offsets = np.asarray(block.offsets, np.int64)
