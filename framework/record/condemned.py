@@ -18,12 +18,13 @@ from framework.record.model import BlockResult, RecordBlock, TableTarget
 
 @dataclass(frozen=True)
 class Condemned:
-    """One record, and what it did."""
+    """One record, and what it did: it ended a process, or made `transform.sql` fail."""
 
     topic: str
     partition: int
     offset: int
     reason: str
+    in_sql: bool = False
 
 
 @dataclass(frozen=True)
@@ -37,21 +38,27 @@ class Care:
 NO_CARE = Care()
 
 
+def sql_failure(reason: str) -> RecordFailure:
+    return RecordFailure("transform", "FLOE-D121", f"transform.sql fails for the record: {reason}")
+
+
 def set_aside(
     block: RecordBlock, condemned: Sequence[Condemned], plan: Plan, tables: Mapping[str, TableTarget]
 ) -> tuple[RecordBlock, BlockResult]:
     """The block without condemned records, and what became of these."""
-    reasons = {
-        record.offset: record.reason
+    failures = {
+        record.offset: sql_failure(record.reason)
+        if record.in_sql
+        else RecordFailure("decode", "FLOE-D120", f"the record is not read: {record.reason}")
         for record in condemned
         if (record.topic, record.partition) == (block.topic, block.partition)
     }
-    places = [at for at, offset in enumerate(block.offsets) if offset in reasons]
+    places = [at for at, offset in enumerate(block.offsets) if offset in failures]
     if not places:
         return block, BlockResult()
     out = records_at(block, places)
     batch = Batch(out, plan, tables)
     for at, offset in enumerate(out.offsets):
-        batch.fail(at, RecordFailure("decode", "FLOE-D120", f"the record is not read: {reasons[offset]}"))
-    left = records_at(block, [at for at, offset in enumerate(block.offsets) if offset not in reasons])
+        batch.fail(at, failures[offset])
+    left = records_at(block, [at for at, offset in enumerate(block.offsets) if offset not in failures])
     return left, batch.result()
