@@ -6,13 +6,12 @@ words why it is none of them. A record is condemned only if the job is done with
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from framework.adapters.probe import MOST_CONDEMNED
-from framework.adapters.spark_sql import run_sql_stage
+from framework.adapters.spark_sql import run_sql_stage, why_sql_failed
 from framework.adapters.spark_stage import TaskContext
 from framework.commit.offsets import Span
 from framework.errors import FloeError
@@ -20,8 +19,6 @@ from framework.record.condemned import Condemned
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-_SAID = re.compile(r"\[[A-Z][A-Z_.0-9]+\] [^\n]+")
 
 
 def deadly_to_sql(
@@ -56,8 +53,7 @@ def _failure(session: SparkSession, spans: Sequence[Span], sql: str, context: Ta
     except Exception as error:
         if isinstance(error, FloeError) or "error[FLOE-" in str(error):
             raise
-        said = _SAID.search(str(error))
-        return (said[0] if said else str(error).strip().splitlines()[0])[:300]
+        return why_sql_failed(error)
     return None
 
 

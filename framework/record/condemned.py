@@ -14,6 +14,7 @@ from framework.record.batch import Batch
 from framework.record.contain import records_at
 from framework.record.failure import RecordFailure
 from framework.record.model import BlockResult, RecordBlock, TableTarget
+from framework.record.sql_failure import sql_failure
 
 
 @dataclass(frozen=True)
@@ -36,10 +37,6 @@ class Care:
 
 
 NO_CARE = Care()
-
-
-def sql_failure(reason: str) -> RecordFailure:
-    return RecordFailure("transform", "FLOE-D121", f"transform.sql fails for the record: {reason}")
 
 
 def set_aside(

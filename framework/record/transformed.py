@@ -32,12 +32,13 @@ from framework.plan.model import Plan, Route
 from framework.record.arrays import Ints
 from framework.record.batch import Batch
 from framework.record.block import process_block
-from framework.record.contain import contained
+from framework.record.contain import contained, joined
 from framework.record.convert_nested import fold
 from framework.record.convert_typed import observed_from_typed
 from framework.record.failure import RecordFailure
 from framework.record.model import BlockResult, ObservedType, RecordBlock, TableNeed, TableTarget
 from framework.record.positions import removed
+from framework.record.sql_failure import through
 from framework.record.typed import TypedRows, place
 from framework.record.wire import NO_SCHEMAS, Schemas
 from framework.table.arrow_schema import arrow_schema
@@ -113,7 +114,15 @@ def process_with_sql(
 ) -> BlockResult:
     """A block all the way where its records are few and here: decode, SQL, route and convert."""
     decoded, early = decode_block(block, plan, tables, schemas)
-    result = process_transformed(block, sql(decoded), plan, tables, decoded.column(HIDDEN).to_numpy())
+    rows, unfit = through(sql, decoded, HIDDEN)
+    went_in = decoded.column(HIDDEN).to_numpy()
+    went_in = went_in[~np.isin(went_in, list(unfit))]
+    result = BlockResult() if rows is None else process_transformed(block, rows, plan, tables, went_in)
+    if unfit:
+        failed = Batch(block, plan, tables)
+        for place, failure in unfit.items():
+            failed.fail(place, failure)
+        result = joined([result, failed.result()])
     result.dropped += early.dropped
     result.dead_letters = sorted(early.dead_letters + result.dead_letters, key=lambda letter: letter.offset)
     failures = [letter for letter in (early.failure, result.failure) if letter is not None]
