@@ -18,6 +18,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -338,7 +339,16 @@ def run_probe(
     for each in found:
         if isinstance(each, str):
             return each
-    return Care(tuple(record for each in found if not isinstance(each, str) for record in each), is_plain=True)
+    condemned = tuple(record for each in found if not isinstance(each, str) for record in each)
+    if plan.transform is not None:
+        from framework.adapters.sql_probe import deadly_to_sql
+
+        sound = replace(context, condemned=condemned)
+        in_sql = deadly_to_sql(session, [span for spans in work for span in spans], plan.transform.sql, sound)
+        if isinstance(in_sql, str):
+            return in_sql
+        condemned += in_sql
+    return Care(condemned, is_plain=True)
 
 
 def make_probe(context: TaskContext, work: Work):  # type: ignore[no-untyped-def]  # a closure for mapInArrow

@@ -30,6 +30,7 @@ from framework.record.condemned import set_aside
 from framework.record.contain import joined
 from framework.record.model import BlockResult, DeadLetter, RecordBlock, Slice, SliceReport, TableNeed, TaskReport
 from framework.record.positions import Packed, pack, removed, unpack
+from framework.record.sql_failure import SqlFailed
 from framework.table.evolve import merge_needs
 
 if TYPE_CHECKING:
@@ -163,8 +164,27 @@ def _said(error: AnalysisException) -> str:
 
 
 def transform_table(session: SparkSession, rows: pa.Table, sql: str) -> pa.Table:
-    """Decoded rows that are here already, through the SQL; each keeps its hidden column."""
-    return transformed(session.createDataFrame(rows), sql).toArrow()
+    """Decoded rows that are here already, through the SQL; each keeps its hidden column.
+
+    Raises:
+        SqlFailed: an expression fails for one of them.
+    """
+    from pyspark.errors import PySparkException
+
+    frame = transformed(session.createDataFrame(rows), sql)
+    try:
+        return frame.toArrow()
+    except PySparkException as error:
+        raise SqlFailed(why_sql_failed(error)) from error
+
+
+_CONDITION = re.compile(r"\[[A-Z][A-Z_.0-9]+\] [^\n]+")
+
+
+def why_sql_failed(error: BaseException) -> str:
+    """Spark's own sentence about a value for which an expression fails."""
+    said = _CONDITION.search(str(error))
+    return (said[0] if said else str(error).strip().splitlines()[0])[:300]
 
 
 def has_condition(rows: DataFrame, source: DataFrame) -> bool:

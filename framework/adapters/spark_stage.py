@@ -47,9 +47,9 @@ class TaskContext:
     batch: int
     registry: dict[str, str] = field(default_factory=dict, repr=False)
     condemned: tuple[Condemned, ...] = ()  # records that ended a task (framework.adapters.probe)
-    is_plain: bool = (
-        False  # do without compiled modules, in small blocks: some task of this batch ended for no known reason
-    )
+    # Do without compiled modules, in small blocks: some task of this batch ended for no known reason.
+    is_plain: bool = False
+    is_trial: bool = False  # files are removed once they are written
 
 
 # Blocks of a batch that is done with care.
@@ -190,6 +190,9 @@ class TaskRun:
                 self.outbox.discard()
             return TaskReport(tuple(self.slices), {}, {}, {}, self.needs, self.failure)
         files = self.writer.finish()
+        if self.context.is_trial:
+            self.writer.discard()
+            files = {}
         targets = {name: (t.table_uuid, t.schema_id) for name in files for t in (self.context.tables[name],)}
         return TaskReport(tuple(self.slices), files, targets, self.rows, {}, None)
 
@@ -210,9 +213,9 @@ def run_slices(slices: list[Slice], context: TaskContext, outbox: Outbox | None 
 
 def try_slices(slices: list[Slice], context: TaskContext) -> None:
     """All that a task does, and then its files are removed."""
+    context = replace(context, is_trial=True)
     run = _run_slices(slices, context, None) if context.plan.transform is None else _decoded(slices, context)
     run.finish()
-    run.writer.discard()
 
 
 def _decoded(slices: list[Slice], context: TaskContext) -> TaskRun:

@@ -73,6 +73,11 @@ ENTRIES = (
         "The event is about no row (a truncate, a message), or a delete does not hold the row before it.",
     ),
     Code(
+        "FLOE-D121",
+        "transform.sql fails for the record",
+        "An expression of `transform.sql` fails for a value of the record, as `CAST('x' AS INT)` does. The record was found by halving the batch; all others went through. Use `try_cast` and its like where such values come, or mend the producer, and replay the dead letters.",
+    ),
+    Code(
         "FLOE-D120",
         "The record ends the process that reads it",
         "Tasks of the batch ended twice at the same offsets, by a crash of the process or an error that nobody foresaw. The records were then tried apart from each other, each piece in a process of its own, and this one ends it, while all others are rows. Report it with the record's bytes, which the dead letter holds; `floe dlq replay` tries it again.",

@@ -14,7 +14,7 @@ import numpy as np
 from framework.config.spec import FormatType
 from framework.plan.model import Decode, Plan
 from framework.record.batch import Batch
-from framework.record.bounded import within_bounds
+from framework.record.bounded import set_aside_wide, within_bounds
 from framework.record.contain import contained, joined
 from framework.record.direct import process_json
 from framework.record.failure import RecordFailure
@@ -78,15 +78,6 @@ def process_block(
         batch.fail(0, failure)
         return batch.result()
 
-    result = contained(
-        block,
-        lambda whole: _block(whole, plan, tables, schemas, encode, scatter),
-        lambda part: _block(part, plan, tables, schemas, encode=False, scatter=False),
-        refuse,
-    )
-    if not result.needs:
-        return result
-
     def plainly(some: RecordBlock, changed: Mapping[str, TableTarget]) -> BlockResult:
         # A record may raise only once its table is as it asks.
         def again(part: RecordBlock) -> BlockResult:
@@ -94,13 +85,20 @@ def process_block(
 
         return contained(some, again, again, refuse)
 
-    result, left, refused = within_bounds(block, result, plainly, refuse, plan, tables)
-    result = shaped_by_landing(left, result, plainly, plan, tables) if result.needs else result
-    if not refused:
-        return result
-    whole = joined([result, *refused])
-    whole.dead_letters.sort(key=lambda letter: letter.offset)
-    return whole
+    def whole(some: RecordBlock, encode: bool, scatter: bool) -> BlockResult:
+        left, wide = set_aside_wide(some, plainly, refuse, plan, tables)
+        result = _block(left, plan, tables, schemas, encode, scatter)
+        if result.needs:
+            result, left, refused = within_bounds(left, result, plainly, refuse, plan, tables)
+            result = shaped_by_landing(left, result, plainly, plan, tables) if result.needs else result
+            wide += refused
+        if not wide:
+            return result
+        found = joined([result, *wide])
+        found.dead_letters.sort(key=lambda letter: letter.offset)
+        return found
+
+    return contained(block, lambda some: whole(some, encode, scatter), lambda some: whole(some, False, False), refuse)
 
 
 def _block(

@@ -8,11 +8,15 @@ of a block ask for too much, the table is taken as one that is not changed for t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import islice
+
+import numpy as np
 
 from framework.config.spec import Case
 from framework.plan.model import Plan
 from framework.record.contain import joined, part_of, records_at
 from framework.record.failure import RecordFailure
+from framework.record.joined import JoinedValues
 from framework.record.model import BlockResult, RecordBlock, TableNeed, TableTarget
 from framework.table.arrow_schema import parse_schema
 from framework.table.bounds import columns_in, new_columns, too_wide
@@ -21,6 +25,7 @@ from framework.table.trouble import frozen
 
 # Found one by one; where more records of a block ask for too much, the table gains nothing more by the block.
 MOST_REFUSED = 8
+_FIELD_BYTES = len(b'"":1,')
 # Of these so many are looked for among the longest records, before the block is halved.
 _MOST_LONGEST = 2
 
@@ -48,10 +53,54 @@ def within_bounds(
     return joined(search.kept), records_at(block, left), search.refused
 
 
+def set_aside_wide(
+    block: RecordBlock, process: Process, refuse: Refuse, plan: Plan, tables: Tables
+) -> tuple[RecordBlock, list[BlockResult]]:
+    """The block without wide records that ask for too much by themselves, or are no rows for another reason, as far as they can
+    be told by a look at their bytes, and what became of these: whatever is done with a block takes long while one is in it."""
+    gone: set[int] = set()
+    refused = []
+    for at in _suspects(block, plan):
+        one = part_of(block, at, at + 1)
+        result = process(one, tables)
+        if result.needs:
+            why = _Bounds(plan, tables).first_beyond(result.needs)
+            result = refuse(one, _too_wide(*why)) if why is not None else result
+        if not result.needs and not result.rows:
+            gone.add(at)
+            refused.append(result)
+    if not gone:
+        return block, []
+    return records_at(block, [at for at in range(len(block)) if at not in gone]), refused
+
+
+def _suspects(block: RecordBlock, plan: Plan) -> list[int]:
+    """Places of JSON records that may have more fields than any table may have columns; some of them, where there are many."""
+    tables = plan.write.tables
+    most = max(policy.evolve.max_columns for policy in (tables.defaults, *(policy for _, policy in tables.overrides)))
+    least_bytes = most * _FIELD_BYTES
+    values = block.values
+    if isinstance(values, JoinedValues):
+        if values.longest < least_bytes:
+            return []
+        long = np.flatnonzero(np.diff(values.starts) > least_bytes).tolist()
+    else:
+        long = [at for at, value in enumerate(values) if value is not None and len(value) >= least_bytes]
+    return list(islice((at for at in long if (values[at] or b"").count(b":") > most), MOST_REFUSED))
+
+
+def _too_wide(table: str, why: str) -> RecordFailure:
+    return RecordFailure("convert", "FLOE-D310", f"{table} lacks fields of the record, and {why}")
+
+
 class _Bounds:
     def __init__(self, plan: Plan, tables: Tables) -> None:
         self._plan = plan
         self._tables = tables
+
+    def first_beyond(self, needs: Mapping[str, TableNeed]) -> tuple[str, str] | None:
+        """A table that may not become as it is asked to, and why."""
+        return next(((name, why) for name, need in needs.items() if (why := self.beyond(need))), None)
 
     def beyond(self, need: TableNeed) -> str:
         """The reason why a table may not become as a need asks; "" where it may."""
@@ -114,10 +163,8 @@ class _Search:
         return False
 
     def _refuse_it(self, one: RecordBlock, reasons: Mapping[str, str]) -> None:
-        table, why = next(iter(reasons.items()))
         self.gone.add(one.offsets[0])
-        message = f"{table} lacks fields of the record, and {why}"
-        self.refused.append(self._refuse(one, RecordFailure("convert", "FLOE-D310", message)))
+        self.refused.append(self._refuse(one, _too_wide(*next(iter(reasons.items())))))
 
     def _close(self, reasons: Mapping[str, str]) -> None:
         """Tables that are there gain nothing more; one that is not is made, or refused, by whoever makes tables."""

@@ -14,16 +14,18 @@ from framework.record.batch import Batch
 from framework.record.contain import records_at
 from framework.record.failure import RecordFailure
 from framework.record.model import BlockResult, RecordBlock, TableTarget
+from framework.record.sql_failure import sql_failure
 
 
 @dataclass(frozen=True)
 class Condemned:
-    """One record, and what it did."""
+    """One record, and what it did: it ended a process, or made `transform.sql` fail."""
 
     topic: str
     partition: int
     offset: int
     reason: str
+    in_sql: bool = False
 
 
 @dataclass(frozen=True)
@@ -41,17 +43,19 @@ def set_aside(
     block: RecordBlock, condemned: Sequence[Condemned], plan: Plan, tables: Mapping[str, TableTarget]
 ) -> tuple[RecordBlock, BlockResult]:
     """The block without condemned records, and what became of these."""
-    reasons = {
-        record.offset: record.reason
+    failures = {
+        record.offset: sql_failure(record.reason)
+        if record.in_sql
+        else RecordFailure("decode", "FLOE-D120", f"the record is not read: {record.reason}")
         for record in condemned
         if (record.topic, record.partition) == (block.topic, block.partition)
     }
-    places = [at for at, offset in enumerate(block.offsets) if offset in reasons]
+    places = [at for at, offset in enumerate(block.offsets) if offset in failures]
     if not places:
         return block, BlockResult()
     out = records_at(block, places)
     batch = Batch(out, plan, tables)
     for at, offset in enumerate(out.offsets):
-        batch.fail(at, RecordFailure("decode", "FLOE-D120", f"the record is not read: {reasons[offset]}"))
-    left = records_at(block, [at for at, offset in enumerate(block.offsets) if offset not in reasons])
+        batch.fail(at, failures[offset])
+    left = records_at(block, [at for at, offset in enumerate(block.offsets) if offset not in failures])
     return left, batch.result()

@@ -106,7 +106,9 @@ def joined(parts: list[BlockResult]) -> BlockResult:
         found.written += part.written
         found.filtered += part.filtered
         found.dropped += part.dropped
-        found.failure = found.failure or part.failure
+        found.alike += part.alike
+        if part.failure is not None and (found.failure is None or part.failure.offset < found.failure.offset):
+            found.failure = part.failure
     # One chunk a column, as every result has it.
     found.rows = {table: pa.concat_tables(some).combine_chunks() for table, some in rows.items()}
     return found

@@ -33,12 +33,15 @@ from framework.plan.model import Plan, Route
 from framework.record.arrays import Ints
 from framework.record.batch import Batch
 from framework.record.block import process_block
+from framework.record.contain import contained, joined
 from framework.record.convert_nested import fold
 from framework.record.convert_typed import observed_from_typed
+from framework.record.failure import RecordFailure
 from framework.record.fit import leaves_empty_out
 from framework.record.model import BlockResult, ObservedType, RecordBlock, TableNeed, TableTarget
 from framework.record.positions import removed
 from framework.record.shaping import shaped_by_landing
+from framework.record.sql_failure import through
 from framework.record.typed import TypedRows, place
 from framework.record.wire import NO_SCHEMAS, Schemas
 from framework.table.arrow_schema import arrow_schema
@@ -126,7 +129,15 @@ def process_with_sql(
 ) -> BlockResult:
     """A block all the way where its records are few and here: decode, SQL, route and convert."""
     decoded, early = decode_block(block, plan, tables, schemas)
-    result = process_transformed(block, sql(decoded), plan, tables, decoded.column(HIDDEN).to_numpy())
+    rows, unfit = through(sql, decoded, HIDDEN)
+    went_in = decoded.column(HIDDEN).to_numpy()
+    went_in = went_in[~np.isin(went_in, list(unfit))]
+    result = BlockResult() if rows is None else process_transformed(block, rows, plan, tables, went_in)
+    if unfit:
+        failed = Batch(block, plan, tables)
+        for place, failure in unfit.items():
+            failed.fail(place, failure)
+        result = joined([result, failed.result()])
     result.dropped += early.dropped
     result.dead_letters = sorted(early.dead_letters + result.dead_letters, key=lambda letter: letter.offset)
     failures = [letter for letter in (early.failure, result.failure) if letter is not None]
@@ -150,31 +161,44 @@ def process_transformed(
     Raises:
         AccountingError: a record came out twice, or never went in.
     """
-    result = _placed(block, rows, plan, tables, decoded)
-    if not result.needs:
-        return result
-    whole = np.asarray(block.offsets, np.int64)
-    named = whole[rows.column(HIDDEN).to_numpy()]
+
+    def refuse(one: RecordBlock, failure: RecordFailure) -> BlockResult:
+        batch = Batch(one, plan, tables)
+        batch.fail(0, failure)
+        return batch.result()
 
     def plainly(some: RecordBlock, changed: Mapping[str, TableTarget]) -> BlockResult:
-        offsets = np.asarray(some.offsets, np.int64)
-        order = np.argsort(offsets)  # Spark may have brought the rows in any
+        if some is block:
+            return _placed(block, rows, decoded, plan, changed)
+        return _placed(some, *_rows_of(some, block, rows, decoded), plan, changed)
 
-        def places(of: Ints) -> Ints:
-            found: Ints = order[np.searchsorted(offsets[order], of[np.isin(of, offsets)])]
-            return found
-
-        left = rows.filter(pa.array(np.isin(named, offsets))).drop_columns([HIDDEN])
-        left = left.append_column(HIDDEN, pa.array(places(named), pa.int32()))
-        return _placed(some, left, plan, changed, places(whole if decoded is None else whole[decoded]))
+    def tried(some: RecordBlock, changed: Mapping[str, TableTarget]) -> BlockResult:
+        # A record may raise only once its table is as it asks.
+        return contained(some, lambda part: plainly(part, changed), lambda part: plainly(part, changed), refuse)
 
     # What SQL gives out is not what the file declares of records: new tables are made without it.
     undeclared = replace(plan, decode=replace(plan.decode, hints=()))
-    return shaped_by_landing(block, result, plainly, undeclared, tables)
+
+    def process(some: RecordBlock) -> BlockResult:
+        result = plainly(some, tables)
+        return shaped_by_landing(some, result, tried, undeclared, tables) if result.needs else result
+
+    # Whatever raises for one record's values is the dead letter of that record, as before the SQL.
+    return contained(block, process, process, refuse)
+
+
+def _rows_of(some: RecordBlock, block: RecordBlock, rows: pa.Table, decoded: Ints | None) -> tuple[pa.Table, Ints]:
+    """The rows of some of a block's records, and the places of those of them that went into the SQL."""
+    at = {offset: place for place, offset in enumerate(some.offsets)}
+    moved = np.array([at.get(offset, -1) for offset in block.offsets], np.int64)
+    places = moved[rows.column(HIDDEN).to_numpy().astype(np.int64)]
+    kept = rows.filter(pa.array(places >= 0)).drop_columns([HIDDEN])
+    went_in = moved if decoded is None else moved[decoded]
+    return kept.append_column(HIDDEN, pa.array(places[places >= 0], pa.int32())), went_in[went_in >= 0]
 
 
 def _placed(
-    block: RecordBlock, rows: pa.Table, plan: Plan, tables: Mapping[str, TableTarget], decoded: Ints | None
+    block: RecordBlock, rows: pa.Table, decoded: Ints | None, plan: Plan, tables: Mapping[str, TableTarget]
 ) -> BlockResult:
     batch = Batch(block, plan, tables)
     places = rows.column(HIDDEN).to_numpy().astype(np.int64)

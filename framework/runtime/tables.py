@@ -23,6 +23,7 @@ from framework.plan.catalogs import used_catalogs
 from framework.plan.explain import template_glob
 from framework.plan.model import Plan
 from framework.record.dead_letter import plan_dead_letter_table
+from framework.record.failure import shown
 from framework.record.model import TableNeed, TableTarget
 from framework.runtime.patience import is_outage
 from framework.runtime.table_troubles import TableTroubles
@@ -274,6 +275,20 @@ class TableRegistry:
             self._satisfy(*wanted)
         except FloeError as error:
             return error
+        except (MemoryError, OSError):
+            raise
+        except Exception as error:  # whatever a library makes of a column that nobody imagined
+            return self._unforeseen(wanted[0].table, error)
+        return None
+
+    def _unforeseen(self, table: str, error: Exception) -> FloeError | None:
+        """What records ask of the table cannot be done and nobody knows why: they are dead letters, and it is let alone."""
+        known = table in self._targets and not self._troubles.is_frozen(table)
+        reason = _nobody_foresaw(error)
+        try:
+            (self._troubles.freeze if known else self._troubles.refuse)(table, reason)
+        except FloeError as blocked:
+            return blocked
         return None
 
     def _satisfy(self, need: TableNeed, target: TableTarget | None) -> None:
@@ -318,7 +333,12 @@ class TableRegistry:
 
     def _admit(self, need: TableNeed) -> bool:
         """Whether a table that is not there may be made; why not is said and remembered."""
-        refusal = self._refusal(need)
+        try:
+            refusal = self._refusal(need)
+        except (FloeError, MemoryError, OSError):
+            raise
+        except Exception as error:
+            refusal = _nobody_foresaw(error)
         if refusal:
             self._troubles.refuse(need.table, refusal, done="not created")
             return False
@@ -373,6 +393,10 @@ def plan_creation(plan: Plan, need: TableNeed) -> CreateTable | Refusal:
         return plan_dead_letter_table(need.table)
     policy = plan.write.tables.policy_for(need.table)
     return plan_create(need, policy, plan.hints_of_tables, plan.decode.metadata_columns)
+
+
+def _nobody_foresaw(error: Exception) -> str:
+    return f"nobody foresaw what its records ask for ({type(error).__name__}: {shown(str(error), 200)})"
 
 
 def _said(refusal: Refusal) -> str:

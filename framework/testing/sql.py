@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
-from framework.errors import RetriableError
 from framework.record.process import Sql
 
 if TYPE_CHECKING:
@@ -56,10 +55,7 @@ class LocalSpark:
         Raises:
             SetupError: Spark does not start here.
         """
-        from pyspark.errors import PySparkException
-
         from framework.adapters.spark_sql import transform_table
-        from framework.runtime.failures import said
 
         session = self._started().newSession()
         for key, value in conf.items():
@@ -67,11 +63,7 @@ class LocalSpark:
                 session.conf.set(key, value)
 
         def run(rows: pa.Table) -> pa.Table:
-            try:
-                return transform_table(session, rows, sql)
-            except PySparkException as error:
-                # As a job says it: the batch with these records fails.
-                raise RetriableError(f"a batch failed: {said(error)}", code="FLOE-R324") from error
+            return transform_table(session, rows, sql)
 
         return run
 

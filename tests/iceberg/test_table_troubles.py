@@ -150,3 +150,27 @@ def test_a_plan_shows_which_table_cannot_be_loaded(lake: Lake) -> None:
     assert (shown["ns.a"].action, shown["ns.a"].code) == (Action.REFUSE, "FLOE-R135")
     assert "ns.a cannot be loaded" in shown["ns.a"].notes[0]
     assert shown["ns.b"].action is not Action.REFUSE
+
+
+def test_what_nobody_foresaw_of_one_table_stops_no_other(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where making or changing a table raises what nobody foresaw, that table is refused or not changed for a while, with the
+    reason; the others are made and changed."""
+    for name in ("ns.bad", "ns.t"):
+        lake.create(name)
+    registry = TableRegistry(plan(defaults=TablePolicy()), lake.tables, lambda _: None)
+    registry.preload()
+    registry.load("ns.bad")
+    evolve, create = registries.plan_evolution, registries.plan_creation
+
+    def cursed(need: TableNeed) -> None:
+        if "cursed" in dict(need.fields):
+            raise ValueError("no such thing")
+
+    monkeypatch.setattr(registries, "plan_evolution", lambda found, need: cursed(need) or evolve(found, need))
+    monkeypatch.setattr(registries, "plan_creation", lambda made, need: cursed(need) or create(made, need))
+    asked = {"ns.bad": "cursed", "ns.new_bad": "cursed", "ns.t": "x", "ns.new": "x"}
+    registry.satisfy([TableNeed(name, ((field, "long"),)) for name, field in asked.items()])
+    assert "ValueError: no such thing" in registry.targets["ns.bad"].frozen
+    assert "ValueError: no such thing" in dict(registry.refused)["ns.new_bad"]
+    assert "x" in lake.plain("ns.t").schema().column_names
+    assert "x" in lake.plain("ns.new").schema().column_names

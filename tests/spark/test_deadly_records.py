@@ -127,3 +127,31 @@ def test_a_record_that_ends_its_task_is_found(project: Project, broker: Broker, 
     assert "attempt 3" not in output
     totals = next(p for p in project.status()["pipelines"] if p["pipeline"] == "killer")["totals"]
     assert (totals["offsets"], totals["written"], totals["dead_lettered"]) == (801, 800, 1)
+
+
+SQL_PIPELINE = """
+    source:
+      kafka: {{connection: main, topics: [{topic}]}}
+      schema: {{id: long, code: string}}
+    transform: {{sql: "SELECT id, CAST(code AS int) AS number, 10 / id AS share FROM source"}}
+    routes: {{rules: [{{table: shop.sql}}]}}
+    errors: {{policy: dead_letter, dead_letter_table: shop.sql_letters}}
+    tables: {{defaults: {{commit: {{interval: 1s}}}}}}
+"""
+
+
+def test_a_record_that_makes_the_sql_fail_is_found(project: Project, broker: Broker) -> None:
+    """Records for which an expression of `transform.sql` fails are dead letters with what Spark says; all others are rows."""
+    topic = broker.new_topic("sql")
+    values = [{"id": i, "code": "x" if i == 41 else str(i)} for i in range(60)]  # and 10 / 0
+    broker.produce(topic, values)
+    project.run("run", project.pipeline("sql", SQL_PIPELINE.format(topic=topic)), "--until-caught-up", timeout_s=600)
+
+    letters = {row["offset"]: row for row in project.table("shop.sql_letters").to_pylist()}
+    assert {offset: (row["stage"], row["code"]) for offset, row in letters.items()} == {
+        0: ("transform", "FLOE-D121"),
+        41: ("transform", "FLOE-D121"),
+    }
+    assert "DIVIDE_BY_ZERO" in letters[0]["message"]
+    assert "CAST_INVALID_INPUT" in letters[41]["message"]
+    assert sorted(project.table("shop.sql").column("id").to_pylist()) == [i for i in range(60) if i not in (0, 41)]

@@ -33,9 +33,9 @@ GOOD = """\
       dropped: 1
 """
 STOPS = """\
-  - name: a code that is no number ends the batch
-    input: [{value: {id: 1, code: x}}]
-    expect: {stops: {code: FLOE-R324}}
+  - name: a code that is no number is a dead letter
+    input: [{value: {id: 1, code: x}}, {value: {id: 2, code: "7"}}]
+    expect: {tables: {shop.stops: {rows: [{id: 2, number: 7}]}}, dead_letters: [{offset: 0, code: FLOE-D121}]}
   - name: a wrong expectation
     input: [{value: {id: 1, code: "7"}}]
     expect: {tables: {shop.stops: {rows: [{number: 8}]}}}

@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
+import pyarrow as pa
 import pytest
 
 from framework.config.spec import ErrorPolicy
 from framework.errors import AccountingError
 from framework.record import block as block_module
+from framework.record import shaping, transformed
+from framework.record.batch import Batch
 from framework.record.contain import MOST_RECORDS
-from framework.record.model import BlockResult
-from framework.record.process import process_block
+from framework.record.model import BlockResult, TableNeed, TableTarget
+from framework.record.process import process_block, process_transformed
+from framework.record.typed import TypedRows
 from tests.record_samples import block, plan, policy, target
 
 TABLES = {"ns.t": target(columns={"a": "long", "b": "string"}, table_policy=policy())}
@@ -96,3 +100,41 @@ def test_a_record_that_raises_only_in_the_changed_table_is_a_dead_letter(monkeyp
     result = process_block(block(values), plan(defaults=policy()), TABLES)
     assert [name for name, _ in result.needs["ns.t"].fields] == ["new"]
     assert not [letter for letter in result.dead_letters if letter.offset != 3]
+
+
+def test_a_change_of_a_table_that_cannot_be_planned_is_one_record_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where what one record asks of a table raises, it is a dead letter, and what its neighbours ask for is asked for."""
+    real = shaping.plan_evolution
+
+    def cursed(found: TableTarget, need: TableNeed) -> object:
+        if any(name == "cursed" for name, _ in need.fields):
+            raise ValueError("no such thing")
+        return real(found, need)
+
+    monkeypatch.setattr(shaping, "plan_evolution", cursed)
+    values = [{"a": 1}, {"a": 2, "new": "x"}, {"a": 3, "cursed": 1}, {"a": 4, "other": 2.5}]
+    result = process_block(block(values), plan(defaults=policy()), TABLES)
+    assert [(letter.offset, letter.code) for letter in result.dead_letters] == [(2, "FLOE-D119")]
+    assert {name for name, _ in result.needs["ns.t"].fields} == {"new", "other"}
+
+
+@pytest.mark.parametrize("gone", [(), (0, 6)], ids=["all came out", "some were filtered"])
+def test_what_raises_behind_the_sql_is_one_record_s(monkeypatch: pytest.MonkeyPatch, gone: tuple[int, ...]) -> None:
+    """A row whose value raises after `transform.sql` is the dead letter of its record; filtered records stay filtered."""
+    real = transformed.place
+
+    def cursed(batch: Batch, typed: TypedRows) -> None:
+        if 5 in typed.columns.column("a").to_pylist():
+            raise OverflowError("too much")
+        real(batch, typed)
+
+    monkeypatch.setattr(transformed, "place", cursed)
+    records = block([{"a": n, "b": "x"} for n in range(10)])
+    places = [n for n in range(10) if n not in gone]
+    rows = pa.table(
+        {"a": pa.array(places, pa.int64()), "b": ["x"] * len(places), "__floe": pa.array(places, pa.int32())}
+    )
+    result = process_transformed(records, rows, plan(defaults=policy()), TABLES)
+    assert [(letter.offset, letter.code) for letter in result.dead_letters] == [(5, "FLOE-D119")]
+    assert numbers(result) == [n for n in places if n != 5]
+    assert (result.written, result.filtered) == (len(places) - 1, len(gone))
