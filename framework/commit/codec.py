@@ -10,6 +10,7 @@ like that; what is named like one of its events and does not fit is a FloeError,
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from framework.commit.event_shapes import FILE, SHAPES, VERSION
@@ -18,6 +19,8 @@ from framework.commit.shape import Malformed
 from framework.errors import FloeError
 
 MAX_EVENT_BYTES = 512 * 1024
+# Some readers tell the type by the first bytes alone: no record may be one thing to them and another to the rest.
+_FIRST_TYPE = re.compile(rb'\{"type":"([A-Za-z]+)",')
 NO_EVENT = "a control record is no event of floe: "
 
 
@@ -55,7 +58,9 @@ def decode(value: bytes | None) -> ControlEvent | None:
     shape = SHAPES.get(parsed["type"])
     if shape is None:
         return None
-    if parsed.get("version") != VERSION:
+    if (first := _FIRST_TYPE.match(value or b"")) is not None and first[1].decode() != parsed["type"]:
+        raise _malformed(f"it says twice what it is, {first[1].decode()} and {parsed['type']}")
+    if parsed.get("version") != VERSION or parsed["version"] is True:
         raise _malformed(f"its version is {parsed.get('version')!r} and this floe reads version {VERSION}")
     try:
         event: ControlEvent = shape.read(parsed)
@@ -71,10 +76,16 @@ def foreign(value: bytes | None) -> str:
     return parsed if isinstance(parsed, str) else ""
 
 
+def _no_constant(word: str) -> None:
+    """NaN and Infinity are no JSON; floe writes none."""
+    raise ValueError(word)
+
+
 def _parsed(value: bytes | None) -> dict[str, Any] | str:
     """The object, or why there is none."""
     try:
-        parsed = json.loads(value) if value else None
+        # Not from bytes, of which json guesses the encoding: some readers look at the first bytes alone, and all see the same.
+        parsed = json.loads(value.decode("utf-8"), parse_constant=_no_constant) if value else None
     except RecursionError:
         return "it is nested too deeply"
     except ValueError:

@@ -147,3 +147,38 @@ def test_every_method_of_text_is_judged() -> None:
         "replace", "rjust", "translate", "zfill",
     }  # fmt: skip
     assert {name for name in dir(str) if not name.startswith("_")} == TEXT_METHODS | refused
+
+
+def test_everything_that_jinja_offers_is_judged() -> None:
+    """A new version of Jinja with further filters, tests, globals or statements fails here until each is judged."""
+    from jinja2 import defaults, parser
+
+    from framework.config.sandbox import FILTERS, Sandbox
+
+    refused = {
+        "attr", "center", "count", "d", "e", "escape", "filesizeformat", "forceescape", "format", "groupby", "indent", "pprint",
+        "random", "safe", "slice", "striptags", "tojson", "truncate", "urlencode", "urlize", "wordcount", "wordwrap", "xmlattr",
+    }  # fmt: skip
+    assert set(defaults.DEFAULT_FILTERS) == FILTERS | refused
+    # They say yes or no of a value, and make none.
+    assert set(defaults.DEFAULT_TESTS) == {
+        "!=", "<", "<=", "==", ">", ">=", "boolean", "callable", "defined", "divisibleby", "eq", "equalto", "escaped", "even",
+        "false", "filter", "float", "ge", "greaterthan", "gt", "in", "integer", "iterable", "le", "lessthan", "lower", "lt",
+        "mapping", "ne", "none", "number", "odd", "sameas", "sequence", "string", "test", "true", "undefined", "upper",
+    }  # fmt: skip
+    assert set(defaults.DEFAULT_NAMESPACE) == {"cycler", "dict", "joiner", "lipsum", "namespace", "range"}
+    assert Sandbox(None, lambda name, _: name).globals.keys() == {"range"}  # type: ignore[arg-type]
+    # What a template may state; files are reached by `include`, `import`, `from` and `extends`, which stay in their folder.
+    assert parser._statement_keywords == {
+        "for", "if", "block", "extends", "print", "macro", "include", "from", "import", "set", "with", "autoescape",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "line", ['#% import "../secret" as x', '#% from "../secret" import x', '#% extends "../secret"']
+)
+def test_no_statement_reaches_a_file_outside(tmp_path: Path, line: str) -> None:
+    """It wanted another file's text by a sibling of `include`; the file is not read."""
+    (tmp_path / "secret").write_text("x-stolen: hunter2\n")
+    (tmp_path / "p").mkdir()
+    assert set(_validate(tmp_path, f"{PIPELINE}{line}\n")) & {"FLOE-C603", "FLOE-C605", "FLOE-C601", "FLOE-C602"}
