@@ -42,9 +42,8 @@ def shaped_by_landing(
         trial = _tried(left, result, process, plan, tables)
         if trial is None:
             break
-        # Also what was refused at once: in columns it is asked for before it is known that the record fails.
-        out = _refused(trial)
-        bad = [offset for offset in left.offsets if offset in out]
+        known = {letter.offset for letter in result.dead_letters}
+        bad = [offset for offset in left.offsets if offset in _refused(trial) - known]
         if not bad:
             break
         count, again = _taken_out(left, bad, result, process, tables, at_once=attempt == _MOST_ROUNDS)
