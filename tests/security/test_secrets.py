@@ -154,7 +154,6 @@ def _in_jars() -> tuple[set[str], set[str]]:
     return hadoop, spark
 
 
-@pytest.mark.slow
 def test_every_setting_of_hadoop_and_spark_is_judged() -> None:
     """What the jars of this Spark name. A version that names another secret fails here until it is judged."""
     hadoop, spark = _in_jars()
