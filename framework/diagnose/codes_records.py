@@ -125,7 +125,9 @@ ENTRIES = (
     ),
     Code("FLOE-D305", "A required value is missing", "The column is required and the record has no value for it."),
     Code(
-        "FLOE-D306", "Two fields are one column", "Two fields differ in case alone, or two keys of a map are the same."
+        "FLOE-D306",
+        "Two fields are one column",
+        "Two fields differ in case alone, two keys of a map are the same, or two columns would have one full name: `a.b` at the top, and `b` inside of `a`. `evolve.exclude` leaves one out.",
     ),
     Code("FLOE-D307", "A new field and frozen columns", "`evolve.columns` is `freeze` and the table lacks the field."),
     Code(

@@ -1,4 +1,5 @@
-"""No record makes a table wider than `evolve.max_columns`: what asks for more is a dead letter, its neighbours are rows.
+"""No record makes a table wider than `evolve.max_columns`, nor asks for a column whose full name another one has: what does is a
+dead letter, its neighbours are rows.
 
 In: a block's result that asks for columns, and what processes a block. Out: the records that stay, their result, and what
 became of those that ask for too much, which are found by halving; in order of offsets, whoever comes first has room. Where many
@@ -18,9 +19,10 @@ from framework.record.contain import joined, part_of, records_at
 from framework.record.failure import RecordFailure
 from framework.record.joined import JoinedValues
 from framework.record.model import BlockResult, RecordBlock, TableNeed, TableTarget
+from framework.record.shaping import changed_as
 from framework.table.arrow_schema import parse_schema
 from framework.table.bounds import columns_in, new_columns, too_wide
-from framework.table.evolve import merge_needs
+from framework.table.evolve import clash_with, merge_needs
 from framework.table.trouble import frozen
 
 # Found one by one; where more records of a block ask for too much, the table gains nothing more by the block.
@@ -45,7 +47,7 @@ def within_bounds(
         refuse: the result of a block of one record with this failure.
     """
     bounds = _Bounds(plan, tables)
-    if not any(map(bounds.beyond, result.needs.values())):
+    if not bounds.beyond(result.needs):
         return result, block, []
     search = _Search(process, refuse, bounds, tables)
     search.of(block, result)
@@ -64,8 +66,8 @@ def set_aside_wide(
         one = part_of(block, at, at + 1)
         result = process(one, tables)
         if result.needs:
-            why = _Bounds(plan, tables).first_beyond(result.needs)
-            result = refuse(one, _too_wide(*why)) if why is not None else result
+            why = next(iter(_Bounds(plan, tables).beyond(result.needs).values()), None)
+            result = refuse(one, why) if why is not None else result
         if not result.needs and not result.rows:
             gone.add(at)
             refused.append(result)
@@ -89,21 +91,17 @@ def _suspects(block: RecordBlock, plan: Plan) -> list[int]:
     return list(islice((at for at in long if (values[at] or b"").count(b":") > most), MOST_REFUSED))
 
 
-def _too_wide(table: str, why: str) -> RecordFailure:
-    return RecordFailure("convert", "FLOE-D310", f"{table} lacks fields of the record, and {why}")
-
-
 class _Bounds:
     def __init__(self, plan: Plan, tables: Tables) -> None:
         self._plan = plan
         self._tables = tables
 
-    def first_beyond(self, needs: Mapping[str, TableNeed]) -> tuple[str, str] | None:
-        """A table that may not become as it is asked to, and why."""
-        return next(((name, why) for name, need in needs.items() if (why := self.beyond(need))), None)
+    def beyond(self, needs: Mapping[str, TableNeed]) -> dict[str, RecordFailure]:
+        """Tables that may not become as they are asked to, and why."""
+        failures = {name: self._beyond(need) for name, need in needs.items()}
+        return {name: failure for name, failure in failures.items() if failure is not None}
 
-    def beyond(self, need: TableNeed) -> str:
-        """The reason why a table may not become as a need asks; "" where it may."""
+    def _beyond(self, need: TableNeed) -> RecordFailure | None:
         target = self._tables.get(need.table)
         policy = target.policy if target is not None else self._plan.write.tables.policy_for(need.table)
         present = parse_schema(target.schema_json).as_struct() if target is not None else None
@@ -111,7 +109,16 @@ class _Bounds:
         new = new_columns(asked, present, policy.case is Case.INSENSITIVE)
         before = columns_in(present.fields) if present is not None else 0
         most = policy.evolve.max_columns
-        return too_wide(most) if new and before + new > most else ""
+        if new and before + new > most:
+            return _failure(need.table, "FLOE-D310", too_wide(most))
+        # A table that is not there is looked at as it would be made: of two columns that clash it has one.
+        found = target or changed_as(need, self._plan, None)
+        clash = clash_with(found, need) if new and found is not None else ""
+        return _failure(need.table, "FLOE-D306", clash) if clash else None
+
+
+def _failure(table: str, code: str, why: str) -> RecordFailure:
+    return RecordFailure("convert", code, f"{table} lacks fields of the record, and {why}")
 
 
 class _Search:
@@ -132,7 +139,7 @@ class _Search:
         asked = dict(self._asked)
         for name, need in result.needs.items():
             asked[name] = merge_needs([asked[name], need]) if name in asked else need
-        reasons = {name: why for name, need in asked.items() if (why := self._bounds.beyond(need))}
+        reasons = self._bounds.beyond(asked)
         if not reasons:
             self._asked = asked
             self.kept.append(result)
@@ -155,19 +162,19 @@ class _Search:
             longest = max(range(len(block)), key=lambda at: len(block.values[at] or b""))
             one = part_of(block, longest, longest + 1)
             needs = self._process(one, self._tables).needs
-            if alone := {name: why for name, need in needs.items() if (why := self._bounds.beyond(need))}:
+            if alone := self._bounds.beyond(needs):
                 self._refuse_it(one, alone)
                 rest = records_at(block, [at for at in range(len(block)) if at != longest])
                 self.of(rest, self._process(rest, self._tables))
                 return True
         return False
 
-    def _refuse_it(self, one: RecordBlock, reasons: Mapping[str, str]) -> None:
+    def _refuse_it(self, one: RecordBlock, reasons: Mapping[str, RecordFailure]) -> None:
         self.gone.add(one.offsets[0])
-        self.refused.append(self._refuse(one, _too_wide(*next(iter(reasons.items())))))
+        self.refused.append(self._refuse(one, next(iter(reasons.values()))))
 
-    def _close(self, reasons: Mapping[str, str]) -> None:
+    def _close(self, reasons: Mapping[str, RecordFailure]) -> None:
         """Tables that are there gain nothing more; one that is not is made, or refused, by whoever makes tables."""
         for name, why in reasons.items():
             if name in self._tables:
-                self._tables[name] = frozen(self._tables[name], why)
+                self._tables[name] = frozen(self._tables[name], why.message)

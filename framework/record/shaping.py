@@ -131,7 +131,7 @@ def _tried(block: RecordBlock, result: BlockResult, process: Process, plan: Plan
     for _ in range(_MOST_CHANGES):
         changed = dict(tables)
         for need in result.needs.values():
-            target = _changed(need, plan, tables.get(need.table))
+            target = changed_as(need, plan, tables.get(need.table))
             if target is None:
                 return None
             changed[need.table] = target
@@ -141,7 +141,7 @@ def _tried(block: RecordBlock, result: BlockResult, process: Process, plan: Plan
     return None
 
 
-def _changed(need: TableNeed, plan: Plan, target: TableTarget | None) -> TableTarget | None:
+def changed_as(need: TableNeed, plan: Plan, target: TableTarget | None) -> TableTarget | None:
     """The table as the need asks, None where it cannot be so."""
     if target is not None:
         change = plan_evolution(target, need)

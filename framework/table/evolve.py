@@ -61,11 +61,8 @@ class _Refused(Exception):
 def plan_evolution(target: TableTarget, need: TableNeed) -> AlterTable | Refusal | None:
     """The change that lets the need's records in, under the table's policy."""
     schema = parse_schema(target.schema_json)
-    planner = _Planner(target, FieldIds(max(target.last_column_id, schema.highest_field_id)), need.optional)
-    fields = merge_spellings(need.fields, target.policy.case is Case.INSENSITIVE)
     try:
-        root = planner.struct(schema.as_struct(), ["struct", [[name, kind] for name, kind in fields.items()]], _TOP)
-        root = StructType(*(planner.relaxed(child, (child.name,)) for child in root.fields))
+        planner, root = _wanted(schema, target, need)
     except _Refused as refused:
         return refused.refusal
     if not planner.changes:
@@ -79,8 +76,7 @@ def plan_evolution(target: TableTarget, need: TableNeed) -> AlterTable | Refusal
         path = planner.changes[0].path
         if any(field.name == path[0] for field in root.fields if field in named):
             return Refusal(target.name, path, too_wide(most), TOO_WIDE)
-        reason = f"another column has the full name {'.'.join(path)}, or one inside of it"
-        return Refusal(target.name, path, reason, "FLOE-T109")
+        return Refusal(target.name, path, _clash(path), "FLOE-T109")
     changed = Schema(*columns, schema_id=schema.schema_id, identifier_field_ids=schema.identifier_field_ids)
     return AlterTable(
         table=target.name,
@@ -90,6 +86,30 @@ def plan_evolution(target: TableTarget, need: TableNeed) -> AlterTable | Refusal
         schema_json=changed.model_dump_json(),
         changes=changes,
     )
+
+
+def clash_with(target: TableTarget, need: TableNeed) -> str:
+    """Why the table cannot have all columns that the need asks for, as two of them would have one full name; "" where it can."""
+    schema = parse_schema(target.schema_json)
+    try:
+        planner, root = _wanted(schema, target, need)
+    except _Refused:
+        return ""  # for another reason, which its records are told
+    named = without_clashes(root.fields, schema.fields)
+    left_out = {field.name for field in root.fields if field not in named}
+    return next((_clash(change.path) for change in planner.changes if change.path[0] in left_out), "")
+
+
+def _wanted(schema: Schema, target: TableTarget, need: TableNeed) -> tuple[_Planner, StructType]:
+    """The changes that the need asks for, and the columns with them."""
+    planner = _Planner(target, FieldIds(max(target.last_column_id, schema.highest_field_id)), need.optional)
+    fields = merge_spellings(need.fields, target.policy.case is Case.INSENSITIVE)
+    root = planner.struct(schema.as_struct(), ["struct", [[name, kind] for name, kind in fields.items()]], _TOP)
+    return planner, StructType(*(planner.relaxed(child, (child.name,)) for child in root.fields))
+
+
+def _clash(path: tuple[str, ...]) -> str:
+    return f"another column has the full name {'.'.join(path)}, or one inside of it"
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ HOSTILE: list[tuple[bytes, str | None]] = [
     (b'{"id":1,"f":' + b"7" * 10_000 + b"}", "FLOE-D302"),
     (b'{"id":' + b"7" * 900_000 + b"}", "FLOE-D302"),
     (b'{"id":1,"at":9223372036825200000}', "FLOE-D308"),
-    (b'{"kind":"clash","a.b":1,"a":{"b":2}}', "FLOE-D307"),
+    (b'{"kind":"clash","a.b":1,"a":{"b":2}}', "FLOE-D306"),
     (json.dumps({"id": 1, "kind": "a" * 60 + "!"}).encode(), None),
     (json.dumps({"id": 1, "kind": "a" * 900_000}).encode(), None),
     (json.dumps({"id": 1, **{f"wide{i}": i for i in range(6000)}}).encode(), "FLOE-D310"),

@@ -123,3 +123,30 @@ def test_records_with_a_schema_are_bound_too() -> None:
     assert [(letter.offset, letter.code) for letter in result.dead_letters] == [(1, "FLOE-D310")]
     assert result.written == 2
     assert width(tables) <= 9  # and what Debezium adds
+
+
+@pytest.mark.parametrize("parser", ["compiled", "arrow"])
+@pytest.mark.parametrize("columns", [None, {"id": "long", "a.b": "double"}], ids=["a new table", "a table"])
+def test_a_record_whose_columns_clash_is_a_dead_letter_among_rows(
+    columns: Mapping[str, str] | None, parser: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of `a.b` and `b` inside of `a` the one that came first is there; a record with the other costs its neighbours nothing, also
+    none that brings a new column."""
+    if parser == "arrow":
+        monkeypatch.setattr(compiled_json, "available", lambda: False)
+    values = [
+        {"id": 1, "a.b": 1},
+        {"id": 2, "a": {"b": 2}},
+        {"id": 3, "new": 1},
+        {"id": 4, "a": {"b": 1, "c": 2}, "z": 1},
+    ]
+    result, tables = landed(values, columns)
+    assert [(letter.offset, letter.code) for letter in result.dead_letters] == [(1, "FLOE-D306"), (3, "FLOE-D306")]
+    assert [field.name for field in parse_schema(tables.targets["ns.t"].schema_json).fields] == ["id", "a.b", "new"]
+
+
+def test_a_record_that_clashes_with_itself_makes_no_table() -> None:
+    """Nothing of it lands, so nothing of it shapes a table."""
+    result, tables = landed([{"a.b": 1, "a": {"b": 2}}], None)
+    assert [letter.code for letter in result.dead_letters] == ["FLOE-D306"]
+    assert not tables.targets

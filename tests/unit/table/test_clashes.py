@@ -52,8 +52,7 @@ def test_any_records_make_and_change_a_table_in_as_many_steps_as_it_has_columns(
 
 def test_the_first_of_two_is_made_and_the_other_is_refused() -> None:
     """By its name, with a code of its own; and a column of another record is made meanwhile."""
-    need = need_of({"a.b": 1, "a": {"b": 2}})
-    assert need is not None
+    need = TableNeed("ns.t", (("a.b", "long"), ("a", ["struct", [["b", "long"]]])))
     made = plan_create(need, policy(), (), ())
     assert isinstance(made, CreateTable)
     schema = Schema.model_validate_json(made.schema_json)
