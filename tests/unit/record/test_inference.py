@@ -103,7 +103,7 @@ VALUES = st.recursive(
 NAMES = ["a", "b", "c", "A", "m", "ms", "ls", "s", "i", "f", "d", "t"]
 RECORDS = st.lists(st.dictionaries(st.sampled_from(NAMES), VALUES, max_size=3), min_size=1, max_size=6)
 CUTS = st.lists(st.integers(0, 6), max_size=3)
-# A table that was there before the first record. It has no `float`: what another record of its batch makes a double is read as one.
+# A table that was there before the first record. It has no `float`: a record beside one that widens it reads as a double.
 GIVEN = Schema(
     NestedField(1, "id", BooleanType(), required=False),
     NestedField(2, "m", MapType(20, StringType(), 21, LongType(), value_required=False), required=False),
