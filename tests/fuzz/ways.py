@@ -135,7 +135,7 @@ def _route(data: bytes) -> None:
 
     fields = {name.lower(): value for name, value in read(data).items() if value is not None}
     value = fields.get("r")
-    if not isinstance(value, str) or isinstance(value, Number) or value not in ROUTES:
+    if not isinstance(value, str) or isinstance(value, Number) or value not in set(ROUTES):
         raise Refused("no such table")
 
 
