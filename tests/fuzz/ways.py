@@ -85,7 +85,7 @@ def check_block(drawn: Block, seed: int, ways: dict[str, Way] | None = None) -> 
         rules, names = [RouteRule("ns.t_{r}")], [f"ns.t_{name}" for name in ROUTES]
     metadata = [name.removeprefix("_kafka_") for name in METADATA]
     fixed = fixed_policy(drawn.shape)
-    made = plan(rules, hints=drawn.shape.hints(), metadata=metadata, defaults=fixed, allow=["ns.*"])
+    made = plan(rules, hints=drawn.shape.hints(), metadata=metadata, defaults=fixed, allow=names)
     schema = drawn.shape.schema(METADATA)
     tables = {name: target(name, schema=schema, table_policy=fixed) for name in names}
     records = block(drawn.values)
