@@ -39,6 +39,11 @@ MINUTES = 20.0
 # As many of the 200 kills as 8 minutes hold; outages under the interval for which their bound was measured. What each
 # variable does stands in docs/reliability.md.
 FORMS = {"FLOE_CHAOS_MINUTES": "8", "FLOE_CHAOS_OUTAGE_S": "240"}
+# In that form they take about so long, whatever they took when they were run whole.
+FORM_S = {
+    "tests/chaos/test_random_kills.py::test_two_hundred_random_kills": 600.0,
+    "tests/chaos/test_long_outages.py::test_fifteen_intervals_without_catalog_broker_and_storage": 900.0,
+}
 # Test, without its parameters -> why it is in no share.
 EXCLUDED: dict[str, str] = {}
 
@@ -111,7 +116,8 @@ def slow_tests() -> list[str]:
 
 
 def durations(results: Mapping[str, Result]) -> dict[str, float]:
-    return {test: result.seconds for test, result in results.items()}
+    """How long tests take in a share."""
+    return {test: FORM_S.get(test, result.seconds) for test, result in results.items()}
 
 
 def turn() -> int:
@@ -142,12 +148,13 @@ def run(share: list[str], minutes: float, junit: Path = JUNIT) -> int:
 def problems(tests: list[str], results: Mapping[str, Result]) -> list[str]:
     """What is wrong with the shares or the document."""
     everything = reports.collect(only=MARKS)
-    shares = divide(tests, durations(results))
+    seconds = durations(results)
+    shares = divide(tests, seconds)
     found = [f"in {count} shares: {test}" for test in tests if (count := sum(s.count(test) for s in shares)) != 1]
     names = {test.partition("[")[0] for test in everything}
     found += [f"{name} is in no share and does not exist" for name in EXCLUDED if name not in names]
     for number, share in enumerate(shares):
-        took = sum(results[test].seconds if test in results else DEFAULT_S for test in share)
+        took = sum(seconds.get(test, DEFAULT_S) for test in share)
         if took > MINUTES * 60:
             found.append(f"share {number} takes {took / 60:.0f} minutes: more than {MINUTES:.0f}")
     before = DOCUMENT.read_text(encoding="utf-8")
@@ -176,13 +183,14 @@ def main(arguments: list[str]) -> int:
         DOCUMENT.write_text(text, encoding="utf-8")
         print(f"{len(results)} results of {len(tests)} tests")
         return 0
-    shares = divide(tests, durations(results))
+    seconds = durations(results)
+    shares = divide(tests, seconds)
     wanted = turn() if given.share is None else given.share
     if given.what == "run":
         print(f"share {wanted} of {SHARES}: {len(shares[wanted])} of {len(tests)} slow tests", flush=True)
         return run(shares[wanted], given.minutes)
     for number, share in enumerate(shares):
-        took = sum(results[test].seconds if test in results else DEFAULT_S for test in share)
+        took = sum(seconds.get(test, DEFAULT_S) for test in share)
         print(f"share {number}: {took / 60:.1f} minutes" + (", whose turn it is" if number == turn() else ""))
         print("".join(f"  {test}\n" for test in share), end="")
     return 0
