@@ -7,6 +7,7 @@ several types is a struct with a field for each, of which one is set; unions of 
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
 from typing import Any
 
@@ -114,7 +115,7 @@ def _logical(node: Node) -> Column | None:
     if node.logical == "decimal" and node.kind in ("bytes", "fixed"):
         return decimal_column(node.raw.get("precision"), node.raw.get("scale", 0))
     if node.logical == "uuid" and node.kind == "fixed" and node.raw["size"] == 16:
-        return MappedColumn("uuid", _UUID, bytes.hex)
+        return MappedColumn("uuid", _UUID, lambda data: str(uuid.UUID(bytes=data)))
     if node.logical == "duration" and node.kind == "fixed" and node.raw["size"] == 12:
         names = ("months", "days", "milliseconds")
         return struct_column((name, plain_column("long"), _part(i)) for i, name in enumerate(names))

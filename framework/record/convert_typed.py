@@ -7,7 +7,7 @@ cannot be converted exactly. Also what such a column asks of a table that lacks 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +25,7 @@ from framework.record.convert_numbers import (
     double_keeps,
     nearest_float32,
 )
-from framework.record.convert_text import BytesConverter, StringConverter
+from framework.record.convert_text import BytesConverter, StringConverter, UuidConverter
 from framework.record.convert_times import (
     TemporalConverter,
     TimestampConverter,
@@ -55,6 +55,46 @@ def convert_typed(converter: Converter, values: pa.Array, empty_is_null: bool) -
     """Convert a typed array; nulls and a mask where values are refused. `empty_is_null`: whether lists, maps and structs that
     hold nothing are null in a column of another kind."""
     return convert_or_mark(_Typed(converter.target, None, converter.type_name, converter, empty_is_null), values)
+
+
+def of_kind(kind: ObservedType, held: pa.DataType, converter: Converter) -> Converter:
+    """The converter, which does not take for text what a decoder gives as text but is of another kind: a UUID, a moment with its
+    zone. Their digits may read as a number, or as base64."""
+    if isinstance(kind, str):
+        is_text = bool(pa.types.is_string(held) or pa.types.is_large_string(held))
+        reads_text = not isinstance(converter, (StringConverter, UuidConverter, TemporalConverter))
+        return (
+            _OfAnotherKind(converter.target, None, converter.type_name)
+            if is_text and kind != "string" and reads_text
+            else converter
+        )
+    if kind[0] == "struct" and isinstance(converter, StructConverter) and pa.types.is_struct(held):
+        kinds = {
+            fold(name, converter.insensitive): (child, held.field(name).type)
+            for name, child in kind[1]
+            if held.get_field_index(name) >= 0
+        }
+        children = (
+            replace(child, converter=of_kind(*found, child.converter)) if found is not None else child
+            for child in converter.children
+            for found in (kinds.get(fold(child.name, converter.insensitive)),)
+        )
+        return replace(converter, children=tuple(children))
+    if (
+        kind[0] == "list"
+        and isinstance(converter, ListConverter)
+        and (pa.types.is_list(held) or pa.types.is_large_list(held))
+    ):
+        return replace(converter, element=of_kind(kind[1], held.value_type, converter.element))
+    if kind[0] == "map" and isinstance(converter, MapConverter) and pa.types.is_map(held):
+        return replace(converter, item=of_kind(kind[2], held.item_type, converter.item))
+    return converter
+
+
+@dataclass(frozen=True)
+class _OfAnotherKind(Converter):
+    def value(self, value: object, path: str) -> object:
+        raise self.failure("FLOE-D301", "is no", value, path)
 
 
 def plain_value(scalar: pa.Scalar) -> object:

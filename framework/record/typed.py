@@ -19,7 +19,14 @@ from framework.record.alone import creatable, json_value
 from framework.record.arrays import Ints, Mask
 from framework.record.batch import Batch
 from framework.record.convert_nested import ChildField, fold
-from framework.record.convert_typed import convert_typed, observed_from_typed, plain_value, typed_failure, widening
+from framework.record.convert_typed import (
+    convert_typed,
+    observed_from_typed,
+    of_kind,
+    plain_value,
+    typed_failure,
+    widening,
+)
 from framework.record.failure import RecordFailure
 from framework.record.fit import because, leaves_empty_out, no_column, refused
 from framework.record.model import ColumnDetail, ObservedType
@@ -181,6 +188,7 @@ def _convert(
     metadata = batch.metadata(typed.places[mine])
     by_name = _by_name(part, mine, shape.insensitive, failures)
     children = {child.name: child for child in shape.root.children}
+    kinds = {fold(column, shape.insensitive): kind for column, kind in typed.kinds.items()}
     arrays = []
     for field_ in shape.schema:
         if field_.name in shape.metadata:
@@ -192,7 +200,9 @@ def _convert(
         if source is None:
             array = pa.nulls(len(part), field_.type)
         else:
-            array, bad = convert_typed(child.converter, source, leaves_empty_out(batch.policy(name)))
+            kind = kinds.get(fold(field_.name, shape.insensitive), "null")
+            converter = of_kind(kind, source.type, child.converter)
+            array, bad = convert_typed(converter, source, leaves_empty_out(batch.policy(name)))
             failed = [] if bad is None else np.flatnonzero(bad).tolist()
             if failed and not _is_let_be(batch, name, child, source, _first(mine, typed)):
                 word = evolve.otherwise if evolve.data_type in _MAY_WIDEN else evolve.data_type

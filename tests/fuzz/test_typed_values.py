@@ -7,11 +7,14 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
+from pyiceberg.types import ListType
 
 from framework.config.spec import Envelope, ErrorPolicy, FormatSpec, FormatType
 from framework.record.wire import Schemas
+from framework.table.types import primitive_type
 from tests.format_samples import avro_bytes, avro_schema, framed, land, record_of, records
 from tests.fuzz.oracle import nearest_float
+from tests.record_samples import target
 
 
 @pytest.mark.parametrize(
@@ -130,3 +133,48 @@ def test_minus_zero_and_scales_of_connect() -> None:
     landed = land(records(events), FormatSpec(envelope=Envelope.DEBEZIUM))
     assert [letter.offset for letter in landed.letters] == [1, 2]
     assert [(str(row["d"]), row["i"], row["v"]) for row in landed.rows] == [("-0.0", 0, "0.001")]
+
+
+DIGITS = bytes.fromhex("11112222333344445555666677778888")
+FIXED_UUID = {"type": "fixed", "name": "shop.U", "size": 16, "logicalType": "uuid"}
+TEXT_UUID = {"type": "string", "logicalType": "uuid"}
+
+
+@pytest.mark.parametrize("column", ["binary", "fixed[16]", "fixed[24]", "decimal(38, 0)", "double", "long", "boolean"])
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [(FIXED_UUID, DIGITS), (TEXT_UUID, "11112222333344445555666677778888"), (TEXT_UUID, "x" * 36)],
+    ids=["fixed", "text", "no UUID"],
+)
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_uuid_is_no_number_and_no_base64(schema: Any, value: Any, column: str, nested: bool) -> None:
+    """The digits of a UUID are a UUID's, whatever else they could be read as: in a column of another kind it is a dead letter."""
+    inner = {"type": "array", "items": ["null", schema]} if nested else ["null", schema]
+    outer = record_of({"name": "id", "type": "int"}, {"name": "v", "type": inner})
+    plain = ["null", {**schema, "logicalType": "none"}]
+    raw = record_of(
+        {"name": "id", "type": "int"}, {"name": "v", "type": {"type": "array", "items": plain} if nested else plain}
+    )
+    values = [{"id": 0, "v": [] if nested else None}, {"id": 1, "v": [value] if nested else value}]
+    bytes_ = [framed(1, avro_bytes(raw, each)) for each in values]
+    known = {
+        "ns.t": target(
+            "ns.t",
+            {"id": "int", "v": ListType(100, primitive_type(column), element_required=False) if nested else column},
+        )
+    }
+    spec = FormatSpec(FormatType.AVRO, registry="main")
+    landed = land(records(bytes_), spec, {1: avro_schema(outer)}, known=known)
+    assert [letter.offset for letter in landed.letters] == [1]
+    assert landed.result.rows["ns.t"].column("id").to_pylist() == [0]
+
+
+def test_a_uuid_of_16_bytes_is_written_as_people_write_it() -> None:
+    """In a column of text a UUID has its dashes, whichever form it came in."""
+    outer = record_of({"name": "v", "type": FIXED_UUID})
+    plain = record_of({"name": "v", "type": {**FIXED_UUID, "logicalType": "none"}})
+    spec = FormatSpec(FormatType.AVRO, registry="main")
+    known = {"ns.t": target("ns.t", {"v": "string"})}
+    value = framed(1, avro_bytes(plain, {"v": DIGITS}))
+    landed = land(records([value]), spec, {1: avro_schema(outer)}, known=known)
+    assert landed.result.rows["ns.t"].column("v").to_pylist() == ["11112222-3333-4444-5555-666677778888"]

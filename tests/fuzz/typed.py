@@ -254,11 +254,16 @@ class AvroWriter:
 
     def _fixed(self, size: int) -> Source:
         kind = {"type": "fixed", "name": self.name(), "size": size}
+        is_uuid = size == 16 and self.chance.random() < 0.5
 
         def draw(chance: random.Random, is_odd: bool) -> tuple[Any, Any]:
             data = chance.randbytes(size)
+            if is_uuid and chance.random() < 0.3:  # whose text is a number
+                data = bytes.fromhex("".join(chance.choice("0123456789") for _ in range(32)))
             return data, data
 
+        if is_uuid:
+            return Source({**kind, "logicalType": "uuid"}, kind, Kind("uuid"), draw)
         return Source(kind, kind, Kind(f"fixed[{size}]"), draw)
 
     def _enum(self) -> Source:
