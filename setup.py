@@ -18,7 +18,7 @@ BUILDABLE = (
 def compiled(package: str, name: str, libraries: tuple[str, ...] = ()) -> Extension:
     return Extension(
         f"framework.{package}.{name}",
-        [f"framework/{package}/{name}.c"],
+        [f"framework/{package.replace('.', '/')}/{name}.c"],
         py_limited_api=True,
         optional=True,
         extra_compile_args=["-O2", "-std=gnu11"],
@@ -27,9 +27,9 @@ def compiled(package: str, name: str, libraries: tuple[str, ...] = ()) -> Extens
 
 
 MODULES = [
-    compiled("adapters", "_fetch", ("dl",) if sys.platform.startswith("linux") else ()),
-    compiled("record", "_json"),
-    compiled("record", "_scatter"),
+    compiled("adapters.kafka", "_fetch", ("dl",) if sys.platform.startswith("linux") else ()),
+    compiled("record.json", "_json"),
+    compiled("record.rows", "_scatter"),
 ]
 
 setup(

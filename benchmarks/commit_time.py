@@ -23,9 +23,9 @@ from pathlib import Path
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StringType, TimestamptzType
 
-from framework.adapters.iceberg import IcebergTables
-from framework.commit.effects import CommitTable, Committed, PipelineProgress, TableProgress
-from framework.commit.events import DataFile
+from framework.adapters.iceberg.tables import IcebergTables
+from framework.commit.events.event_types import DataFile
+from framework.commit.machine.effects import CommitTable, Committed, PipelineProgress, TableProgress
 from framework.config.spec import PartitionFieldSpec, TablePolicy
 from framework.table.changes import CreateTable
 

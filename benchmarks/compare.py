@@ -24,8 +24,8 @@ from benchmarks import cases
 from benchmarks.contenders import SINK_VERSION, Connect, Contender, Floe, sink_jars
 from benchmarks.report import write_report
 from benchmarks.servers import KAFKA_VERSION, Servers, kafka_jars
-from framework.adapters.kafka_reader import fetch_described
-from framework.record import compiled_json
+from framework.adapters.kafka.reader import fetch_described
+from framework.record.json import compiled as compiled_json
 
 
 def measure(chosen: list[str], only: list[str], rounds: int, quick: bool, folder: Path) -> list[cases.Figures]:

@@ -20,8 +20,8 @@ from typing import Protocol
 import requests
 
 from benchmarks.servers import Servers, kafka_jars, log_settings
+from framework.adapters.java import find_java
 from framework.local.broker import free_port
-from framework.local.java import find_java
 from tests.servers.maven import dependency, jars
 
 SINK_VERSION = "1.12.0"

@@ -25,9 +25,9 @@ from pyiceberg.transforms import DayTransform
 
 from benchmarks.commit_time import FIELDS, data_files
 from benchmarks.processes import Costs
-from framework.adapters.kafka_admin import KafkaAdmin
-from framework.adapters.kafka_control import ControlPublisher
-from framework.commit.events import (
+from framework.adapters.kafka.admin import KafkaAdmin
+from framework.adapters.kafka.control import ControlPublisher
+from framework.commit.events.event_types import (
     Accounting,
     ControlEvent,
     DataComplete,

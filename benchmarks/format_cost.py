@@ -22,8 +22,8 @@ import pyarrow as pa
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from framework.config.spec import Encoding, Envelope, FieldHint, FormatSpec, FormatType
+from framework.record.formats.wire import Schemas
 from framework.record.model import RecordBlock
-from framework.record.wire import Schemas
 from tests.format_samples import avro_bytes, avro_schema, framed, land, record_of, records, serialized
 
 FIELDS = [("id", "long"), ("user", "string"), ("amount", "double"), ("ok", "boolean"), ("city", ["null", "string"]),

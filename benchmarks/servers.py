@@ -17,8 +17,8 @@ from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 from pyiceberg.table import Table
 
+from framework.adapters.java import find_java
 from framework.local.broker import answers, free_port
-from framework.local.java import find_java
 from tests.servers.maven import dependency, jars
 from tests.servers.rest_catalog import RestCatalog
 

@@ -18,9 +18,9 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from hypothesis import HealthCheck, settings
 
+from framework.adapters.java import find_java, java_major
 from framework.local import stack
-from framework.local.java import find_java, java_major
-from framework.local.replay import counts
+from framework.local.fill_topic import counts
 
 # No test fails for being slow on a busy machine: speed is measured by benchmarks.
 settings.register_profile("floe", deadline=None, suppress_health_check=[HealthCheck.too_slow])

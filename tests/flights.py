@@ -15,8 +15,8 @@ from itertools import islice
 from pathlib import Path
 
 from framework.local import nycflights
+from framework.local.fill_topic import Record, replay
 from framework.local.nycflights import DemoTopic
-from framework.local.replay import Record, replay
 from tests.conftest import Broker
 from tests.project import Project
 

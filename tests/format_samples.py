@@ -19,9 +19,9 @@ from pyiceberg.schema import Schema
 
 from framework.config.spec import ErrorPolicy, FieldHint, FormatSpec, KeySpec, RouteRule, TablePolicy
 from framework.plan.compile import debezium_hints
+from framework.record.formats.wire import NO_SCHEMAS, Schemas, WriterSchema
 from framework.record.model import BlockResult, DeadLetter, RecordBlock, TableTarget
 from framework.record.process import process_block
-from framework.record.wire import NO_SCHEMAS, Schemas, WriterSchema
 from framework.table.arrow_schema import parse_schema
 from framework.testing.tables import MemoryTables
 from tests.record_samples import plan, policy

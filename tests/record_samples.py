@@ -23,13 +23,13 @@ from framework.config.spec import (
     TablesSpec,
 )
 from framework.plan.model import Announce, CommitTables, Decode, Plan, ReadKafka, Route, WriteFiles
-from framework.record.alone import judge
-from framework.record.batch import Batch
-from framework.record.encoded import plain_table
+from framework.record.block_state import Batch
+from framework.record.formats.wire import NO_SCHEMAS, Schemas
+from framework.record.json.single_record import judge
+from framework.record.landing import shaped_by_landing
 from framework.record.model import BlockResult, RecordBlock, TableTarget
 from framework.record.process import process_block
-from framework.record.shaping import shaped_by_landing
-from framework.record.wire import NO_SCHEMAS, Schemas
+from framework.record.rows.dictionary_text import plain_table
 from framework.table.types import primitive_type
 
 

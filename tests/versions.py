@@ -15,7 +15,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from framework.local.java import java_major
+from framework.adapters.java import java_major
 from tests.reports import ROOT
 
 BUILD = ROOT / "build" / "versions"

@@ -13,7 +13,7 @@ from functools import cache
 
 import pyarrow as pa
 
-from framework.record.scatter import release_scattered
+from framework.record.rows.scatter import release_scattered
 
 MMAP_THRESHOLD = "MALLOC_MMAP_THRESHOLD_"
 # Workers begin with this; more is accepted by glibc from 2.35 on only, and not by name, or an older one would refuse it and keep

@@ -17,7 +17,7 @@ from urllib.parse import quote
 import requests
 
 from framework.errors import FloeError, RetriableError, SetupError
-from framework.record.wire import SchemaRef, UnknownSchema, WriterSchema
+from framework.record.formats.wire import SchemaRef, UnknownSchema, WriterSchema
 
 _PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 5.0

@@ -1,1 +1,1 @@
-
+"""The command `floe`: one module for each verb."""

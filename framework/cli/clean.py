@@ -9,7 +9,7 @@ import click
 from framework.adapters.sinks import log_line
 from framework.cli.options import json_option
 from framework.cli.target_options import CONTROL_TOPIC, open_control
-from framework.commit.orphans import DEFAULT_AGE_MS, SAFETY_AGE_MS
+from framework.commit.recovery.orphans import DEFAULT_AGE_MS, SAFETY_AGE_MS
 from framework.config.units import duration_ms
 from framework.errors import ConfigError
 
@@ -49,8 +49,8 @@ def clean(
     floe clean 'rpc.*' --older-than 7d --delete --target prod
     floe clean 'cold:*'   # the tables of one catalog
     """
+    from framework.recovery.orphans import clean as look
     from framework.runtime.job import open_catalog
-    from framework.runtime.orphans import clean as look
 
     age_ms = duration_ms(older_than)
     if age_ms is None:

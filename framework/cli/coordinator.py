@@ -15,7 +15,7 @@ from framework.cli.target_options import open_control, target_options
 from framework.errors import SetupError
 
 if TYPE_CHECKING:
-    from framework.adapters.iceberg import IcebergTables
+    from framework.adapters.iceberg.tables import IcebergTables
 
 
 @click.command()
@@ -32,7 +32,7 @@ def coordinator(target: str | None, connection: str | None, control_topic: str) 
     def say(text: str) -> None:
         click.echo(f"{time.monotonic() - started:7.1f} s  coordinator: {log_line(text)}", err=True)
 
-    from framework.adapters.kafka_admin import KafkaAdmin
+    from framework.adapters.kafka.admin import KafkaAdmin
 
     KafkaAdmin(control.kafka).ensure_control_topic(control.topic)
     group = coordinator_group(control.target.prefix, control.topic)

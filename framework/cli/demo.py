@@ -57,7 +57,7 @@ def pizzas_command(
 ) -> None:
     """Keep producing pizza orders to topic completed-pizzas, for pipelines/pizzas.yaml."""
     from framework.local import pizzas, stack
-    from framework.local.replay import ensure_topic
+    from framework.local.fill_topic import ensure_topic
 
     with progress_lines() as progress:
         state = stack.up(state_dir, kafka_port, progress)
@@ -110,7 +110,7 @@ def _fill_topics(state: LocalState, archive: Path) -> None:
 
 def _fill_topic(bars: Progress, state: LocalState, archive: Path, topic: DemoTopic) -> None:
     from framework.local import nycflights
-    from framework.local.replay import replay
+    from framework.local.fill_topic import replay
 
     task = bars.add_task(topic.name, total=topic.records)
     replay(

@@ -22,8 +22,8 @@ from framework.errors import ConfigError
 
 if TYPE_CHECKING:
     from framework.config.spec import LoadedPipeline
-    from framework.local.applications import Applications, DeployedApplication
-    from framework.local.rollout import Ready
+    from framework.deploy.applications import Applications, DeployedApplication
+    from framework.deploy.rollout import Ready
     from framework.plan.rollout import RolloutStep
 
 DRAIN_S = 300.0
@@ -77,7 +77,7 @@ def deploy(
     floe deploy pipelines/ --target prod
     floe deploy --status --target prod
     """
-    from framework.local.applications import Applications
+    from framework.deploy.applications import Applications
 
     if show_status or stop_now:
         spec = load_target_or_raise(target or "local")
@@ -101,11 +101,11 @@ def _roll_out(
     dry_run: bool,
     as_json: bool,
 ) -> int:
-    from framework.local.applications import Applications
-    from framework.local.process import exclusive
-    from framework.local.rollout import perform, wait_until_running
+    from framework.adapters.process import exclusive
+    from framework.deploy.applications import Applications
+    from framework.deploy.launch import stage
+    from framework.deploy.rollout import perform, wait_until_running
     from framework.plan.rollout import check_removals, plan_rollout
-    from framework.runtime.submitted_launch import stage
 
     spec = pipelines[0].target
     applications = Applications(Path(spec.state_dir), spec.name)
@@ -137,11 +137,11 @@ def prepare(pipelines: Sequence[LoadedPipeline], deployment: str, together: bool
     Raises:
         ConfigError: the target runs drivers in the cluster, where no supervisor of this machine reaches them.
     """
-    from framework.local.rollout import Ready
+    from framework.deploy.launch import plan_application
+    from framework.deploy.rollout import Ready
     from framework.plan.canonical import plan_hash
     from framework.plan.rollout import Wanted
     from framework.plan.submit import deploy_mode_of
-    from framework.runtime.submitted_launch import plan_application
 
     spec = pipelines[0].target
     if deploy_mode_of(spec, None) == "cluster":
@@ -190,7 +190,7 @@ def _report(steps: Sequence[RolloutStep], deployment: str, target: str, as_json:
 
 
 def _status(applications: Applications, name: str | None, as_json: bool) -> int:
-    from framework.local.applications import LOG
+    from framework.deploy.applications import LOG
 
     found = applications.all(name)
     sound = all(one.alive or one.exit_code == 0 for one in found)
@@ -223,8 +223,8 @@ def _table(found: Sequence[DeployedApplication]) -> Table:
 
 
 def _stop(applications: Applications, name: str | None, as_json: bool) -> int:
-    from framework.local.process import exclusive
-    from framework.local.rollout import stop_all
+    from framework.adapters.process import exclusive
+    from framework.deploy.rollout import stop_all
 
     with exclusive(applications.lock_file):
         running = [one for one in applications.all(name) if one.alive]

@@ -36,10 +36,10 @@ def diff(
     \b
     floe diff pipelines/ --target prod --exit-code
     """
+    from framework.deploy.deployed import read_histories
     from framework.ops.preview import Action
     from framework.ops.preview_facts import preview_offline
     from framework.ops.preview_text import pipeline_lines
-    from framework.runtime.deployed import read_histories
 
     pipelines = load_or_raise(files, target, variables, sets, offline=against is not None)
     previews = look(pipelines, True, against) if against else preview_offline(pipelines, read_histories(pipelines))

@@ -13,7 +13,7 @@ from framework.cli.target_options import open_control, target_options
 from framework.config.table_names import catalog_of
 
 if TYPE_CHECKING:
-    from framework.commit.discard import DiscardPlan
+    from framework.commit.recovery.discard import DiscardPlan
 
 
 @click.command()
@@ -31,7 +31,7 @@ def discard(
     \b
     floe discard --table shop.orders --dry-run
     """
-    from framework.runtime.discard import ControlPlace, decide_discard, perform_discard, refuse_live_pipelines
+    from framework.recovery.discard import ControlPlace, decide_discard, perform_discard, refuse_live_pipelines
     from framework.runtime.job import open_catalog
 
     control = open_control(target, connection, control_topic)

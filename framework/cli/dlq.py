@@ -29,7 +29,7 @@ from framework.config.table_names import catalog_of
 from framework.errors import SetupError
 
 if TYPE_CHECKING:
-    from framework.runtime.letters import Selection
+    from framework.recovery.dead_letters import Selection
 
 BRIEF = ("topic", "partition", "offset", "timestamp", "stage", "code", "field_path", "expected", "actual", "message")
 WHOLE = (*BRIEF, "key", "value", "headers", "pipeline", "run")
@@ -45,8 +45,8 @@ def _read(pipeline: LoadedPipeline, selection: Selection, columns: tuple[str, ..
     import pyarrow as pa
 
     from framework.plan.compile import compile_plan
+    from framework.recovery.dead_letters import letter_table, read_with_marks
     from framework.runtime.job import open_catalog
-    from framework.runtime.letters import letter_table, read_with_marks
 
     plan = compile_plan(pipeline)
     catalog = open_catalog(pipeline.target, (catalog_of(letter_table(plan)),))
@@ -117,7 +117,7 @@ def show_command(pipeline_file: PipelineFile, place: tuple[str, int, int], raw: 
 
     Example: floe dlq show pipelines/orders.yaml orders-0@51
     """
-    from framework.runtime.letters import Selection
+    from framework.recovery.dead_letters import Selection
 
     pipeline = pipeline_file.load()
     topic, partition, offset = place
@@ -204,8 +204,8 @@ def replay_command(letters: Letters, as_json: bool, quiet: bool) -> None:
     from framework.adapters.secrets import resolve
     from framework.plan.catalogs import used_catalogs
     from framework.plan.compile import compile_plan
+    from framework.recovery.letter_replay import replay
     from framework.runtime.job import open_catalog
-    from framework.runtime.replay import replay
 
     pipeline = letters.pipeline_file.load()
     started = time.monotonic()

@@ -18,7 +18,7 @@ from framework.config.spec import LoadedPipeline
 from framework.config.units import duration_ms
 
 if TYPE_CHECKING:
-    from framework.runtime.letters import Selection
+    from framework.recovery.dead_letters import Selection
 
 F = TypeVar("F", bound=Callable[..., object])
 STAGES = ("decode", "route", "convert")
@@ -56,7 +56,7 @@ class Letters:
     @property
     def selection(self) -> Selection:
         """The same for the table of dead letters."""
-        from framework.runtime.letters import Selection
+        from framework.recovery.dead_letters import Selection
 
         return Selection(self.code.upper() if self.code else None, self.stage, self.topic, self.since_ms)
 

@@ -19,7 +19,7 @@ from rich.text import Text
 from framework.diagnose.codes import CODES
 
 if TYPE_CHECKING:
-    from framework.runtime.replay import ReplayReport
+    from framework.recovery.letter_replay import ReplayReport
 
 WIDTH = 132
 
@@ -80,7 +80,7 @@ def show_table(columns: Mapping[str, str], rows: Iterable[Iterable[str]]) -> Non
 def describe(row: Mapping[str, Any]) -> Iterator[str]:
     """A letter in lines."""
     from framework.diagnose.shown import shown
-    from framework.record.letter_view import bytes_text, value_lines
+    from framework.record.letters.view import bytes_text, value_lines
 
     title = CODES[row["code"]].title if row["code"] in CODES else ""
     yield f"{place_of(row)}   {time_of(row) or 'without a timestamp'}{'   (replayed)' if row['replayed'] else ''}"

@@ -57,7 +57,7 @@ def doctor(files: tuple[str, ...], target: str | None, with_spark: bool, as_json
 
 def questions(files: tuple[str, ...], target: str | None, with_spark: bool) -> Iterator[Question]:
     """What is asked, in order: this machine, the files, each Kafka connection, catalog and schema registry, Spark."""
-    from framework.local.java import find_java
+    from framework.adapters.java import find_java
     from framework.ops import doctor_catalog, doctor_kafka, doctor_machine, doctor_registry
     from framework.ops.doctor import ok
 

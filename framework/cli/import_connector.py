@@ -8,11 +8,11 @@ import click
 import yaml
 
 from framework.adapters.files import read_text
-from framework.config.connector import Imported, import_connector
-from framework.config.connector_read import read_settings
+from framework.config.connector.read import read_settings
+from framework.config.connector.translate import Imported, import_connector
 from framework.config.document import Files
 from framework.config.load import RULES
-from framework.config.rules import Document
+from framework.config.rules.rules import Document
 from framework.config.schema import check
 from framework.config.text import SourceText
 from framework.config.tree import Mapping, parse

@@ -113,7 +113,7 @@ def _values(
         return [line for line in lines if line.strip()][:count]
     if not from_topic:
         return None
-    from framework.adapters.kafka_sample import newest_values
+    from framework.adapters.kafka.sample import newest_values
     from framework.cli.target_options import CONTROL_TOPIC, open_control
 
     settings = open_control(target, connection, CONTROL_TOPIC).kafka

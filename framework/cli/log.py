@@ -10,8 +10,8 @@ import click
 
 from framework.cli.pause import whoami
 from framework.cli.target_options import Control, open_control, target_options
-from framework.commit.codec import encode
-from framework.commit.events import (
+from framework.commit.events.codec import encode
+from framework.commit.events.event_types import (
     CommitComplete,
     CommitRequested,
     CommitToTable,
@@ -28,7 +28,7 @@ from framework.commit.events import (
     StateChanged,
     StopRequested,
 )
-from framework.commit.pauses import describe as describe_pause
+from framework.commit.machine.pauses import describe as describe_pause
 from framework.diagnose.shown import shown
 
 DEFAULT_LAST = 50
@@ -89,7 +89,7 @@ def log(
 
 
 def _skip(control: Control, offset: int) -> None:
-    from framework.runtime.skip import skip_record
+    from framework.recovery.skip import skip_record
 
     why = skip_record(control.kafka, control.topic, offset, whoami())
     click.echo(

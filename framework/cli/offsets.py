@@ -16,9 +16,9 @@ from framework.cli.options import json_option
 from framework.cli.target_options import Control, open_pipeline, pipeline_argument, target_options
 
 if TYPE_CHECKING:
-    from framework.commit.settle import Origin, Places, Settlement
+    from framework.commit.recovery.settle_offsets import Origin, Places, Settlement
     from framework.config.spec import LoadedPipeline
-    from framework.runtime.source_offsets import Where
+    from framework.recovery.source_offsets import Where
 
 WIDTH = 132
 
@@ -38,9 +38,9 @@ def show(pipeline: str, target: str | None, connection: str | None, control_topi
     \b
     floe offsets show pipelines/orders.yaml --target prod
     """
-    from framework.commit.settle import disagreements
+    from framework.commit.recovery.settle_offsets import disagreements
+    from framework.recovery.source_offsets import read_places
     from framework.runtime.job import open_catalog
-    from framework.runtime.source_offsets import read_places
 
     name, control, loaded = open_pipeline(pipeline, target, connection, control_topic)
     catalog = open_catalog(control.target, _needed(loaded))
@@ -93,10 +93,10 @@ def set_command(
     floe offsets set orders --from-log --dry-run
     floe offsets set orders orders:0=1200 orders:1=900 --allow-loss
     """
-    from framework.commit.settle import Origin, settle
+    from framework.commit.recovery.settle_offsets import Origin, settle
+    from framework.recovery.source_offsets import offsets_at, perform, read_places
     from framework.runtime.job import open_catalog
     from framework.runtime.liveness import refuse_live
-    from framework.runtime.source_offsets import offsets_at, perform, read_places
 
     given = parse_positions(positions)
     if sum((from_log, from_tables, to_time is not None, bool(given))) != 1:
@@ -105,7 +105,7 @@ def set_command(
     name, control, loaded = open_pipeline(pipeline, target, connection, control_topic)
     where, catalog = _where(name, control, loaded), open_catalog(control.target, _needed(loaded))
     doing = "floe offsets set"
-    from framework.adapters.kafka_admin import KafkaAdmin
+    from framework.adapters.kafka.admin import KafkaAdmin
 
     if not dry_run:
         refuse_live(KafkaAdmin(where.kafka), where.prefix, name, doing)
@@ -147,7 +147,7 @@ def parse_positions(texts: tuple[str, ...]) -> Mapping[tuple[str, int], int]:
 
 
 def _where(name: str, control: Control, loaded: LoadedPipeline | None) -> Where:
-    from framework.runtime.source_offsets import Where
+    from framework.recovery.source_offsets import Where
 
     kafka = loaded.spec.source.kafka if loaded is not None else None
     topics: tuple[str, ...] | str = () if kafka is None else (kafka.topics or kafka.topic_pattern or ())

@@ -18,7 +18,7 @@ from framework.cli.options import json_option
 @json_option
 def package(python_version: str | None, platform: str | None, as_json: bool) -> None:
     """Build the archive of Python packages. It is kept by the hash of its lock and built once."""
-    from framework.runtime.package import archive_path, build_archive, this_lock
+    from framework.deploy.package import archive_path, build_archive, this_lock
 
     lock = this_lock()
     compiled = lock.compiled if platform in (None, lock.platform) else ""

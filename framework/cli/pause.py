@@ -11,7 +11,7 @@ import click
 
 from framework.cli.options import json_option
 from framework.cli.target_options import Control, open_control, target_options
-from framework.commit.events import Holds, PauseChanged
+from framework.commit.events.event_types import Holds, PauseChanged
 
 
 def _what(command: click.Command) -> click.Command:
@@ -75,8 +75,8 @@ def resume(
 
 
 def _say(control: Control, reading: str | None, commits: str | None, paused: bool, reason: str, as_json: bool) -> None:
-    from framework.adapters.kafka_admin import KafkaAdmin
-    from framework.runtime.requests import say_pause
+    from framework.adapters.kafka.admin import KafkaAdmin
+    from framework.recovery.requests import say_pause
 
     if (reading is None) == (commits is None):
         raise click.UsageError("name one of --reading PIPELINE and --commits TABLE")

@@ -81,9 +81,9 @@ def plan(
 
 def look(pipelines: Sequence[LoadedPipeline], offline: bool, against: str | None) -> list[PipelinePreview]:
     """The previews, live or of the files alone."""
+    from framework.deploy.deployed import History, history_of
     from framework.ops.preview_facts import preview, preview_offline
     from framework.plan.saved import read_saved
-    from framework.runtime.deployed import History, history_of
 
     if against is not None:
         return preview_offline(pipelines, history_of(read_saved(Path(against).read_text(encoding="utf-8"), against)))

@@ -17,7 +17,7 @@ from framework.cli.recovery import open_recovery
 from framework.config.table_names import as_written
 
 if TYPE_CHECKING:
-    from framework.commit.rebase import RebaseFacts, RebasePlan
+    from framework.commit.recovery.rebase import RebaseFacts, RebasePlan
 
 WIDTH = 132
 DOING = "floe rebase"
@@ -66,10 +66,10 @@ def rebase(
     floe rebase pipelines/orders.yaml --dry-run
     floe rebase pipelines/orders.yaml -t dr --same-offsets
     """
-    from framework.adapters.kafka_admin import KafkaAdmin
-    from framework.commit.rebase import RebaseChoice, plan_rebase
+    from framework.adapters.kafka.admin import KafkaAdmin
+    from framework.commit.recovery.rebase import RebaseChoice, plan_rebase
+    from framework.recovery.rebase import begin_offsets, perform_rebase, read_facts
     from framework.runtime.liveness import refuse_live
-    from framework.runtime.rebase import begin_offsets, perform_rebase, read_facts
 
     if begin_at and (same_offsets or from_log_start):
         raise click.UsageError("--begin-at says where to begin; leave --same-offsets and --from-log-start out")

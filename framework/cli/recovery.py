@@ -13,7 +13,7 @@ from framework.plan.catalogs import used_catalogs
 from framework.plan.compile import compile_plan
 
 if TYPE_CHECKING:
-    from framework.runtime.rebase import Recovery
+    from framework.recovery.rebase import Recovery
 
 
 def open_recovery(loaded: LoadedPipeline, quiet: bool) -> Recovery:
@@ -22,8 +22,8 @@ def open_recovery(loaded: LoadedPipeline, quiet: bool) -> Recovery:
     Raises:
         SetupError: the catalog cannot be reached.
     """
+    from framework.recovery.rebase import Recovery
     from framework.runtime.job import open_catalog
-    from framework.runtime.rebase import Recovery
 
     def say(text: str) -> None:
         if not quiet:

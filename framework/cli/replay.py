@@ -17,9 +17,9 @@ from framework.cli.options import dry_run_option, json_option, loading_options, 
 from framework.cli.recovery import open_recovery
 
 if TYPE_CHECKING:
-    from framework.commit.table_replay import ReplayPlan
-    from framework.runtime.rebase import Recovery
-    from framework.runtime.table_replay import Named
+    from framework.commit.recovery.table_replay import ReplayPlan
+    from framework.recovery.rebase import Recovery
+    from framework.recovery.table_replay import Named
 
 
 @click.command()
@@ -56,7 +56,7 @@ def replay(
     floe replay pipelines/orders.yaml --table shop.orders --dry-run
     floe replay pipelines/orders.yaml --table shop.orders --from orders:0=100 --to orders:0=200
     """
-    from framework.runtime.table_replay import decide_replay, perform_replay
+    from framework.recovery.table_replay import decide_replay, perform_replay
 
     if bool(begin) != bool(end):
         raise click.UsageError("name both --from and --to, or neither")
@@ -83,8 +83,8 @@ def replay(
 
 
 def _named(at: Recovery, table: str, begin: tuple[str, ...], end: tuple[str, ...], allow_duplicates: bool) -> Named:
-    from framework.runtime.recover_table import BRANCH
-    from framework.runtime.table_replay import Named, control_topic_id
+    from framework.recovery.recover_table import BRANCH
+    from framework.recovery.table_replay import Named, control_topic_id
 
     found = at.catalog.load_recorded(table, BRANCH, control_topic_id(at))
     head = (found.view.snapshot_id if found is not None else None) or 0
@@ -92,8 +92,8 @@ def _named(at: Recovery, table: str, begin: tuple[str, ...], end: tuple[str, ...
 
 
 def _offsets(at: Recovery, texts: tuple[str, ...]) -> Mapping[tuple[str, int], int]:
-    from framework.adapters.kafka_admin import KafkaAdmin
-    from framework.runtime.table_replay import source_facts
+    from framework.adapters.kafka.admin import KafkaAdmin
+    from framework.recovery.table_replay import source_facts
 
     if len(texts) == 1 and "=" not in texts[0]:
         facts = source_facts(at)

@@ -55,8 +55,8 @@ def check_dangers(pipelines: Sequence[LoadedPipeline], allowed: frozenset[str]) 
         ConfigError: a dangerous change that nobody has allowed.
         SetupError: the broker cannot be asked.
     """
+    from framework.deploy.deployed import changes_since, read_histories
     from framework.plan.consent import check_consent
-    from framework.runtime.deployed import changes_since, read_histories
 
     history = read_histories(pipelines)
     check_consent({p.spec.name: changes_since(p, history) or () for p in pipelines}, allowed)

@@ -14,7 +14,7 @@ from framework.cli.target_options import open_control, target_options
 from framework.config.table_names import catalog_of
 
 if TYPE_CHECKING:
-    from framework.commit.rollback import RollbackPlan
+    from framework.commit.recovery.rollback import RollbackPlan
 
 
 @click.command()
@@ -47,9 +47,9 @@ def rollback(
     \b
     floe rollback --table shop.orders --to 2026-01-31T12:00:00 --replay --dry-run
     """
-    from framework.runtime.discard import ControlPlace
+    from framework.recovery.discard import ControlPlace
+    from framework.recovery.rollback import decide_rollback, perform_rollback, refuse_live_pipelines
     from framework.runtime.job import open_catalog
-    from framework.runtime.rollback import decide_rollback, perform_rollback, refuse_live_pipelines
 
     if replay == skip:
         raise click.UsageError("say what becomes of the records in the snapshots given up: --replay or --skip")

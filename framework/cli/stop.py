@@ -10,7 +10,7 @@ from framework.cli.log import describe
 from framework.cli.options import json_option
 from framework.cli.pause import whoami
 from framework.cli.target_options import open_pipeline, pipeline_argument, target_options
-from framework.commit.events import CommitToTable, ControlEvent, DataComplete, Health, StateChanged
+from framework.commit.events.event_types import CommitToTable, ControlEvent, DataComplete, Health, StateChanged
 from framework.errors import FloeError, TableBlocked
 
 
@@ -40,7 +40,7 @@ def stop(
     \b
     floe stop orders --drain --timeout 60 --target prod
     """
-    from framework.runtime.requests import stop_pipeline
+    from framework.recovery.requests import stop_pipeline
 
     name, control, _ = open_pipeline(pipeline, target, connection, control_topic)
 

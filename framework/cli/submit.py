@@ -49,7 +49,7 @@ def submit(
     The framework, its packages and the rendered plan are shipped; secrets are not: they are read where the driver runs.
     SIGTERM or Ctrl-C drains a driver that runs here, and so does touching the file `stop` in its folder.
     """
-    from framework.runtime.submitted_launch import Launcher, plan_application, stage
+    from framework.deploy.launch import Launcher, plan_application, stage
 
     pipelines = load_or_raise(files, target, variables, sets)
     allowed = check_reviewed(pipelines, reviewed, allow)

@@ -16,7 +16,7 @@ from framework.config.target import load_target
 from framework.errors import SetupError
 
 if TYPE_CHECKING:
-    from framework.adapters.kafka_control import ControlReader
+    from framework.adapters.kafka.control import ControlReader
 
 F = TypeVar("F", bound=Callable[..., object])
 CONTROL_TOPIC = "control-iceberg"
@@ -52,8 +52,8 @@ class Control:
 
     def reader(self, notice: Callable[[int, str, bytes], None] | None = None) -> ControlReader:
         """A reader of the control topic, which is checked first. `notice` as `ControlReader` has it."""
-        from framework.adapters.kafka_admin import KafkaAdmin
-        from framework.adapters.kafka_control import ControlReader
+        from framework.adapters.kafka.admin import KafkaAdmin
+        from framework.adapters.kafka.control import ControlReader
 
         KafkaAdmin(self.kafka).check_control_topic(self.topic)
         return ControlReader(self.kafka, self.topic, notice=notice)

@@ -19,7 +19,7 @@ from framework.cli.test_write import Recording, fix, record, take
 from framework.config.check_files import kind_of
 from framework.config.load import DEFAULT_TARGET, LoadResult, load_pipelines, load_target
 from framework.config.spec import LoadedPipeline
-from framework.config.template_uses import load_uses
+from framework.config.templates.uses import load_uses
 from framework.config.world import World
 from framework.testing.report import FORMATS, render
 from framework.testing.rewrite import Load, Run

@@ -92,7 +92,7 @@ def _of_file(name: str) -> list[Taken]:
 
 
 def _of_topic(recording: Recording, loaded: LoadedPipeline) -> list[Taken]:
-    from framework.adapters.kafka_sample import newest_records
+    from framework.adapters.kafka.sample import newest_records
     from framework.adapters.secrets import resolve
 
     kafka, topic = loaded.spec.source.kafka, str(recording.topic)

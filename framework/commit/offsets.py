@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import astuple, dataclass
 
-from framework.commit.events import Accounting, SourceRange
+from framework.commit.events.event_types import Accounting, SourceRange
 from framework.errors import DataLossError, StateDisagreement
 
 PartitionKey = tuple[str, int]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from enum import Enum
 
-from framework.commit.events import SourceRange
+from framework.commit.events.event_types import SourceRange
 from framework.commit.offsets import PartitionKey, SafeOffset
 from framework.errors import FencedError, StateDisagreement
 

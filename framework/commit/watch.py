@@ -11,8 +11,7 @@ from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from framework.commit.effects import PipelineProgress
-from framework.commit.events import (
+from framework.commit.events.event_types import (
     CommitComplete,
     CommitToTable,
     ControlEvent,
@@ -26,7 +25,8 @@ from framework.commit.events import (
     SourceRange,
     StopRequested,
 )
-from framework.commit.pauses import Pauses, holding, with_pause, with_repeated
+from framework.commit.machine.effects import PipelineProgress
+from framework.commit.machine.pauses import Pauses, holding, with_pause, with_repeated
 
 
 @dataclass(frozen=True)

@@ -1,1 +1,1 @@
-
+"""YAML text to a spec, with a place for every mistake. Pure."""

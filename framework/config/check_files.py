@@ -14,7 +14,7 @@ from pathlib import Path
 from framework.config.document import read_source
 from framework.config.load import DEFAULT_TARGET, load_pipelines
 from framework.config.target import load_target, read_target
-from framework.config.template_uses import load_uses
+from framework.config.templates.uses import load_uses
 from framework.config.world import World
 from framework.diagnose.diagnostic import Diagnostic
 

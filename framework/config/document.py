@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 
-from framework.config.permitted import inside
-from framework.config.template import Rendered, is_template, render
+from framework.config.rules.permitted import inside
+from framework.config.templates.render import Rendered, is_template, render
 from framework.config.text import SourceText, start_of
 from framework.config.tree import Mapping, Node, parse
 from framework.config.world import World

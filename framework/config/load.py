@@ -11,26 +11,24 @@ from collections.abc import Mapping as Mapped
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from framework.config import (
-    rules_create,
-    rules_format,
-    rules_routes,
-    rules_secrets,
-    rules_source,
-    rules_tables,
-    rules_tests,
-)
-from framework.config.across import findings_between
 from framework.config.build import build_pipeline
 from framework.config.document import Files, Head, read_head, read_source, read_tree
-from framework.config.library import use_template
 from framework.config.overlay import apply_set, lay_over, without
 from framework.config.reference import Scope, resolve
-from framework.config.rules import Document
+from framework.config.rules import create as rules_create
+from framework.config.rules import format as rules_format
+from framework.config.rules import routes as rules_routes
+from framework.config.rules import secrets as rules_secrets
+from framework.config.rules import source as rules_source
+from framework.config.rules import tables as rules_tables
+from framework.config.rules import tests as rules_tests
+from framework.config.rules.across import findings_between
+from framework.config.rules.rules import Document
 from framework.config.schema import check
 from framework.config.schema_files import with_schemas
 from framework.config.spec import LoadedPipeline, PipelineSpec
 from framework.config.target import TargetResult, load_target
+from framework.config.templates.library import use_template
 from framework.config.tree import Mapping, Node, Scalar, plain
 from framework.config.tree import Path as TreePath
 from framework.config.variables import Declared, declarations, values_of

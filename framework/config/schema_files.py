@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from framework.config.document import read_source
-from framework.config.permitted import inside
+from framework.config.rules.permitted import inside
 from framework.config.tree import Entry, Mapping, Scalar
 from framework.config.world import World
 from framework.diagnose.diagnostic import Diagnostic

@@ -12,10 +12,10 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from framework.config.connection_rules import connection_rules, secrets_from_outside, without_secrets
 from framework.config.document import Files, not_a_mapping, read_source, upwards
 from framework.config.overlay import without
 from framework.config.reference import Scope, resolve, secret_of
+from framework.config.rules.connections import connection_rules, secrets_from_outside, without_secrets
 from framework.config.schema import check
 from framework.config.spec import SecretRef, SettingValue, TargetSpec
 from framework.config.text import SourceText

@@ -1,1 +1,1 @@
-
+"""Codes, diagnostics with file, line and column, and how they are shown."""

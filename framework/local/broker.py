@@ -20,8 +20,8 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from framework.adapters.private_files import UMASK, write_private
+from framework.adapters.process import spawn, stop
 from framework.errors import SetupError
-from framework.local.process import spawn, stop
 from framework.local.state import LocalPaths
 
 HOST = "127.0.0.1"

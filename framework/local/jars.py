@@ -18,8 +18,8 @@ from pathlib import Path
 
 from framework.adapters.files import cache_dir
 from framework.adapters.private_files import make_private, private_dir, write_private
+from framework.adapters.process import exclusive
 from framework.errors import SetupError
-from framework.local.process import exclusive
 
 KAFKA_VERSION = "4.1.2"
 LOG4J_VERSION = "2.25.3"

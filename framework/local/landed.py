@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from pyiceberg.exceptions import NoSuchNamespaceError
 
-from framework.adapters.iceberg_guard import open_catalog
+from framework.adapters.file_io_guard import open_catalog
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from framework.adapters.java import find_java
 from framework.adapters.private_files import private_dir, write_private
+from framework.adapters.process import running_pid, spawn, stop
 from framework.errors import SetupError
 from framework.local.broker import HOST, free_port, port_is_free
-from framework.local.java import find_java
-from framework.local.process import running_pid, spawn, stop
 from framework.local.state import LocalPaths
 
 MASTER_PORT = 7077

@@ -11,13 +11,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from framework.adapters.java import find_java
 from framework.adapters.private_files import private_dir, write_private
+from framework.adapters.process import exclusive, running_pid
 from framework.errors import SetupError
 from framework.local import broker
 from framework.local.catalog import catalog_uri, prepare_catalog, warehouse_uri
 from framework.local.jars import KAFKA_VERSION, broker_jars
-from framework.local.java import find_java
-from framework.local.process import exclusive, running_pid
 from framework.local.spark import cluster_runs, start_cluster, stop_cluster
 from framework.local.state import LocalPaths, LocalState, default_state_dir, read_state, write_state
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from framework.adapters.iceberg_catalog import IcebergCatalog
+from framework.adapters.iceberg.catalog import IcebergCatalog
 from framework.config.spec import SettingValue
 from framework.diagnose.suggest import listed
 from framework.ops.doctor import Finding, error, ok, warning
@@ -28,7 +28,7 @@ def examine(name: str, connect: Callable[[], Mapping[str, str]]) -> Iterator[Fin
     Args:
         connect: gives the catalog's settings, secrets resolved.
     """
-    from framework.adapters.iceberg_guard import open_catalog
+    from framework.adapters.file_io_guard import open_catalog
 
     settings = connect()
     check = f"catalog {name}"

@@ -16,8 +16,8 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicCollection
 from confluent_kafka.admin import AclOperation, ConfigResource, NewTopic, ResourceType
 
-from framework.adapters.kafka_admin import KafkaAdmin
-from framework.adapters.kafka_client import ClientLog, client_config, error_of
+from framework.adapters.kafka.admin import KafkaAdmin
+from framework.adapters.kafka.client import ClientLog, client_config, error_of
 from framework.errors import SetupError
 from framework.ops.doctor import Finding, ask, error, ok, warning
 from framework.plan.grants import Grant, Resource, grants_for, replay_grants

@@ -37,7 +37,7 @@ def python() -> Iterator[Finding]:
 
 
 def java(find_java: Callable[[], str]) -> Iterator[Finding]:
-    """`find_java` is `framework.local.java.find_java`; it raises SetupError with the command that mends it."""
+    """`find_java` is `framework.adapters.java.find_java`; it raises SetupError with the command that mends it."""
     yield ok("java", f"a Java that Spark runs on: {find_java()}")
 
 
@@ -71,7 +71,7 @@ def packages() -> Iterator[Finding]:
 
 def fetch() -> Iterator[Finding]:
     """Which of the two readers fetches records on this machine."""
-    from framework.adapters.kafka_reader import FETCH_VARIABLE, compiled, fetch_described
+    from framework.adapters.kafka.reader import FETCH_VARIABLE, compiled, fetch_described
 
     text = f"records are fetched by {fetch_described()}"
     if compiled() or os.environ.get(FETCH_VARIABLE):
@@ -82,7 +82,7 @@ def fetch() -> Iterator[Finding]:
 
 def parser() -> Iterator[Finding]:
     """Which parsers read JSON on this machine."""
-    from framework.record import compiled_json
+    from framework.record.json import compiled as compiled_json
 
     if compiled_json.available():
         yield ok("json", "plain JSON is parsed by the compiled parser, the rest by Arrow's")
@@ -93,7 +93,7 @@ def parser() -> Iterator[Finding]:
 
 def scatter() -> Iterator[Finding]:
     """How rows of many tables are put apart on this machine."""
-    from framework.record.scatter import available
+    from framework.record.rows.scatter import available
 
     if available():
         yield ok("scatter", "rows of many tables are put apart by compiled code")
@@ -155,7 +155,7 @@ def spark(target: TargetSpec) -> Iterator[Finding]:
 
 
 def _start_spark(target: TargetSpec) -> Finding:
-    from framework.adapters.spark_query import start_session
+    from framework.runtime.spark_query import start_session
 
     with tempfile.TemporaryDirectory(prefix="floe-doctor-") as logs:
         session = start_session("floe doctor", target.spark_master, target.spark_conf, Path(logs))

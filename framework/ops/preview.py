@@ -14,8 +14,8 @@ from enum import Enum
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.types import IcebergType, ListType, PrimitiveType, StructType
 
-from framework.adapters.iceberg_define import DEFAULT_PROPERTIES
-from framework.commit.events import DataComplete, Heartbeat
+from framework.adapters.iceberg.define import DEFAULT_PROPERTIES
+from framework.commit.events.event_types import DataComplete, Heartbeat
 from framework.commit.offsets import PartitionFacts, PartitionKey, SafeOffset, check_announced, decide_start
 from framework.config.spec import Case, CreatePolicy, EvolveMode, PartitionFieldSpec
 from framework.config.units import partition_text

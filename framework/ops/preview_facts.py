@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from framework.adapters.iceberg import IcebergTables
-from framework.adapters.kafka_admin import KafkaAdmin
+from framework.adapters.iceberg.tables import IcebergTables
+from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.secrets import resolve
-from framework.commit.events import Deployed
+from framework.commit.events.event_types import Deployed
 from framework.config.spec import LoadedPipeline
+from framework.deploy.deployed import History, changes_since, read_histories
 from framework.errors import FloeError, StateDisagreement, TableBlocked
 from framework.ops.doctor import State
 from framework.ops.doctor_kafka import Connection, grants
@@ -31,7 +32,6 @@ from framework.plan.canonical import plan_hash
 from framework.plan.catalogs import used_catalogs
 from framework.plan.compile import compile_plan
 from framework.plan.model import Plan
-from framework.runtime.deployed import History, changes_since, read_histories
 from framework.runtime.job import open_catalog
 from framework.runtime.source import PipelineSource
 from framework.runtime.tables import reachable_tables

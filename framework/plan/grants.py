@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
-from framework.commit.replay import replay_name
+from framework.commit.recovery.letter_replay import replay_name
 from framework.plan.model import Plan, ReadKafka
 
 _LITERAL = re.compile(r"(?:[A-Za-z0-9_-]|\\[.\-])+(?![*+?{])")

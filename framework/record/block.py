@@ -1,8 +1,9 @@
 """One block of records to rows per table, in whatever format they come.
 
 In: a RecordBlock, the plan, the tables, and the registry's schemas that the block names. Out: a BlockResult. JSON that has
-no schema of its own is parsed by the tables' columns (framework.record.direct); every other format brings its types with it,
-and its columns go to framework.record.typed. Keeps invariant 8: each record is in exactly one of the counts.
+no schema of its own is parsed by the tables' columns (framework.record.json.process_json); every other format brings
+its types with it,
+and its columns go to framework.record.formats.typed_rows. Keeps invariant 8: each record is in exactly one of the counts.
 """
 
 from __future__ import annotations
@@ -13,18 +14,18 @@ import numpy as np
 
 from framework.config.spec import FormatType
 from framework.plan.model import Decode, Plan
-from framework.record.batch import Batch
-from framework.record.bounded import set_aside_wide, within_bounds
+from framework.record.block_state import Batch
+from framework.record.bounded_columns import set_aside_wide, within_bounds
 from framework.record.contain import contained, joined
-from framework.record.direct import process_json
 from framework.record.failure import RecordFailure
-from framework.record.formats import decode_rows
-from framework.record.joined import with_value, without_value
-from framework.record.json_text import read_json
+from framework.record.formats.decode import decode_rows
+from framework.record.formats.typed_rows import place
+from framework.record.formats.wire import NO_SCHEMAS, SchemaRef, Schemas, schemas_named
+from framework.record.json.process_json import process_json
+from framework.record.json.unwrap import read_json
+from framework.record.landing import shaped_by_landing
 from framework.record.model import BlockResult, RecordBlock, TableTarget
-from framework.record.shaping import shaped_by_landing
-from framework.record.typed import place
-from framework.record.wire import NO_SCHEMAS, SchemaRef, Schemas, schemas_named
+from framework.record.value_buffer import with_value, without_value
 
 # What is done once for each block and table is much where a block's rows are sorted by table, and those are hundreds.
 TABLES_PER_STEP = 250
@@ -63,14 +64,16 @@ def process_block(
         plan: its decode, route and write steps are used.
         tables: every table known so far, by name; a table that records go to and that is missing here is in `needs`.
         schemas: what the registry says of each of `needed_schemas`.
-        encode: whether columns of text may be dictionaries (framework.record.encoded), which are quicker to sort and write.
+        encode: whether columns of text may be dictionaries (framework.record.rows.dictionary_text), which are quicker
+        to sort and write.
         scatter: whether rows of tables that are alike may be given unsorted, in `alike` of the result.
 
     Returns:
         rows per table in the table's file schema and in offset order. When `needs` is empty the counts add up to the
         block's records (tombstones are `dropped`); otherwise the block must be processed again once tables are changed.
         A record that raises what nobody foresaw is a dead letter (framework.record.contain), and so is one that would make a
-        table too wide (framework.record.bounded); one that is refused asks for no change of a table (framework.record.shaping).
+        table too wide (framework.record.bounded_columns); one that is refused asks for no change of a table
+        (framework.record.landing).
     """
 
     def refuse(one: RecordBlock, failure: RecordFailure) -> BlockResult:

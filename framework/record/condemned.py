@@ -1,6 +1,6 @@
 """Records that ended the process that read them, or its task: they are dead letters unseen, so that their neighbours are rows.
 
-In: a block, and the records that were found to be deadly (framework.adapters.probe). Out: the block without them, and their
+In: a block, and the records that were found to be deadly (framework.task.probe). Out: the block without them, and their
 result. Keeps invariant 8.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from framework.plan.model import Plan
-from framework.record.batch import Batch
+from framework.record.block_state import Batch
 from framework.record.contain import records_at
 from framework.record.failure import RecordFailure
 from framework.record.model import BlockResult, RecordBlock, TableTarget

@@ -13,7 +13,7 @@ from itertools import accumulate
 import numpy as np
 import pyarrow as pa
 
-from framework.commit.events import DataFile
+from framework.commit.events.event_types import DataFile
 from framework.record.arrays import Ints, Numbers
 from framework.table.model import ColumnDetail, ObservedType, TableNeed, TableTarget
 
@@ -48,7 +48,7 @@ class RecordBlock:
     """Consecutive records of one slice, about 100,000 of them. All sequences are of one length.
 
     `values` and `keys` are None where the record has none (a None value is a tombstone). `timestamps_ms` is -1 where
-    the broker gives none. `values` may be a `framework.record.joined.JoinedValues`; `keys` and `headers` may be built on
+    the broker gives none. `values` may be a `framework.record.value_buffer.JoinedValues`; `keys` and `headers` may be built on
     demand: few records are ever asked for theirs.
     """
 

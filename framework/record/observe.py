@@ -17,13 +17,13 @@ import pyarrow as pa
 import pyarrow.json
 
 from framework.config.spec import Case, FieldHint, TablePolicy, WholeNumbers
-from framework.record.arrow_screen import unfit_rows
-from framework.record.convert_nested import ListConverter, MapConverter, StructConverter, fold
-from framework.record.convert_numbers import double_keeps
-from framework.record.converter import Converter
+from framework.record.convert.converter import Converter
+from framework.record.convert.nested import ListConverter, MapConverter, StructConverter, fold
+from framework.record.convert.numbers import double_keeps
 from framework.record.failure import RecordFailure
-from framework.record.framing import frame, record_starts
-from framework.record.json_strict import NON_FINITE, JsonValue, NumberText, parse_record
+from framework.record.json.arrow_screen import unfit_rows
+from framework.record.json.framing import frame, record_starts
+from framework.record.json.strict import NON_FINITE, JsonValue, NumberText, parse_record
 from framework.record.model import ObservedType
 from framework.table.types import (
     BIG_INTEGER,

@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from framework.record.convert.iso_time import parse_moment
 from framework.record.failure import RecordFailure
-from framework.record.iso_time import parse_moment
-from framework.record.json_strict import JsonValue, NumberText, parse_record
+from framework.record.json.strict import JsonValue, NumberText, parse_record
 from framework.table.types import BIG_INTEGER, MOST_DIGITS
 
 MAX_SPLIT_VALUES = 20

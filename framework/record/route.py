@@ -24,9 +24,9 @@ from framework.config.spec import Case, Condition, RouteMode, RouteRule
 from framework.config.table_names import placed
 from framework.plan.model import Plan, Route
 from framework.record.arrays import Ints, Mask, Numbers
-from framework.record.convert_nested import fold
+from framework.record.convert.nested import fold
 from framework.record.failure import RecordFailure, shown
-from framework.record.json_strict import JsonValue, NumberText
+from framework.record.json.strict import JsonValue, NumberText
 
 _PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
 _NAME_VALUE = re.compile(r"[A-Za-z0-9_-]{1,128}", re.ASCII)

@@ -1,1 +1,1 @@
-
+"""The driver and the coordinator: thin loops around pure decisions."""

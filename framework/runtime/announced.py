@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from framework.commit.events import DataWritten
-from framework.commit.held import recorded_of
-from framework.commit.progress import PROGRESS_PROPERTY
+from framework.commit.events.event_types import DataWritten
+from framework.commit.machine.progress import PROGRESS_PROPERTY
+from framework.commit.recovery.held import recorded_of
 from framework.commit.watch import Newest, batch_before
 from framework.record.model import TableTarget, TaskReport
 from framework.runtime.batch import BatchResult, BatchScope

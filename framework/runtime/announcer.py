@@ -12,21 +12,21 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from framework.adapters.faults import reach
-from framework.adapters.iceberg import IcebergTables
-from framework.adapters.kafka_worker import (
+from framework.adapters.iceberg.tables import IcebergTables
+from framework.adapters.kafka.transactions import (
     LETTERS_TRANSACTION_TIMEOUT_MS,
     TRANSACTION_TIMEOUT_MS,
     PipelineProducer,
 )
-from framework.adapters.parquet_read import read_files
-from framework.commit.codec import MAX_EVENT_BYTES, encode
-from framework.commit.events import Accounting, DataWritten, Deployed, Heartbeat, SourceRange
+from framework.adapters.parquet.read import read_files
+from framework.commit.events.codec import MAX_EVENT_BYTES, encode
+from framework.commit.events.event_types import Accounting, DataWritten, Deployed, Heartbeat, SourceRange
 from framework.commit.offsets import Gaps, PartitionKey, SafeOffset, add_gap, current_offsets, encode_metadata
 from framework.commit.read_back import AnnounceState, check_owner, read_back
 from framework.config.table_names import catalog_of
 from framework.errors import FloeError, OutcomeUnknown, RetriableError
 from framework.plan.model import Plan
-from framework.record.dead_letter import LetterMessage, letter_messages
+from framework.record.letters.dead_letter import LetterMessage, letter_messages
 from framework.runtime.batch import BatchResult, BatchScope
 from framework.runtime.source import PipelineSource
 

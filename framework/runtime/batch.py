@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from framework.commit.events import (
+from framework.commit.events.event_types import (
     Accounting,
     ControlEvent,
     DataComplete,
@@ -18,8 +18,8 @@ from framework.commit.events import (
     SourceRange,
     TableCommitPolicy,
 )
+from framework.commit.events.split import number_parts, split_data_written
 from framework.commit.offsets import PartitionKey
-from framework.commit.split import number_parts, split_data_written
 from framework.errors import AccountingError, RecordError, TooManyDeadLetters
 from framework.plan.model import Plan
 from framework.record.model import DeadLetter, TaskReport

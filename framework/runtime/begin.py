@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from framework.adapters.kafka_control_topic import ControlTopicFacts
-from framework.commit.events import Accounting, SourceRange
-from framework.commit.held import held_ends
+from framework.adapters.kafka.control_topic import ControlTopicFacts
+from framework.commit.events.event_types import Accounting, SourceRange
+from framework.commit.machine.progress import PROGRESS_PROPERTY, check_recorded_here
 from framework.commit.offsets import PartitionKey, SafeOffset, check_announced, decide_start
-from framework.commit.progress import PROGRESS_PROPERTY, check_recorded_here
-from framework.commit.rebase import next_cut
+from framework.commit.recovery.held import held_ends
+from framework.commit.recovery.rebase import next_cut
 from framework.errors import FloeError, OutcomeUnknown, RetriableError
 from framework.plan.model import Plan
 from framework.runtime.announced import AnnouncedTables

@@ -2,7 +2,7 @@
 
 In: a batch, and what does it. Out: its reports. A worker process that dies (a crash in native code, the kernel that is out of
 memory) or an error that nobody foresaw fails the batch; when the next attempt from the same offsets ends so, too, records are
-tried apart from each other (framework.adapters.probe). What is none of theirs goes on as the error that it was. What was found is
+tried apart from each other (framework.task.probe). What is none of theirs goes on as the error that it was. What was found is
 known to this run until the batch is announced; another run finds it again, after two deaths.
 """
 

@@ -9,13 +9,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from framework.adapters.iceberg import IcebergTables
-from framework.adapters.kafka_admin import KafkaAdmin
-from framework.adapters.kafka_control import ControlReader
-from framework.adapters.kafka_control_topic import ControlTopicFacts
-from framework.adapters.kafka_seat import Mark, mark_of
-from framework.commit.chain import settled_link
-from framework.commit.effects import (
+from framework.adapters.iceberg.tables import IcebergTables
+from framework.adapters.kafka.admin import KafkaAdmin
+from framework.adapters.kafka.control import ControlReader
+from framework.adapters.kafka.control_topic import ControlTopicFacts
+from framework.adapters.kafka.seat import Mark, mark_of
+from framework.commit.events.event_types import (
+    CommitComplete,
+    CommitToTable,
+    DataComplete,
+    Heartbeat,
+    OffsetsSet,
+    StateChanged,
+    Subject,
+)
+from framework.commit.machine.chain import settled_link
+from framework.commit.machine.effects import (
     Assigned,
     Effect,
     Input,
@@ -26,16 +35,7 @@ from framework.commit.effects import (
     TableMissing,
     Tick,
 )
-from framework.commit.events import (
-    CommitComplete,
-    CommitToTable,
-    DataComplete,
-    Heartbeat,
-    OffsetsSet,
-    StateChanged,
-    Subject,
-)
-from framework.commit.state import CoordinatorState, Limits, start_offset, step
+from framework.commit.machine.step import CoordinatorState, Limits, start_offset, step
 from framework.errors import FloeError
 
 TAIL = 20_000

@@ -12,10 +12,10 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 
-from framework.adapters.kafka_admin import KafkaAdmin
-from framework.adapters.kafka_control import ControlReader
-from framework.adapters.kafka_seat import Mark, mark_of
-from framework.commit.events import ControlEvent, PauseChanged, StopRequested
+from framework.adapters.kafka.admin import KafkaAdmin
+from framework.adapters.kafka.control import ControlReader
+from framework.adapters.kafka.seat import Mark, mark_of
+from framework.commit.events.event_types import ControlEvent, PauseChanged, StopRequested
 from framework.commit.watch import Newest, Waiting, Watch
 from framework.runtime.failures import in_words, say_safely
 

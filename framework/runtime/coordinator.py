@@ -17,11 +17,13 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from framework.adapters.faults import reach
-from framework.adapters.iceberg import IcebergTables
-from framework.adapters.iceberg_commit import Outcome
-from framework.adapters.kafka_control import ControlPublisher
-from framework.adapters.kafka_seat import CoordinatorSeat, SeatAssigned, SeatEnd, SeatRead, SeatRevoked
-from framework.commit.effects import (
+from framework.adapters.iceberg.commit import Outcome
+from framework.adapters.iceberg.tables import IcebergTables
+from framework.adapters.kafka.control import ControlPublisher
+from framework.adapters.kafka.seat import CoordinatorSeat, SeatAssigned, SeatEnd, SeatRead, SeatRevoked
+from framework.commit.events.event_types import ControlEvent
+from framework.commit.events.split import split_information
+from framework.commit.machine.effects import (
     Assigned,
     CommitFailed,
     CommitTable,
@@ -41,9 +43,7 @@ from framework.commit.effects import (
     TableMissing,
     Tick,
 )
-from framework.commit.events import ControlEvent
-from framework.commit.split import split_information
-from framework.commit.state import CoordinatorState, next_due_ms, step, wants_more
+from framework.commit.machine.step import CoordinatorState, next_due_ms, step, wants_more
 from framework.config.table_names import catalog_of
 from framework.errors import FloeError, StateDisagreement
 from framework.runtime.patience import is_retriable

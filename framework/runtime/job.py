@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING
 
 from framework import __version__
 from framework.adapters.faults import reach
-from framework.adapters.iceberg import IcebergTables
-from framework.adapters.iceberg_catalog import IcebergCatalog
-from framework.adapters.kafka_control import ControlPublisher, ControlReader
-from framework.adapters.kafka_reader import fetch_described
+from framework.adapters.iceberg.catalog import IcebergCatalog
+from framework.adapters.iceberg.tables import IcebergTables
+from framework.adapters.kafka.control import ControlPublisher, ControlReader
+from framework.adapters.kafka.reader import fetch_described
 from framework.adapters.secrets import resolve
-from framework.commit.events import CommitComplete, CommitRequested, Deployed, Health, StopRequested
+from framework.commit.events.event_types import CommitComplete, CommitRequested, Deployed, Health, StopRequested
 from framework.config.spec import LoadedPipeline, TargetSpec
 from framework.errors import DeadlinePassed, FloeError, TableBlocked
 from framework.plan.canonical import canonical, hash_of
@@ -37,7 +37,7 @@ from framework.plan.model import Plan
 from framework.runtime.control_watch import ControlWatch
 from framework.runtime.coordinator import Coordinator
 from framework.runtime.starting import StartingSession
-from framework.runtime.telling import StateTeller
+from framework.runtime.state_publisher import StateTeller
 from framework.runtime.worker import PipelineWorker
 from framework.runtime.worker_report import WorkerReport
 

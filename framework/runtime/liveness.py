@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from framework.adapters.kafka_admin import KafkaAdmin
-from framework.adapters.kafka_presence import RUN_CLIENT_ID
-from framework.adapters.kafka_worker import PipelineProducer
+from framework.adapters.kafka.admin import KafkaAdmin
+from framework.adapters.kafka.presence import RUN_CLIENT_ID
+from framework.adapters.kafka.transactions import PipelineProducer
 from framework.errors import SetupError
 from framework.plan.compile import group_id, transactional_id
 

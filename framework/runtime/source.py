@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from framework.adapters.kafka_admin import KafkaAdmin
-from framework.adapters.kafka_control import ControlReader
-from framework.adapters.kafka_control_topic import ControlTopicFacts
-from framework.commit.chain import settled_link
-from framework.commit.events import CommitComplete, DataComplete, Heartbeat, OffsetsSet
+from framework.adapters.kafka.admin import KafkaAdmin
+from framework.adapters.kafka.control import ControlReader
+from framework.adapters.kafka.control_topic import ControlTopicFacts
+from framework.commit.events.event_types import CommitComplete, DataComplete, Heartbeat, OffsetsSet
+from framework.commit.machine.chain import settled_link
 from framework.commit.offsets import PartitionFacts, PartitionKey, SafeOffset, decode_metadata
 from framework.errors import SetupError
 from framework.plan.model import Plan

@@ -20,7 +20,7 @@ from framework.runtime.tables import TableRegistry
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from framework.adapters.spark_stage import Work
+    from framework.task.stage import Work
 
 CHANGE_ROUNDS = 8
 MIN_RECORDS_PER_TASK = 20_000
@@ -42,7 +42,7 @@ def write_batch(
         TableBlocked: the dead-letter table cannot be written.
         FloeError: FLOE-R325, there is no end of changes.
     """
-    from framework.adapters.spark_query import run_stage
+    from framework.runtime.spark_query import run_stage
 
     reports: list[TaskReport] = []
     work: Work = cut_tasks(scope.starts, scope.ends, plan.read.slices, MIN_RECORDS_PER_TASK)
@@ -82,7 +82,7 @@ def look_for_deadly(
     registry: dict[str, str],
 ) -> Care | str:
     """How to do a batch whose tasks failed for no known reason: without the records that end them; or why they are none's."""
-    from framework.adapters.spark_query import run_probe
+    from framework.runtime.spark_query import run_probe
 
     return run_probe(
         session,

@@ -33,7 +33,7 @@ class StartingSession:
         if self._session is not None:
             return
         # Imported before the thread begins, so that what the caller imports meanwhile does not meet it half way.
-        from framework.adapters.spark_query import INTERPRETED_CONF, start_session
+        from framework.runtime.spark_query import INTERPRETED_CONF, start_session
 
         conf = {**({} if self._sql else INTERPRETED_CONF), **self._target.spark_conf}
         log_dir = Path(self._target.state_dir) / "logs"
@@ -62,6 +62,6 @@ class StartingSession:
         """End the session; one that is still being started ends with this process."""
         session, self._session = self._session, None
         if session is not None and session.done() and session.exception() is None:
-            from framework.adapters.spark_query import stop_session
+            from framework.runtime.spark_query import stop_session
 
             stop_session(session.result())

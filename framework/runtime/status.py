@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
-from framework.adapters.iceberg import IcebergTables
-from framework.adapters.kafka_admin import KafkaAdmin
-from framework.commit.condition import PipelineFacts, TableFacts, pipeline_condition, table_condition
-from framework.commit.cycle import low_water
-from framework.commit.events import Accounting, CommitToTable, DataComplete, Health, Heartbeat, Holds
-from framework.commit.health import table_health
-from framework.commit.model import TableState, Unread
+from framework.adapters.iceberg.tables import IcebergTables
+from framework.adapters.kafka.admin import KafkaAdmin
+from framework.commit.events.event_types import Accounting, CommitToTable, DataComplete, Health, Heartbeat, Holds
+from framework.commit.machine.condition import PipelineFacts, TableFacts, pipeline_condition, table_condition
+from framework.commit.machine.cycle import low_water
+from framework.commit.machine.health import table_health
+from framework.commit.machine.model import TableState, Unread
+from framework.commit.machine.pauses import active, holding
 from framework.commit.offsets import Gaps, PartitionKey, SafeOffset, decode_metadata
-from framework.commit.pauses import active, holding
-from framework.commit.replay import is_replay, is_replay_topic
+from framework.commit.recovery.letter_replay import is_replay, is_replay_topic
 from framework.errors import FloeError, StateDisagreement
 from framework.plan.compile import coordinator_group, group_id
 from framework.runtime.control_log import ControlLog, read_control_log

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping
 
-from framework.adapters.iceberg import IcebergTables
+from framework.adapters.iceberg.tables import IcebergTables
 from framework.config.table_names import catalog_of
 from framework.errors import FloeError, TableBlocked
 from framework.plan.model import Plan

@@ -15,15 +15,15 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 
 from framework.adapters.faults import reach
-from framework.adapters.iceberg import IcebergTables
-from framework.commit.progress import CREATED_PROPERTY
+from framework.adapters.iceberg.tables import IcebergTables
+from framework.commit.machine.progress import CREATED_PROPERTY
 from framework.config.table_names import catalog_of, identifier_of
 from framework.errors import FloeError, TableBlocked
 from framework.plan.catalogs import used_catalogs
 from framework.plan.explain import template_glob
 from framework.plan.model import Plan
-from framework.record.dead_letter import plan_dead_letter_table
 from framework.record.failure import shown
+from framework.record.letters.dead_letter import plan_dead_letter_table
 from framework.record.model import TableNeed, TableTarget
 from framework.runtime.patience import is_outage
 from framework.runtime.table_troubles import TableTroubles

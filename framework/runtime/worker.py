@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from framework.adapters.faults import reach
-from framework.adapters.iceberg import IcebergTables
-from framework.adapters.kafka_presence import Presence
+from framework.adapters.iceberg.tables import IcebergTables
+from framework.adapters.kafka.presence import Presence
 from framework.adapters.private_files import private_dir
-from framework.commit.events import Deployed, SourceRange
+from framework.commit.events.event_types import Deployed, SourceRange
 from framework.commit.offsets import (
     PartitionFacts,
     PartitionKey,
@@ -28,7 +28,7 @@ from framework.commit.offsets import (
     plan_ends,
 )
 from framework.commit.pacing import BatchBefore, Pace, PaceFacts, decide_pace, records_in_batch
-from framework.commit.rebase import next_cut
+from framework.commit.recovery.rebase import next_cut
 from framework.errors import FloeError, RetriableError
 from framework.plan.catalogs import used_catalogs
 from framework.plan.model import Plan
@@ -40,9 +40,9 @@ from framework.runtime.begin import begin
 from framework.runtime.careful import Careful
 from framework.runtime.failures import LOG_REMEDY, of_batch, said
 from framework.runtime.patience import Trouble, gives_up, pause_s
+from framework.runtime.pipeline_state import Standing
 from framework.runtime.source import PipelineSource
 from framework.runtime.stage import look_for_deadly, write_batch
-from framework.runtime.standing import Standing
 from framework.runtime.tables import TableRegistry
 from framework.runtime.worker_report import WorkerReport
 
@@ -164,7 +164,7 @@ class PipelineWorker:
                     raise
 
     def _run_query(self, spark: SparkSession) -> None:
-        from framework.adapters.spark_query import spark_errors, start_query
+        from framework.runtime.spark_query import spark_errors, start_query
 
         self._failure, self._scope = None, None
         with spark_errors():
@@ -232,7 +232,7 @@ class PipelineWorker:
         self._offer(self._start)
 
     def _offer(self, ends: dict[PartitionKey, int]) -> None:
-        from framework.adapters.spark_source import offer
+        from framework.adapters.spark.source import offer
 
         offer(self._offer_file, ends)
 
@@ -340,7 +340,7 @@ class PipelineWorker:
 
     def _process_batch(self, frame: DataFrame) -> bool:
         """Do the offered batch; False when this is not it."""
-        from framework.adapters.spark_source import is_taken
+        from framework.adapters.spark.source import is_taken
 
         scope = self._scope
         if scope is None or not is_taken(self._offer_file, scope.ends):

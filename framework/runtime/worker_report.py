@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from framework.commit.events import Accounting
+from framework.commit.events.event_types import Accounting
 from framework.runtime.batch import BatchResult
 
 

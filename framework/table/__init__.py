@@ -1,1 +1,1 @@
-
+"""How tables are made and how they change. Pure."""

@@ -1,1 +1,1 @@
-
+"""The `tests:` of pipeline files, run without Kafka."""

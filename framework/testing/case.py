@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from framework.config.spec import FormatSpec, FormatType, PipelineSpec
 from framework.config.tree import Entry, Mapping, Node, Scalar, Sequence, plain
 from framework.diagnose.diagnostic import Span
+from framework.record.formats.wire import SchemaRef, Schemas, WriterSchema
 from framework.record.model import RecordBlock
-from framework.record.wire import SchemaRef, Schemas, WriterSchema
 from framework.testing.encode import KEY_SCHEMA, VALUE_SCHEMA, TestSchemas, encoded, registered
 
 _JSON_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?\Z")

@@ -18,10 +18,10 @@ from typing import Any
 from framework.config.spec import FormatSpec, FormatType
 from framework.config.tree import Mapping, Node, Scalar, Sequence, plain
 from framework.diagnose.diagnostic import Span
-from framework.record.avro_schema import AvroFault, parse_avro, physical, without_null
-from framework.record.avro_schema import Node as AvroType
-from framework.record.iso_time import parse_moment, parse_time
-from framework.record.wire import SchemaRef, UnknownSchema, WriterSchema
+from framework.record.convert.iso_time import parse_moment, parse_time
+from framework.record.formats.avro_schema import AvroFault, parse_avro, physical, without_null
+from framework.record.formats.avro_schema import Node as AvroType
+from framework.record.formats.wire import SchemaRef, UnknownSchema, WriterSchema
 
 VALUE_SCHEMA, KEY_SCHEMA = 1, 2  # the ids of a test's schemas in the wire format
 _WIDE = Context(prec=200)
@@ -111,7 +111,7 @@ def bytes_of(node: Node) -> bytes:
 def _protobuf(node: Node, schema: str, message: str | None, is_framed: bool) -> bytes:
     from google.protobuf import json_format
 
-    from framework.record.protobuf import ProtobufFault, descriptor_set, message_type
+    from framework.record.formats.protobuf import ProtobufFault, descriptor_set, message_type
 
     try:
         kind, _ = message_type(None, schema, message, ())

@@ -44,7 +44,7 @@ class LocalSpark:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._session is not None:
-            from framework.adapters.spark_query import stop_session
+            from framework.runtime.spark_query import stop_session
 
             stop_session(self._session)
         self._logs.cleanup()
@@ -55,7 +55,7 @@ class LocalSpark:
         Raises:
             SetupError: Spark does not start here.
         """
-        from framework.adapters.spark_sql import transform_table
+        from framework.task.sql import transform_table
 
         session = self._started().newSession()
         for key, value in conf.items():
@@ -69,7 +69,7 @@ class LocalSpark:
 
     def _started(self) -> SparkSession:
         if self._session is None:
-            from framework.adapters.spark_query import start_session
+            from framework.runtime.spark_query import start_session
 
             self._say("starting Spark for `transform.sql`; files without it need none")
             self._session = start_session("floe test", MASTER, {}, Path(self._logs.name))

@@ -40,7 +40,7 @@ from pyiceberg.types import (
 
 from framework.config.tree import Mapping, Node, Scalar, Sequence, plain
 from framework.diagnose.diagnostic import Span
-from framework.record.iso_time import parse_moment, parse_time
+from framework.record.convert.iso_time import parse_moment, parse_time
 
 Plain = Any  # None, bool, int, float, str, or lists and dicts of them: what a YAML file can hold
 _MOMENTS = (TimestampType, TimestamptzType, TimestampNanoType, TimestamptzNanoType)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from framework.adapters.kafka_admin import KafkaAdmin
+from framework.adapters.kafka.admin import KafkaAdmin
 from tests.chaos.checker import assert_exact, assert_sum_holds
 from tests.chaos.conftest import FragileBroker, ProxiedCatalog
 from tests.chaos.harness import Running, fan_out, landed, lands, python_daemons_of, python_workers_of, records, wait_for

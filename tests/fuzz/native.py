@@ -23,9 +23,9 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 BUILD = ROOT / "build" / "native"
 MODULES = {
-    "record._json": "record/_json.c",
-    "record._scatter": "record/_scatter.c",
-    "adapters._fetch": "adapters/_fetch.c",
+    "record.json._json": "record/json/_json.c",
+    "record.rows._scatter": "record/rows/_scatter.c",
+    "adapters.kafka._fetch": "adapters/kafka/_fetch.c",
 }
 # Python's own memory is not the modules' business, and nothing of it is given back at the end.
 SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer", "-g", "-O1"]
@@ -131,9 +131,9 @@ def _mutated(seed: int, counts: dict[str, int]) -> None:
     """Bytes that framing would never let through to the parser, short of those that it relies on: UTF-8 without a NUL."""
     import pyarrow as pa
 
-    from framework.record.compiled_json import parse_plain
-    from framework.record.parse_plan import parse_groups
-    from framework.record.shape import table_shape
+    from framework.record.convert.table_shape import table_shape
+    from framework.record.json.compiled import parse_plain
+    from framework.record.json.parse_plan import parse_groups
     from tests.fuzz.documents import Writer
     from tests.record_samples import target
 
@@ -157,7 +157,7 @@ def _mutated(seed: int, counts: dict[str, int]) -> None:
 
 
 def _fetched(seed: int, counts: dict[str, int]) -> None:
-    fetch = sys.modules["framework.adapters._fetch"]
+    fetch = sys.modules["framework.adapters.kafka._fetch"]
     fetch.load(str(BUILD / "hostile.so"))
     hostile = ctypes.CDLL(str(BUILD / "hostile.so"))
     hostile.hostile_seed(ctypes.c_uint64(seed))

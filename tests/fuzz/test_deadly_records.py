@@ -30,7 +30,7 @@ RECORDS = {
 
 PROGRAM = """
 import json, sys
-from framework.record import compiled_json
+from framework.record.json import compiled as compiled_json
 from tests.record_samples import block, plan, policy, target
 from framework.record.process import process_block
 from framework.testing.tables import MemoryTables

@@ -10,7 +10,7 @@ import pytest
 from pyiceberg.types import ListType
 
 from framework.config.spec import Envelope, ErrorPolicy, FormatSpec, FormatType
-from framework.record.wire import Schemas
+from framework.record.formats.wire import Schemas
 from framework.table.types import primitive_type
 from tests.format_samples import avro_bytes, avro_schema, framed, land, record_of, records
 from tests.fuzz.oracle import nearest_float

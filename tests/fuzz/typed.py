@@ -20,8 +20,8 @@ from typing import Any
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, timestamp_pb2
 
 from framework.config.spec import EmptyValues, EvolveMode, FormatSpec, FormatType, TextAsNumber, ValuesPolicy
+from framework.record.formats.wire import Schemas
 from framework.record.model import BlockResult, TableTarget
-from framework.record.wire import Schemas
 from tests.format_samples import avro_bytes, avro_schema, framed, land, proto_schema, records
 from tests.fuzz.documents import ODD_MOMENTS, ODD_SHARES, SIZES
 from tests.fuzz.kinds import Kind, Shape

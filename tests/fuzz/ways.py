@@ -15,10 +15,10 @@ from typing import Any
 
 from framework.config.spec import EvolveMode, RouteRule, TablePolicy, TextAsNumber, ValuesPolicy
 from framework.plan.model import Plan
-from framework.record import compiled_json
-from framework.record.encoded import plain_table
+from framework.record.json import compiled as compiled_json
 from framework.record.model import BlockResult, RecordBlock, TableTarget
 from framework.record.process import process_block, process_with_sql
+from framework.record.rows.dictionary_text import plain_table
 from tests.fuzz.documents import Block
 from tests.fuzz.kinds import Shape
 from tests.fuzz.oracle import judge, may_be_refused, same

@@ -17,10 +17,10 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.types import LongType, NestedField, StringType
 
-from framework.adapters.iceberg import IcebergTables
-from framework.adapters.iceberg_catalog import IcebergCatalog
-from framework.commit.effects import CommitTable, PipelineProgress, TableProgress, TableView
-from framework.commit.events import DataFile
+from framework.adapters.iceberg.catalog import IcebergCatalog
+from framework.adapters.iceberg.tables import IcebergTables
+from framework.commit.events.event_types import DataFile
+from framework.commit.machine.effects import CommitTable, PipelineProgress, TableProgress, TableView
 from framework.config.spec import PartitionFieldSpec, TablePolicy
 from framework.table.changes import CreateTable
 from tests.iceberg.spark_server import IcebergSpark

@@ -16,7 +16,7 @@ from typing import Any
 import fastavro
 from pyiceberg.table import Table
 
-from framework.commit.events import DataFile
+from framework.commit.events.event_types import DataFile
 from tests.iceberg.conftest import Lake
 
 

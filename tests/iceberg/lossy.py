@@ -9,7 +9,7 @@ from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table import CommitTableResponse, Table
 from pyiceberg.table.update import TableRequirement, TableUpdate
 
-from framework.adapters.iceberg_sql import FlatSqlCatalog
+from framework.adapters.iceberg.private.sql import FlatSqlCatalog
 
 
 class LossyCatalog(FlatSqlCatalog):

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from framework.adapters.iceberg import IcebergTables
-from framework.adapters.iceberg_catalog import IcebergCatalog
+from framework.adapters.iceberg.catalog import IcebergCatalog
+from framework.adapters.iceberg.tables import IcebergTables
 from framework.errors import FloeError, SetupError
 
 pytestmark = pytest.mark.iceberg

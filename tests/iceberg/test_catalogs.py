@@ -16,10 +16,10 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog import Catalog, load_catalog
 
-from framework.adapters.iceberg import IcebergTables
-from framework.adapters.iceberg_catalog import IcebergCatalog
-from framework.adapters.parquet_files import TableWriter
-from framework.commit.effects import CommitConflict, Committed
+from framework.adapters.iceberg.catalog import IcebergCatalog
+from framework.adapters.iceberg.tables import IcebergTables
+from framework.adapters.parquet.files import TableWriter
+from framework.commit.machine.effects import CommitConflict, Committed
 from framework.table.changes import CreateTable
 from tests.conftest import Broker
 from tests.iceberg.conftest import SCHEMA, TOPIC, Lake

@@ -11,13 +11,20 @@ from pathlib import Path
 
 import pytest
 
-from framework.adapters.kafka_admin import KafkaAdmin
-from framework.adapters.kafka_control import ControlPublisher
-from framework.commit.effects import Committed
-from framework.commit.events import Accounting, DataComplete, DataFile, DataWritten, SourceRange, TableCommitPolicy
-from framework.commit.orphans import DAY_MS
+from framework.adapters.kafka.admin import KafkaAdmin
+from framework.adapters.kafka.control import ControlPublisher
+from framework.commit.events.event_types import (
+    Accounting,
+    DataComplete,
+    DataFile,
+    DataWritten,
+    SourceRange,
+    TableCommitPolicy,
+)
+from framework.commit.machine.effects import Committed
+from framework.commit.recovery.orphans import DAY_MS
+from framework.recovery.orphans import TableOrphans, clean
 from framework.runtime.coordinator import Coordinator
-from framework.runtime.orphans import TableOrphans, clean
 from tests.conftest import Broker
 from tests.iceberg.conftest import Lake
 

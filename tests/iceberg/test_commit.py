@@ -8,8 +8,8 @@ import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 
-from framework.commit.effects import CommitConflict, CommitFailed, Committed
-from framework.commit.events import DataFile
+from framework.commit.events.event_types import DataFile
+from framework.commit.machine.effects import CommitConflict, CommitFailed, Committed
 from tests.iceberg.conftest import SCHEMA, TOPIC, Lake
 
 pytestmark = pytest.mark.iceberg

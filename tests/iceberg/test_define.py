@@ -17,9 +17,9 @@ from pyiceberg.table.sorting import NullOrder
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import IntegerType, ListType, LongType, NestedField, StringType, StructType, TimestamptzType
 
-from framework.adapters.iceberg import IcebergTables
-from framework.adapters.parquet_files import TableWriter
-from framework.commit.effects import Committed
+from framework.adapters.iceberg.tables import IcebergTables
+from framework.adapters.parquet.files import TableWriter
+from framework.commit.machine.effects import Committed
 from framework.config.spec import CreatePolicy, FieldHint, PartitionFieldSpec, RouteRule, SortFieldSpec, TablePolicy
 from framework.errors import FloeError, TableBlocked
 from framework.record.model import TableTarget

@@ -6,7 +6,7 @@ import pytest
 from pyiceberg.catalog import load_catalog
 from pyiceberg.types import DoubleType, LongType, StringType, StructType
 
-from framework.adapters.iceberg import IcebergTables
+from framework.adapters.iceberg.tables import IcebergTables
 from framework.config.spec import TablePolicy
 from framework.table.changes import AlterTable, CreateTable
 from framework.table.create import plan_create

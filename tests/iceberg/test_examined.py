@@ -9,10 +9,10 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.types import LongType, NestedField
 
-from framework.adapters import iceberg_examined
-from framework.adapters.iceberg_examined import MOST, ExaminedTables
-from framework.adapters.iceberg_views import view_of
-from framework.commit.effects import TableView
+from framework.adapters.iceberg import examined as iceberg_examined
+from framework.adapters.iceberg.examined import MOST, ExaminedTables
+from framework.adapters.iceberg.views import view_of
+from framework.commit.machine.effects import TableView
 from tests.iceberg.conftest import Lake
 
 pytestmark = pytest.mark.iceberg

@@ -29,8 +29,8 @@ from pyiceberg.types import (
     UUIDType,
 )
 
-from framework.commit.effects import Committed
-from framework.commit.events import DataFile
+from framework.commit.events.event_types import DataFile
+from framework.commit.machine.effects import Committed
 from framework.config.spec import PartitionFieldSpec
 from tests.iceberg.conftest import Lake
 

@@ -30,10 +30,10 @@ from pyiceberg.types import (
     UUIDType,
 )
 
-from framework.adapters.parquet_files import TableWriter
-from framework.commit.effects import Committed
+from framework.adapters.parquet.files import TableWriter
+from framework.commit.machine.effects import Committed
 from framework.config.spec import PartitionFieldSpec, SortFieldSpec
-from framework.record.convert import from_python
+from framework.record.convert.parsed_columns import from_python
 from framework.record.model import TableTarget
 from framework.table.arrow_schema import arrow_schema
 from framework.table.changes import CreateTable

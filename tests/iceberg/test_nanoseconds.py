@@ -11,9 +11,9 @@ import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StructType, TimestampNanoType, TimestamptzNanoType
 
-from framework.adapters.parquet_files import TableWriter
-from framework.commit.effects import Committed
-from framework.commit.events import DataFile
+from framework.adapters.parquet.files import TableWriter
+from framework.commit.events.event_types import DataFile
+from framework.commit.machine.effects import Committed
 from framework.config.spec import PartitionFieldSpec
 from framework.errors import TableBlocked
 from tests.iceberg.conftest import POLICY, Lake

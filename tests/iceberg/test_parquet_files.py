@@ -37,12 +37,12 @@ from pyiceberg.transforms import (
 )
 from pyiceberg.types import ListType, LongType, MapType, NestedField, StringType, StructType
 
-from framework.adapters.iceberg_manifests import partition_types, to_iceberg
-from framework.adapters.parquet_files import TableWriter
-from framework.commit.events import DataFile
-from framework.record import scatter
-from framework.record.convert import from_python
+from framework.adapters.iceberg.private.manifests import partition_types, to_iceberg
+from framework.adapters.parquet.files import TableWriter
+from framework.commit.events.event_types import DataFile
+from framework.record.convert.parsed_columns import from_python
 from framework.record.model import AlikeRows, TableTarget
+from framework.record.rows import scatter
 from framework.table.arrow_schema import arrow_schema
 from framework.table.types import primitive_type
 from tests.record_samples import policy

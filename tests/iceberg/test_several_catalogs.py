@@ -8,18 +8,18 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from framework.adapters.iceberg import IcebergTables
-from framework.adapters.iceberg_catalog import IcebergCatalog
-from framework.adapters.parquet_files import TableWriter
+from framework.adapters.iceberg.catalog import IcebergCatalog
+from framework.adapters.iceberg.tables import IcebergTables
+from framework.adapters.parquet.files import TableWriter
 from framework.cli.coordinator import check_some
-from framework.commit.effects import CommitFailed, Committed, TableView
+from framework.commit.machine.effects import CommitFailed, Committed, TableView
 from framework.config.spec import RouteRule, SecretRef, SettingValue, TablePolicy, TargetSpec
 from framework.errors import FloeError, SetupError
 from framework.plan.catalogs import used_catalogs
 from framework.record.model import TableNeed
+from framework.recovery.orphans import _why_not
 from framework.runtime import tables as registries
 from framework.runtime.job import open_catalog
-from framework.runtime.orphans import _why_not
 from framework.runtime.tables import TableRegistry, reachable_tables
 from framework.table.arrow_schema import arrow_schema, parse_schema
 from framework.table.changes import CreateTable

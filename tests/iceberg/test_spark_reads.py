@@ -22,7 +22,7 @@ from pyiceberg.types import (
     UUIDType,
 )
 
-from framework.commit.effects import Committed
+from framework.commit.machine.effects import Committed
 from framework.config.spec import PartitionFieldSpec
 from tests.iceberg.conftest import Lake
 from tests.servers.spark_reader import java_read

@@ -10,8 +10,8 @@ import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 
-from framework.adapters.iceberg import IcebergTables
-from framework.commit.effects import CommitConflict, CommitFailed, Committed
+from framework.adapters.iceberg.tables import IcebergTables
+from framework.commit.machine.effects import CommitConflict, CommitFailed, Committed
 from framework.errors import FloeError
 from framework.table.changes import AlterTable, CreateTable
 from tests.iceberg.conftest import POLICY, SCHEMA, TOPIC, Lake

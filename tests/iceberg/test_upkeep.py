@@ -18,10 +18,11 @@ from pyiceberg.table.update import AddSnapshotUpdate
 from pyiceberg.typedef import IcebergBaseModel
 from pyiceberg.types import LongType, NestedField
 
-from framework.adapters import iceberg_commit, iceberg_sql
-from framework.adapters.iceberg import IcebergTables
-from framework.adapters.iceberg_sql import FlatSqlCatalog
-from framework.commit.effects import Committed
+from framework.adapters.iceberg import commit as iceberg_commit
+from framework.adapters.iceberg.private import sql as iceberg_sql
+from framework.adapters.iceberg.private.sql import FlatSqlCatalog
+from framework.adapters.iceberg.tables import IcebergTables
+from framework.commit.machine.effects import Committed
 from tests.iceberg.conftest import Lake, metadata_files
 
 pytestmark = pytest.mark.iceberg

@@ -15,8 +15,8 @@ from pyiceberg.expressions import EqualTo
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 
-from framework.adapters.parquet_files import TableWriter
-from framework.commit.effects import Committed
+from framework.adapters.parquet.files import TableWriter
+from framework.commit.machine.effects import Committed
 from framework.config.spec import EvolveMode, FieldHint, RouteRule
 from framework.record.process import process_block
 from framework.table.types import primitive_type

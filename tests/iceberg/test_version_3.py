@@ -23,11 +23,11 @@ from pyiceberg.types import (
     StringType,
 )
 
-from framework.adapters import iceberg_row_lineage
-from framework.adapters.iceberg_commit import TableCommits
-from framework.adapters.iceberg_define import create
-from framework.adapters.parquet_files import TableWriter
-from framework.commit.effects import CommitFailed, Committed, RecoverTable
+from framework.adapters.iceberg.commit import TableCommits
+from framework.adapters.iceberg.define import create
+from framework.adapters.iceberg.private import row_lineage as iceberg_row_lineage
+from framework.adapters.parquet.files import TableWriter
+from framework.commit.machine.effects import CommitFailed, Committed, RecoverTable
 from framework.config.spec import EvolveMode, RouteRule
 from framework.errors import TableBlocked
 from framework.record.process import process_block

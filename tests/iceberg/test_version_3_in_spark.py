@@ -29,11 +29,11 @@ from pyiceberg.types import (
     TimestamptzType,
 )
 
-from framework.adapters.iceberg import IcebergTables
-from framework.adapters.iceberg_files import path_key
-from framework.adapters.parquet_files import TableWriter
-from framework.commit.effects import CommitFailed, Committed
-from framework.commit.events import DataFile
+from framework.adapters.iceberg.files import path_key
+from framework.adapters.iceberg.tables import IcebergTables
+from framework.adapters.parquet.files import TableWriter
+from framework.commit.events.event_types import DataFile
+from framework.commit.machine.effects import CommitFailed, Committed
 from framework.errors import TableBlocked
 from framework.table.changes import AlterTable
 from tests.iceberg.conftest import POLICY, SCHEMA, Lake

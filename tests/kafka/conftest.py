@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 import framework.adapters
-from framework.adapters import kafka_reader
-from framework.adapters.kafka_admin import KafkaAdmin
-from framework.adapters.kafka_worker import PipelineProducer
-from framework.commit.events import Accounting, ControlEvent, DataComplete, Heartbeat, SourceRange
+from framework.adapters.kafka import reader as kafka_reader
+from framework.adapters.kafka.admin import KafkaAdmin
+from framework.adapters.kafka.transactions import PipelineProducer
+from framework.commit.events.event_types import Accounting, ControlEvent, DataComplete, Heartbeat, SourceRange
 from tests.conftest import Broker
 
 ROOT = Path(__file__).parents[2]
@@ -45,13 +45,13 @@ def compiled_reader(tmp_path_factory: pytest.TempPathFactory) -> str:
     command = [sys.executable, "setup.py", "-q", "build_ext", "--build-lib", str(folder), "--build-temp", str(folder)]
     subprocess.run(command, cwd=ROOT, check=True, timeout=120)
     [library] = folder.rglob("_fetch*.so")
-    spec = importlib.util.spec_from_file_location("framework.adapters._fetch", library)
+    spec = importlib.util.spec_from_file_location("framework.adapters.kafka._fetch", library)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     sys.modules[spec.name] = module
-    framework.adapters._fetch = module
+    framework.adapters.kafka._fetch = module
     kafka_reader.compiled.cache_clear()
     version = kafka_reader.compiled()
     assert version is not None, "the extension was built and cannot be used"

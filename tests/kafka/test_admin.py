@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import NewTopic
 
-from framework.adapters.kafka_admin import KafkaAdmin, TopicFacts
+from framework.adapters.kafka.admin import KafkaAdmin, TopicFacts
 from framework.errors import SetupError
 from framework.local import stack
 from tests.conftest import Broker
@@ -173,7 +173,7 @@ def recreate(admin: KafkaAdmin, topic: str) -> None:
 @pytest.mark.slow
 def test_a_broker_that_never_had_a_group_can_be_asked_about_one(tmp_path: Path) -> None:
     """The first question about a group on a new broker, which has no offsets topic yet, does not end the process."""
-    code = "import sys; from framework.adapters.kafka_admin import KafkaAdmin; "
+    code = "import sys; from framework.adapters.kafka.admin import KafkaAdmin; "
     code += "admin = KafkaAdmin({'bootstrap.servers': sys.argv[1]}); print(admin.group_offsets('g'), admin.group_members('g'))"
     for number in range(6):
         state = stack.up(tmp_path / str(number), kafka_port=0)

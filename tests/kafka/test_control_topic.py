@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from framework.adapters.kafka_admin import KafkaAdmin
-from framework.adapters.kafka_control import ControlPublisher
-from framework.commit.events import CommitRequested
+from framework.adapters.kafka.admin import KafkaAdmin
+from framework.adapters.kafka.control import ControlPublisher
+from framework.commit.events.event_types import CommitRequested
 from framework.errors import FloeError, SetupError
 from framework.local.broker import free_port
 from framework.plan.control_topic import MIN_RETENTION_BYTES, RETENTION_MS

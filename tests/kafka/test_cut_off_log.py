@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from framework.adapters.kafka_admin import KafkaAdmin
-from framework.adapters.kafka_control import ControlPublisher
-from framework.adapters.kafka_seat import CoordinatorSeat, SeatAssigned, SeatRead, SeatUpdate, holds_still
-from framework.commit.effects import Assigned, Stop
-from framework.commit.state import CoordinatorState, step
+from framework.adapters.kafka.admin import KafkaAdmin
+from framework.adapters.kafka.control import ControlPublisher
+from framework.adapters.kafka.seat import CoordinatorSeat, SeatAssigned, SeatRead, SeatUpdate, holds_still
+from framework.commit.machine.effects import Assigned, Stop
+from framework.commit.machine.step import CoordinatorState, step
 from framework.local import stack
 from tests.conftest import Broker
 from tests.kafka.conftest import heartbeat, unique, wait_for

@@ -12,13 +12,13 @@ from dataclasses import replace
 import pytest
 from confluent_kafka import Producer, TopicPartition
 
-from framework.adapters import kafka_fetch
-from framework.adapters.kafka_admin import KafkaAdmin
-from framework.adapters.kafka_fetch import SliceFetcher
-from framework.adapters.kafka_reader import FETCH_GROUP_ID, CompiledReader, Polled, PythonReader, Reader
+from framework.adapters.kafka import fetch as kafka_fetch
+from framework.adapters.kafka.admin import KafkaAdmin
+from framework.adapters.kafka.fetch import SliceFetcher
+from framework.adapters.kafka.reader import FETCH_GROUP_ID, CompiledReader, Polled, PythonReader, Reader
 from framework.errors import AccountingError, DataLossError, RetriableError, SetupError, StateDisagreement
-from framework.record.joined import JoinedValues
 from framework.record.model import RecordBlock, Slice
+from framework.record.value_buffer import JoinedValues
 from tests.conftest import Broker
 from tests.kafka.conftest import unique, wait_for
 from tests.kafka.test_admin import recreate

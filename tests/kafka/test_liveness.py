@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 
-from framework.adapters.kafka_admin import KafkaAdmin
-from framework.adapters.kafka_presence import Presence
-from framework.adapters.kafka_worker import PipelineProducer
+from framework.adapters.kafka.admin import KafkaAdmin
+from framework.adapters.kafka.presence import Presence
+from framework.adapters.kafka.transactions import PipelineProducer
 from framework.errors import FencedError, SetupError
 from framework.plan.compile import group_id
 from framework.runtime.liveness import exclusive, live_members, refuse_live

@@ -14,7 +14,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from framework.errors import SetupError
 from framework.local import nycflights, pizzas
-from framework.local.replay import counts, ensure_topic, replay
+from framework.local.fill_topic import counts, ensure_topic, replay
 
 if TYPE_CHECKING:
     from tests.conftest import Broker

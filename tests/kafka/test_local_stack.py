@@ -18,9 +18,9 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from pyiceberg.catalog import load_catalog
 
+from framework.adapters.process import command_line
 from framework.errors import SetupError
 from framework.local import stack
-from framework.local.process import command_line
 
 if TYPE_CHECKING:
     from tests.conftest import Broker

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from framework.adapters.kafka_admin import GroupOffset, KafkaAdmin
-from framework.adapters.kafka_worker import PipelineProducer
+from framework.adapters.kafka.admin import GroupOffset, KafkaAdmin
+from framework.adapters.kafka.transactions import PipelineProducer
 from framework.local import stack
 from tests.kafka.conftest import heartbeat, wait_for
 

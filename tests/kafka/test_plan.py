@@ -11,13 +11,13 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from framework.adapters.files import load_or_raise
-from framework.adapters.kafka_admin import KafkaAdmin
+from framework.adapters.kafka.admin import KafkaAdmin
 from framework.cli.main import run_main
 from framework.config.spec import LoadedPipeline
+from framework.deploy import deployed
 from framework.errors import ConfigError
 from framework.plan.compile import compile_plan
 from framework.plan.consent import check_consent
-from framework.runtime import deployed
 from framework.runtime.job import open_catalog, told
 from framework.runtime.worker import PipelineWorker
 from tests.conftest import Broker

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from framework.adapters.kafka_admin import KafkaAdmin
-from framework.adapters.kafka_worker import PipelineProducer
-from framework.commit.events import Accounting, Heartbeat, SourceRange
+from framework.adapters.kafka.admin import KafkaAdmin
+from framework.adapters.kafka.transactions import PipelineProducer
+from framework.commit.events.event_types import Accounting, Heartbeat, SourceRange
 from framework.commit.offsets import encode_metadata
 from framework.errors import FencedError, OutcomeUnknown
 from framework.runtime.source import PipelineSource

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from framework.adapters.kafka_sample import newest_values
+from framework.adapters.kafka.sample import newest_values
 from framework.cli.main import run_main
 from framework.errors import SetupError
 from tests.conftest import Broker

@@ -11,8 +11,8 @@ from collections.abc import Callable
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from framework.adapters.kafka_admin import GroupOffset, KafkaAdmin
-from framework.adapters.kafka_control import (
+from framework.adapters.kafka.admin import GroupOffset, KafkaAdmin
+from framework.adapters.kafka.control import (
     ControlPublisher,
     CoordinatorSeat,
     SeatAssigned,
@@ -21,7 +21,7 @@ from framework.adapters.kafka_control import (
     SeatRevoked,
     SeatUpdate,
 )
-from framework.adapters.kafka_seat import first_offset
+from framework.adapters.kafka.seat import first_offset
 from tests.kafka.conftest import heartbeat, unique, wait_for
 from tests.kafka.test_admin import recreate
 

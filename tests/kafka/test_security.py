@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from framework.adapters.kafka_admin import KafkaAdmin
-from framework.adapters.kafka_control import ControlPublisher, ControlReader, CoordinatorSeat
-from framework.adapters.kafka_fetch import SliceFetcher
-from framework.adapters.kafka_worker import PipelineProducer
-from framework.commit.events import CommitRequested
-from framework.commit.replay import replay_name
+from framework.adapters.kafka.admin import KafkaAdmin
+from framework.adapters.kafka.control import ControlPublisher, ControlReader, CoordinatorSeat
+from framework.adapters.kafka.fetch import SliceFetcher
+from framework.adapters.kafka.transactions import PipelineProducer
+from framework.commit.events.event_types import CommitRequested
+from framework.commit.recovery.letter_replay import replay_name
 from framework.config.spec import (
     KafkaSourceSpec,
     LoadedPipeline,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from framework.adapters.files import load_or_raise
-from framework.adapters.kafka_admin import KafkaAdmin
+from framework.adapters.kafka.admin import KafkaAdmin
 from framework.commit.offsets import decode_metadata
 from framework.config.spec import LoadedPipeline
 from framework.errors import FencedError, OutcomeUnknown, RetriableError

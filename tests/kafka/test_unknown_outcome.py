@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from framework.adapters.kafka_admin import GroupOffset, KafkaAdmin
-from framework.adapters.kafka_control import ControlReader
-from framework.adapters.kafka_worker import PipelineProducer
+from framework.adapters.kafka.admin import GroupOffset, KafkaAdmin
+from framework.adapters.kafka.control import ControlReader
+from framework.adapters.kafka.transactions import PipelineProducer
 from framework.errors import FencedError, OutcomeUnknown
 from framework.local import stack
 from tests.kafka.conftest import batches, heartbeat, unique

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from framework.adapters.kafka_admin import GroupOffset, KafkaAdmin
-from framework.adapters.kafka_control import ControlReader
-from framework.adapters.kafka_worker import PipelineProducer
-from framework.commit.codec import encode
+from framework.adapters.kafka.admin import GroupOffset, KafkaAdmin
+from framework.adapters.kafka.control import ControlReader
+from framework.adapters.kafka.transactions import PipelineProducer
+from framework.commit.events.codec import encode
 from framework.errors import FencedError, OutcomeUnknown, SetupError
 from tests.conftest import Broker
 from tests.kafka.conftest import batches, complete, heartbeat, unique, wait_for

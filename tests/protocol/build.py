@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from framework.commit.effects import TableView
-from framework.commit.events import (
+from framework.commit.events.event_types import (
     Accounting,
     DataComplete,
     DataFile,
@@ -15,6 +14,7 @@ from framework.commit.events import (
     SourceRange,
     TableCommitPolicy,
 )
+from framework.commit.machine.effects import TableView
 
 TOPIC_ID = "control-id"
 STEP = 10  # records per batch

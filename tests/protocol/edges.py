@@ -7,7 +7,7 @@ back. Each is sound with the real code; `test_mutations` takes one rule out and 
 
 from __future__ import annotations
 
-from framework.commit.events import CommitToTable, DataWritten, Discarded
+from framework.commit.events.event_types import CommitToTable, DataWritten, Discarded
 from tests.protocol import world as w
 from tests.protocol.build import STEP
 from tests.protocol.explore import Scope, start

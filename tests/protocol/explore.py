@@ -15,10 +15,10 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from framework.commit.effects import CommitTable, LoadTable, TableProgress, Tick
-from framework.commit.events import DataComplete
-from framework.commit.model import CoordinatorState, TableState
-from framework.commit.state import step as real_step
+from framework.commit.events.event_types import DataComplete
+from framework.commit.machine.effects import CommitTable, LoadTable, TableProgress, Tick
+from framework.commit.machine.model import CoordinatorState, TableState
+from framework.commit.machine.step import step as real_step
 from tests.protocol import world as w
 from tests.protocol.build import TOPIC_ID
 from tests.protocol.world import Step, World, replace

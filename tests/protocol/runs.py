@@ -14,9 +14,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from framework.adapters.kafka_control_topic import ControlTopicFacts
-from framework.commit.chain import settled_link
-from framework.commit.events import Accounting, ControlEvent, DataComplete, Heartbeat, OffsetsSet
+from framework.adapters.kafka.control_topic import ControlTopicFacts
+from framework.commit.events.event_types import Accounting, ControlEvent, DataComplete, Heartbeat, OffsetsSet
+from framework.commit.machine.chain import settled_link
 from framework.commit.offsets import PartitionFacts, PartitionKey, SafeOffset, decode_metadata
 from framework.config.spec import (
     KafkaSourceSpec,

@@ -6,7 +6,7 @@ import string
 
 from hypothesis import strategies as st
 
-from framework.commit.events import (
+from framework.commit.events.event_types import (
     Accounting,
     CommitComplete,
     CommitRequested,

@@ -14,9 +14,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from framework.commit.effects import LoadTable, Read
-from framework.commit.events import CommitRequested, CommitToTable
-from framework.commit.state import next_due_ms, snapshot
+from framework.commit.events.event_types import CommitRequested, CommitToTable
+from framework.commit.machine.effects import LoadTable, Read
+from framework.commit.machine.step import next_due_ms, snapshot
 from tests.protocol import world as w
 from tests.protocol.build import STEP, pause
 

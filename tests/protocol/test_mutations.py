@@ -12,14 +12,17 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from framework.commit import chain, cycle, examine, fold, prefix, queues, schedule, split, state, watch
-from framework.commit.chain import Verdict
-from framework.commit.effects import Assigned, Effect, Input, PipelineProgress, TableProgress, TableView
-from framework.commit.events import DataComplete, DataWritten, Discarded, Heartbeat
-from framework.commit.fifo import Fifo
-from framework.commit.model import Announcement, CoordinatorState, Phase, PipelineState, TableState
-from framework.commit.state import step
-from framework.commit.turn import Turn
+from framework.commit import watch
+from framework.commit.events import split
+from framework.commit.events.event_types import DataComplete, DataWritten, Discarded, Heartbeat
+from framework.commit.machine import chain, cycle, examine, fold, prefix, queues, schedule
+from framework.commit.machine import step as state
+from framework.commit.machine.chain import Verdict
+from framework.commit.machine.effects import Assigned, Effect, Input, PipelineProgress, TableProgress, TableView
+from framework.commit.machine.fifo import Fifo
+from framework.commit.machine.model import Announcement, CoordinatorState, Phase, PipelineState, TableState
+from framework.commit.machine.step import step
+from framework.commit.machine.step_draft import Turn
 from tests.protocol import edges
 from tests.protocol import world as w
 from tests.protocol.build import STEP, TOPIC_ID, pause

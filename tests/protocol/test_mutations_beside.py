@@ -12,13 +12,15 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from framework.commit import orphans
-from framework.commit.events import Accounting
+from framework.commit.events.event_types import Accounting
+from framework.commit.recovery import orphans
 from framework.config.spec import ErrorPolicy, EvolveMode
-from framework.record import convert_numbers, convert_times, gaps
+from framework.record import gaps
 from framework.record.arrays import Ints
-from framework.record.batch import Batch
-from framework.record.iso_time import Moment
+from framework.record.block_state import Batch
+from framework.record.convert import numbers as convert_numbers
+from framework.record.convert import times as convert_times
+from framework.record.convert.iso_time import Moment
 from framework.record.model import RecordBlock
 from framework.runtime import batch as runtime_batch
 from framework.table import trouble

@@ -12,9 +12,18 @@ from collections import Counter
 
 import pytest
 
-from framework.commit.effects import CommitConflict, CommitFailed, CommitTable, Effect, Input, Read, ReadAgain, Stop
-from framework.commit.events import CommitComplete, Discarded
-from framework.commit.state import CoordinatorState
+from framework.commit.events.event_types import CommitComplete, Discarded
+from framework.commit.machine.effects import (
+    CommitConflict,
+    CommitFailed,
+    CommitTable,
+    Effect,
+    Input,
+    Read,
+    ReadAgain,
+    Stop,
+)
+from framework.commit.machine.step import CoordinatorState
 from tests.protocol import world as w
 from tests.protocol.test_histories import Protocol
 

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from framework.commit.codec import decode, encode
-from framework.commit.effects import (
+from framework.commit.events.codec import decode, encode
+from framework.commit.events.event_types import ControlEvent
+from framework.commit.machine.effects import (
     Assigned,
     CommitTable,
     Committed,
@@ -22,8 +23,7 @@ from framework.commit.effects import (
     TableProgress,
     Tick,
 )
-from framework.commit.events import ControlEvent
-from framework.commit.state import CoordinatorState, Limits, snapshot, step, wants_more
+from framework.commit.machine.step import CoordinatorState, Limits, snapshot, step, wants_more
 from tests.protocol.build import TOPIC_ID, complete, view, written
 
 

@@ -16,9 +16,22 @@ from functools import lru_cache
 from itertools import pairwise, takewhile
 from typing import TypeVar
 
-from framework.commit import split, watch
-from framework.commit.discard import batches_of
-from framework.commit.effects import (
+from framework.commit import watch
+from framework.commit.events import split
+from framework.commit.events.event_types import (
+    ControlEvent,
+    DataComplete,
+    DataWritten,
+    Discarded,
+    Health,
+    Heartbeat,
+    OffsetsSet,
+    PauseChanged,
+    SourceRange,
+    StateChanged,
+    Subject,
+)
+from framework.commit.machine.effects import (
     Assigned,
     CommitConflict,
     CommitFailed,
@@ -38,21 +51,9 @@ from framework.commit.effects import (
     TableView,
     Tick,
 )
-from framework.commit.events import (
-    ControlEvent,
-    DataComplete,
-    DataWritten,
-    Discarded,
-    Health,
-    Heartbeat,
-    OffsetsSet,
-    PauseChanged,
-    SourceRange,
-    StateChanged,
-    Subject,
-)
-from framework.commit.model import Phase
-from framework.commit.state import CoordinatorState, Limits, step
+from framework.commit.machine.model import Phase
+from framework.commit.machine.step import CoordinatorState, Limits, step
+from framework.commit.recovery.discard import batches_of
 from tests.protocol.build import STEP, TOPIC_ID, complete, heartbeat, offsets_set, pause, ranges, written
 
 Step = Callable[[CoordinatorState, Input, int], tuple[CoordinatorState, tuple[Effect, ...]]]

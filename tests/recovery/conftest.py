@@ -23,11 +23,18 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import IntegerType, LongType, NestedField, StringType
 
 from framework.adapters.files import load_or_raise
-from framework.adapters.iceberg import IcebergTables
-from framework.adapters.kafka_admin import KafkaAdmin
-from framework.adapters.kafka_control import ControlReader
-from framework.adapters.kafka_worker import PipelineProducer
-from framework.commit.events import Accounting, ControlEvent, DataComplete, DataWritten, SourceRange, TableCommitPolicy
+from framework.adapters.iceberg.tables import IcebergTables
+from framework.adapters.kafka.admin import KafkaAdmin
+from framework.adapters.kafka.control import ControlReader
+from framework.adapters.kafka.transactions import PipelineProducer
+from framework.commit.events.event_types import (
+    Accounting,
+    ControlEvent,
+    DataComplete,
+    DataWritten,
+    SourceRange,
+    TableCommitPolicy,
+)
 from framework.commit.offsets import decode_metadata, encode_metadata
 from framework.plan.compile import compile_plan
 from framework.runtime.coordinator import Coordinator

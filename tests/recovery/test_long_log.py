@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from framework.adapters.iceberg import IcebergTables
-from framework.adapters.kafka_admin import KafkaAdmin
-from framework.adapters.kafka_control import ControlPublisher
-from framework.commit.events import (
+from framework.adapters.iceberg.tables import IcebergTables
+from framework.adapters.kafka.admin import KafkaAdmin
+from framework.adapters.kafka.control import ControlPublisher
+from framework.commit.events.event_types import (
     Accounting,
     ControlEvent,
     DataComplete,

@@ -6,8 +6,8 @@ import signal
 
 import pytest
 
-from framework.adapters.kafka_presence import Presence
-from framework.commit.events import OffsetsSet
+from framework.adapters.kafka.presence import Presence
+from framework.commit.events.event_types import OffsetsSet
 from framework.runtime.liveness import live_members
 from framework.runtime.worker import PipelineWorker
 from tests.chaos.checker import assert_exact

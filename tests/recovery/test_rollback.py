@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from framework.adapters.kafka_presence import Presence
+from framework.adapters.kafka.presence import Presence
 from framework.runtime.liveness import live_members
 from tests.chaos.harness import Running, crash, wait_for
 from tests.recovery.conftest import HandRun, once

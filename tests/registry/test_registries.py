@@ -16,7 +16,7 @@ from framework.adapters.registry import Registry
 from framework.config.spec import FormatSpec, FormatType
 from framework.errors import RetriableError, SetupError
 from framework.ops import doctor_registry
-from framework.record.wire import UnknownSchema, WriterSchema
+from framework.record.formats.wire import UnknownSchema, WriterSchema
 from tests.format_samples import avro_bytes, framed, land, record_of, records, serialized
 from tests.servers.apicurio import ApicurioRegistry
 from tests.servers.registry import RegistryServer

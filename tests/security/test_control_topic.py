@@ -16,13 +16,13 @@ from confluent_kafka import Producer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from framework.adapters.kafka_admin import KafkaAdmin
+from framework.adapters.kafka.admin import KafkaAdmin
 from framework.cli.log import describe
 from framework.cli.main import run_main
-from framework.commit.codec import decode, encode
-from framework.commit.effects import Assigned, Read, Tick
-from framework.commit.events import ControlEvent
-from framework.commit.state import CoordinatorState, snapshot, step
+from framework.commit.events.codec import decode, encode
+from framework.commit.events.event_types import ControlEvent
+from framework.commit.machine.effects import Assigned, Read, Tick
+from framework.commit.machine.step import CoordinatorState, snapshot, step
 from framework.commit.watch import Watch
 from framework.diagnose.shown import shown
 from framework.errors import FloeError

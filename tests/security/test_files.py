@@ -9,8 +9,14 @@ from pyiceberg.table import TableProperties
 
 from framework.adapters.files import real_world
 from framework.config.load import load_pipelines
-from framework.config.permitted import PROPERTIES, PROPERTY_PREFIXES, is_below, is_property_allowed, never_a_property
-from framework.config.sandbox import TEXT_METHODS
+from framework.config.rules.permitted import (
+    PROPERTIES,
+    PROPERTY_PREFIXES,
+    is_below,
+    is_property_allowed,
+    never_a_property,
+)
+from framework.config.templates.sandbox import TEXT_METHODS
 from tests.unit.config.in_memory import PIPELINE, codes, load, over
 
 
@@ -153,7 +159,7 @@ def test_everything_that_jinja_offers_is_judged() -> None:
     """A new version of Jinja with further filters, tests, globals or statements fails here until each is judged."""
     from jinja2 import defaults, parser
 
-    from framework.config.sandbox import FILTERS, Sandbox
+    from framework.config.templates.sandbox import FILTERS, Sandbox
 
     refused = {
         "attr", "center", "count", "d", "e", "escape", "filesizeformat", "forceescape", "format", "groupby", "indent", "pprint",

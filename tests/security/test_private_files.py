@@ -19,10 +19,10 @@ import pytest
 import framework
 from framework.adapters import private_files
 from framework.adapters.private_files import make_private, open_private, private_dir, touch_private, write_private
-from framework.adapters.spark_python import python_command
+from framework.adapters.spark.python import python_command
+from framework.deploy.applications import Applications
+from framework.deploy.launch import Application, stage
 from framework.errors import SetupError
-from framework.local.applications import Applications
-from framework.runtime.submitted_launch import Application, stage
 from tests.conftest import Broker
 from tests.project import Project
 
@@ -211,15 +211,15 @@ NOT_OURS = {
 }
 # Calls that write, and why each that is left may.
 LEFT = {
-    ("runtime/package.py", "mkdir"),  # inside of a temporary folder, made private before it leaves it
-    ("runtime/package.py", "copy2"),
-    ("runtime/submitted_launch.py", "mkdir"),  # a folder that the user of the workers reads, in cluster mode
-    ("runtime/submitted_launch.py", "copytree"),
-    ("runtime/submitted_launch.py", "symlink_to"),
-    ("adapters/class_archive.py", "open"),  # with the mode, and only if it is new
-    ("adapters/iceberg_avro.py", "write_bytes"),  # into memory
+    ("deploy/package.py", "mkdir"),  # inside of a temporary folder, made private before it leaves it
+    ("deploy/package.py", "copy2"),
+    ("deploy/launch.py", "mkdir"),  # a folder that the user of the workers reads, in cluster mode
+    ("deploy/launch.py", "copytree"),
+    ("deploy/launch.py", "symlink_to"),
+    ("adapters/spark/class_archive.py", "open"),  # with the mode, and only if it is new
+    ("adapters/iceberg/private/avro.py", "write_bytes"),  # into memory
     ("cli/main.py", "open"),  # /dev/null
-    ("runtime/package.py", "open"),  # a tar file over a stream that is open
+    ("deploy/package.py", "open"),  # a tar file over a stream that is open
 }
 WRITES = {
     "write_text", "write_bytes", "touch", "mkdir", "makedirs", "copy", "copy2", "copyfile", "copytree", "symlink_to", "mkfifo",

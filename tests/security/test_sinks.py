@@ -26,12 +26,13 @@ from framework.adapters.sinks import GuardedStream, OneLine, error_text, guarded
 from framework.cli.dlq_text import show_table
 from framework.cli.main import run_main
 from framework.cli.status import _print, pipelines_table
-from framework.commit.events import StateChanged
+from framework.commit.events.event_types import StateChanged
+from framework.deploy import launch as submitted_launch
+from framework.deploy import log_pump
+from framework.deploy.launch import Application, Launcher
 from framework.diagnose.shown import all_shown, shown, shown_lines
 from framework.errors import FloeError
-from framework.record.letter_view import bytes_text, value_lines
-from framework.runtime import log_pump, submitted_launch
-from framework.runtime.submitted_launch import Application, Launcher
+from framework.record.letters.view import bytes_text, value_lines
 
 UNSEEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 HOSTILE = [
@@ -179,7 +180,7 @@ def test_a_dead_letter_is_shown_harmless(text: str) -> None:
 def test_events_are_shown_harmless() -> None:
     """Names in control events are others' data; the state of a pipeline is told in one line."""
     from framework.cli.log import describe
-    from framework.commit.events import Subject
+    from framework.commit.events.event_types import Subject
 
     for text in HOSTILE:
         event = _of(StateChanged, name=text, reason=text, subject=next(iter(Subject)))
@@ -219,7 +220,7 @@ def test_a_driver_outlives_whoever_started_it(tmp_path: Path) -> None:
     )
     code = (
         "from pathlib import Path; from tests.security.test_sinks import _application\n"
-        "from framework.runtime.submitted_launch import Launcher\n"
+        "from framework.deploy.launch import Launcher\n"
         f"Launcher([_application(Path({str(tmp_path)!r}), {driver!r})], 0, lambda _: None).run()\n"
     )
     root = str(Path(__file__).parent.parent.parent)
@@ -252,7 +253,7 @@ def test_sparks_log_holds_no_control_characters(tmp_path: Path) -> None:
     """Wanted: a message of the JVM with a record in it forges a line of `spark.log`, or writes to whoever prints it. Got:
     neither, and an exception is there once."""
     code = (
-        "import sys; from pathlib import Path; from framework.adapters import spark_query\n"
+        "import sys; from pathlib import Path; from framework.runtime import spark_query\n"
         "spark = spark_query.start_session('t', 'local[1]', {}, Path(sys.argv[1]))\n"
         "jvm = spark.sparkContext._jvm\n"
         "log = jvm.org.apache.logging.log4j.LogManager.getLogger('floe.test')\n"

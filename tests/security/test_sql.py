@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from framework.adapters.spark_sql import HIDDEN, HIDDEN_TYPE, transform_table
-from framework.adapters.spark_sql_allowed import ALLOWED, REFUSED
-from framework.adapters.spark_sql_patterns import FUNCTIONS
+from framework.adapters.spark.sql_allowed import ALLOWED, REFUSED
+from framework.adapters.spark.sql_patterns import FUNCTIONS
 from framework.errors import ConfigError
+from framework.task.sql import HIDDEN, HIDDEN_TYPE, transform_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -23,12 +23,12 @@ from pyiceberg.table import TableProperties
 from pyiceberg.table.update import SetLocationUpdate, SetPropertiesUpdate
 
 import framework
-from framework.adapters.iceberg import IcebergTables
-from framework.adapters.iceberg_catalog import IcebergCatalog
-from framework.adapters.iceberg_guard import _PLACES, from_server, open_catalog, places
-from framework.adapters.parquet_usable import _POSITIVE
-from framework.commit.effects import CommitFailed
-from framework.config.permitted import never_a_property
+from framework.adapters.file_io_guard import _PLACES, from_server, open_catalog, places
+from framework.adapters.iceberg.catalog import IcebergCatalog
+from framework.adapters.iceberg.tables import IcebergTables
+from framework.adapters.parquet.usable import _POSITIVE
+from framework.commit.machine.effects import CommitFailed
+from framework.config.rules.permitted import never_a_property
 from framework.errors import TableBlocked
 from framework.ops.doctor import State
 from framework.ops.doctor_catalog import examine
@@ -184,7 +184,7 @@ def test_a_task_imports_no_location_provider(tmp_path: Path) -> None:
     """Wanted: code in an executor, which loads neither catalog nor guard. Got: the default provider; nothing is imported."""
     (tmp_path / "evil.py").write_text("import pathlib; pathlib.Path('ran').touch()\nProvider = print\n")
     code = (
-        "from framework.adapters.parquet_files import _layout\n"
+        "from framework.adapters.parquet.files import _layout\n"
         "from pyiceberg.schema import Schema; from pyiceberg.partitioning import PartitionSpec\n"
         "made = _layout(Schema().model_dump_json(), PartitionSpec().model_dump_json(), '', 's3://lake/t',\n"
         "    (('write.py-location-provider.impl', 'evil.Provider'),))\n"
@@ -293,7 +293,12 @@ def test_what_is_taken_of_a_server_is_plain_text() -> None:
 
 # ---- one door -------------------------------------------------------------------------------------------------------
 
-DOORS = {"adapters/iceberg_guard.py", "adapters/iceberg_io.py", "adapters/iceberg_rest.py", "adapters/iceberg_sql.py"}
+DOORS = {
+    "adapters/file_io_guard.py",
+    "adapters/file_io.py",
+    "adapters/iceberg/private/rest.py",
+    "adapters/iceberg/private/sql.py",
+}
 # Makes the embedded catalog's empty database before there is any table.
 DOORS_TO_NO_TABLE = {"local/catalog.py"}
 OPENS = {
@@ -327,7 +332,7 @@ def test_nothing_opens_a_catalog_or_a_store_past_the_door() -> None:
     }
     past = {file: found for file, found in past.items() if file not in DOORS | DOORS_TO_NO_TABLE}
     # It asks of what class a FileIO is, and makes none.
-    assert past == {"adapters/iceberg_files.py": ["FsspecFileIO", "PyArrowFileIO"]}
+    assert past == {"adapters/iceberg/files.py": ["FsspecFileIO", "PyArrowFileIO"]}
 
 
 def test_the_list_of_doors_is_all_that_pyiceberg_offers() -> None:
@@ -393,7 +398,7 @@ def test_doctor_asks_through_the_same_door(lake: Lake, tmp_path: Path, monkeypat
     opened: list[object] = []
     real = open_catalog
     monkeypatch.setattr(
-        "framework.adapters.iceberg_guard.open_catalog",
+        "framework.adapters.file_io_guard.open_catalog",
         lambda *given, **named: opened.append(given) or real(*given, **named),
     )
     found = list(examine("default", lambda: lake.settings))

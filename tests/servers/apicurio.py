@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from framework.adapters.java import find_java
 from framework.local.broker import HOST, free_port
-from framework.local.java import find_java
 from tests.servers.maven import archive
 from tests.servers.registry import CONTENT_TYPE
 

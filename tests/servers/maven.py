@@ -18,9 +18,9 @@ from pathlib import Path
 import pyspark
 
 from framework.adapters.files import cache_dir
+from framework.adapters.java import find_java
+from framework.adapters.process import exclusive
 from framework.local.jars import SETTINGS_VARIABLE
-from framework.local.java import find_java
-from framework.local.process import exclusive
 
 JARS_OF_PYSPARK = Path(pyspark.__file__).parent / "jars"
 _MODULE = """<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">

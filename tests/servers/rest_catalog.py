@@ -15,8 +15,8 @@ from pathlib import Path
 
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
+from framework.adapters.java import find_java
 from framework.local.broker import free_port
-from framework.local.java import find_java
 from tests.servers.maven import JARS_OF_PYSPARK, dependency, jars
 
 ICEBERG_VERSION = "1.11.0"

@@ -17,8 +17,8 @@ import pytest
 from pyarrow.fs import S3FileSystem
 
 from framework.adapters.files import cache_dir
+from framework.adapters.process import exclusive
 from framework.local.broker import HOST, free_port
-from framework.local.process import exclusive
 
 MOTO = "moto[server]==5.2.5"
 BUCKET = "lake"

@@ -12,8 +12,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from framework.adapters import spark_query, spark_sql
 from framework.cli.main import main
+from framework.runtime import spark_query
+from framework.task import sql as spark_sql
 
 
 def reader_loses_a_record() -> None:
@@ -24,7 +25,7 @@ def reader_loses_a_record() -> None:
         task = real(context, work)
 
         def losing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            from framework.adapters.kafka_reader import CompiledReader, PythonReader
+            from framework.adapters.kafka.reader import CompiledReader, PythonReader
             from framework.record.model import RecordBlock
 
             for reader in (CompiledReader, PythonReader):

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from framework.adapters.files import load_or_raise
-from framework.adapters.kafka_admin import KafkaAdmin
+from framework.adapters.kafka.admin import KafkaAdmin
 from framework.plan.compile import compile_plan
 from framework.plan.grants import grants_for
 from tests.chaos.checker import assert_exact

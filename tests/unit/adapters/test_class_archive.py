@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from framework.adapters.class_archive import archive_options
+from framework.adapters.spark.class_archive import archive_options
 
 HEAD = b"\xa8\xba\x0b\xf0 and classes"
 

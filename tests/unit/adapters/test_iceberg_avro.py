@@ -29,10 +29,10 @@ from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.types import IntegerType, LongType, NestedField
 
-from framework.adapters.iceberg_avro import BLOCK_BYTES, BlockEncoder, ManifestListWriterV2, ManifestWriterV2
-from framework.adapters.iceberg_manifests import to_iceberg
-from framework.adapters.iceberg_row_lineage import ManifestWriterV3
-from framework.commit.events import DataFile
+from framework.adapters.iceberg.private.avro import BLOCK_BYTES, BlockEncoder, ManifestListWriterV2, ManifestWriterV2
+from framework.adapters.iceberg.private.manifests import to_iceberg
+from framework.adapters.iceberg.private.row_lineage import ManifestWriterV3
+from framework.commit.events.event_types import DataFile
 
 SCHEMA = Schema(NestedField(1, "id", LongType(), required=True), NestedField(2, "n", IntegerType(), required=False))
 SPEC = PartitionSpec(spec_id=0)

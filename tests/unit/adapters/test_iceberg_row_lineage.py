@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyiceberg.manifest import ManifestContent, ManifestFile
 
-from framework.adapters.iceberg_row_lineage import first_row_id, with_row_ids
+from framework.adapters.iceberg.private.row_lineage import first_row_id, with_row_ids
 
 
 def manifest(

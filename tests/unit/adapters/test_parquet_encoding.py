@@ -8,7 +8,7 @@ import random
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from framework.adapters.parquet_encoding import FILES_PER_LOOK, SampledDictionaries, dictionary_columns, frugal
+from framework.adapters.parquet.encoding import FILES_PER_LOOK, SampledDictionaries, dictionary_columns, frugal
 
 
 def table(rows: int) -> pa.Table:

@@ -43,8 +43,8 @@ from pyiceberg.types import (
     UUIDType,
 )
 
-from framework.adapters.parquet_metrics import statistics_plan
-from framework.adapters.parquet_statistics import (
+from framework.adapters.parquet.metrics import statistics_plan
+from framework.adapters.parquet.statistics import (
     FileMetrics,
     collected_columns,
     file_metrics,

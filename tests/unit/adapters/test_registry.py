@@ -12,7 +12,7 @@ from google.protobuf import descriptor_pb2
 
 from framework.adapters.registry import Registry, registry_of
 from framework.errors import RetriableError, SetupError
-from framework.record.wire import UnknownSchema, WriterSchema
+from framework.record.formats.wire import UnknownSchema, WriterSchema
 from tests.format_samples import serialized
 from tests.servers.registry import RegistryServer
 

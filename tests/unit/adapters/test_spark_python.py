@@ -10,7 +10,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from framework.adapters.spark_python import python_command
+from framework.adapters.spark.python import python_command
 
 HOME = Path(pyspark.__file__).parent
 # What Spark puts before everything else; the folder stands for what a user has on the path.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from framework.adapters.spark_source import FloeStreamReader, is_taken, offer, ready_file, to_offsets
+from framework.adapters.spark.source import FloeStreamReader, is_taken, offer, ready_file, to_offsets
 
 START = {("orders", 0): 5, ("orders", 10): 7, ("a", 2): 0}
 

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from framework.commit.codec import MAX_EVENT_BYTES, decode, encode, foreign
-from framework.commit.events import (
+from framework.commit.events.codec import MAX_EVENT_BYTES, decode, encode, foreign
+from framework.commit.events.event_types import (
     CommitComplete,
     ControlEvent,
     DataFile,
@@ -24,7 +24,7 @@ from framework.commit.events import (
     StateChanged,
     Subject,
 )
-from framework.commit.split import split, split_data_written, split_information
+from framework.commit.events.split import split, split_data_written, split_information
 from framework.errors import FloeError
 from tests.protocol.build import complete, heartbeat, written
 from tests.protocol.strategies import commit_completes, data_written, events

@@ -6,8 +6,19 @@ from dataclasses import replace
 
 import pytest
 
-from framework.commit import cycle
-from framework.commit.effects import (
+from framework.commit.events.event_types import (
+    Accounting,
+    CommitComplete,
+    CommitRequested,
+    CommitToTable,
+    ControlEvent,
+    Health,
+    Holds,
+    PauseChanged,
+    StateChanged,
+)
+from framework.commit.machine import cycle
+from framework.commit.machine.effects import (
     Assigned,
     CommitConflict,
     CommitFailed,
@@ -29,19 +40,16 @@ from framework.commit.effects import (
     TableView,
     Tick,
 )
-from framework.commit.events import (
-    Accounting,
-    CommitComplete,
-    CommitRequested,
-    CommitToTable,
-    ControlEvent,
-    Health,
-    Holds,
-    PauseChanged,
-    StateChanged,
+from framework.commit.machine.model import Phase
+from framework.commit.machine.step import (
+    CoordinatorState,
+    Limits,
+    next_due_ms,
+    snapshot,
+    start_offset,
+    step,
+    wants_more,
 )
-from framework.commit.model import Phase
-from framework.commit.state import CoordinatorState, Limits, next_due_ms, snapshot, start_offset, step, wants_more
 from tests.protocol.build import STEP, TOPIC_ID, complete, heartbeat, offsets_set, ranges, view, written
 
 

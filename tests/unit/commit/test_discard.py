@@ -6,10 +6,10 @@ import itertools
 
 import pytest
 
-from framework.commit.discard import plan_discard
-from framework.commit.effects import TableLoaded, TableMissing
-from framework.commit.events import Discarded
-from framework.commit.state import snapshot
+from framework.commit.events.event_types import Discarded
+from framework.commit.machine.effects import TableLoaded, TableMissing
+from framework.commit.machine.step import snapshot
+from framework.commit.recovery.discard import plan_discard
 from framework.errors import StateDisagreement
 from tests.protocol.build import complete, view, written
 from tests.unit.commit.test_coordinator_step import Seat, commits, paths, stored

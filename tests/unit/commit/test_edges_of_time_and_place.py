@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from framework.commit.effects import (
+from framework.commit.events.event_types import CommitComplete, CommitRequested, Heartbeat
+from framework.commit.machine.effects import (
     Assigned,
     FilesGone,
     PipelineProgress,
@@ -16,8 +17,7 @@ from framework.commit.effects import (
     TableProgress,
     Tick,
 )
-from framework.commit.events import CommitComplete, CommitRequested, Heartbeat
-from framework.commit.state import CoordinatorState, step
+from framework.commit.machine.step import CoordinatorState, step
 from tests.protocol.build import TOPIC_ID, complete, heartbeat, view, written
 from tests.unit.commit.test_coordinator_step import Seat, commits, published
 

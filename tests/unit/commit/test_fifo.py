@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framework.commit.fifo import Fifo
+from framework.commit.machine.fifo import Fifo
 
 operations = st.lists(st.tuples(st.integers(0, 200), st.integers(-40, 40), st.integers(0, 300)), max_size=60)
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framework.commit.events import Accounting, SourceRange
+from framework.commit.events.event_types import Accounting, SourceRange
 from framework.commit.offsets import (
     MAX_GAPS,
     SKIP_AND_RECORD,

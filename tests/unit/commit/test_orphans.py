@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framework.adapters.iceberg_files import path_key
-from framework.commit.orphans import StoredFile, inside, sort_out
+from framework.adapters.iceberg.files import path_key
+from framework.commit.recovery.orphans import StoredFile, inside, sort_out
 
 keys = st.sampled_from(
     [f"/t/data/{n}.parquet" for n in range(6)] + ["/t/metadata/m.avro", "/t/metadata/v1.metadata.json"]

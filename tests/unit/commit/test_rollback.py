@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from framework.commit.effects import PipelineProgress, TableProgress
-from framework.commit.events import SourceRange
-from framework.commit.missing import Gap, gaps_of, gaps_text
+from framework.commit.events.event_types import SourceRange
+from framework.commit.machine.effects import PipelineProgress, TableProgress
 from framework.commit.offsets import PartitionFacts
-from framework.commit.rollback import RollbackFacts, SnapshotFacts, gaps_between, plan_rollback, target_of
-from framework.commit.table_replay import named_gap, plan_replay, without_replay
+from framework.commit.recovery.missing import Gap, gaps_of, gaps_text
+from framework.commit.recovery.rollback import RollbackFacts, SnapshotFacts, gaps_between, plan_rollback, target_of
+from framework.commit.recovery.table_replay import named_gap, plan_replay, without_replay
 from framework.errors import DataLossError, StateDisagreement, TableBlocked
 from tests.protocol.build import TOPIC_ID, written
 

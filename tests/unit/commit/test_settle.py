@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from framework.commit.events import Accounting
-from framework.commit.settle import Origin, PartitionPlaces, Places, disagreements, settle
+from framework.commit.events.event_types import Accounting
+from framework.commit.recovery.settle_offsets import Origin, PartitionPlaces, Places, disagreements, settle
 from framework.errors import DataLossError, StateDisagreement
 
 

@@ -6,8 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framework.commit.effects import PipelineProgress, TableProgress
-from framework.commit.progress import check_recorded_here, elsewhere, merge, parse, summary, summary_control_offset
+from framework.commit.machine.effects import PipelineProgress, TableProgress
+from framework.commit.machine.progress import (
+    check_recorded_here,
+    elsewhere,
+    merge,
+    parse,
+    summary,
+    summary_control_offset,
+)
 from framework.errors import StateDisagreement
 
 offsets = st.integers(0, 2**62)

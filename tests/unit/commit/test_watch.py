@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from framework.commit.events import CommitComplete, CommitToTable, ControlEvent, Holds, PauseChanged, StopRequested
+from framework.commit.events.event_types import (
+    CommitComplete,
+    CommitToTable,
+    ControlEvent,
+    Holds,
+    PauseChanged,
+    StopRequested,
+)
 from framework.commit.watch import Waiting, Watch, hold_reason
 from tests.protocol.build import complete, heartbeat, offsets_set, written
 

@@ -13,9 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from framework.cli.main import run_main
-from framework.config.connector import import_connector
-from framework.config.connector_keys import why_not
-from framework.config.connector_read import read_settings
+from framework.config.connector.keys import why_not
+from framework.config.connector.read import read_settings
+from framework.config.connector.translate import import_connector
 from framework.errors import ConfigError
 from tests.unit.config.in_memory import TARGET
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from framework.cli.main import run_main
 from framework.config.check_files import check_files, kind_of
 from framework.config.load import DEFAULT_TARGET, load_pipelines, load_target
-from framework.config.template_uses import load_uses
+from framework.config.templates.uses import load_uses
 from framework.diagnose.render import FORMATS, render
 from framework.testing.report import render as render_reports
 from framework.testing.suite import run_file

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from framework.adapters.kafka_client import OWNED
-from framework.config.connection_rules import OWN_KAFKA
-from framework.config.rules_source import DIRECTIVES
-from framework.record.iso_time import check_format
+from framework.adapters.kafka.client import OWNED
+from framework.config.rules.connections import OWN_KAFKA
+from framework.config.rules.source import DIRECTIVES
+from framework.record.convert.iso_time import check_format
 
 
 def test_settings_that_floe_owns() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from framework.config.origin import marked, strip_markers
-from framework.config.template import is_template, render
+from framework.config.templates.render import is_template, render
 from framework.config.text import SourceText
 from framework.diagnose.diagnostic import Diagnostic, Span
 from tests.unit.config.in_memory import load

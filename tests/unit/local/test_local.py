@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from framework.adapters.java import find_java, java_major
+from framework.adapters.process import command_line, running_pid, stop
 from framework.errors import SetupError
 from framework.local.broker import free_port
 from framework.local.jars import broker_jars, pinned_sums, wrong_files
-from framework.local.java import find_java, java_major
-from framework.local.process import command_line, running_pid, stop
 from framework.local.state import LocalPaths, LocalState, default_state_dir, read_state, write_state
 
 

@@ -12,7 +12,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import DayTransform
 from pyiceberg.types import LongType, NestedField, StringType, TimestamptzType
 
-from framework.commit.events import Accounting, Heartbeat, SourceRange
+from framework.commit.events.event_types import Accounting, Heartbeat, SourceRange
 from framework.commit.offsets import PartitionFacts, SafeOffset
 from framework.config.spec import (
     CreatePolicy,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from framework.adapters.kafka_admin import known_id
+from framework.adapters.kafka.admin import known_id
 from framework.errors import SetupError
 from framework.plan.control_topic import MIN_RETENTION_BYTES, SETTINGS, what_is_weak, what_is_wrong
 

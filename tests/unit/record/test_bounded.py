@@ -10,7 +10,7 @@ import pytest
 
 from framework.config.spec import Envelope, EvolvePolicy, TablePolicy
 from framework.plan.model import Plan
-from framework.record import compiled_json
+from framework.record.json import compiled as compiled_json
 from framework.record.model import BlockResult
 from framework.record.process import process_block
 from framework.table.arrow_schema import parse_schema

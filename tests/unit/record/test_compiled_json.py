@@ -14,12 +14,13 @@ import pytest
 from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 
-from framework.record import compiled_json, json_maps
-from framework.record.arrow_json import _options, _parse
-from framework.record.compiled_json import parse_plain
-from framework.record.encoded import plain_table
-from framework.record.framing import frame
-from framework.record.mixed_kinds import Leniency
+from framework.record.json import compiled as compiled_json
+from framework.record.json import maps as json_maps
+from framework.record.json.arrow import _options, _parse
+from framework.record.json.compiled import parse_plain
+from framework.record.json.framing import frame
+from framework.record.json.mixed_kinds import Leniency
+from framework.record.rows.dictionary_text import plain_table
 
 pytestmark = pytest.mark.skipif(
     not compiled_json.available(), reason="no C compiler was there when floe was installed; Arrow parses all"

@@ -11,12 +11,13 @@ import pytest
 from framework.config.spec import ErrorPolicy
 from framework.errors import AccountingError
 from framework.record import block as block_module
-from framework.record import shaping, transformed
-from framework.record.batch import Batch
+from framework.record import landing as shaping
+from framework.record import transform_sql as transformed
+from framework.record.block_state import Batch
 from framework.record.contain import MOST_RECORDS
+from framework.record.formats.typed_rows import TypedRows
 from framework.record.model import BlockResult, TableNeed, TableTarget
 from framework.record.process import process_block, process_transformed
-from framework.record.typed import TypedRows
 from tests.record_samples import block, plan, policy, target
 
 TABLES = {"ns.t": target(columns={"a": "long", "b": "string"}, table_policy=policy())}

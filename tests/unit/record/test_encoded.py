@@ -11,9 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from framework.record import compiled_json
-from framework.record.compiled_json import parse_plain
-from framework.record.encoded import held_bytes, is_encoded, like, plain, plain_schema, plain_table, together
+from framework.record.json import compiled as compiled_json
+from framework.record.json.compiled import parse_plain
+from framework.record.rows.dictionary_text import (
+    held_bytes,
+    is_encoded,
+    like,
+    plain,
+    plain_schema,
+    plain_table,
+    together,
+)
 
 needs_compiled = pytest.mark.skipif(
     not compiled_json.available(), reason="no C compiler was there when floe was installed; nothing is encoded"

@@ -24,8 +24,8 @@ from framework.config.spec import (
     RouteRule,
     TablePolicy,
 )
+from framework.record.formats.wire import UnknownSchema, WriterSchema
 from framework.record.process import decode_block
-from framework.record.wire import UnknownSchema, WriterSchema
 from tests.format_samples import Landed, avro_bytes, avro_schema, framed, land, record_of, records
 from tests.record_samples import plan
 

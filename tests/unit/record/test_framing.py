@@ -8,10 +8,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from framework.record.arrow_json import parse_framed
 from framework.record.failure import RecordFailure
-from framework.record.framing import frame
-from framework.record.json_strict import NumberText, parse_record
+from framework.record.json.arrow import parse_framed
+from framework.record.json.framing import frame
+from framework.record.json.strict import NumberText, parse_record
 
 SCHEMA = pa.schema([("a", pa.int64())])
 TOKENS = [

@@ -36,7 +36,7 @@ from framework.config.spec import (
     ValuesPolicy,
     WholeNumbers,
 )
-from framework.record.json_strict import parse_record
+from framework.record.json.strict import parse_record
 from framework.record.observe import observe_value
 from framework.table.in_memory import made_in_memory
 from framework.table.types import known_part

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from framework.record.framing import frame
-from framework.record.joined import JoinedValues, with_value
+from framework.record.json.framing import frame
+from framework.record.value_buffer import JoinedValues, with_value
 
 VALUES = st.lists(
     st.none() | st.sampled_from([b"", b"{}", b'{"a":1}', b"\n", b'{"a":\n1}']) | st.binary(max_size=6), max_size=9

@@ -22,7 +22,7 @@ from google.protobuf import (
 )
 
 from framework.config.spec import CreatePolicy, FieldHint, FormatSpec, FormatType, TablePolicy
-from framework.record.wire import WriterSchema
+from framework.record.formats.wire import WriterSchema
 from tests.format_samples import TABLE, Landed, framed, land, proto_schema, records, serialized
 
 SPEC = FormatSpec(FormatType.PROTOBUF, registry="main")

@@ -9,17 +9,35 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framework.commit.effects import PipelineProgress
-from framework.commit.events import Accounting, Heartbeat
-from framework.commit.replay import ReplayPosition, is_replay, replay_name, replay_position, replay_range
+from framework.commit.events.event_types import Accounting, Heartbeat
+from framework.commit.machine.effects import PipelineProgress
+from framework.commit.recovery.letter_replay import (
+    ReplayPosition,
+    is_replay,
+    replay_name,
+    replay_position,
+    replay_range,
+)
 from framework.config.spec import ErrorPolicy
-from framework.record.dead_letter import MOST_MESSAGE_BYTES, dead_letter_schema, dead_letters_to_arrow, letter_messages
-from framework.record.json_strict import parse_record
-from framework.record.letter_view import bytes_text, value_lines
-from framework.record.locate import locate
+from framework.record.json.locate import locate
+from framework.record.json.strict import parse_record
+from framework.record.letters.dead_letter import (
+    MOST_MESSAGE_BYTES,
+    dead_letter_schema,
+    dead_letters_to_arrow,
+    letter_messages,
+)
+from framework.record.letters.replay import (
+    RECORD,
+    letter_blocks,
+    marks_to_arrow,
+    open_letters,
+    plan_marks_table,
+    replay_plan,
+)
+from framework.record.letters.view import bytes_text, value_lines
 from framework.record.model import DeadLetter
 from framework.record.process import process_block
-from framework.record.replay import RECORD, letter_blocks, marks_to_arrow, open_letters, plan_marks_table, replay_plan
 from framework.table.arrow_schema import parse_schema
 from tests.record_samples import block, plan, target
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from framework.record import scatter
-from framework.record.encoded import plain_table
 from framework.record.model import AlikeRows
-from framework.record.scatter import Scatter, can_scatter
+from framework.record.rows import scatter
+from framework.record.rows.dictionary_text import plain_table
+from framework.record.rows.scatter import Scatter, can_scatter
 
 needs_compiled = pytest.mark.skipif(
     not scatter.available(), reason="no C compiler was there when floe was installed; rows are sorted by Arrow"

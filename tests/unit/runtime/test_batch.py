@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from framework.commit.events import Accounting, DataComplete, DataFile, DataWritten, SourceRange
+from framework.commit.events.event_types import Accounting, DataComplete, DataFile, DataWritten, SourceRange
 from framework.config.spec import (
     ErrorPolicy,
     KafkaSourceSpec,

@@ -1,0 +1,150 @@
+"""The one door to a catalog: what opens one opens it here, and whatever is loaded through it is checked.
+
+In: PyIceberg's settings as the target has them, and where the target lets tables have files. Out: a catalog whose FileIOs have
+the target's settings alone, and which gives no table that lies elsewhere. Whoever may alter a table may set its location and its
+properties, and PyIceberg reads classes to import, hosts and credentials from them; invariant: none of those is ever read from a
+table, and no file is read, written or removed where a table's location leads out of the target's places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any
+
+from pyiceberg.catalog import Catalog, MetastoreCatalog, load_catalog
+from pyiceberg.catalog.rest import RestCatalog, TableResponse
+from pyiceberg.table import Table, TableProperties
+from pyiceberg.typedef import Identifier
+
+import framework.adapters.file_io  # noqa: F401  # the provider of file names is guarded there
+from framework.config.rules.permitted import is_below, is_location
+from framework.config.table_names import full_name
+from framework.errors import TableBlocked
+
+_PLACES = (TableProperties.WRITE_DATA_PATH, TableProperties.WRITE_METADATA_PATH)
+# What a REST server may not send: code, how requests are authenticated, and which certificates count.
+_NEVER_SENT = ("auth", "header.", "py-", "ssl")
+
+
+def open_catalog(name: str, settings: Mapping[str, str], allowed: Iterable[str] = ()) -> Catalog:
+    """PyIceberg's own catalog of these settings, guarded. `allowed`: as `guarded`."""
+    return guarded(load_catalog(name, **settings), settings, allowed)
+
+
+def guarded(catalog: Catalog, settings: Mapping[str, str], allowed: Iterable[str] = ()) -> Catalog:
+    """The catalog, whose tables' properties no longer reach a FileIO, and whose tables lie where the target says.
+
+    Args:
+        allowed: where tables may have files beside the catalog's warehouse. Where neither says a place (the warehouse of a
+            REST server is often a mere name), the catalog itself is trusted with where its tables lie.
+    """
+    roots = places(settings, allowed)
+    own = dict(settings)
+    if isinstance(catalog, RestCatalog):
+        _guard_answers(catalog, own)
+    elif hasattr(catalog, "_load_file_io"):
+        _guard_file_io(catalog)
+    if isinstance(catalog, MetastoreCatalog):
+        _guard_new_places(catalog, roots)
+    load: Callable[[Any], Table] = catalog.load_table
+
+    def load_table(identifier: str | Identifier) -> Table:
+        table = load(identifier)
+        check_places(
+            full_name(catalog.name, ".".join(table.name())), roots, table.metadata.location, table.metadata.properties
+        )
+        return table
+
+    catalog.load_table = load_table  # type: ignore[method-assign]
+    return catalog
+
+
+def places(settings: Mapping[str, str], allowed: Iterable[str] = ()) -> tuple[str, ...]:
+    """Where a catalog's tables may have their files: its warehouse, where that is a location, and what the target allows."""
+    return tuple(place for place in (settings.get("warehouse", ""), *allowed) if is_location(place))
+
+
+def check_places(table: str, roots: Collection[str], location: str, properties: Mapping[str, str]) -> None:
+    """Refuse a table whose location leads elsewhere than below one of these places, or whose properties send its files
+    elsewhere than below these or its own location. Without any place, its location is as its catalog says.
+
+    Raises:
+        TableBlocked: FLOE-R142.
+    """
+    if roots and not is_below(location, roots):
+        raise _elsewhere(table, "the location", location, "ALTER TABLE ... SET LOCATION back to where it was")
+    for key in _PLACES:
+        path = properties.get(key)
+        if path and not is_below(path, (location, *roots)):
+            raise _elsewhere(table, key, path, f"ALTER TABLE ... UNSET TBLPROPERTIES ('{key}')")
+
+
+def from_server(sent: Mapping[str, Any] | None, own: Mapping[str, str]) -> dict[str, Any]:
+    """What a REST server sends, as far as it is trusted: where its catalog and its stores are, and as whom they are asked.
+
+    The target's own value stands wherever the server's could name code. A value that is no plain text is how PyIceberg is told
+    to load classes (`auth`), so none is taken.
+    """
+    taken: dict[str, Any] = {}
+    for key, value in (sent or {}).items():
+        folded = key.strip().lower()
+        if folded.endswith("impl") or folded.startswith(_NEVER_SENT) or not isinstance(value, str | int | float | bool):
+            if key in own:
+                taken[key] = own[key]
+        else:
+            taken[key] = value
+    return taken
+
+
+def _guard_file_io(catalog: Any) -> None:
+    load = catalog._load_file_io
+
+    def with_the_targets_settings(properties: Any = None, location: str | None = None) -> Any:
+        return load({}, location)  # a table's properties say nothing that a FileIO needs
+
+    catalog._load_file_io = with_the_targets_settings
+
+
+def _guard_answers(catalog: RestCatalog, own: Mapping[str, str]) -> None:
+    """PyIceberg makes a FileIO of a table's properties and of what the server sends for it; of the first none is kept."""
+    catalog.properties = from_server(catalog.properties, own)
+    for method in ("_response_to_table", "_response_to_staged_table"):
+        setattr(catalog, method, _of_the_server_alone(getattr(catalog, method), own))
+
+
+def _of_the_server_alone(convert: Callable[..., Any], own: Mapping[str, str]) -> Callable[..., Any]:
+    def converted(identifier: tuple[str, ...], response: TableResponse) -> Any:
+        known = {
+            "metadata": response.metadata.model_copy(update={"properties": {}}),
+            "config": from_server(response.config, own),
+            "storage_credentials": [
+                each.model_copy(update={"config": from_server(each.config, own)})
+                for each in response.storage_credentials
+            ],
+        }
+        table = convert(identifier, response.model_copy(update=known))
+        table.metadata = response.metadata
+        return table
+
+    return converted
+
+
+def _guard_new_places(catalog: Any, roots: Collection[str]) -> None:
+    """Where a new table goes may come from its namespace, whose properties others set."""
+    resolve = catalog._resolve_table_location
+
+    def resolved(location: str | None, namespace: str, table: str) -> str:
+        place: str = resolve(location, namespace, table)
+        check_places(full_name(catalog.name, f"{namespace}.{table}"), roots, place, {})
+        return place
+
+    catalog._resolve_table_location = resolved
+
+
+def _elsewhere(table: str, what: str, place: str, remedy: str) -> TableBlocked:
+    return TableBlocked(
+        f"table {table} has {what} {place}, which is not where the target lets tables have files",
+        code="FLOE-R142",
+        place=table,
+        remedy=f"{remedy}; or name the place under `allow.locations` in the target",
+    )

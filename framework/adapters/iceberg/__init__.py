@@ -1,0 +1,1 @@
+"""Iceberg tables: opened, created, altered, committed and looked at."""

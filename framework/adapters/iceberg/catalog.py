@@ -1,0 +1,177 @@
+"""One Iceberg catalog: its settings, how it is opened, and what is said when it cannot be.
+
+In: PyIceberg's own settings, secrets resolved. Out: an open catalog with the commits to its tables, or a SetupError that
+names the catalog and never a secret. It is opened at first use, and anew after it refused our credentials.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import NoSuchNamespaceError, NotInstalledError
+
+from framework.adapters.file_io_guard import guarded, open_catalog
+from framework.adapters.iceberg.commit import TableCommits
+from framework.adapters.iceberg.private.rest import BoundedRestCatalog
+from framework.adapters.secrets import hidden
+from framework.config.table_names import DEFAULT_CATALOG, full_name
+from framework.errors import SetupError
+
+log = logging.getLogger(__name__)
+
+CATALOG_TYPES = ("sql", "rest", "hive", "glue", "dynamodb", "bigquery")
+
+# What only the catalog itself needs; everything else goes to the tasks, which need it to write files.
+_CATALOG_ONLY = ("uri", "type", "name", "credential", "token", "scope", "py-catalog-impl", "echo")
+_CATALOG_ONLY_PREFIXES = ("rest.", "oauth2", "auth", "header.", "ssl", "hive.", "dynamodb.", "pool_", "init_catalog_")
+
+
+class IcebergCatalog:
+    """One catalog. Opened at first use, and anew after it refused our credentials; safe for threads."""
+
+    def __init__(
+        self,
+        settings: Mapping[str, str] | None,
+        name: str = DEFAULT_CATALOG,
+        settings_now: Callable[[], Mapping[str, str]] | None = None,
+        locations: Iterable[str] = (),
+    ) -> None:
+        """`settings_now` gives the settings with secrets read anew: a token that was replaced is found without a restart.
+        With it alone they are read when the catalog is first needed, so that one that is not needs no secrets.
+        `locations`: where the target lets tables have files beside the warehouse."""
+        self._read = None if settings is None else dict(settings)
+        self._settings_now = settings_now
+        self._name = name
+        self._locations = tuple(locations)
+        self._lock = threading.Lock()
+        self._opened: tuple[Catalog, TableCommits] | None = None
+
+    @property
+    def _settings(self) -> dict[str, str]:
+        if self._read is None:
+            self._read = dict(self._settings_now()) if self._settings_now is not None else {}
+        return self._read
+
+    def check(self) -> None:
+        """Find out whether the catalog can be used.
+
+        Raises:
+            SetupError: FLOE-E201 it cannot be reached; FLOE-E202 its settings are wrong; FLOE-E203 it has no warehouse
+                to put new tables into; FLOE-E204 a package is missing.
+        """
+        if self._kind() == "sql" and not self._settings.get("warehouse"):
+            raise self._setup_error(
+                "it has no `warehouse`", "FLOE-E203", "set `warehouse`, for example file:///data/lake"
+            )
+        catalog, _ = self.open()
+        try:
+            catalog.list_namespaces()
+        except Exception as error:  # each catalog has exceptions of its own
+            raise self._unreachable(error) from error
+
+    def io_properties(self) -> dict[str, str]:
+        """The settings that tasks need to write files. Credentials of the catalog itself are left out."""
+        return {
+            key: value
+            for key, value in self._settings.items()
+            if key not in _CATALOG_ONLY and not key.startswith(_CATALOG_ONLY_PREFIXES)
+        }
+
+    def list_tables(self, namespace: str | None = None) -> list[str]:
+        """Full names of the tables of one namespace (none when it does not exist), or of all, in order."""
+        catalog, _ = self.open()
+        try:
+            names = [(namespace,)] if namespace is not None else list(_namespaces(catalog, ()))
+            found = [table for each in names for table in catalog.list_tables(".".join(each))]
+        except NoSuchNamespaceError:
+            return []
+        except Exception as error:  # each catalog has exceptions of its own
+            raise self._unreachable(error) from error
+        tables = {".".join(table) for table in found}
+        # What others call so, no pipeline can name: a colon in a full name ends the catalog's.
+        return sorted(full_name(self._name, table) for table in tables if ":" not in table)
+
+    def open(self) -> tuple[Catalog, TableCommits]:
+        with self._lock:
+            if self._opened is not None and getattr(self._opened[0], "refused", False):
+                self._renew_settings()
+                self._opened = None
+            if self._opened is None:
+                catalog = self._load_catalog()
+                self._opened = (catalog, TableCommits(catalog))
+            return self._opened
+
+    def _renew_settings(self) -> None:
+        if self._settings_now is None:
+            return
+        try:
+            self._read = dict(self._settings_now())
+        except SetupError as error:  # a secret that is just being replaced: what was read before is tried once more
+            log.warning("the catalog's settings are not read anew: %s", error.message)
+
+    def _load_catalog(self) -> Catalog:
+        kind = self._kind()
+        if "py-catalog-impl" not in self._settings and kind not in CATALOG_TYPES:
+            said = f"its type is {kind!r}" if kind else "it has no `type`"
+            raise self._setup_error(said, "FLOE-E202", f"set `type` to one of {', '.join(CATALOG_TYPES)}")
+        try:
+            rest = kind == "rest" and "py-catalog-impl" not in self._settings
+            if (rest or kind == "sql") and not self._settings.get("uri"):
+                raise ValueError("`uri` is missing")
+            if kind == "sql":
+                return guarded(self._sql_catalog(), self._settings, self._locations)
+            if rest:
+                made = BoundedRestCatalog(self._name, **self._settings)
+                return guarded(made, self._settings, self._locations)
+            return open_catalog(self._name, self._settings, self._locations)
+        except NotInstalledError as error:
+            raise self._setup_error(
+                f"a package is missing: {first_line(error)}", "FLOE-E204", f'pip install "pyiceberg[{kind}]"'
+            ) from error
+        except (ValueError, KeyError, ImportError) as error:
+            raise self._setup_error(
+                f"its settings are wrong: {first_line(error)}", "FLOE-E202", "mend the target's connections.catalog"
+            ) from error
+        except Exception as error:  # each catalog has exceptions of its own
+            raise self._unreachable(error) from error
+
+    def _sql_catalog(self) -> Catalog:
+        from framework.adapters.iceberg.private.sql import FlatSqlCatalog  # SQLAlchemy is needed for this kind alone
+
+        try:
+            return FlatSqlCatalog(self._name, **self._settings)
+        except Exception as error:  # SQLAlchemy wraps what each database says
+            # Two processes that open a new database at once both create its tables; the second finds them made.
+            if "already exists" not in str(error):
+                raise
+            return FlatSqlCatalog(self._name, **self._settings)
+
+    def _kind(self) -> str:
+        return self._settings.get("type", "").lower()
+
+    def _unreachable(self, error: Exception) -> SetupError:
+        return self._setup_error(
+            f"it cannot be used: {first_line(error)}",
+            "FLOE-E201",
+            "check that the catalog runs and that the target's connections.catalog points to it",
+        )
+
+    def _setup_error(self, said: str, code: str, remedy: str) -> SetupError:
+        # An address may carry a password; it is never shown.
+        address = hidden(self._settings.get("uri", ""))
+        place = f"connections.catalog.{self._name}" + (f", {address}" if address else "")
+        return SetupError(f"catalog {self._name}: {said}", code=code, place=place, remedy=remedy)
+
+
+def _namespaces(catalog: Catalog, above: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    for namespace in catalog.list_namespaces(above):
+        yield namespace
+        yield from _namespaces(catalog, namespace)
+
+
+def first_line(error: Exception) -> str:
+    text = str(error).strip() or type(error).__name__
+    return hidden(text.splitlines()[0])

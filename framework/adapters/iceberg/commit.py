@@ -1,0 +1,389 @@
+"""The table commit: files and progress into one Iceberg snapshot, conditional on what was examined.
+
+In: a `CommitTable` effect. Out: `Committed`, `CommitConflict` or `CommitFailed`. Keeps invariants 3, 4 and 7: progress
+moves only in the commit that adds the files; the catalog is told uuid, branch head and schema id to compare; and
+whatever exception comes, the table is read back before anything is said or removed.
+Updates and requirements go to `Catalog.commit_table` directly. PyIceberg's transaction would refresh and retry blindly,
+and after a 409 for a commit that had been applied it deletes the live manifest list.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cachetools import LRUCache
+from pyiceberg.catalog import Catalog, MetastoreCatalog
+from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
+from pyiceberg.io import FileIO
+from pyiceberg.manifest import DataFile, ManifestFile
+from pyiceberg.table import Table
+from pyiceberg.table.metadata import TableMetadata, _generate_snapshot_id
+from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
+from pyiceberg.table.snapshots import Operation, Snapshot, Summary, UpdateMetrics, update_snapshot_summaries
+from pyiceberg.table.update import (
+    AddSnapshotUpdate,
+    AssertCurrentSchemaId,
+    AssertRefSnapshotId,
+    AssertTableUUID,
+    SetPropertiesUpdate,
+    SetSnapshotRefUpdate,
+    TableRequirement,
+    TableUpdate,
+)
+from pyiceberg.types import IcebergType
+
+from framework.adapters.faults import reach
+from framework.adapters.iceberg.private import row_lineage as lineage
+from framework.adapters.iceberg.private.manifests import (
+    SnapshotFiles,
+    UnknownSpec,
+    WrittenSnapshot,
+    partition_types,
+    schema_for_spec,
+    to_iceberg,
+)
+from framework.adapters.iceberg.supported import unreadable, unwritable
+from framework.adapters.iceberg.views import head_of, snapshot_by_id, start_of, view_of
+from framework.adapters.secrets import hidden
+from framework.commit.machine.effects import (
+    CommitConflict,
+    CommitFailed,
+    CommitTable,
+    Committed,
+    FilesGone,
+    RecoverTable,
+)
+from framework.commit.machine.progress import PROGRESS_PROPERTY, SUMMARY_COMMIT_ID, merge, parse, summary
+from framework.config.table_names import identifier_of
+
+log = logging.getLogger(__name__)
+
+# Of all lists together, about 1 kB of memory each; a list that is not remembered is read again.
+MAX_REMEMBERED_MANIFESTS = 20_000
+
+Outcome = Committed | CommitConflict | FilesGone | CommitFailed
+
+
+def _size(manifests: tuple[ManifestFile, ...]) -> int:
+    return 1 + len(manifests)
+
+
+@dataclass(frozen=True)
+class _Attempt:
+    """One snapshot, written but not yet committed."""
+
+    snapshot: Snapshot
+    manifests: tuple[ManifestFile, ...]
+    written: tuple[str, ...]
+
+
+class TableCommits:
+    """Commits to the tables of one catalog. Safe for threads; two commits to one table are settled by the catalog."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._lists: LRUCache[str, tuple[ManifestFile, ...]] = LRUCache(MAX_REMEMBERED_MANIFESTS, _size)
+        self._lists_lock = threading.Lock()
+
+    def commit(self, effect: CommitTable, examined: Table | None = None) -> Outcome:
+        """Append the effect's files and record its progress, or say for certain, after reading back, why not.
+
+        Args:
+            examined: the table from which the effect's view was taken, where it is still at hand.
+        """
+        try:
+            table = examined or self._catalog.load_table(identifier_of(effect.table))
+            settled = self._settled(effect, table.metadata, None)
+            if settled is not None:
+                return settled
+            if (reason := unwritable(table.metadata, self._catalog)) is not None:
+                return CommitFailed(effect.table, effect.commit_id, reason)
+            if effect.view.branch != MAIN_BRANCH and head_of(table.metadata, MAIN_BRANCH) is None:
+                table = self._with_main(table)
+        except NoSuchTableError:
+            return CommitConflict(effect.table, effect.commit_id, "the table does not exist any more")
+        except Exception as error:  # nothing of this commit was sent yet: it is certainly not in the table
+            said = unreadable(error) or f"the table cannot be loaded: {_words(error)}"
+            return CommitFailed(effect.table, effect.commit_id, said)
+        reason = _unsupported(effect, table.metadata)
+        if reason is not None:
+            return CommitFailed(effect.table, effect.commit_id, reason)
+        try:
+            missing = tuple(path for path in effect.examine if not table.io.new_input(path).exists())
+        except Exception as error:  # each store has exceptions of its own, and nothing was sent yet
+            said = f"whether its files are there cannot be told: {_words(error)}"
+            return CommitFailed(effect.table, effect.commit_id, said)
+        if missing:
+            return FilesGone(effect.table, effect.commit_id, missing)
+        # Not `new_snapshot_id`, which looks through all snapshots: an id that is taken is refused with the commit.
+        snapshot_id = _generate_snapshot_id()
+        files = SnapshotFiles(table.metadata, table.io, snapshot_id)
+        try:
+            attempt = self._write(effect, table, files, snapshot_id)
+        except Exception as error:  # the catalog has heard of none of these files: they can go
+            self._remove(table.io, files.written)
+            return CommitFailed(effect.table, effect.commit_id, f"metadata could not be written: {_words(error)}")
+        reach("manifests-written")
+        return self._send(effect, table, attempt)
+
+    def apply(self, table: Table, requirements: Sequence[TableRequirement], updates: Sequence[TableUpdate]) -> Table:
+        """`Catalog.commit_table`, then the old metadata files that the table's own limits no longer keep are removed.
+
+        Raises:
+            Exception: whatever the catalog raises; the outcome is then unknown to the caller (invariant 7).
+        """
+        response = self._catalog.commit_table(table, tuple(requirements), tuple(updates))
+        if isinstance(self._catalog, MetastoreCatalog):
+            # A direct commit keeps all old files. Only entries that have left the metadata log go, and only after a
+            # commit that is certain. A REST server does this by itself.
+            self._catalog._delete_old_metadata(table.io, table.metadata, response.metadata)
+        return Table(table.name(), response.metadata, response.metadata_location, table.io, self._catalog)
+
+    # ---- before the commit ------------------------------------------------------------------------------------------
+
+    def _with_main(self, table: Table) -> Table:
+        """A table with a main branch. A first commit to another branch of an empty table is refused, so main comes
+        first, with an empty snapshot; another writer may do the same at the same time, which serves as well."""
+        snapshot_id = _generate_snapshot_id()
+        files = SnapshotFiles(table.metadata, table.io, snapshot_id)
+        written = files.write(None, (), ())
+        snapshot = _snapshot(table.metadata, snapshot_id, None, written, (), {})
+        try:
+            requirements = (
+                AssertTableUUID(uuid=table.metadata.table_uuid),
+                AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=None),
+            )
+            table = self.apply(table, requirements, _branch_updates(table.metadata, MAIN_BRANCH, snapshot))
+        except Exception:  # invariant 7: whatever it was, what counts is whether main is there now
+            again = self._catalog.load_table(table.name())
+            if head_of(again.metadata, MAIN_BRANCH) is None:
+                raise
+            return again
+        self._remember(written.manifest_list, written.manifests)
+        return table
+
+    def _write(self, effect: CommitTable, table: Table, files: SnapshotFiles, snapshot_id: int) -> _Attempt:
+        metadata = table.metadata
+        added = _iceberg_files(effect, metadata)
+        parent = _parent(effect, metadata)
+        listed = self._manifests(table.io, parent, metadata.format_version) if parent else ()
+        written = files.write(parent.snapshot_id if parent else None, listed, added)
+        own = summary(effect.progress, effect.commit_id, effect.valid_through_ms)
+        if isinstance(effect, RecoverTable):
+            own |= effect.notes
+        snapshot = _snapshot(metadata, snapshot_id, parent, written, added, own)
+        return _Attempt(snapshot, written.manifests, tuple(files.written))
+
+    def _manifests(self, io: FileIO, snapshot: Snapshot, format_version: int) -> tuple[ManifestFile, ...]:
+        """What a snapshot lists. Manifest lists never change, so what was written or read before is not read again."""
+        with self._lists_lock:
+            known = self._lists.get(snapshot.manifest_list)
+        if known is not None:
+            return known
+        if format_version >= lineage.VERSION:
+            return lineage.read_manifests(io, snapshot.manifest_list)
+        return tuple(snapshot.manifests(io))
+
+    def _remember(self, path: str, manifests: tuple[ManifestFile, ...], before: str | None = None) -> None:
+        with self._lists_lock:
+            if before is not None:
+                self._lists.pop(before, None)
+            if _size(manifests) <= self._lists.maxsize:
+                self._lists[path] = manifests
+
+    # ---- the commit and its outcome ---------------------------------------------------------------------------------
+
+    def _send(self, effect: CommitTable, table: Table, attempt: _Attempt) -> Outcome:
+        metadata = table.metadata
+        # Invariant 4: the table, the branch head (also "none yet") and the schema that the decision was made from.
+        requirements = (
+            AssertTableUUID(uuid=metadata.table_uuid),
+            AssertRefSnapshotId(ref=effect.view.branch, snapshot_id=effect.view.snapshot_id),
+            AssertCurrentSchemaId(current_schema_id=effect.view.schema_id),
+        )
+        # Invariant 3: progress moves in the same commit that adds the files.
+        properties = {PROGRESS_PROPERTY: merge(metadata.properties.get(PROGRESS_PROPERTY), effect.progress)}
+        if isinstance(effect, RecoverTable):
+            properties |= effect.properties
+        updates = (
+            *_branch_updates(metadata, effect.view.branch, attempt.snapshot),
+            SetPropertiesUpdate(updates=properties),
+        )
+        try:
+            after = self.apply(table, requirements, updates)
+        except Exception as error:  # invariant 7: whatever it was, the table says what came of it
+            return self._read_back(effect, table, attempt, error)
+        parent = _parent(effect, metadata)
+        self._remember(attempt.snapshot.manifest_list, attempt.manifests, parent.manifest_list if parent else None)
+        return _committed(effect, after.metadata, attempt.snapshot)
+
+    def _read_back(self, effect: CommitTable, before: Table, attempt: _Attempt, error: Exception) -> Outcome:
+        """Invariant 7: whatever the exception says, look for the snapshot first; until then no file goes."""
+        try:
+            now = self._catalog.load_table(identifier_of(effect.table))
+        except NoSuchTableError:
+            return CommitConflict(effect.table, effect.commit_id, "the table does not exist any more")
+        except Exception as second:  # unknown for now, which is said as it is
+            reason = f"outcome unknown ({_words(error)}) and the table cannot be read back now ({_words(second)})"
+            return CommitFailed(effect.table, effect.commit_id, reason)
+        settled = self._settled(effect, now.metadata, attempt.snapshot.snapshot_id)
+        # Refused, not found, and its conditions hold no longer: this attempt can never appear, so its files may go.
+        refused = isinstance(settled, CommitConflict) and isinstance(error, CommitFailedException)
+        if refused and not self._in_use(attempt.written, before.metadata, now):
+            self._remove(before.io, attempt.written)
+        if settled is not None:
+            return settled
+        return CommitFailed(effect.table, effect.commit_id, f"the catalog did not commit: {_words(error)}")
+
+    def _settled(self, effect: CommitTable, metadata: TableMetadata, snapshot_id: int | None) -> Outcome | None:
+        """What the table says about this commit: it is in, or its conditions are gone; None when it may go on."""
+        reason = _changed(effect, metadata)
+        if reason is None:
+            return None
+        for snapshot in reversed(metadata.snapshots):
+            own = snapshot.summary.additional_properties.get(SUMMARY_COMMIT_ID) if snapshot.summary else None
+            if snapshot.snapshot_id == snapshot_id or own == effect.commit_id:
+                return _committed(effect, metadata, snapshot)
+        return CommitConflict(effect.table, effect.commit_id, reason)
+
+    def _in_use(self, written: Sequence[str], before: TableMetadata, now: Table) -> bool:
+        """Whether a snapshot that came meanwhile lists one of these manifests: then our commit did land, was built upon,
+        and has been expired already."""
+        known = {snapshot.snapshot_id for snapshot in before.snapshots}
+        new = [snapshot for snapshot in now.metadata.snapshots if snapshot.snapshot_id not in known]
+        try:
+            version = now.metadata.format_version
+            listed = {manifest.manifest_path for each in new for manifest in self._manifests(now.io, each, version)}
+        except Exception as error:  # what cannot be found out counts as in use
+            log.warning("metadata files of a refused commit to %s are left behind: %s", ".".join(now.name()), error)
+            return True
+        return not listed.isdisjoint(written)
+
+    @staticmethod
+    def _remove(io: FileIO, paths: Sequence[str]) -> None:
+        """Remove files that nothing can refer to. One that stays is a mere orphan, so a failure is only told."""
+        for path in paths:
+            try:
+                io.delete(path)
+            except FileNotFoundError:
+                continue  # it was named, and writing it failed
+            except Exception as error:  # each store has exceptions of its own
+                log.warning("metadata file %s of a refused commit is left behind: %s", path, error)
+
+
+def _changed(effect: CommitTable, metadata: TableMetadata) -> str | None:
+    """Why the conditions of the commit no longer hold; None when all of them do."""
+    view = effect.view
+    if str(metadata.table_uuid) != view.table_uuid:
+        return f"the table was replaced: its uuid is {metadata.table_uuid}, not {view.table_uuid}"
+    head = head_of(metadata, view.branch)
+    head_id = head.snapshot_id if head else None
+    if head_id != view.snapshot_id:
+        return f"branch {view.branch} is at snapshot {head_id}, not {view.snapshot_id}"
+    if metadata.current_schema_id != view.schema_id:
+        return f"the current schema is {metadata.current_schema_id}, not {view.schema_id}"
+    progress = parse(metadata.properties.get(PROGRESS_PROPERTY), effect.progress.control_topic_id)
+    if progress != view.progress:
+        found = progress.control_offset if progress else None
+        return f"the recorded progress is not the one examined: control offset {found}"
+    return None
+
+
+def _parent(effect: CommitTable, metadata: TableMetadata) -> Snapshot | None:
+    """What the new snapshot builds on: the head, unless a person rolls the table back to an older one."""
+    if isinstance(effect, RecoverTable) and effect.onto is not None:
+        return snapshot_by_id(metadata, effect.onto)
+    return start_of(metadata, effect.view.branch)
+
+
+def _unsupported(effect: CommitTable, metadata: TableMetadata) -> str | None:
+    """Why this commit can never be made to this table."""
+    ref = metadata.refs.get(effect.view.branch)
+    if ref is not None and ref.snapshot_ref_type != SnapshotRefType.BRANCH:
+        return f"{effect.view.branch} is a tag, not a branch"
+    onto = effect.onto if isinstance(effect, RecoverTable) else None
+    if onto is not None and snapshot_by_id(metadata, onto) is None:
+        return f"it has no snapshot {onto} any more"
+    before = effect.view.progress
+    if before is not None and effect.progress.control_offset < before.control_offset:  # invariant 3
+        return f"progress would move back from {before.control_offset} to {effect.progress.control_offset}"
+    if len({file.path for file in effect.files}) < len(effect.files):  # invariant 5
+        return "a data file is named twice"
+    return None
+
+
+def _iceberg_files(effect: CommitTable, metadata: TableMetadata) -> list[DataFile]:
+    specs = metadata.specs()
+    kinds: dict[int, list[IcebergType]] = {}
+    files = []
+    for file in effect.files:
+        spec = specs.get(file.spec_id)
+        if spec is None:
+            raise UnknownSpec(f"{file.path} was written for partition spec {file.spec_id}, unknown to the table")
+        if spec.spec_id not in kinds:
+            kinds[spec.spec_id] = partition_types(spec, schema_for_spec(metadata, spec))
+        files.append(to_iceberg(file, kinds[spec.spec_id]))
+    return files
+
+
+def _snapshot(
+    metadata: TableMetadata,
+    snapshot_id: int,
+    parent: Snapshot | None,
+    written: WrittenSnapshot,
+    added: Sequence[DataFile],
+    own: dict[str, str],
+) -> Snapshot:
+    """A snapshot with the counters that every engine writes, and ours."""
+    metrics = UpdateMetrics()
+    for file in added:
+        metrics.add_file(file)
+    counters = metrics.to_dict()
+    partitions = {(file.spec_id, file.partition) for file in added if len(file.partition) > 0}
+    if partitions:
+        counters["changed-partition-count"] = str(len(partitions))
+    return Snapshot(
+        snapshot_id=snapshot_id,
+        parent_snapshot_id=parent.snapshot_id if parent else None,
+        sequence_number=metadata.next_sequence_number(),
+        # Readers refuse a snapshot log that runs backwards, which the clocks of two writers could make.
+        timestamp_ms=max(time.time_ns() // 1_000_000, metadata.last_updated_ms),
+        manifest_list=written.manifest_list,
+        summary=update_snapshot_summaries(
+            Summary(Operation.APPEND, **counters, **own), parent.summary if parent else None
+        ),
+        schema_id=metadata.current_schema_id,
+        first_row_id=written.first_row_id,
+        added_rows=written.added_rows,
+    )
+
+
+def _branch_updates(metadata: TableMetadata, branch: str, snapshot: Snapshot) -> tuple[TableUpdate, TableUpdate]:
+    ref = metadata.refs.get(branch)
+    return (
+        AddSnapshotUpdate(snapshot=snapshot),
+        SetSnapshotRefUpdate(
+            ref_name=branch,
+            type=SnapshotRefType.BRANCH,
+            snapshot_id=snapshot.snapshot_id,
+            # The branch's own retention stays as it was set; a reference is replaced as a whole.
+            max_ref_age_ms=ref.max_ref_age_ms if ref else None,
+            max_snapshot_age_ms=ref.max_snapshot_age_ms if ref else None,
+            min_snapshots_to_keep=ref.min_snapshots_to_keep if ref else None,
+        ),
+    )
+
+
+def _committed(effect: CommitTable, metadata: TableMetadata, snapshot: Snapshot) -> Committed:
+    view = view_of(effect.table, metadata, effect.view.branch, effect.progress.control_topic_id)
+    return Committed(effect.table, effect.commit_id, view, snapshot.snapshot_id, snapshot.timestamp_ms)
+
+
+def _words(error: Exception) -> str:
+    """An exception in one line: SQLAlchemy's carry the statement and a link on further lines."""
+    first = (str(error).strip() or "no further words").splitlines()[0]
+    return hidden(f"{type(error).__name__}: {first}")

@@ -1,0 +1,1 @@
+"""What overrides or uses inner parts of PyIceberg, kept apart from the rest."""

@@ -1,0 +1,56 @@
+"""A REST catalog whose requests end: each has a time-out, and a refusal of our credentials is remembered.
+
+In: PyIceberg's settings of a REST catalog. Out: the same catalog. PyIceberg waits for ever for a server that has stopped
+answering on a connection that is still open; here the wait ends in an exception, which is an outcome that is not known
+(invariant 7). `refused` tells the owner to open the catalog anew, with credentials read anew.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from pyiceberg.catalog.rest import RestCatalog
+from requests import Response, Session
+
+from framework.adapters.file_io_guard import from_server
+
+# The names are those of Iceberg's Java client; values are milliseconds.
+CONNECT_TIMEOUT = "rest.client.connection-timeout-ms"
+READ_TIMEOUT = "rest.client.socket-timeout-ms"
+CONNECT_TIMEOUT_MS = 10_000
+# A commit that takes longer may well be applied; it is read back then, never repeated blindly.
+READ_TIMEOUT_MS = 30_000
+
+# 401 and 419: expired; some servers answer 403 for an expired token, too.
+_REFUSALS = frozenset({401, 403, 419})
+
+
+class BoundedRestCatalog(RestCatalog):
+    """PyIceberg's REST catalog; every request that it makes is bounded."""
+
+    def __init__(self, name: str, **properties: str) -> None:
+        self.refused = False
+        self._timeout_s = (
+            int(properties.get(CONNECT_TIMEOUT) or CONNECT_TIMEOUT_MS) / 1000,
+            int(properties.get(READ_TIMEOUT) or READ_TIMEOUT_MS) / 1000,
+        )
+        super().__init__(name, **properties)
+        self.refused = False  # a token that was rebuilt while connecting is good now
+
+    def _fetch_config(self) -> None:
+        # Judged before a session is made of it: `auth` and `ssl` in what a server sends would name classes and certificates.
+        own = dict(self.properties)
+        super()._fetch_config()
+        self.properties = from_server(self.properties, own)
+
+    def _create_session(self) -> Session:
+        session: Session = super()._create_session()
+        # Every verb of a session ends in `request`, whatever adapter is mounted for signing.
+        session.request = partial(session.request, timeout=self._timeout_s)  # type: ignore[method-assign]
+        session.hooks["response"].append(self._hear)
+        return session
+
+    def _hear(self, response: Response, *_: Any, **__: Any) -> None:
+        if response.status_code in _REFUSALS:
+            self.refused = True

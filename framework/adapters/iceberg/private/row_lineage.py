@@ -1,0 +1,147 @@
+"""Row lineage, which format version 3 asks of every commit: manifests and manifest lists that say which row ids files have.
+
+In: a table's manifests and its next row id. Out: the same with `first_row_id` where the specification wants one, as Iceberg's
+own writer sets it, and how many ids that took. PyIceberg reads and writes the fields of version 2 alone; its readers and
+writers are used here with the schemas of version 3. A data file that has row ids never gets others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyiceberg.avro.file import AvroFile
+from pyiceberg.io import FileIO, OutputFile
+from pyiceberg.manifest import (
+    MANIFEST_ENTRY_SCHEMAS,
+    MANIFEST_LIST_FILE_SCHEMAS,
+    DataFile,
+    DataFileContent,
+    FileFormat,
+    ManifestContent,
+    ManifestEntry,
+    ManifestEntryStatus,
+    ManifestFile,
+    PartitionFieldSummary,
+    _inherit_from_manifest,
+)
+from pyiceberg.typedef import TableVersion
+
+from framework.adapters.iceberg.private.avro import ManifestListWriterV2, ManifestWriterV2
+
+VERSION: TableVersion = 3
+_MANIFEST_FIELDS = [field.name for field in MANIFEST_LIST_FILE_SCHEMAS[VERSION].fields]
+_FILE_FIELDS = [field.name for field in MANIFEST_ENTRY_SCHEMAS[VERSION].find_field("data_file").field_type.fields]  # type: ignore[attr-defined]
+_MANIFEST_FIRST_ROW_ID = _MANIFEST_FIELDS.index("first_row_id")
+_FILE_FIRST_ROW_ID = _FILE_FIELDS.index("first_row_id")
+
+
+def first_row_id(manifest: ManifestFile) -> int | None:
+    """The id from which the manifest's files inherit theirs; None for one of deletes, or written before version 3."""
+    return manifest[_MANIFEST_FIRST_ROW_ID] if len(manifest) > _MANIFEST_FIRST_ROW_ID else None
+
+
+def file_first_row_id(file: DataFile) -> int | None:
+    """The id of the file's first row as its manifest entry says it; None where it is inherited."""
+    return file[_FILE_FIRST_ROW_ID] if len(file) > _FILE_FIRST_ROW_ID else None
+
+
+def with_row_ids(manifests: Sequence[ManifestFile], next_row_id: int) -> tuple[list[ManifestFile], int]:
+    """The manifests of a new snapshot as its list names them, and how many row ids they took from `next_row_id` on.
+
+    A data manifest without a first row id (a new one, a merged one, one from before the table was upgraded) gets the next,
+    and takes one for each of its rows; those that have one, and manifests of deletes, stay as they are.
+
+    Raises:
+        ValueError: a manifest that does not say how many rows it holds, as old writers of version 1 left it.
+    """
+    listed, free = [], next_row_id
+    for manifest in manifests:
+        own = first_row_id(manifest)
+        if own is None and manifest.content == ManifestContent.DATA:
+            if manifest.added_rows_count is None or manifest.existing_rows_count is None:
+                raise ValueError(
+                    f"manifest {manifest.manifest_path} does not say how many rows it holds, so that they can have no ids; "
+                    "Spark's procedure rewrite_manifests writes it anew"
+                )
+            own = free
+            free += manifest.added_rows_count + manifest.existing_rows_count
+        listed.append(_listed(manifest, own))
+    return listed, free - next_row_id
+
+
+def _listed(manifest: ManifestFile, own: int | None) -> ManifestFile:
+    # A new object: PyIceberg keeps those that it has read for other readers.
+    return ManifestFile(*(manifest[place] for place in range(_MANIFEST_FIRST_ROW_ID)), own)
+
+
+def read_manifests(io: FileIO, manifest_list: str) -> tuple[ManifestFile, ...]:
+    """What a manifest list names, first row ids included; a list from before the upgrade has none."""
+    with AvroFile[ManifestFile](
+        io.new_input(manifest_list),
+        MANIFEST_LIST_FILE_SCHEMAS[VERSION],
+        read_types={-1: ManifestFile, 508: PartitionFieldSummary},
+        read_enums={517: ManifestContent},
+    ) as reader:
+        return tuple(reader)
+
+
+def read_live_entries(io: FileIO, manifest: ManifestFile) -> list[ManifestEntry]:
+    """The live entries of a data manifest, each with what it inherits written out: so it can stand in another manifest.
+
+    A file without a first row id has the next after those before it; where the manifest itself has none yet, neither have
+    its files, and they inherit from the manifest that they are written into.
+    """
+    with AvroFile[ManifestEntry](
+        io.new_input(manifest.manifest_path),
+        MANIFEST_ENTRY_SCHEMAS[VERSION],
+        read_types={-1: ManifestEntry, 2: DataFile},
+        read_enums={0: ManifestEntryStatus, 101: FileFormat, 134: DataFileContent},
+    ) as reader:
+        entries = [
+            _inherit_from_manifest(each, manifest) for each in reader if each.status != ManifestEntryStatus.DELETED
+        ]
+    free = first_row_id(manifest)
+    for entry in entries:
+        file = entry.data_file
+        if free is None:
+            file[_FILE_FIRST_ROW_ID] = None
+        elif file[_FILE_FIRST_ROW_ID] is None:
+            file[_FILE_FIRST_ROW_ID] = free
+            free += file.record_count
+    return entries
+
+
+class ManifestWriterV3(ManifestWriterV2):
+    """A data manifest of version 3. A file's first row id is written as it is; a new file has none and inherits it."""
+
+    in_memory = VERSION
+
+    @property
+    def version(self) -> TableVersion:
+        return VERSION
+
+    def prepare_entry(self, entry: ManifestEntry) -> ManifestEntry:
+        entry = super().prepare_entry(entry)
+        missing = len(_FILE_FIELDS) - len(entry.data_file)
+        if missing:
+            values = [entry.data_file[place] for place in range(len(entry.data_file))]
+            entry.data_file = DataFile(*values, *[None] * missing)
+        return entry
+
+
+class ManifestListWriterV3(ManifestListWriterV2):
+    """A manifest list of version 3, of manifests as `with_row_ids` gives them."""
+
+    version = in_memory = VERSION
+
+    def __init__(
+        self,
+        output_file: OutputFile,
+        snapshot_id: int,
+        parent_snapshot_id: int | None,
+        sequence_number: int,
+        compression: str,
+        next_row_id: int,
+    ) -> None:
+        super().__init__(output_file, snapshot_id, parent_snapshot_id, sequence_number, compression)  # type: ignore[arg-type]
+        self._meta = {**self._meta, "first-row-id": str(next_row_id), "format-version": str(VERSION)}

@@ -1,0 +1,358 @@
+"""The door to Iceberg tables: what the driver and the coordinator may ask of them, whichever catalog they live in.
+
+In: catalogs, full names of tables, and the plain values of `framework.commit`, `framework.table` and `framework.record`.
+Out: views, targets and outcomes as plain values; no PyIceberg object leaves this package. The commit itself, and the
+invariants it keeps, are in `iceberg_commit`; creating and altering in `iceberg_define`; a catalog in `iceberg_catalog`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+
+import pyarrow as pa
+from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, EqualTo, GreaterThanOrEqual
+from pyiceberg.table import Table
+
+from framework.adapters.iceberg import define as iceberg_define
+from framework.adapters.iceberg import history as iceberg_history
+from framework.adapters.iceberg.catalog import IcebergCatalog, first_line
+from framework.adapters.iceberg.commit import Outcome
+from framework.adapters.iceberg.examined import ExaminedTables
+from framework.adapters.iceberg.files import (
+    StoredFile,
+    TablePlace,
+    TableReferences,
+    list_files,
+    place_of,
+    references_of,
+)
+from framework.adapters.iceberg.supported import refused, unreadable, unwritable
+from framework.adapters.iceberg.views import SnapshotInfo, ancestry, head_of, info_of, target_of, view_of
+from framework.adapters.parquet.usable import unusable
+from framework.commit.events.event_types import SourceRange
+from framework.commit.machine.effects import CommitTable, RecordedTable, TableView
+from framework.commit.machine.progress import MISSING_PROPERTY, PROGRESS_PROPERTY
+from framework.commit.recovery.rollback import RollbackFacts
+from framework.config.spec import TablePolicy
+from framework.config.table_names import DEFAULT_CATALOG, catalog_of, identifier_of
+from framework.diagnose.suggest import listed
+from framework.errors import FloeError, SetupError, TableBlocked
+from framework.record.model import TableTarget
+from framework.table.changes import AlterTable, CreateTable
+
+__all__ = ["IcebergTables", "SnapshotInfo", "StoredFile", "TablePlace", "TableReferences"]
+
+# A condition on a column: equal to a value, or not less than it (moments as ISO 8601).
+Where = tuple[str, str, object]
+
+
+class IcebergTables:
+    """The tables of a target's catalogs, each by its full name, which says its catalog. Safe for threads.
+
+    A catalog is opened when a table of it is first asked for, so one that is down troubles its own tables alone
+    (invariant 10).
+    """
+
+    def __init__(
+        self, settings: Mapping[str, str], settings_now: Callable[[], Mapping[str, str]] | None = None
+    ) -> None:
+        """The default catalog alone; `over` takes several."""
+        self._catalogs = {DEFAULT_CATALOG: IcebergCatalog(settings, DEFAULT_CATALOG, settings_now)}
+        self._examined = ExaminedTables()
+
+    @classmethod
+    def over(cls, catalogs: Mapping[str, IcebergCatalog]) -> IcebergTables:
+        """All tables of these catalogs, by their names in the target."""
+        tables = cls({})
+        tables._catalogs = dict(catalogs)
+        return tables
+
+    # ---- the catalogs -----------------------------------------------------------------------------------------------
+
+    @property
+    def catalogs(self) -> tuple[str, ...]:
+        """The names of the catalogs, in order."""
+        return tuple(sorted(self._catalogs))
+
+    def check(self, catalogs: Iterable[str] | None = None) -> None:
+        """Find out whether some catalogs (all, where none are named) can be used.
+
+        Raises:
+            SetupError: as `IcebergCatalog.check`, for the first that cannot; FLOE-E311 there is none of that name.
+        """
+        for name in self.catalogs if catalogs is None else catalogs:
+            self._catalog(name).check()
+
+    def io_properties(self, catalogs: Iterable[str] | None = None) -> dict[str, dict[str, str]]:
+        """By catalog (of all, where none are named) the settings that tasks need to write files of its tables."""
+        names = self.catalogs if catalogs is None else catalogs
+        return {name: self._catalog(name).io_properties() for name in names}
+
+    def list_tables(self, namespace: str | None = None, catalogs: Iterable[str] | None = None) -> list[str]:
+        """Full names of the tables of one namespace (none where it does not exist), or of all, catalog by catalog."""
+        names = self.catalogs if catalogs is None else catalogs
+        return [table for name in names for table in self._catalog(name).list_tables(namespace)]
+
+    # ---- tables -----------------------------------------------------------------------------------------------------
+
+    def load_view(self, table: str, branch: str, control_topic_id: str) -> TableView | None:
+        """What is examined before a commit is decided; None when there is no such table.
+
+        Raises:
+            FloeError: the catalog cannot be asked now.
+            StateDisagreement: the recorded progress cannot be read.
+        """
+        loaded = self._load(table)
+        if loaded is None:
+            return None
+        view = view_of(table, loaded.metadata, branch, control_topic_id)
+        self._examined.put(view, loaded)
+        return view
+
+    def load_recorded(self, table: str, branch: str, control_topic_id: str) -> RecordedTable | None:
+        """The same with the properties in which floe records what the table holds; None when there is no such table.
+
+        Raises:
+            FloeError, StateDisagreement: as `load_view`.
+        """
+        loaded = self._load(table)
+        if loaded is None:
+            return None
+        return RecordedTable(
+            view_of(table, loaded.metadata, branch, control_topic_id),
+            loaded.metadata.properties.get(PROGRESS_PROPERTY),
+            loaded.metadata.properties.get(MISSING_PROPERTY),
+        )
+
+    def load_history(self, table: str, branch: str, control_topic_id: str) -> RollbackFacts | None:
+        """The branch's snapshots as a rollback has to know them; None when there is no such table."""
+        loaded = self._load(table)
+        return iceberg_history.facts_of(table, loaded, branch, control_topic_id) if loaded else None
+
+    def added_paths(self, table: str, snapshot_ids: Collection[int]) -> frozenset[str]:
+        """The data files that these snapshots added, as far as they have not expired."""
+        loaded = self._load(table)
+        return iceberg_history.added_paths(loaded, snapshot_ids) if loaded else frozenset()
+
+    def rows_in(self, table: str, ranges: Collection[SourceRange]) -> int | None:
+        """How many rows of these source ranges the table holds; None where its columns do not tell."""
+        loaded = self._load(table)
+        return iceberg_history.rows_in(loaded, ranges) if loaded else 0
+
+    def load_target(self, table: str, policy: TablePolicy) -> TableTarget | None:
+        """What tasks need to write for the table; None when there is no such table.
+
+        Raises:
+            FloeError: the catalog cannot be asked now.
+            TableBlocked: the table is of a kind that cannot be written.
+        """
+        loaded = self._load(table)
+        if loaded is None:
+            return None
+        reason = unwritable(loaded.metadata, self._catalog(catalog_of(table)).open()[0])
+        if reason is not None:
+            raise refused(table, reason)
+        target = target_of(table, loaded.metadata, policy)
+        reason = unusable(target)
+        if reason is not None:
+            raise TableBlocked(
+                f"table {table} cannot be written: {reason}",
+                code="FLOE-R143",
+                place=table,
+                remedy="ALTER TABLE ... UNSET TBLPROPERTIES (...) for the property that is named",
+            )
+        return target
+
+    def snapshots(self, table: str, branch: str = "main", limit: int | None = None) -> list[SnapshotInfo]:
+        """The branch's snapshots, newest first; none when there is no such table or branch."""
+        loaded = self._load(table)
+        if loaded is None:
+            return []
+        infos: list[SnapshotInfo] = []
+        for snapshot in ancestry(loaded.metadata, head_of(loaded.metadata, branch)):
+            if limit is not None and len(infos) >= limit:
+                break
+            infos.append(info_of(snapshot))
+        return infos
+
+    def read(
+        self, table: str, columns: Sequence[str], where: Sequence[Where] = (), branch: str = "main"
+    ) -> pa.Table | None:
+        """Rows of the branch (of main where there is no such branch) that meet all conditions; None when there is no table.
+
+        Raises:
+            FloeError: the table cannot be read, or lacks one of the columns.
+        """
+        loaded = self._load(table)
+        if loaded is None:
+            return None
+        try:
+            scan = loaded.scan(row_filter=_expression(where), selected_fields=tuple(columns))
+            scan = scan.use_ref(branch) if branch in loaded.metadata.refs else scan
+            rows = scan.to_arrow()
+            return rows.cast(pa.schema([plain_field(field) for field in rows.schema])).select(list(columns))
+        except Exception as error:  # each store has exceptions of its own
+            raise FloeError(
+                f"table {table} cannot be read: {first_line(error)}",
+                code="FLOE-R135",
+                place=table,
+                remedy="check that the store answers and that the table has the columns that floe made it with",
+            ) from error
+
+    def place(self, table: str) -> TablePlace | None:
+        """Where the table's files lie and through which control topics they came; None when there is no such table.
+
+        Raises:
+            FloeError: the catalog cannot be asked now.
+        """
+        loaded = self._load(table)
+        return place_of(loaded) if loaded is not None else None
+
+    def references(self, table: str) -> TableReferences | None:
+        """Everything that the table's metadata refers to, in any snapshot; None when there is no such table.
+
+        Raises:
+            FloeError: the catalog or a manifest cannot be read now.
+        """
+        loaded = self._load(table)
+        if loaded is None:
+            return None
+        try:
+            return references_of(loaded)
+        except Exception as error:  # whatever cannot be read might name a file that is in use
+            raise FloeError(
+                f"the manifests of table {table} cannot all be read: {first_line(error)}",
+                code="FLOE-R371",
+                place=table,
+                remedy="nothing of the table was removed; see whether its store answers, and run the command again",
+            ) from error
+
+    def stored_files(self, table: str, locations: Sequence[str]) -> list[StoredFile]:
+        """Every file below some locations, listed with the table's own credentials.
+
+        Raises:
+            FloeError: the store does not answer, or cannot be listed.
+        """
+        loaded = self._load(table)
+        try:
+            return [file for location in locations if loaded for file in list_files(loaded.io, location)]
+        except Exception as error:  # each store has exceptions of its own
+            raise _store_silent(table, ", ".join(locations), error) from error
+
+    def missing_files(self, table: str, paths: Iterable[str]) -> tuple[str, ...]:
+        """Those of some files that are not in the table's store.
+
+        Raises:
+            FloeError: FLOE-R372, the store does not answer.
+        """
+        loaded = self._load(table)
+        try:
+            return tuple(path for path in paths if loaded and not loaded.io.new_input(path).exists())
+        except Exception as error:  # each store has exceptions of its own
+            raise _store_silent(table, str(table), error) from error
+
+    def remove_files(self, table: str, locations: Iterable[str]) -> Iterator[str]:
+        """Remove files with the table's own credentials; gives the name of each that was there, when it is gone.
+
+        Raises:
+            FloeError: the store refuses; those before it are gone.
+        """
+        loaded = self._load(table)
+        for location in locations if loaded is not None else ():
+            assert loaded is not None
+            try:
+                loaded.io.delete(location)
+            except FileNotFoundError:
+                continue  # somebody else was faster
+            except Exception as error:  # each store has exceptions of its own
+                raise FloeError(
+                    f"{location} cannot be removed: {first_line(error)}",
+                    code="FLOE-R373",
+                    place=location,
+                    remedy="see whether these credentials may delete; the files before it are removed",
+                ) from error
+            yield location
+
+    def commit(self, effect: CommitTable) -> Outcome:
+        """Append files and record progress in one conditional commit; the outcome is read back where it is not known.
+
+        Never raises for what the catalog does; never retries; deletes nothing while the outcome is unknown.
+        """
+        return self._catalog(catalog_of(effect.table)).open()[1].commit(effect, self._examined.take(effect.view))
+
+    def create_table(self, change: CreateTable) -> None:
+        """Make the table and its namespace. A table that is there already is success: load it and check."""
+        iceberg_define.create(self._catalog(catalog_of(change.table)).open()[0], change)
+
+    def alter_table(self, change: AlterTable) -> bool:
+        """Make the new schema current; False when the table has changed meanwhile: load it and plan again."""
+        catalog, commits = self._catalog(catalog_of(change.table)).open()
+        return iceberg_define.alter(catalog, commits, change)
+
+    # ---- inside -----------------------------------------------------------------------------------------------------
+
+    def _catalog(self, name: str) -> IcebergCatalog:
+        found = self._catalogs.get(name)
+        if found is None:
+            raise SetupError(
+                f"the target names no catalog {name}",
+                code="FLOE-E311",
+                place=f"connections.catalog.{name}",
+                remedy=f"name one of {listed(self.catalogs, 'and')}, or add connections.catalog.{name}",
+            )
+        return found
+
+    def _load(self, table: str) -> Table | None:
+        catalog, _ = self._catalog(catalog_of(table)).open()
+        try:
+            return catalog.load_table(identifier_of(table))
+        except NoSuchTableError:
+            return None
+        except TableBlocked:  # it lies where the target lets no table lie
+            raise
+        except Exception as error:  # each catalog and store has its own
+            if (reason := unreadable(error)) is not None:
+                raise refused(table, reason) from error
+            raise FloeError(
+                f"table {table} cannot be loaded: {first_line(error)}",
+                code="FLOE-R135",
+                place=table,
+                remedy="check that the catalog answers and that the table's metadata file can be read",
+            ) from error
+
+
+def _store_silent(table: str, place: str, error: Exception) -> FloeError:
+    return FloeError(
+        f"the files of table {table} cannot be listed: {first_line(error)}",
+        code="FLOE-R372",
+        place=place,
+        remedy="see whether the store answers and whether these credentials may list it",
+    )
+
+
+def _expression(where: Sequence[Where]) -> BooleanExpression:
+    found: BooleanExpression = AlwaysTrue()
+    for column, operator, value in where:
+        found = And(
+            found,
+            EqualTo(term=column, value=value) if operator == "=" else GreaterThanOrEqual(term=column, value=value),
+        )
+    return found
+
+
+def plain_field(field: pa.Field) -> pa.Field:
+    """The field with text, bytes and lists of the usual width: PyIceberg chooses the wide ones now and then."""
+    return field.with_type(_plain_type(field.type))
+
+
+def _plain_type(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_large_string(kind):
+        return pa.string()
+    if pa.types.is_large_binary(kind):
+        return pa.binary()
+    if pa.types.is_struct(kind):
+        return pa.struct([plain_field(child) for child in kind])
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return pa.list_(plain_field(kind.value_field))
+    return kind

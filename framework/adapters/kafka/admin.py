@@ -1,0 +1,381 @@
+"""Facts about a Kafka cluster as plain values: topics with their ids, log ends, group offsets with metadata, members.
+
+In: a connection's settings. Out: frozen values; an unreachable broker is a SetupError within ten seconds. Keeps the
+facts that invariant 11 needs: an offset can always be checked against the id of its cluster and topic.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from framework.adapters.kafka.client import (
+    CONNECT_TIMEOUT_S,
+    ClientLog,
+    address_of,
+    build,
+    client_config,
+    consumer_config,
+    error_of,
+    setup_error,
+)
+from framework.adapters.kafka.control_topic import ControlTopicFacts, check, ensure
+from framework.config.patterns import compiled
+from framework.errors import FloeError, RetriableError, SetupError
+
+Key = tuple[str, int]
+T = TypeVar("T")
+
+# A transaction that was just committed may need a moment until its offsets are stable; one whose owner died is aborted
+# by the broker at the latest one clean-up round (10 s) after its own time-out (10 s).
+STABLE_OFFSETS_TIMEOUT_S = 30.0
+# A new broker makes its offsets topic in about a second.
+COORDINATOR_TIMEOUT_S = 5.0
+# A moment after the newest record has this offset; what lies below it is no answer.
+_NO_SUCH_OFFSET = -1
+_NOT_NOW = frozenset(
+    {
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.UNSTABLE_OFFSET_COMMIT,
+        KafkaError._NOENT,  # "no leaders found": what the client last heard of the topic is out of date
+    }
+)
+
+
+# Sixteen bytes of zeros, as Kafka writes ids, and what a client gives that knows none.
+NO_TOPIC_ID = frozenset({"AAAAAAAAAAAAAAAAAAAAAA", "", "None"})
+
+
+@dataclass(frozen=True)
+class TopicFacts:
+    """`topic_id` is the broker's id of this incarnation (text); `partitions` are the partition numbers, ascending."""
+
+    topic_id: str
+    partitions: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class GroupOffset:
+    """A committed offset and the metadata string that was committed with it ("" when there is none)."""
+
+    offset: int
+    metadata: str
+
+
+@dataclass(frozen=True)
+class GroupMember:
+    """A live member of a consumer group and the partitions it owns."""
+
+    member_id: str
+    client_id: str
+    host: str
+    partitions: tuple[Key, ...]
+
+
+class KafkaAdmin:
+    """One admin client. Every method raises SetupError when the broker cannot be reached (FLOE-E101) or refuses us."""
+
+    def __init__(self, settings: Mapping[str, str], timeout_s: float = CONNECT_TIMEOUT_S) -> None:
+        self._settings = dict(settings)
+        self._timeout_s = timeout_s
+        self._log = ClientLog()
+        self._met: set[str] = set()
+        self._coordinated: set[str] = set()
+        self._client = build(AdminClient, self._settings, client_config(self._settings, self._log))
+
+    @property
+    def address(self) -> str:
+        return address_of(self._settings)
+
+    def check(self) -> None:
+        """Raises SetupError when no broker answers."""
+        self.cluster_id()
+
+    def cluster_id(self) -> str:
+        """The cluster's id; part of what qualifies an offset (invariant 11)."""
+        try:
+            found = self._client.cluster_id(timeout=self._timeout_s)
+            if not found:
+                raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+        except KafkaException as raised:
+            raise self.error(raised, "asking for the cluster id") from raised
+        return str(found)
+
+    def topics(self, wanted: Sequence[str] | str) -> dict[str, TopicFacts]:
+        """Facts of the named topics, or of those whose name a regular expression is found in.
+
+        Args:
+            wanted: names, or one pattern; a pattern never matches internal topics (`__...`).
+
+        Returns:
+            One entry a topic, sorted by name; a name that does not exist is absent. Nothing is created by asking.
+        """
+        names = self._matching(wanted) if isinstance(wanted, str) else sorted(set(wanted))
+        if not names:
+            return {}
+        futures = self._client.describe_topics(TopicCollection(names), request_timeout=self._timeout_s)
+        found: dict[str, TopicFacts] = {}
+        for name in names:
+            try:
+                description = futures[name].result(self._timeout_s + 2)
+            except KafkaException as raised:
+                if error_of(raised).code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    continue
+                raise self.error(raised, f"describing topic {name}") from raised
+            numbers = tuple(sorted(partition.id for partition in description.partitions))
+            found[name] = TopicFacts(known_id(name, str(description.topic_id), self.address), numbers)
+        return found
+
+    def replicas(self, topic: str) -> int:
+        """How many brokers are to hold the topic: the least of its partitions."""
+        described = self._client.describe_topics(TopicCollection([topic]), request_timeout=self._timeout_s)
+        description = self.wait(described[topic], f"describing topic {topic}")
+        return min(len(partition.replicas) for partition in description.partitions)
+
+    def _matching(self, pattern: str) -> list[str]:
+        regex = compiled(pattern)
+        return sorted(name for name in self._all_topics() if regex.is_within(name) and not name.startswith("__"))
+
+    def _all_topics(self) -> Iterable[str]:
+        try:
+            return list(self._client.list_topics(timeout=self._timeout_s).topics)
+        except KafkaException as raised:
+            raise self.error(raised, "listing topics") from raised
+
+    def start_offsets(self, keys: Iterable[Key]) -> dict[Key, int]:
+        """The first offset that each partition still has."""
+        return self._offsets(keys, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+
+    def end_offsets(self, keys: Iterable[Key]) -> dict[Key, int]:
+        """The last stable offset of each partition: below it no transaction is open, so read_committed shows it all."""
+        return self._offsets(keys, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+
+    def offsets_at(self, keys: Iterable[Key], timestamp_ms: int) -> dict[Key, int]:
+        """The first offset of each partition whose record is not older than a moment; -1 where there is none."""
+        return self._offsets(keys, OffsetSpec.for_timestamp(timestamp_ms))
+
+    def _offsets(self, keys: Iterable[Key], spec: OffsetSpec) -> dict[Key, int]:
+        wanted = [TopicPartition(topic, partition) for topic, partition in keys]
+        if not wanted:
+            return {}
+        self._meet({tp.topic for tp in wanted})
+
+        def ask() -> dict[Key, int]:
+            futures = self._client.list_offsets(
+                dict.fromkeys(wanted, spec),
+                isolation_level=IsolationLevel.READ_COMMITTED,
+                request_timeout=self._timeout_s,
+            )
+            found = {(tp.topic, tp.partition): f.result(self._timeout_s + 2).offset for tp, f in futures.items()}
+            if min(found.values()) < _NO_SUCH_OFFSET:
+                # What the client gives for a partition that is in no answer, as when the connection was cut meanwhile.
+                raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
+            return found
+
+        return self._patiently(ask, "asking for log ends", self._timeout_s)
+
+    def _meet(self, topics: set[str]) -> None:
+        """Describe topics that this client has not met: its first question about their offsets may else take 3 s."""
+        new = topics - self._met
+        missing = new - self.topics(sorted(new)).keys()
+        if missing:
+            raise SetupError(
+                f"no topic {', '.join(sorted(missing))}",
+                code="FLOE-E110",
+                place=self.address,
+                remedy="create the topic, or correct its name in the pipeline file",
+            )
+        self._met |= new
+
+    def group_offsets(
+        self, group: str, keys: Iterable[Key] | None = None, settled: bool = True
+    ) -> dict[Key, GroupOffset]:
+        """Committed offsets of a group, with metadata. Waits until no transaction on them is pending.
+
+        Args:
+            keys: the partitions to ask for; None: all that the group has. Only by name is a partition waited for whose
+                first offset ever is in a transaction that was committed a moment ago; without names it may be absent.
+                (`init_transactions` waits for the same, so after it both ways are exact.)
+            settled: False, for named partitions: what is committed by now, without waiting for transactions that are open.
+
+        Raises:
+            RetriableError: a pending transaction was not settled within 30 seconds.
+        """
+
+        if keys is not None:
+            return self._committed(group, [TopicPartition(topic, partition) for topic, partition in keys], settled)
+
+        def ask() -> dict[Key, GroupOffset]:
+            self._await_coordinator(group)
+            request = [ConsumerGroupTopicPartitions(group)]
+            futures = self._client.list_consumer_group_offsets(
+                request, require_stable=True, request_timeout=self._timeout_s
+            )
+            return _stored(futures[group].result(self._timeout_s + 2).topic_partitions)
+
+        return self._patiently(ask, f"reading the offsets of group {group}", STABLE_OFFSETS_TIMEOUT_S)
+
+    def _committed(self, group: str, named: list[TopicPartition], settled: bool) -> dict[Key, GroupOffset]:
+        """The same through a consumer that never subscribes: what is safe to ask while a broker goes down.
+
+        The admin request to a group's coordinator ends the whole process when the connection breaks under it
+        (an assertion in librdkafka, up to 2.16 at least), which is just when a running job reads its offsets back.
+        """
+        if not named:
+            return {}
+        doing = f"reading the offsets of group {group}"
+        deadline = time.monotonic() + STABLE_OFFSETS_TIMEOUT_S
+        # The client asks for offsets that no open transaction may change exactly where it reads committed records only.
+        level = "read_committed" if settled else "read_uncommitted"
+        config = consumer_config(self._settings, self._log, group, isolation_level=level)
+        consumer = build(Consumer, self._settings, config)
+        try:
+            while True:
+                try:
+                    return _stored(consumer.committed(named, timeout=self._timeout_s))
+                except KafkaException as raised:
+                    code = error_of(raised).code()
+                    if code != KafkaError._TIMED_OUT and code not in _NOT_NOW:
+                        raise self.error(raised, doing) from raised
+                    self.check()  # nobody answers at all: that is another error
+                    if time.monotonic() > deadline:
+                        raise RetriableError(
+                            f"a transaction on the offsets of group {group} is still pending",
+                            code="FLOE-R120",
+                            place=self.address,
+                            remedy="the broker ends it after its time-out; then the offsets can be read",
+                        ) from raised
+                time.sleep(0.1)
+        finally:
+            consumer.close()
+
+    def _await_coordinator(self, group: str) -> None:
+        """Wait until the group has a coordinator, once for a group.
+
+        librdkafka's admin requests to a coordinator that is not there yet (the broker is new, and makes its offsets topic
+        when it is first asked) end the whole process with a segmentation fault; a consumer waits as it should.
+        """
+        if group in self._coordinated:
+            return
+        consumer = build(Consumer, self._settings, consumer_config(self._settings, self._log, group))
+        try:
+            # What is asked for does not matter, nor whether this user may read it: the answer is a coordinator's.
+            consumer.committed([TopicPartition(group, 0)], timeout=min(self._timeout_s, COORDINATOR_TIMEOUT_S))
+            self._coordinated.add(group)
+        except KafkaException as raised:
+            # A consumer waits for what it is refused, too; the request itself then says what is wrong.
+            if error_of(raised).code() != KafkaError._TIMED_OUT:
+                raise
+        finally:
+            consumer.close()
+
+    def group_members(self, group: str) -> tuple[GroupMember, ...]:
+        """The live members of a group and what each owns; empty when there are none or the group does not exist."""
+
+        def ask() -> tuple[GroupMember, ...]:
+            self._await_coordinator(group)
+            futures = self._client.describe_consumer_groups([group], request_timeout=self._timeout_s)
+            try:
+                members = futures[group].result(self._timeout_s + 2).members
+            except KafkaException as raised:
+                if error_of(raised).code() == KafkaError.GROUP_ID_NOT_FOUND:
+                    return ()
+                raise
+            return tuple(
+                GroupMember(
+                    m.member_id,
+                    m.client_id,
+                    m.host,
+                    tuple(sorted((tp.topic, tp.partition) for tp in m.assignment.topic_partitions)),
+                )
+                for m in members
+            )
+
+        return self._patiently(ask, f"describing group {group}", self._timeout_s)
+
+    def _patiently(self, ask: Callable[[], T], doing: str, timeout_s: float) -> T:
+        """Ask again while the broker says "not now": a leader moves, a coordinator loads, a transaction settles."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            try:
+                return ask()
+            except KafkaException as raised:
+                code = error_of(raised).code()
+                if code not in _NOT_NOW or time.monotonic() > deadline:
+                    raise self.error(raised, doing) from raised
+            if code == KafkaError._NOENT:
+                self._all_topics()  # asks anew; naming one topic could create it
+            time.sleep(0.1)
+
+    def error(self, raised: KafkaException, doing: str) -> FloeError:
+        """What a failed request means to a person, with the newest error of the connection in it."""
+        self._client.poll(0)  # serves the error callback, which knows why nothing answered
+        return setup_error(error_of(raised), self._settings, self._log, doing)
+
+    @property
+    def raw(self) -> AdminClient:
+        """The admin client itself, for the neighbours of this module that create and describe topics."""
+        return self._client
+
+    def wait(self, future: Future[Any], doing: str) -> Any:
+        """The result of one of the client's futures, its error translated."""
+        try:
+            return future.result(self._timeout_s + 2)
+        except KafkaException as raised:
+            raise self.error(raised, doing) from raised
+        except FutureTimeout as raised:  # the client's own time-out comes late on a busy machine
+            raise self.error(KafkaException(KafkaError(KafkaError._TIMED_OUT)), doing) from raised
+
+    def ensure_control_topic(self, name: str) -> ControlTopicFacts:
+        """See `kafka_control_topic.ensure`."""
+        return ensure(self, name)
+
+    def check_control_topic(self, name: str) -> ControlTopicFacts:
+        """See `kafka_control_topic.check`."""
+        return check(self, name)
+
+
+def known_id(topic: str, topic_id: str, address: str) -> str:
+    """A topic's id, which is what tells it from another of its name (invariant 11).
+
+    Raises:
+        SetupError: FLOE-E113, the broker gives none: it is older than topic ids, and answers with zeros.
+    """
+    if topic_id in NO_TOPIC_ID:
+        raise SetupError(
+            f"the broker gives topic {topic} no id, so that a topic made anew under its name could not be told from it",
+            code="FLOE-E113",
+            place=address,
+            remedy="use Kafka 2.8 or newer, with inter.broker.protocol.version at 2.8 or above; topics get their ids then",
+        )
+    return topic_id
+
+
+def _stored(partitions: Iterable[TopicPartition]) -> dict[Key, GroupOffset]:
+    """The partitions that have a committed offset, by name."""
+    found: dict[Key, GroupOffset] = {}
+    for tp in partitions:
+        if tp.error is not None:
+            raise KafkaException(tp.error)
+        if tp.offset >= 0:
+            found[tp.topic, tp.partition] = GroupOffset(tp.offset, tp.metadata or "")
+    return found

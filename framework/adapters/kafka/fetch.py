@@ -1,0 +1,229 @@
+"""Fetches slices of partitions: one consumer a process, kept and re-assigned for each slice.
+
+In: a Slice. Out: RecordBlocks of committed records whose offsets all lie in the slice, and the number of holes
+(markers, aborted and compacted records) that invariant 8 needs. A slice ends when the consumer's position passes its
+end, never when a count is reached: holes make a counting reader hang or read over the end. Gaps are read once more, by a
+second reader, before they count as holes (framework.record.gaps). Invariant 11: a slice counts only if the topic still has
+the slice's id after it was read.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from confluent_kafka import KafkaError
+
+from framework.adapters.kafka.admin import KafkaAdmin
+from framework.adapters.kafka.client import address_of, setup_error
+from framework.adapters.kafka.reader import Polled, PythonReader, Reader, open_reader
+from framework.errors import DataLossError, FloeError, RetriableError, StateDisagreement
+from framework.record.compiled import is_plain
+from framework.record.gaps import Looks, Tally, check_seen, lost_record
+from framework.record.model import RecordBlock, Slice
+
+# Without any progress for this long the task fails, and Spark tries it again, instead of hanging for ever.
+STALL_TIMEOUT_S = 60.0
+# A block is cut off at this size too: 100,000 records of 1 MiB are more than a task's memory.
+BLOCK_BYTES = 64 * 1024 * 1024
+_POLL_RECORDS = 20_000
+_POLL_WAIT_S = 0.03
+
+
+class _Connection:
+    """The readers and the admin client of one process for one set of settings."""
+
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        self.reader: Reader = open_reader(settings)
+        self.admin = KafkaAdmin(settings)
+        self.gaps = _Gaps(settings)
+
+
+class _Gaps:
+    """What this process knows of gaps in what it reads, and the reader that looks at them: of the other kind than the one
+    that reads, where that one is compiled, and made with the first gap."""
+
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        self._settings = settings
+        self._reader: Reader | None = None
+        self._begun = time.monotonic()
+        self._spent_s = 0.0
+        self.known: set[tuple[str, int]] = set()
+
+    @property
+    def reader(self) -> Reader:
+        if self._reader is None:
+            # A gap is a few offsets long: little is fetched ahead.
+            self._reader = PythonReader(self._settings, queued_min_messages=1, max_partition_fetch_bytes=64 * 1024)
+        return self._reader
+
+    def looks(self) -> Looks:
+        return Looks(self._spent_s, time.monotonic() - self._begun)
+
+    @contextmanager
+    def timed(self) -> Iterator[None]:
+        begun = time.monotonic()
+        try:
+            yield
+        finally:
+            self._spent_s += time.monotonic() - begun
+
+
+_connections: dict[tuple[int, bool, frozenset[tuple[str, str]]], _Connection] = {}
+
+
+def _connection(settings: Mapping[str, str]) -> _Connection:
+    # The process id is part of the key: a client does not survive a fork, and Spark's workers are forked.
+    key = (os.getpid(), is_plain(), frozenset(settings.items()))
+    if key not in _connections:
+        _connections[key] = _Connection(settings)
+    return _connections[key]
+
+
+class SliceFetcher:
+    """Reads slices one after another over the process's one consumer; one thread only. `holes` is the newest slice's."""
+
+    def __init__(self, settings: Mapping[str, str], stall_timeout_s: float = STALL_TIMEOUT_S) -> None:
+        self._settings = dict(settings)
+        self._stall_timeout_s = stall_timeout_s
+        self.holes = 0
+        """Offsets of the newest slice that hold no committed record; right once its iteration has ended."""
+        self._seen = 0
+
+    def fetch(self, piece: Slice, block_records: int = 100_000) -> Iterator[RecordBlock]:
+        """The committed records of [start, end), ascending, in blocks of about `block_records`.
+
+        Raises:
+            DataLossError: the slice is no longer in the log; says the first offset that is.
+            StateDisagreement: the topic is not the one that the slice was planned for.
+            RetriableError: nothing came for `stall_timeout_s`.
+            SetupError: the broker refuses us.
+            AccountingError: invariant 8, records of the slice were lost or repeated on the way.
+        """
+        self.holes = 0
+        if piece.end <= piece.start:
+            return
+        connection = _connection(self._settings)
+        tally = Tally(piece)
+        for block in self._read(connection, connection.reader, piece, block_records):
+            tally.add(block)
+            yield block
+            del block  # whoever asked for it may be done with it before the next one is there
+        tally.end()
+        check_seen(piece, self._seen, tally.records)
+        self._look_at_gaps(connection, tally, piece)
+        self._check_topic_id(connection, piece)
+        self.holes = tally.holes
+
+    def _look_at_gaps(self, connection: _Connection, tally: Tally, piece: Slice) -> None:
+        """Invariant 8: a gap is a hole where a second reader finds no record either. What is committed at the first reading is
+        committed at the second, so a record that shows up was lost by the first."""
+        gaps, partition = connection.gaps, (piece.topic_id, piece.partition)
+        found = tally.to_look_at(partition in gaps.known, gaps.looks(), random.random())
+        for gap in found:
+            with gaps.timed():
+                try:
+                    for block in self._read(connection, gaps.reader, gap, gap.end - gap.start):
+                        raise lost_record(piece, block.offsets[0])
+                except DataLossError:
+                    pass  # the log begins behind the gap by now
+        if found:
+            gaps.known.add(partition)
+
+    def _read(self, connection: _Connection, reader: Reader, piece: Slice, block_records: int) -> Iterator[RecordBlock]:
+        reader.assign(piece)
+        try:
+            yield from self._blocks(connection, reader, piece, block_records)
+        finally:
+            # What was fetched ahead for this slice is of no use to the next one.
+            reader.unassign()
+
+    def _blocks(
+        self, connection: _Connection, reader: Reader, piece: Slice, block_records: int
+    ) -> Iterator[RecordBlock]:
+        """The records inside the slice, in blocks of about `block_records`, until the position is at or past the end."""
+        position, held, met = piece.start, 0, False
+        progress_at = time.monotonic()
+        while position < piece.end:
+            before = position
+            wanted = min(_POLL_RECORDS, piece.end - position, max(1, block_records - held))
+            polled = reader.poll(wanted, BLOCK_BYTES, piece.end, _POLL_WAIT_S)
+            held, self._seen = polled.records, polled.seen
+            position = max(position, polled.position, self._judge(connection, reader, piece, polled))
+            if polled.position < 0 and not polled.events and not met:
+                reader.ask_for_leader(piece)
+            met = True
+            if position < piece.end:
+                position = max(position, reader.position(piece))
+            if position > before:
+                progress_at = time.monotonic()
+            if held >= block_records or polled.nbytes >= BLOCK_BYTES:
+                held = 0
+                yield reader.take(piece)
+            if time.monotonic() - progress_at > self._stall_timeout_s:
+                self._check_topic_id(connection, piece)
+                raise self._stalled(reader, piece, position)
+        if held:
+            yield reader.take(piece)
+
+    def _judge(self, connection: _Connection, reader: Reader, piece: Slice, polled: Polled) -> int:
+        """What the events say of the position (-1: nothing); raises what they mean otherwise."""
+        position = -1
+        for error, offset in polled.events:
+            if error.code() == KafkaError._PARTITION_EOF:
+                position = max(position, offset)
+            else:
+                self._refuse(connection, reader, piece, error)
+        return position
+
+    def _refuse(self, connection: _Connection, reader: Reader, piece: Slice, error: KafkaError) -> None:
+        """Raise what an error event means; what librdkafka mends by itself is left to the stall time-out."""
+        place = f"{piece.topic}-{piece.partition}"
+        lost = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._LOG_TRUNCATION)
+        if error.code() in lost:
+            self._check_topic_id(connection, piece)
+            key = (piece.topic, piece.partition)
+            first = connection.admin.start_offsets([key])[key]
+            end = connection.admin.end_offsets([key])[key]
+            raise DataLossError(
+                f"offsets {piece.start} to {piece.end - 1} were to be read, but the log holds {first} to {end - 1} now",
+                place=place,
+                remedy=f"the first offset available is {first}; raise the topic's retention, or set source.kafka.on_data_loss",
+            )
+        gone = (KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_OR_PART)
+        if error.code() in gone:
+            self._check_topic_id(connection, piece)
+        elif error.code() not in (
+            KafkaError._ALL_BROKERS_DOWN,
+            KafkaError._TRANSPORT,
+            KafkaError._TIMED_OUT,
+            # The client asks who coordinates the group that a reader must name; a reader uses none and is granted none.
+            KafkaError.GROUP_AUTHORIZATION_FAILED,
+        ):
+            raise setup_error(error, self._settings, reader.log, f"fetching {place}")
+
+    def _check_topic_id(self, connection: _Connection, piece: Slice) -> None:
+        """Invariant 11. A topic id never comes back, so an id that fits after reading fitted all the while."""
+        facts = connection.admin.topics([piece.topic]).get(piece.topic)
+        if facts is None or facts.topic_id != piece.topic_id:
+            now = f"it has id {facts.topic_id} now" if facts else "it does not exist now"
+            raise StateDisagreement(
+                f"topic {piece.topic} was deleted or recreated: the batch was planned for id {piece.topic_id}, {now}",
+                code="FLOE-R116",
+                place=f"{piece.topic}-{piece.partition}",
+                remedy="give the pipeline another name to begin anew with the new topic",
+            )
+
+    def _stalled(self, reader: Reader, piece: Slice, position: int) -> FloeError:
+        newest = reader.log.newest
+        why = f": {newest}" if newest else ""
+        return RetriableError(
+            f"nothing came from {piece.topic}-{piece.partition} at offset {position} "
+            f"for {self._stall_timeout_s:.0f} s{why}",
+            code="FLOE-R123",
+            place=address_of(self._settings),
+            remedy="check that the partition has a leader and that this machine reaches every broker",
+        )

@@ -1,0 +1,1 @@
+"""Rows to Parquet data files with Iceberg's metrics."""

@@ -1,0 +1,42 @@
+"""Whether a table's properties can be written with, found out before a task tries.
+
+In: what tasks would be given for a table. Out: None, or why its properties cannot be heeded. Whoever may alter a table may set
+them to anything; a task that fails over one would stop every table of its pipeline (invariant 10), so the table is refused here.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from framework.adapters.parquet.files import layout_of
+from framework.record.model import TableTarget
+
+_POSITIVE = (
+    "write.target-file-size-bytes",
+    "write.parquet.row-group-size-bytes",
+    "write.parquet.row-group-limit",
+    "write.parquet.page-size-bytes",
+    "write.parquet.page-row-limit",
+    "write.parquet.dict-size-bytes",
+)
+_MOST = 2**40  # no size of a file has more digits; some of Parquet's own numbers would overflow
+
+
+def unusable(target: TableTarget) -> str | None:
+    """Why this table's properties cannot be written with; None when they can."""
+    for key in _POSITIVE:
+        text = target.properties.get(key)
+        if text is not None and not (text.isascii() and text.isdigit() and 0 < int(text[:20]) <= _MOST):
+            return f"its property {key} is {text[:40]!r}, which is no positive number"
+    try:
+        options = layout_of(target).writer_options
+        # The codec and its level are only looked at by the first page that is written.
+        with pq.ParquetWriter(pa.BufferOutputStream(), _PROBE.schema, **options) as writer:
+            writer.write_table(_PROBE)
+    except Exception as error:  # PyIceberg's and Arrow's own words for each property
+        return f"its properties cannot be written with: {(str(error).strip() or type(error).__name__).splitlines()[0]}"
+    return None
+
+
+_PROBE = pa.table({"probe": pa.array([1], pa.int64())})

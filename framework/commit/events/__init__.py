@@ -1,0 +1,1 @@
+"""The events of the control topic, and their JSON form."""

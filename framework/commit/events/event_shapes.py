@@ -1,0 +1,244 @@
+"""The JSON form of every control event: one table, from which `framework.commit.events.codec` writes and reads.
+
+The fields stand in the order in which they are written. What only newer versions write may be absent; what is empty in a data
+file is left out, so that events stay far below the size limit of the control topic.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from framework.commit.events.event_types import (
+    Accounting,
+    CommitComplete,
+    CommitRequested,
+    CommitToTable,
+    DataComplete,
+    DataFile,
+    DataWritten,
+    Deployed,
+    Discarded,
+    Health,
+    Heartbeat,
+    Holds,
+    OffsetsSet,
+    PauseChanged,
+    Skipped,
+    StateChanged,
+    StopRequested,
+    Subject,
+    TableCommitPolicy,
+)
+from framework.commit.events.json_shape import (
+    BOOL,
+    INT,
+    LIST,
+    OBJECT,
+    OPTIONAL_INT,
+    OTHER_RANGES,
+    RANGES,
+    TEXT,
+    Kind,
+    Malformed,
+    Shape,
+    list_of,
+    map_of,
+    map_of_objects,
+    object_of,
+    objects_of,
+    one_of,
+    optional,
+    sparse,
+)
+
+VERSION = 1
+
+INTS = map_of(int)
+TEXTS = map_of(str)
+
+
+def _zero() -> int:
+    return 0
+
+
+def _event(make: type, check: Any = None, **kinds: Kind) -> Shape:
+    return Shape(make, {"type": make.__name__, "version": VERSION}, check, **kinds)
+
+
+def _read_partition(found: Any, key: str) -> tuple[object, ...]:
+    if any(isinstance(each, (list, dict)) for each in LIST.read(found, key)):
+        raise Malformed(f"`{key}` must hold single values")
+    return tuple(found)
+
+
+def _read_spans(found: Any, key: str) -> dict[str, tuple[int, int]]:
+    spans = {}
+    for name, span in OBJECT.read(found, key).items():
+        first, last = (INT.read(each, key) for each in _two(span, key))
+        spans[name] = (first, last)
+    return spans
+
+
+def _two(span: Any, key: str) -> list[Any]:
+    if len(LIST.read(span, key)) != 2:
+        raise Malformed(f"`{key}` must hold pairs")
+    return list(span)
+
+
+def _write_spans(spans: dict[str, tuple[int, int]]) -> dict[str, list[int]]:
+    return {name: list(span) for name, span in spans.items()}
+
+
+def _check_part(event: DataWritten) -> None:
+    if not 0 <= event.part < event.parts:
+        raise Malformed(f"part {event.part} of {event.parts} does not exist")
+
+
+FILE = Shape(
+    DataFile,
+    {},
+    path=TEXT,
+    record_count=INT,
+    file_size_bytes=INT,
+    spec_id=INT,
+    partition=sparse(Kind(_read_partition, list), tuple),
+    column_sizes=sparse(INTS, dict),
+    value_counts=sparse(INTS, dict),
+    null_value_counts=sparse(INTS, dict),
+    nan_value_counts=sparse(INTS, dict),
+    lower_bounds=sparse(TEXTS, dict),
+    upper_bounds=sparse(TEXTS, dict),
+    split_offsets=sparse(list_of(int, "integers"), tuple),
+    sort_order_id=sparse(OPTIONAL_INT, lambda: None),
+)
+ACCOUNTING = object_of(
+    Shape(
+        Accounting,
+        {},
+        offsets=INT,
+        written=INT,
+        filtered=INT,
+        dead_lettered=INT,
+        dropped=INT,
+        holes=INT,
+        rows=INT,
+        lost=optional(INT, _zero),
+    )
+)
+POLICY = object_of(Shape(TableCommitPolicy, {}, interval_ms=INT, max_bytes=INT, max_rows=INT, branch=TEXT))
+HEARTBEAT = _event(
+    Heartbeat,
+    pipeline=TEXT,
+    run=TEXT,
+    batch=INT,
+    ranges=RANGES,
+    totals=ACCOUNTING,
+    given_up=sparse(OTHER_RANGES, tuple),
+)
+PAUSE_CHANGED = _event(
+    PauseChanged, holds=one_of(Holds), pattern=TEXT, paused=BOOL, reason=TEXT, by=TEXT, timestamp_ms=INT
+)
+EVENTS = (
+    HEARTBEAT,
+    PAUSE_CHANGED,
+    _event(
+        DataWritten,
+        _check_part,
+        pipeline=TEXT,
+        run=TEXT,
+        batch=INT,
+        table=TEXT,
+        table_uuid=TEXT,
+        schema_id=INT,
+        part=INT,
+        parts=INT,
+        base_batch=optional(INT, _zero),
+        after_batch=sparse(OPTIONAL_INT, lambda: None),
+        commit=POLICY,
+        ranges=RANGES,
+        files=objects_of(FILE),
+    ),
+    _event(
+        DataComplete,
+        pipeline=TEXT,
+        run=TEXT,
+        batch=INT,
+        ranges=RANGES,
+        accounting=ACCOUNTING,
+        totals=ACCOUNTING,
+        tables=list_of(str, "text"),
+        gaps=optional(RANGES, tuple),
+        given_up=sparse(OTHER_RANGES, tuple),
+    ),
+    _event(
+        OffsetsSet,
+        pipeline=TEXT,
+        run=TEXT,
+        batch=INT,
+        ranges=RANGES,
+        totals=ACCOUNTING,
+        base_batch=INT,
+        lost=INT,
+        repeated=INT,
+        reason=TEXT,
+        timestamp_ms=INT,
+        given_up=sparse(OTHER_RANGES, tuple),
+    ),
+    _event(
+        Discarded,
+        table=TEXT,
+        first=INT,
+        below=INT,
+        announcements=INT,
+        files=INT,
+        rows=INTS,
+        reason=TEXT,
+        timestamp_ms=INT,
+        table_uuids=sparse(list_of(str, "texts"), tuple),
+        batches=sparse(Kind(_read_spans, _write_spans), dict),
+    ),
+    _event(Skipped, offset=INT, reason=TEXT, by=TEXT, timestamp_ms=INT),
+    _event(CommitRequested, request_id=TEXT, pipeline=TEXT, deadline_ms=INT),
+    _event(
+        CommitToTable,
+        table=TEXT,
+        table_uuid=TEXT,
+        snapshot_id=INT,
+        commit_id=TEXT,
+        control_offset=INT,
+        rows=INT,
+        files=INT,
+        timestamp_ms=INT,
+        valid_through_ms=OPTIONAL_INT,
+    ),
+    _event(
+        CommitComplete,
+        coordinator=TEXT,
+        low_water=INT,
+        timestamp_ms=INT,
+        request_id=TEXT,
+        position=INT,
+        blocked=optional(TEXTS, dict),
+        blocked_pipelines=optional(TEXTS, dict),
+        chain=optional(map_of_objects(HEARTBEAT), dict),
+        valid_through_ms=optional(INTS, dict),
+        paused=optional(objects_of(PAUSE_CHANGED), tuple),
+        more_blocked=optional(INT, _zero),
+    ),
+    _event(
+        StateChanged,
+        subject=one_of(Subject),
+        name=TEXT,
+        state=one_of(Health),
+        reason=TEXT,
+        remedy=TEXT,
+        code=TEXT,
+        failures=INT,
+        since_ms=INT,
+        timestamp_ms=INT,
+        by=TEXT,
+    ),
+    _event(StopRequested, request_id=TEXT, pipeline=TEXT, deadline_ms=INT, by=TEXT),
+    _event(Deployed, pipeline=TEXT, run=TEXT, hash=TEXT, plan=OBJECT, floe=TEXT, timestamp_ms=INT, deployment=TEXT),
+)
+SHAPES: dict[str, Shape] = {shape.make.__name__: shape for shape in EVENTS}

@@ -1,0 +1,1 @@
+"""The coordinator as one pure function: the fold of the log, the tables' queues, and what is decided from them."""

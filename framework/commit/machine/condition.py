@@ -1,0 +1,125 @@
+"""Which of the seven states a pipeline or a table is in, from everything that is known of it.
+
+In: what the broker shows, what the log was folded to, and what runs and coordinators told, as values. Out: the state with its
+reason, since when, and what to do. What can be looked at counts more than what was told: a report is heeded only while the
+run that told it lives, or until a commit has come after it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from framework.commit.events.event_types import Health, PauseChanged, StateChanged
+from framework.commit.machine.health import BLOCKED_REMEDY, FAILING_REMEDY
+from framework.commit.machine.pauses import describe, resume_command
+from framework.commit.watch import Waiting, hold_reason
+
+HELD_REMEDY = "`floe status` says why those tables wait; reading goes on by itself when they are committed"
+
+
+@dataclass(frozen=True)
+class Condition:
+    state: Health
+    reason: str = ""
+    remedy: str = ""
+    code: str = ""
+    since_ms: int | None = None
+    failures: int = 0
+
+
+@dataclass(frozen=True)
+class PipelineFacts:
+    """`live`: ids of runs that are members of the group; `reports`: what runs told, the newest run last."""
+
+    name: str
+    live: tuple[str, ...]
+    reports: tuple[StateChanged, ...]
+    lag: int
+    broken: str
+    missing_topics: tuple[str, ...]
+    foreign_offsets: str  # why the group's offsets are not this pipeline's own; "" when they are
+    pause: PauseChanged | None
+    replay: bool = False  # of dead letters: done by a command, no run of its own goes on
+
+
+@dataclass(frozen=True)
+class TableFacts:
+    """`examined`: state and reason as a coordinator would find them now, without what only its memory knows."""
+
+    pending: int
+    examined: tuple[Health, str]
+    report: StateChanged | None
+    last_commit_ms: int | None
+    pause: PauseChanged | None
+    coordinated: bool
+    unreadable: str = ""
+
+
+def pipeline_condition(facts: PipelineFacts) -> Condition:
+    """The state of a pipeline. What a person must mend comes first, then what a person holds, then whether it runs."""
+    told = next((r for r in reversed(facts.reports) if not facts.live or r.by in facts.live), None)
+    since_ms = told.since_ms if told is not None else None
+    if facts.broken:
+        remedy = f"`floe stop {facts.name}`, then `floe offsets set {facts.name} --from-log` goes on where its good chain ends"
+        return Condition(Health.BLOCKED, facts.broken, remedy, "FLOE-R105", since_ms)
+    if facts.foreign_offsets:
+        remedy = f"`floe offsets set {facts.name} --from-log` writes the announced offsets back"
+        return Condition(Health.BLOCKED, facts.foreign_offsets, remedy, "FLOE-R313", since_ms)
+    if facts.missing_topics:
+        reason = f"topic {', '.join(facts.missing_topics)} does not exist"
+        remedy = f"restore the topic, or correct the file's source.kafka.topics; `floe offsets show {facts.name}`"
+        return Condition(Health.BLOCKED, reason, remedy, "FLOE-R315", since_ms)
+    if facts.replay:
+        return Condition(Health.IDLE)
+    if not facts.live:
+        return _ended(told)
+    if facts.pause is not None:
+        remedy = f"`{resume_command(facts.pause)}` lets it go on"
+        return Condition(Health.PAUSED, describe(facts.pause), remedy, "", facts.pause.timestamp_ms)
+    if told is not None and told.state in (Health.DEGRADED, Health.BLOCKED):
+        return Condition(told.state, told.reason, told.remedy, told.code, told.since_ms, told.failures)
+    return Condition(Health.RUNNING if facts.lag else Health.IDLE, since_ms=since_ms)
+
+
+def _ended(told: StateChanged | None) -> Condition:
+    """No run is live."""
+    if told is None:
+        return Condition(Health.STOPPED, "no run is live", "`floe run` goes on from the safe offsets")
+    if told.state in (Health.STOPPED, Health.FAILED):
+        remedy = told.remedy or "`floe run` goes on from the safe offsets"
+        return Condition(told.state, told.reason, remedy, told.code, told.since_ms, told.failures)
+    reason = f"run {told.by} ended without a word: it was killed, or its machine is gone"
+    return Condition(Health.FAILED, reason, "`floe run` goes on from the safe offsets", "FLOE-R138", told.timestamp_ms)
+
+
+def reading_hold(pause: PauseChanged | None, waiting: Waiting, max_batches: int, max_bytes: int) -> Condition | None:
+    """Why a live run reads nothing for now: a person holds it, or too much waits for its tables. None: it reads."""
+    if pause is not None:
+        remedy = f"`{resume_command(pause)}` lets it go on"
+        return Condition(Health.PAUSED, describe(pause), remedy, "", pause.timestamp_ms)
+    reason = hold_reason(waiting, max_batches, max_bytes)
+    return Condition(Health.BLOCKED, reason, HELD_REMEDY, "FLOE-R139") if reason is not None else None
+
+
+def table_condition(facts: TableFacts) -> Condition:
+    """The state of a table."""
+    report = facts.report
+    if report is not None and facts.last_commit_ms is not None and report.timestamp_ms < facts.last_commit_ms:
+        report = None  # what was told was over with that commit
+    if facts.pause is not None:
+        remedy = f"`{resume_command(facts.pause)}` lets it go on"
+        return Condition(Health.PAUSED, describe(facts.pause), remedy, "", facts.pause.timestamp_ms)
+    state, reason = facts.examined
+    if facts.pending and state is Health.BLOCKED:
+        since_ms = report.since_ms if report is not None and report.state is Health.BLOCKED else None
+        return Condition(Health.BLOCKED, reason, BLOCKED_REMEDY, "FLOE-R110", since_ms)
+    if facts.pending and report is not None and report.state in (Health.DEGRADED, Health.FAILED):
+        return Condition(report.state, report.reason, report.remedy, report.code, report.since_ms, report.failures)
+    if facts.pending and state in (Health.DEGRADED, Health.FAILED):
+        return Condition(Health.DEGRADED, reason, FAILING_REMEDY, "FLOE-R136")
+    if facts.unreadable:
+        return Condition(Health.DEGRADED, facts.unreadable, FAILING_REMEDY, "FLOE-R135")
+    if facts.pending and not facts.coordinated:
+        reason = f"nobody coordinates, and {facts.pending:,} announcements wait"
+        return Condition(Health.STOPPED, reason, "`floe coordinator`, or a run of any pipeline, commits them")
+    return Condition(Health.RUNNING if facts.pending else Health.IDLE, since_ms=facts.last_commit_ms)

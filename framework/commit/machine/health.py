@@ -1,0 +1,86 @@
+"""The state of each table as the coordinator knows it, and when that is told to the control topic.
+
+In: the draft of the state. Out: Publish effects with `StateChanged`, when a table's state changes (at most one a table in
+ten seconds) and when its reason does (in five minutes). Information only: no decision is made from what was told.
+"""
+
+from __future__ import annotations
+
+from framework.commit.events.event_types import Health, Holds, StateChanged, Subject
+from framework.commit.machine.changed import changed
+from framework.commit.machine.cycle import waiting_reason
+from framework.commit.machine.effects import Publish
+from framework.commit.machine.model import CoordinatorState, TableState
+from framework.commit.machine.pauses import describe, holding, resume_command
+from framework.commit.machine.step_draft import Turn
+
+BLOCKED_REMEDY = (
+    "mend what the reason names; the table goes on by itself within a minute, and nothing announced is lost"
+)
+FAILING_REMEDY = "see whether the catalog and the store answer (`floe doctor`); it is tried again by itself"
+
+
+def table_health(state: CoordinatorState, table: TableState) -> tuple[Health, str, str]:
+    """State, reason and remedy of one table."""
+    pause = holding(state.pauses, Holds.COMMITS, table.table)
+    if pause is not None:
+        return Health.PAUSED, describe(pause), f"`{resume_command(pause)}` lets it go on"
+    if table.failures >= state.limits.failed_after:
+        return Health.FAILED, table.failure, FAILING_REMEDY
+    reason = waiting_reason(state, table)
+    if reason is not None:
+        return Health.BLOCKED, reason, BLOCKED_REMEDY
+    if table.failures:
+        return Health.DEGRADED, table.failure, FAILING_REMEDY
+    return (Health.RUNNING if table.pending else Health.IDLE), "", ""
+
+
+def tell(turn: Turn) -> None:
+    """Publish what has changed. Trouble is told and its end; pauses are in the log already."""
+    if not turn.state.caught_up or turn.state.needs_proof is not None:
+        return
+    for table in list(turn.state.tables.values()):
+        event, told = _next(turn.state, table, turn.now_ms), _told(turn.state, table)
+        if event is None:
+            continue
+        if told is None or not 0 <= turn.now_ms - told.timestamp_ms < _pause_ms(turn.state, told, event):
+            turn.emit(Publish(event))
+            turn.put_table(changed(table, told=event))
+
+
+def next_tell_ms(state: CoordinatorState) -> int | None:
+    """When `tell` has something to say that it may not say yet; None when it has not."""
+    if not state.caught_up or state.needs_proof is not None:
+        return None
+    times = []
+    for table in state.tables.values():
+        told = _told(state, table)
+        event = _next(state, table, told.timestamp_ms) if told is not None else None
+        if told is not None and event is not None:
+            times.append(told.timestamp_ms + _pause_ms(state, told, event))
+    return min(times, default=None)
+
+
+def _told(state: CoordinatorState, table: TableState) -> StateChanged | None:
+    """The newest word on the table: our own, or what a coordinator before us left in the log."""
+    return table.told or state.reports.get(table.table)
+
+
+def _pause_ms(state: CoordinatorState, told: StateChanged, event: StateChanged) -> int:
+    return state.limits.retell_ms if told.state is event.state else state.limits.tell_ms
+
+
+def _next(state: CoordinatorState, table: TableState, now_ms: int) -> StateChanged | None:
+    """What is to be told of a table at some time, if anything."""
+    health, reason, remedy = table_health(state, table)
+    if health in (Health.IDLE, Health.PAUSED):
+        health, reason, remedy = Health.RUNNING, "", ""
+    told = _told(state, table)
+    before = told.state if told is not None else Health.RUNNING
+    if health is before and (health is Health.RUNNING or told is None or told.reason == reason):
+        return None
+    since_ms = told.since_ms if told is not None and health is before else now_ms
+    code = {Health.BLOCKED: "FLOE-R110", Health.RUNNING: ""}.get(health, "FLOE-R136")
+    return StateChanged(
+        Subject.TABLE, table.table, health, reason, remedy, code, table.failures, since_ms, now_ms, state.coordinator
+    )

@@ -1,0 +1,152 @@
+"""Giving up what waits for a table that can never take it: gone for good, replaced, without a column that files hold, or
+with files that are gone from the store.
+
+In: the table's queue as a coordinator would have it, and the table as it is. Out: a `DiscardPlan`, or a refusal that says
+what else settles it. Keeps invariant 10: nothing is given up but by a person, by name, with the rows counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import takewhile
+
+from framework.commit.events.event_types import DataWritten, Discarded, SourceRange
+from framework.commit.machine.effects import TableView
+from framework.commit.machine.model import Announcement, TableState
+from framework.errors import StateDisagreement
+
+
+@dataclass(frozen=True)
+class DiscardPlan:
+    """What will be given up: `announcements` at [first, below) of the control log; `rows` by pipeline. `kept` counts
+    announcements behind them that go on waiting. All zero when nothing waits.
+
+    `ranges` are the source offsets of what is given up, by pipeline: where the table is to have their rows after all,
+    `floe replay` reads them again. Empty where no table is there that could take them."""
+
+    table: str
+    reason: str
+    first: int
+    below: int
+    announcements: int
+    files: int
+    rows: Mapping[str, int]
+    kept: int
+    ranges: Mapping[str, tuple[SourceRange, ...]] = field(default_factory=dict)
+    table_uuids: tuple[str, ...] = ()
+    batches: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+
+    @property
+    def settled(self) -> bool:
+        return self.announcements == 0
+
+    def event(self, now_ms: int) -> Discarded:
+        return Discarded(
+            self.table,
+            self.first,
+            self.below,
+            self.announcements,
+            self.files,
+            dict(self.rows),
+            self.reason,
+            now_ms,
+            self.table_uuids,
+            dict(self.batches),
+        )
+
+
+def plan_discard(
+    table: str,
+    state: TableState | None,
+    view: TableView | None,
+    waits_for: str | None,
+    gone: Collection[str] = frozenset(),
+) -> DiscardPlan:
+    """Decide, or refuse.
+
+    Args:
+        state: the table's queue; None when nothing was announced for it.
+        view: the table now; None when it does not exist.
+        waits_for: why it waits, as a coordinator would say it; None when it only waits for its time.
+        gone: paths of announced files that are not in the store any more.
+
+    Raises:
+        StateDisagreement: FLOE-R355, the table can take what waits, or may once something else is settled.
+    """
+    first = state.pending.first if state is not None else None
+    if state is None or first is None:
+        return DiscardPlan(table, "", 0, 0, 0, 0, {}, 0)
+    reason = impossible(first.event, view, gone)
+    if reason is None:
+        raise StateDisagreement(
+            f"what waits for table {table} can still come into it"
+            + (f": {waits_for}" if waits_for else "; it only waits for its time"),
+            code="FLOE-R355",
+            place=table,
+            remedy=_other_remedy(waits_for),
+        )
+    given_up: list[Announcement] = list(
+        takewhile(lambda a: impossible(a.event, view, gone) is not None, iter(state.pending))
+    )
+    rows: dict[str, int] = {}
+    ranges: dict[str, dict[tuple[str, str, int], SourceRange]] = {}
+    for announcement in given_up:
+        event = announcement.event
+        rows[event.pipeline] = rows.get(event.pipeline, 0) + event.rows
+        _add_ranges(ranges.setdefault(event.pipeline, {}), event)
+    return DiscardPlan(
+        table=table,
+        reason=reason,
+        first=given_up[0].offset,
+        below=given_up[-1].offset + 1,
+        announcements=len(given_up),
+        files=sum(len(a.event.files) for a in given_up),
+        rows=rows,
+        kept=len(state.pending) - len(given_up),
+        ranges={name: tuple(of.values()) for name, of in sorted(ranges.items())} if view is not None else {},
+        table_uuids=tuple(sorted({a.event.table_uuid for a in given_up})),
+        batches=batches_of(a.event for a in given_up),
+    )
+
+
+def batches_of(given_up: Iterable[DataWritten]) -> dict[str, tuple[int, int]]:
+    """The first and the last batch of each pipeline."""
+    spans: dict[str, tuple[int, int]] = {}
+    for event in given_up:
+        first, last = spans.get(event.pipeline, (event.batch, event.batch))
+        spans[event.pipeline] = (min(first, event.batch), max(last, event.batch))
+    return spans
+
+
+def _add_ranges(ranges: dict[tuple[str, str, int], SourceRange], event: DataWritten) -> None:
+    """Batches of a pipeline follow each other, so what they cover of a partition is one range."""
+    for r in event.ranges:
+        key = (r.topic, r.topic_id, r.partition)
+        so_far = ranges.get(key, r)
+        if r.start < r.end or key in ranges:
+            ranges[key] = replace(so_far, start=min(so_far.start, r.start), end=max(so_far.end, r.end))
+
+
+def impossible(event: DataWritten, view: TableView | None, gone: Collection[str] = frozenset()) -> str | None:
+    """Why files can never come into the table as it is now; None when they can, or something else is in their way."""
+    if view is None:
+        return "the table does not exist"
+    if event.table_uuid != view.table_uuid:
+        return (
+            f"the table was replaced: the files were written for uuid {event.table_uuid}, now it is {view.table_uuid}"
+        )
+    if event.schema_id in view.unusable_schema_ids:
+        return f"a column that the files hold (schema {event.schema_id}) was dropped or changed its type"
+    missing = [file.path for file in event.files if file.path in gone]
+    if missing:
+        return f"{len(missing)} of the {len(event.files)} announced files are gone from the store, such as {missing[0]}"
+    return None
+
+
+def _other_remedy(waits_for: str | None) -> str:
+    if waits_for is None:
+        return "start `floe coordinator`, or the pipeline; nothing has to be given up"
+    if "`floe " in waits_for:  # the reason names the verb that settles it
+        return "do what the message says; nothing has to be given up"
+    return "settle what the message says; nothing has to be given up"

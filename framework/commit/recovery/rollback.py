@@ -1,0 +1,234 @@
+"""Moving a table back to an older snapshot: what that gives up, and what the table then lacks.
+
+In: the table's snapshots, what it records, and what the control log announced for it. Out: a `RollbackPlan`, or a refusal.
+Keeps invariant 3: progress does not move back; a new, empty snapshot on top of the older one carries it on. What was in
+the snapshots given up is either given up too (`skip`) or noted as a gap that `floe replay` fills (`replay`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from framework.commit.events.event_types import DataWritten, SourceRange
+from framework.commit.machine.effects import TableProgress
+from framework.commit.recovery.letter_replay import is_replay
+from framework.commit.recovery.missing import Gap
+from framework.errors import StateDisagreement, TableBlocked
+
+
+@dataclass(frozen=True)
+class SnapshotFacts:
+    """One snapshot. `control_offset` and `control_topic_id` are None where floe did not make it; `added_paths` are its own
+    data files, asked for only where they matter."""
+
+    snapshot_id: int
+    parent_id: int | None
+    timestamp_ms: int
+    operation: str
+    added_rows: int
+    control_offset: int | None
+    control_topic_id: str | None
+    recovery: str | None = None
+
+
+@dataclass(frozen=True)
+class RollbackFacts:
+    """`table_uuid`: what announcements know the table by, under whatever name. `ancestry`: the branch's head and what it was
+    built on, newest first; `beside`: snapshots on no such line, as an earlier rollback leaves them. `whole`: no ancestor has
+    expired."""
+
+    table: str
+    control_topic_id: str
+    progress: TableProgress | None
+    ancestry: tuple[SnapshotFacts, ...]
+    beside: tuple[SnapshotFacts, ...]
+    whole: bool
+    table_uuid: str = ""
+
+
+@dataclass(frozen=True)
+class Given:
+    """A snapshot that is given up."""
+
+    snapshot_id: int
+    timestamp_ms: int
+    operation: str
+    added_rows: int
+    by_floe: bool
+
+
+@dataclass(frozen=True)
+class RollbackPlan:
+    """`reached`: the control offset that the snapshot to go back to holds everything below, None when it cannot be told;
+    `settled`: nothing has to be done. `gaps` are empty with skip. `pipelines` filled the table."""
+
+    table: str
+    snapshot_id: int
+    timestamp_ms: int
+    head_id: int
+    reached: int | None
+    recorded: int
+    settled: bool
+    given_up: tuple[Given, ...]
+    pipelines: tuple[str, ...]
+    replay: bool
+    gaps: tuple[Gap, ...] = ()
+
+    @property
+    def own_snapshots(self) -> tuple[int, ...]:
+        return tuple(each.snapshot_id for each in self.given_up if each.by_floe)
+
+
+def target_of(facts: RollbackFacts, to: int, is_time: bool) -> SnapshotFacts:
+    """The snapshot that a person means: by its id, or the newest one that is not younger than a time in ms.
+
+    Raises:
+        TableBlocked: FLOE-R356, the table has no such snapshot on its line.
+    """
+    for each in facts.ancestry:
+        if (each.timestamp_ms <= to) if is_time else (each.snapshot_id == to):
+            return each
+    oldest = facts.ancestry[-1] if facts.ancestry else None
+    raise TableBlocked(
+        f"table {facts.table} has no snapshot {'as old as that' if is_time else to} behind its head",
+        code="FLOE-R356",
+        place=facts.table,
+        remedy="name one of its snapshots"
+        + (f"; the oldest that has not expired is {oldest.snapshot_id}" if oldest is not None else "; it has none"),
+    )
+
+
+def plan_rollback(facts: RollbackFacts, target: SnapshotFacts, replay: bool) -> RollbackPlan:
+    """What going back gives up; gaps are found by `with_gaps`, which needs the log.
+
+    Raises:
+        StateDisagreement: FLOE-R357, with `replay`: what was given up cannot be told any more.
+    """
+    at = next(n for n, each in enumerate(facts.ancestry) if each.snapshot_id == target.snapshot_id)
+    kept = facts.ancestry[at:]
+    here = facts.control_topic_id
+    reached = next(
+        (s.control_offset for s in kept if s.control_topic_id == here and s.control_offset is not None), None
+    )
+    if reached is None and facts.whole:
+        reached = 0
+    recorded = facts.progress.control_offset if facts.progress is not None else 0
+    # A rollback that nobody settled: the newest snapshot that floe made is on a line of its own.
+    unsettled = _head_offset(facts) < recorded
+    former, whole = _former_line(facts, recorded) if unsettled else ((), True)
+    ids = {s.snapshot_id for s in kept}
+    lost = [s for s in (*facts.ancestry[:at], *former) if s.recovery is None and s.snapshot_id not in ids]
+    if replay:
+        other = next((s for s in lost if s.control_topic_id not in (None, here)), None)
+        if other is not None or reached is None or not whole:
+            raise StateDisagreement(
+                f"what was in the snapshots behind {target.snapshot_id} of table {facts.table} cannot be told any more: "
+                + (
+                    f"snapshot {other.snapshot_id} was made by another control topic"
+                    if other is not None
+                    else "some of them have expired"
+                ),
+                code="FLOE-R357",
+                place=facts.table,
+                remedy="--skip goes back without them; `floe replay --from --to` then reads source ranges that you name",
+            )
+    return RollbackPlan(
+        table=facts.table,
+        snapshot_id=target.snapshot_id,
+        timestamp_ms=target.timestamp_ms,
+        head_id=facts.ancestry[0].snapshot_id,
+        reached=reached,
+        recorded=recorded,
+        settled=not lost and not unsettled,
+        given_up=tuple(
+            Given(s.snapshot_id, s.timestamp_ms, s.operation, s.added_rows, s.control_offset is not None) for s in lost
+        ),
+        pipelines=tuple(sorted(facts.progress.pipelines)) if facts.progress is not None else (),
+        replay=replay,
+    )
+
+
+def _former_line(facts: RollbackFacts, recorded: int) -> tuple[tuple[SnapshotFacts, ...], bool]:
+    """The line that the branch was on when its newest commit was made, down to where it meets the present one; and whether
+    all of it is still there."""
+    ids = {s.snapshot_id for s in facts.ancestry}
+    by_id = {s.snapshot_id: s for s in facts.beside}
+    at = next(
+        (s for s in facts.beside if s.control_topic_id == facts.control_topic_id and s.control_offset == recorded), None
+    )
+    line: list[SnapshotFacts] = []
+    while at is not None:
+        line.append(at)
+        if at.parent_id is None or at.parent_id in ids:
+            return tuple(line), True
+        at = by_id.get(at.parent_id)
+    return tuple(line), False
+
+
+def _head_offset(facts: RollbackFacts) -> int:
+    """What the head's line holds everything below, by its own word."""
+    for each in facts.ancestry:
+        if each.control_topic_id == facts.control_topic_id and each.control_offset is not None:
+            return each.control_offset
+    return 0
+
+
+def gaps_between(
+    plan: RollbackPlan,
+    announced: Sequence[tuple[int, DataWritten]],
+    log_start: int,
+    paths: Collection[str],
+    gap_id: str,
+) -> tuple[Gap, ...]:
+    """What the table will lack: the source ranges of the announcements whose files are in the snapshots given up.
+
+    Args:
+        announced: what the control log holds for the table, with offsets.
+        paths: data files that the snapshots given up had added.
+
+    Raises:
+        StateDisagreement: FLOE-R357, the log does not go back far enough.
+    """
+    rows = sum(each.added_rows for each in plan.given_up if each.by_floe)
+    found = [event for _, event in announced if any(file.path in paths for file in event.files)]
+    in_log = sum(file.record_count for event in found for file in event.files if file.path in paths)
+    if in_log != rows:
+        raise StateDisagreement(
+            f"the snapshots given up hold {rows} rows of table {plan.table}, and the control log, which begins at {log_start}, "
+            f"knows of {in_log}",
+            code="FLOE-R357",
+            place=plan.table,
+            remedy="--skip goes back without them; `floe replay --from --to` then reads source ranges that you name",
+        )
+    letters = next((event for event in found if is_replay(event.pipeline)), None)
+    if letters is not None:
+        raise StateDisagreement(
+            f"the snapshots given up of table {plan.table} hold rows that came from dead letters, and those count as replayed",
+            code="FLOE-R357",
+            place=plan.table,
+            remedy="go back to a snapshot behind that replay of dead letters, or --skip goes back without its rows",
+        )
+    gaps: list[Gap] = []
+    hulls: dict[str, dict[tuple[str, str, int], tuple[int, int]]] = {}
+    for event in found:
+        pipeline = event.pipeline.partition(".replay.")[0]
+        of = hulls.setdefault(pipeline, {})
+        for r in event.ranges:
+            if r.start < r.end:
+                start, end = of.get((r.topic, r.topic_id, r.partition), (r.start, r.end))
+                of[r.topic, r.topic_id, r.partition] = min(start, r.start), max(end, r.end)
+    for pipeline, of in sorted(hulls.items()):
+        ranges = tuple(SourceRange(topic, tid, p, start, end) for (topic, tid, p), (start, end) in sorted(of.items()))
+        gaps.append(Gap(f"{gap_id}{len(gaps) or ''}", pipeline, ranges))
+    return tuple(gaps)
+
+
+def rows_by_pipeline(announced: Sequence[tuple[int, DataWritten]], paths: Collection[str]) -> Mapping[str, int]:
+    """Rows of the announcements whose files are among `paths`."""
+    rows: dict[str, int] = {}
+    for _, event in announced:
+        count = sum(file.record_count for file in event.files if file.path in paths)
+        if count:
+            rows[event.pipeline] = rows.get(event.pipeline, 0) + count
+    return rows

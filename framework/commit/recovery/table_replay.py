@@ -1,0 +1,138 @@
+"""Reading source ranges again for one table: which, and why not.
+
+In: what a table lacks, what a person names, what the broker and the table say. Out: a `ReplayPlan`, or a refusal. Keeps
+invariant 5: only what the table is known to lack is read, under a name of its own, whose chain and progress make it exact
+also when it is killed and done again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from framework.commit.events.event_types import SourceRange
+from framework.commit.machine.effects import TableProgress
+from framework.commit.offsets import PartitionFacts, PartitionKey
+from framework.commit.recovery.missing import Gap
+from framework.errors import DataLossError, StateDisagreement
+
+
+@dataclass(frozen=True)
+class ReplayPlan:
+    """`gaps` are read one after another; those that are `declared` are not in the table's own list yet. `held` counts rows
+    that the table holds of them, None where its columns do not tell."""
+
+    table: str
+    pipeline: str
+    gaps: tuple[Gap, ...]
+    declared: bool
+    held: int | None
+
+    @property
+    def settled(self) -> bool:
+        return not self.gaps
+
+
+def named_gap(
+    pipeline: str,
+    facts: Mapping[PartitionKey, PartitionFacts],
+    begin: Mapping[PartitionKey, int],
+    end: Mapping[PartitionKey, int],
+    gap_id: str,
+) -> Gap:
+    """What a person names: from `begin` to before `end`, in every partition that is in both and has something between.
+
+    Raises:
+        StateDisagreement: FLOE-R341, there is no such partition; FLOE-R358, nothing lies between.
+    """
+    unknown = sorted({*begin, *end} - set(facts))
+    if unknown:
+        raise StateDisagreement(
+            f"pipeline {pipeline} reads no partition {', '.join(f'{t}:{n}' for t, n in unknown)}",
+            code="FLOE-R341",
+            place=pipeline,
+            remedy=f"`floe offsets show {pipeline}` lists its partitions",
+        )
+    ranges = tuple(
+        SourceRange(key[0], facts[key].topic_id, key[1], begin[key], end[key])
+        for key in sorted(begin)
+        if key in end and begin[key] < end[key]
+    )
+    if not ranges:
+        raise StateDisagreement(
+            f"nothing lies between --from and --to for pipeline {pipeline}",
+            code="FLOE-R358",
+            place=pipeline,
+            remedy="name for each partition an offset to begin at and a higher one to end before: --from t:0=10 --to t:0=20",
+        )
+    return Gap(gap_id, pipeline, ranges)
+
+
+def plan_replay(
+    table: str,
+    pipeline: str,
+    noted: tuple[Gap, ...],
+    named: Gap | None,
+    held: int | None,
+    facts: Mapping[PartitionKey, PartitionFacts],
+    allow_duplicates: bool,
+) -> ReplayPlan:
+    """Decide, or refuse.
+
+    Args:
+        noted: what the table says it lacks, of all pipelines.
+        named: what a person names instead; None: everything noted.
+        held: rows of the named ranges that the table holds; None where it cannot be told.
+
+    Raises:
+        StateDisagreement: FLOE-R359, the table may hold these records; FLOE-R316, the topic is another one now.
+        DataLossError: FLOE-R352, retention removed some.
+    """
+    gaps = tuple(gap for gap in noted if gap.pipeline == pipeline) if named is None else (named,)
+    for gap in gaps:
+        for r in gap.ranges:
+            _check_source(table, r, facts.get((r.topic, r.partition)))
+    if named is not None and held != 0 and not allow_duplicates:
+        raise StateDisagreement(
+            f"table {table} holds {held:,} rows of these source ranges"
+            if held
+            else f"whether table {table} holds records of these source ranges cannot be told: it has no Kafka positions",
+            code="FLOE-R359",
+            place=table,
+            remedy="delete or roll back what it holds of them first; --allow-duplicates adds them although",
+        )
+    return ReplayPlan(table, pipeline, gaps, named is not None, held)
+
+
+def _check_source(table: str, r: SourceRange, fact: PartitionFacts | None) -> None:
+    name = f"{r.topic}-{r.partition}"
+    if fact is None or fact.topic_id != r.topic_id:
+        now = "it does not exist" if fact is None else f"now it is {fact.topic_id}"
+        raise StateDisagreement(
+            f"table {table} lacks records of topic {r.topic} with id {r.topic_id}, {now}",
+            code="FLOE-R316",
+            place=name,
+            remedy="the records can only come from where they were produced",
+        )
+    if r.start < fact.log_start:
+        raise DataLossError(
+            f"table {table} lacks records {r.start} to {r.end - 1} of {name}, and those below {fact.log_start} were removed by "
+            "retention",
+            code="FLOE-R352",
+            place=name,
+            remedy="name the rest with --from and --to; what is gone can only come from where it was produced",
+        )
+    if r.end > fact.log_end:
+        raise DataLossError(
+            f"{name} was to be read to {r.end}, but its log ends at {fact.log_end}",
+            code="FLOE-R317",
+            place=name,
+            remedy="check --to, and bootstrap.servers",
+        )
+
+
+def without_replay(progress: TableProgress, gap: Gap) -> TableProgress:
+    """The table's progress once the gap is filled: the run that filled it leaves no trace, so that nobody waits for it."""
+    return replace(
+        progress, pipelines={name: p for name, p in progress.pipelines.items() if name != gap.replay_pipeline}
+    )

@@ -1,0 +1,1 @@
+"""A Kafka Connect sink's configuration as a pipeline file."""

@@ -1,0 +1,113 @@
+"""The target of an imported sink: its catalog and Kafka settings in PyIceberg's and librdkafka's words.
+
+In: settings of the sink. Out: plain values of a target file, and the keys that are in it. No secret is ever copied: its place
+is taken by a reference to an environment variable.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from framework.config.connector.keys import client_setting, passes_to_client
+from framework.config.rules.connections import is_clear_secret
+from framework.config.text import start_of
+from framework.config.tree import Scalar
+
+_KINDS = {
+    "GlueCatalog": "glue",
+    "BigQueryMetastoreCatalog": "bigquery",
+    "DynamoDbCatalog": "dynamodb",
+    "RESTCatalog": "rest",
+    "HiveCatalog": "hive",
+    "JdbcCatalog": "sql",
+}
+_TYPES = {"jdbc": "sql", **{kind: kind for kind in _KINDS.values()}}
+# PyIceberg knows these by itself, or has no use for them.
+_UNUSED = ("io-impl", "s3.staging-dir", "s3.path-style-access", "include-credentials", "ref")
+_CATALOG = "iceberg.catalog."
+_CONVERTER = "value.converter."
+_FORMATS = {"AvroConverter": "avro", "ProtobufConverter": "protobuf", "JsonSchemaConverter": "json"}
+_REGISTRY = {
+    "schema.registry.url": "url",
+    "schema.registry.ssl.truststore.location": "",
+    "schema.registry.ssl.truststore.password": "",
+    "basic.auth.credentials.source": "",
+    "basic.auth.user.info": "basic.auth.user.info",
+    "schema.registry.basic.auth.user.info": "basic.auth.user.info",
+    "bearer.auth.token": "bearer.auth.token",
+}
+
+
+def format_of(converter: str) -> str | None:
+    """The format of a converter that reads with a schema registry."""
+    return _FORMATS.get(converter.rpartition(".")[2])
+
+
+def target_of(settings: dict[str, str]) -> tuple[dict[str, Any], set[str]]:
+    """A target file's values, and the settings that it holds or makes needless.
+
+    A catalog whose kind PyIceberg does not have (Nessie's own, a class of somebody's) is left for a person to fill in.
+    """
+    used: set[str] = set()
+    kafka: dict[str, str] = {}
+    catalog: dict[str, str] = {}
+    named, class_name = settings.get(f"{_CATALOG}type", "").lower(), settings.get(f"{_CATALOG}catalog-impl", "")
+    kind = _TYPES.get(named) or _KINDS.get(class_name.rpartition(".")[2])
+    catalog["type"] = kind or "${env:ICEBERG_CATALOG_TYPE}"
+    for key, value in settings.items():
+        setting = client_setting(key)
+        if setting is not None and passes_to_client(setting):
+            kafka[setting] = value
+            used.add(key)
+        elif setting == "sasl.jaas.config" and re.search(r"(Plain|Scram)LoginModule", value):
+            # librdkafka has the user's name and the password by themselves; neither is copied.
+            kafka |= {"sasl.username": "${secret:env:KAFKA_USERNAME}", "sasl.password": "${secret:env:KAFKA_PASSWORD}"}
+            used.add(key)
+        elif key.startswith(_CATALOG):
+            name = key.removeprefix(_CATALOG)
+            if name == "type" or (name == "catalog-impl" and kind) or name in _UNUSED:
+                used.add(key)
+            elif name != "catalog-impl":
+                catalog[name] = _safe(name, value)
+                used.add(key)
+    registry, registry_keys = _registry(settings)
+    used |= registry_keys
+    kafka.setdefault("bootstrap.servers", "${env:KAFKA_BOOTSTRAP_SERVERS}")
+    values = {
+        "apiVersion": "floe/v1",
+        "kind": "Target",
+        "metadata": {"name": "imported"},
+        "prefix": "floe",
+        "connections": {"kafka": {"main": kafka}, "catalog": {"default": catalog}}
+        | ({"registry": {"main": registry}} if registry else {}),
+    }
+    return values, used
+
+
+def _registry(settings: dict[str, str]) -> tuple[dict[str, str], set[str]]:
+    """The registry's connection, and the settings that are in it; trust stores of Java's have no use in Python."""
+    registry: dict[str, str] = {}
+    used: set[str] = set()
+    if format_of(settings.get("value.converter", "")) is None:
+        return registry, used
+    for key, name in _REGISTRY.items():
+        value = settings.get(_CONVERTER + key)
+        if value is None or (not name and not key.startswith("basic.")):
+            continue
+        used.add(_CONVERTER + key)
+        if name == "url":
+            registry[name] = "${env:SCHEMA_REGISTRY_URL}" if "${" in value else value
+        elif name:
+            registry[name] = f"${{secret:env:SCHEMA_REGISTRY_{name.rpartition('.')[0].replace('.', '_').upper()}}}"
+    return registry, used
+
+
+def _safe(name: str, value: str) -> str:
+    """The value, or a reference where it is a secret or comes from Connect's own providers."""
+    path = ("connections", "catalog", "default", name)
+    variable = "ICEBERG_CATALOG_" + re.sub(r"[^A-Z0-9]+", "_", name.upper())
+    if is_clear_secret(path, Scalar(value, start_of(""))):
+        return f"${{secret:env:{variable}}}"
+    # JDBC addresses are Java's; SQLAlchemy writes them otherwise.
+    return f"${{env:{variable}}}" if "${" in value or value.startswith("jdbc:") else value

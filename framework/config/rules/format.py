@@ -1,0 +1,113 @@
+"""Rules about how bytes are read: which keys fit a format, whether a schema is one, and the registry it comes from.
+
+In: a pipeline's tree. Out: a diagnostic per violation. A schema's own text is checked where it stands, so that a mistake in
+it is found before anything is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from framework.config.rules.rules import Document, Rule, at
+from framework.config.schema_files import avro_fault
+from framework.config.tree import Path
+from framework.diagnose.diagnostic import Diagnostic
+from framework.diagnose.suggest import did_you_mean, listed
+
+_SOURCES = (("source", "format"), ("source", "key"))
+# Which keys mean something for a format, beside `type`.
+_KEYS = {
+    "json": ("registry", "envelope"),
+    "avro": ("registry", "schema", "schema_file", "envelope", "column"),
+    "protobuf": ("registry", "schema", "schema_file", "message"),
+    "raw": ("column", "encoding"),
+}
+_ALWAYS = ("type", "prefix")
+
+
+def _type(document: Document, path: Path) -> str | None:
+    if document.entry(*path, "type") is None:
+        return "json"
+    kind = document.text(*path, "type")
+    return kind if kind in _KEYS else None
+
+
+def keys_fit_format(document: Document) -> Iterator[Diagnostic]:
+    """Each key under `format` and `key` has a meaning for the format."""
+    for path in _SOURCES:
+        kind = _type(document, path)
+        for entry in document.mapping(*path) if kind else ():
+            if kind is None or entry.key in (*_ALWAYS, *_KEYS[kind]) or entry.key.startswith("x-"):
+                continue
+            fitting = [name for name, keys in _KEYS.items() if entry.key in keys]
+            if fitting:
+                message = f"`{entry.key}` has no meaning for `{kind}`"
+                yield at("FLOE-C431", message, entry, (*path, entry.key), f"remove it; it is for {listed(fitting)}")
+
+
+def schema_is_known(document: Document) -> Iterator[Diagnostic]:
+    """Avro and protobuf have a schema: from a registry, or in the file."""
+    for path in _SOURCES:
+        kind, entry = _type(document, path), document.entry(*path)
+        if entry is None or kind not in ("avro", "protobuf"):
+            continue
+        given = [key for key in ("schema", "schema_file") if document.entry(*path, key)]
+        if len(given) > 1:
+            yield at("FLOE-C432", "`schema` and `schema_file` are both given", document.entry(*path, "schema_file") or entry,
+                     (*path, "schema_file"), "keep one of them")  # fmt: skip
+        elif not given and not document.entry(*path, "registry"):
+            yield at(
+                "FLOE-C432",
+                f"`{kind}` has no schema",
+                document.node(*path, "type") or entry,
+                (*path, "type"),
+                "name a `registry`, or give the schema by `schema` or `schema_file`",
+            )
+
+
+def schema_is_sound(document: Document) -> Iterator[Diagnostic]:
+    """An Avro schema in the file is JSON that names a type."""
+    for path in _SOURCES:
+        text, node = document.text(*path, "schema"), document.node(*path, "schema")
+        if text is None or node is None or _type(document, path) != "avro":
+            continue
+        if fault := avro_fault(text):
+            remedy = 'begin with `{"type": "record", "name": ..., "fields": [...]}`'
+            yield at("FLOE-C433", f"this is no Avro schema: {fault}", node, (*path, "schema"), remedy)
+
+
+def declared_registry(document: Document) -> Iterator[Diagnostic]:
+    """A registry is one that the target declares, and values and keys have the same."""
+    names = []
+    for path in _SOURCES:
+        name, node = document.text(*path, "registry"), document.node(*path, "registry")
+        if name is None or node is None:
+            continue
+        names.append(name)
+        if document.target is not None and name not in document.target.registries:
+            known = sorted(document.target.registries)
+            remedy = f"use {listed(known)}" if known else "declare it under `connections.registry`"
+            message = f"the target `{document.target.name}` declares no registry `{name}`"
+            yield at("FLOE-C401", message, node, (*path, "registry"), remedy, did_you_mean(name, known))
+        elif len(set(names)) > 1:
+            message = "keys and values name two registries"
+            yield at("FLOE-C501", message, node, (*path, "registry"), f"use `{names[0]}` for both")
+
+
+def key_fits_value(document: Document) -> Iterator[Diagnostic]:
+    """The fields of a key become columns beside those of the value; JSON keys go with JSON values, others with others."""
+    entry = document.entry("source", "key")
+    key, value = _type(document, ("source", "key")), _type(document, ("source", "format"))
+    if entry is None or key is None or value is None:
+        return
+    if (key == "json") != (value == "json"):
+        path = ("source", "key", "type")
+        node = document.node(*path) or entry
+        remedy = "use `metadata_columns: [key]` or `[key_text]` for the key as it is"
+        yield at("FLOE-C501", f"keys in `{key}` beside values in `{value}` are not supported", node, path, remedy)
+    elif value == "json" and document.text("source", "format", "envelope") == "debezium":
+        remedy = "remove `key`; the row holds the key's fields too"
+        yield at("FLOE-C501", "`key` beside Debezium's JSON is not supported", entry, ("source", "key"), remedy)
+
+
+RULES: tuple[Rule, ...] = (keys_fit_format, schema_is_known, schema_is_sound, declared_registry, key_fits_value)

@@ -1,0 +1,237 @@
+"""Rules about routes: what may be reached, what can never be reached, where dead letters go."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from framework.config.patterns import compiled
+from framework.config.rules.rules import Document, Rule, at
+from framework.config.tree import Mapping, Scalar, plain
+from framework.diagnose.diagnostic import Diagnostic, Severity
+from framework.errors import ConfigError
+
+
+def condition_is_whole(document: Document) -> Iterator[Diagnostic]:
+    """A condition tests one field, by `equals` or by `matches`, or it tests the topic."""
+    for path, rule in document.items("routes", "rules"):
+        when = rule.entry("when") if isinstance(rule, Mapping) else None
+        if when is None or not isinstance(when.value, Mapping):
+            continue
+        keys, where = when.value.keys, (*path, "when")
+        if not document.sound(*where):
+            continue
+        tests = [key for key in ("equals", "matches") if key in keys]
+        if "topic" in keys and ("field" in keys or tests):
+            yield at(
+                "FLOE-C408", "a condition tests a field or the topic, not both", when, where, "write one rule for each"
+            )
+        elif "field" in keys and not tests:
+            yield at(
+                "FLOE-C408",
+                "the condition names a field but does not say what it must be",
+                when,
+                where,
+                "add `equals:` or `matches:`",
+            )
+        elif len(tests) == 2:
+            yield at("FLOE-C408", "`equals` and `matches` are both given", when, where, "keep one of them")
+        elif tests and "field" not in keys:
+            yield at("FLOE-C408", f"`{tests[0]}` needs to know which field", when, where, "add `field:`")
+
+
+def reachable(document: Document) -> Iterator[Diagnostic]:
+    """With first_match, a rule after one without `when`, or with the same `when` as an earlier one, is never used."""
+    if document.text("routes", "mode") not in (None, "first_match"):
+        return
+    seen: list[tuple[object, int]] = []
+    for path, rule in document.items("routes", "rules"):
+        if not isinstance(rule, Mapping):
+            continue
+        when = rule.get("when")
+        if not document.sound(*path, "when"):
+            continue
+        condition = plain(when) if when else None
+        for earlier, line in seen:
+            if earlier is None or earlier == condition:
+                why = "takes every record" if earlier is None else "has the same condition"
+                remedy = "move it before that rule" if earlier is None else "remove one of them"
+                yield at(
+                    "FLOE-C402",
+                    f"this rule is never used: the rule on line {line} {why}",
+                    rule,
+                    path,
+                    f"{remedy}, or use `mode: all_match`",
+                )
+                break
+        else:
+            seen.append((condition, rule.span.line))
+
+
+def confined(document: Document) -> Iterator[Diagnostic]:
+    """Every table lies inside `allow_tables`; a name that a record takes part in needs `allow_tables` at all."""
+    allowed_node = document.entry("routes", "allow_tables")
+    globs = [
+        (path, str(item.value)) for path, item in document.items("routes", "allow_tables") if isinstance(item, Scalar)
+    ]
+    dynamic = False
+    for path, _ in document.items("routes", "rules"):
+        where = (*path, "table")
+        table, node = document.text(*where), document.node(*where)
+        if table is None or node is None:
+            continue
+        if "{" in table:
+            dynamic = True
+            prefix = table.split("{")[0]
+            if allowed_node is None:
+                namespace = table.split(".")[0]
+                remedy = f'add `allow_tables: ["{namespace}.*"]` to `routes`'
+                yield at(
+                    "FLOE-C403",
+                    f"`{table}` lets records choose their table and nothing confines it",
+                    node,
+                    where,
+                    remedy,
+                )
+            elif globs and not any(_may_meet(document, prefix, glob) for _, glob in globs):
+                yield at(
+                    "FLOE-C404",
+                    f"no table of `{table}` can lie inside `allow_tables`",
+                    node,
+                    where,
+                    f'add "{prefix}*" to `allow_tables`',
+                )
+        elif globs and not any(document.names_match(table, glob) for _, glob in globs):
+            yield at(
+                "FLOE-C404", f"`{table}` is not inside `allow_tables`", node, where, f'add "{table}" to `allow_tables`'
+            )
+    for path, glob in globs if dynamic else ():
+        item = document.node(*path)
+        if item is not None and "." not in re.split(r"[*?]", glob)[0]:
+            yield at(
+                "FLOE-C403",
+                f"`{glob}` lets records choose any namespace",
+                item,
+                path,
+                "begin with a literal namespace, such as `rpc.*`",
+            )
+
+
+def _may_meet(document: Document, prefix: str, glob: str) -> bool:
+    """Whether some name that begins with `prefix` can match the glob."""
+    literal = re.split(r"[*?]", glob)[0]
+    longer = document.names_match(literal, f"{prefix}?*")
+    return document.names_match(prefix, f"{literal}*") or longer or document.names_match(prefix, glob)
+
+
+def dead_letters_have_a_home(document: Document) -> Iterator[Diagnostic]:
+    """Dead letters need a table of their own."""
+    home = document.entry("errors", "dead_letter_table")
+    wanting = []
+    errors_mapping = document.node("errors")
+    policy, unrouted = document.text("errors", "policy"), document.text("routes", "unrouted")
+    if policy == "dead_letter" or (policy is None and document.entry("errors", "policy") is None):
+        wanting.append(("errors.policy", policy is not None))
+    if unrouted == "dead_letter" or (unrouted is None and document.entry("routes", "unrouted") is None):
+        wanting.append(("routes.unrouted", unrouted is not None))
+    for stage in document.mapping("errors", "stages"):
+        if document.text("errors", "stages", stage.key) == "dead_letter":
+            wanting.append((f"errors.stages.{stage.key}", True))
+    if home is None and wanting and (errors_mapping is None or isinstance(errors_mapping, Mapping)):
+        place = document.entry("errors") or document.entry("routes") or document.tree
+        said = " and ".join(f"`{name}`{'' if written else ' (by default)'}" for name, written in wanting)
+        verb = "send" if len(wanting) > 1 else "sends"
+        message = f"{said} {verb} records to the dead-letter table, but none is named"
+        yield at(
+            "FLOE-C405",
+            message,
+            place,
+            ("errors", "dead_letter_table"),
+            f"add `errors: {{dead_letter_table: {_namespace(document)}.dead_letters}}`, or choose `drop` or `fail`",
+        )
+    name = document.text("errors", "dead_letter_table")
+    for path, _ in document.items("routes", "rules"):
+        table, node = document.text(*path, "table"), document.node(*path, "table")
+        if name and table == name and node is not None:
+            yield at(
+                "FLOE-C416",
+                f"`{name}` is the dead-letter table and cannot hold records too",
+                node,
+                (*path, "table"),
+                "choose another table",
+            )
+
+
+def dead_letter_topic_is_apart(document: Document) -> Iterator[Diagnostic]:
+    """The dead-letter topic is fed from the dead-letter table's files, and the pipeline does not read it itself."""
+    path = ("errors", "dead_letter_topic")
+    topic, node = document.text(*path), document.node(*path)
+    if topic is None or node is None:
+        return
+    if document.entry("errors", "dead_letter_table") is None:
+        yield at(
+            "FLOE-C426",
+            "a dead-letter topic is given, and no dead-letter table",
+            node,
+            path,
+            f"add `dead_letter_table: {_namespace(document)}.dead_letters`: the topic gets what the table gets",
+        )
+    topics = [str(item.value) for _, item in document.items("source", "kafka", "topics") if isinstance(item, Scalar)]
+    pattern = document.text("source", "kafka", "topic_pattern")
+    try:
+        is_source = topic in topics or (pattern is not None and compiled(pattern).is_within(topic))
+    except ConfigError:
+        return
+    if is_source:
+        yield at(
+            "FLOE-C426",
+            f"the pipeline reads `{topic}`, so its dead letters would come back to it for ever",
+            node,
+            path,
+            "choose a topic that the source does not read",
+        )
+
+
+def _namespace(document: Document) -> str:
+    """The literal namespace of the first table, for a remedy that can be copied."""
+    tables = [document.text(*path, "table") for path, _ in document.items("routes", "rules")]
+    return next(
+        (table.rpartition(".")[0] for table in tables if table and "{" not in table.rpartition(".")[0]), "namespace"
+    )
+
+
+def topic_can_match(document: Document) -> Iterator[Diagnostic]:
+    """A condition on the topic can be met by at least one of the topics that are named."""
+    topics = [str(item.value) for _, item in document.items("source", "kafka", "topics") if isinstance(item, Scalar)]
+    for path, _ in document.items("routes", "rules"):
+        where = (*path, "when", "topic")
+        pattern, node = document.text(*where), document.node(*where)
+        if not topics or pattern is None or node is None or _unresolved_topics(document):
+            continue
+        try:
+            found = any(compiled(pattern).is_within(topic) for topic in topics)
+        except ConfigError:
+            continue
+        if not found:
+            yield at(
+                "FLOE-C421",
+                f"no topic of this pipeline matches `{pattern}`",
+                node,
+                where,
+                "mend the expression, or add the topic",
+                severity=Severity.WARNING,
+            )
+
+
+def _unresolved_topics(document: Document) -> bool:
+    return any(path[:3] == ("source", "kafka", "topics") for path in document.unresolved)
+
+
+RULES: tuple[Rule, ...] = (
+    condition_is_whole,
+    reachable,
+    confined,
+    dead_letters_have_a_home,
+    dead_letter_topic_is_apart,
+    topic_can_match,
+)

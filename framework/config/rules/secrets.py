@@ -1,0 +1,45 @@
+"""A pipeline file holds no secrets: it is shown, saved in plans, and told in the control topic.
+
+In: a tree whose references are resolved. Out: a diagnostic for each value that is a secret by its name or its shape. What records
+hold, and what text for people says, is no setting, and is not looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from framework.config.rules.rules import Document, Rule, at
+from framework.config.tree import Path, leaves
+from framework.diagnose.diagnostic import Diagnostic
+from framework.diagnose.secrets import holds_secret, is_secret_setting
+
+_NO_SETTINGS = ("tests", "template", "transform", "routes")
+_NAMED_BY_PEOPLE = (("variables",), ("create", "properties"))
+
+
+def no_secrets(document: Document) -> Iterator[Diagnostic]:
+    """No value is a secret; connections, which need some, are the target's."""
+    for path, leaf in leaves(document.tree):
+        if not path or path[0] in _NO_SETTINGS or path[:2] == ("source", "schema") or "description" in path:
+            continue
+        value = "" if leaf.value is None else str(leaf.value)
+        # A variable's name is above what is said of it.
+        name = str(path[1] if path[0] == "variables" and path[-1] == "default" else path[-1])
+        found = is_secret_setting(name, value) if _is_named_by_people(path) else holds_secret(value)
+        if found:
+            yield at(
+                "FLOE-C311",
+                f"`{name}` holds a secret, and a pipeline file is shown to everybody",
+                leaf,
+                path,
+                "move it into a connection of the target, as `${secret:env:NAME}`",
+            )
+
+
+def _is_named_by_people(path: Path) -> bool:
+    return str(path[0]).startswith("x-") or any(
+        path[at : at + len(each)] == each for each in _NAMED_BY_PEOPLE for at in range(len(path) - 1)
+    )
+
+
+RULES: tuple[Rule, ...] = (no_secrets,)

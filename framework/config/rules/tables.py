@@ -1,0 +1,169 @@
+"""Rules about tables: how they may change, which override applies, and how they are named."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+
+from framework.config.evolution import EVOLVE_SHORTHANDS
+from framework.config.rules.rules import Document, Rule, at, table_policies
+from framework.config.tree import Mapping, Path
+from framework.diagnose.diagnostic import Diagnostic
+from framework.diagnose.suggest import did_you_mean, listed
+
+_TYPED = ("avro", "protobuf", "raw")
+
+
+def _evolve_word(document: Document, policy: Path, aspect: str) -> str | None:
+    """What a policy says of an aspect, by itself or by the defaults; None where nothing is written."""
+    for place in (policy, ("tables", "defaults")):
+        short = document.text(*place, "evolve")
+        word = EVOLVE_SHORTHANDS.get(short, {}).get(aspect) if short else document.text(*place, "evolve", aspect)
+        if word or short:
+            return word
+    return None
+
+
+def evolution_is_possible(document: Document) -> Iterator[Diagnostic]:
+    """Words of `evolve` that contradict each other, the SQL, or the lack of a dead-letter table."""
+    for policy in table_policies(document):
+        node, path = document.node(*policy, "evolve", "data_type"), (*policy, "evolve", "data_type")
+        columns = _evolve_word(document, policy, "columns") or "evolve"
+        if node is not None and document.text(*path) == "new_column":
+            kind = document.text("source", "format", "type")
+            if document.entry("transform", "sql") or kind in _TYPED:
+                with_types = "`transform.sql`" if document.entry("transform", "sql") else f"`format: {kind}`"
+                message = f"`new_column` cannot be used with {with_types}, whose columns have one type each"
+                yield at("FLOE-C440", message, node, path, "use `widen`, and cast in SQL what it cannot take")
+            elif columns != "evolve":
+                message = f"`new_column` adds columns, and `columns: {columns}` forbids it"
+                yield at("FLOE-C440", message, node, path, "use `columns: evolve`, or another word for `data_type`")
+        for entry in document.mapping(*policy, "evolve"):
+            path = (*policy, "evolve", entry.key)
+            if document.text(*path) == "dead_letter" and document.entry("errors", "dead_letter_table") is None:
+                yield at(
+                    "FLOE-C405",
+                    f"`{entry.key}: dead_letter` sends records to the dead-letter table, but none is named",
+                    entry.value,
+                    path,
+                    "add `errors: {dead_letter_table: NAMESPACE.dead_letters}`, or use another word",
+                )
+
+
+def overrides_apply(document: Document) -> Iterator[Diagnostic]:
+    """Of two overrides with the same `match`, or behind one that matches more, the later is never used."""
+    seen: list[tuple[str, int]] = []
+    for path, item in document.items("tables", "overrides"):
+        glob = document.text(*path, "match")
+        if glob is None:
+            continue
+        covering = next(
+            (
+                (earlier, line)
+                for earlier, line in seen
+                if earlier == glob or ("?" not in glob and fnmatchcase(glob, earlier))
+            ),
+            None,
+        )
+        if covering:
+            yield at(
+                "FLOE-C411",
+                f"this override is never used: `{covering[0]}` on line {covering[1]} matches first",
+                item,
+                path,
+                "put the narrower pattern first, or join the two",
+            )
+        seen.append((glob, item.span.line))
+
+
+def overrides_are_meant(document: Document) -> Iterator[Diagnostic]:
+    """An override matches the dead-letter table or a table of the routes, where all their names are literal."""
+    tables = [document.text(*path, "table") for path, _ in document.items("routes", "rules")]
+    names = [table for table in tables if table and "{" not in table]
+    if not tables or len(names) != len(tables):
+        return
+    letters = document.text("errors", "dead_letter_table")
+    written = [*names, letters] if letters else names
+    for path, _ in document.items("tables", "overrides"):
+        glob, node = document.text(*path, "match"), document.node(*path, "match")
+        if glob and node is not None and not any(document.names_match(name, glob) for name in written):
+            yield at(
+                "FLOE-C413",
+                f"no route leads to a table that `{glob}` matches",
+                node,
+                path,
+                f"the tables are {listed(names[:6], 'and')}",
+                did_you_mean(glob, names),
+            )
+
+
+def declared_catalogs(document: Document) -> Iterator[Diagnostic]:
+    """A table's catalog is one that the target declares."""
+    for policy in table_policies(document):
+        path = (*policy, "catalog")
+        name, node = document.text(*path), document.node(*path)
+        if document.target is None or name is None or node is None or name in document.target.catalogs:
+            continue
+        known = sorted(document.target.catalogs)
+        yield at(
+            "FLOE-C401",
+            f"the target `{document.target.name}` declares no catalog `{name}`",
+            node,
+            path,
+            f"use {listed(known)}, or declare it under `connections.catalog`",
+            did_you_mean(name, known),
+        )
+
+
+def one_spelling(document: Document) -> Iterator[Diagnostic]:
+    """Where case makes no difference, a table is spelled in one way."""
+    if (document.text("tables", "defaults", "case") or "insensitive") != "insensitive":
+        return
+    spelled: dict[str, tuple[str, int]] = {}
+    for path, _ in document.items("routes", "rules"):
+        table, node = document.text(*path, "table"), document.node(*path, "table")
+        if table is None or node is None:
+            continue
+        first, line = spelled.setdefault(_folded(table), (table, node.span.line))
+        if first != table:
+            yield at(
+                "FLOE-C442",
+                f"`{table}` and `{first}` on line {line} are one table, since `case` is `insensitive`",
+                node,
+                (*path, "table"),
+                "spell the name in one way, or use `case: sensitive`",
+                f"did you mean `{first}`?",
+            )
+
+
+def _folded(template: str) -> str:
+    """A table's name in lower case; what is in braces is a field and stays as it is."""
+    return "".join(part if part.startswith("{") else part.lower() for part in re.split(r"(\{[^}]*\})", template))
+
+
+def tests_are_named_once(document: Document) -> Iterator[Diagnostic]:
+    """Two tests of a file have two names."""
+    seen: dict[str, int] = {}
+    for path, item in document.items("tests"):
+        name, node = document.text(*path, "name"), document.node(*path, "name")
+        if name is not None and node is not None and isinstance(item, Mapping):
+            if name in seen:
+                yield at(
+                    "FLOE-C422",
+                    f"the test on line {seen[name]} has the same name",
+                    node,
+                    (*path, "name"),
+                    "give each test its own name",
+                )
+            seen.setdefault(name, node.span.line)
+
+
+RULES: tuple[Rule, ...] = (
+    evolution_is_possible,
+    overrides_apply,
+    overrides_are_meant,
+    declared_catalogs,
+    one_spelling,
+    tests_are_named_once,
+)

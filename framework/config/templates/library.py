@@ -1,0 +1,198 @@
+"""Shared templates: found by name, checked against the version that is asked for, and filled with typed parameters.
+
+In: the `template:` key of a pipeline file. Out: the tree that the template makes, to lie under the pipeline's own keys; or
+diagnostics at the parameter, or at the line of the template that a person wrote.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from collections.abc import Mapping as Mapped
+from functools import lru_cache
+from pathlib import Path
+
+from framework.config.document import Files, read_head, read_source, read_tree, upwards
+from framework.config.reference import Scope, resolve
+from framework.config.rules.permitted import inside
+from framework.config.schema import check
+from framework.config.text import SourceText
+from framework.config.tree import Entry, Mapping, Node, Scalar, dotted, plain
+from framework.config.variables import Declared, Value, check_value, declarations, fits_type
+from framework.config.world import World
+from framework.diagnose.diagnostic import Diagnostic
+from framework.diagnose.suggest import did_you_mean, listed
+
+
+def use_template(
+    use: Entry, pipeline_file: Path, variables: Scope, world: World, files: Files
+) -> tuple[Mapping | None, list[Diagnostic]]:
+    """The body of the template that `template:` names, with its parameters filled in.
+
+    Args:
+        variables: what `${var.NAME}` in the parameters may name.
+    """
+    resolved, findings, _ = resolve(use.value, variables)
+    findings += _shape(Entry(use.key, use.key_span, resolved))
+    name = resolved.get("name") if isinstance(resolved, Mapping) else None
+    if (
+        not isinstance(resolved, Mapping)
+        or not isinstance(name, Scalar)
+        or not isinstance(name.value, str)
+        or not name.value
+    ):
+        return None, findings
+    path, problem = find_template(name.value, pipeline_file.parent, world)
+    source = read_source(path, world)[0] if path else None
+    if source is None:
+        message = problem or f"the template `{name.value}` cannot be read"
+        remedy = "check the name: a file of `templates/`, a path, or `package:name`"
+        return None, [*findings, Diagnostic("FLOE-C605", message, name.span, path="template.name", remedy=remedy)]
+    tree, declared, found = read_template(source)
+    files.add(source)
+    findings += found
+    if tree is None:
+        return None, findings
+    findings += _version(resolved, tree, name.value)
+    given = resolved.get("parameters")
+    values, found = _parameters(declared, given if isinstance(given, Mapping) else None, use, name.value)
+    findings += found
+    if any(finding.is_error for finding in findings):
+        return None, findings
+    body, found = fill(source, values, world, files)
+    return body, findings + found
+
+
+def _shape(use: Entry) -> list[Diagnostic]:
+    """What the schema says of the `template:` key alone; the pipeline is checked without it, as it is with the body."""
+    _, findings = check(Mapping((use,), use.key_span), "pipeline")
+    return [finding for finding in findings if finding.path.split(".")[0] == "template"]
+
+
+def find_template(name: str, folder: Path, world: World) -> tuple[Path | None, str | None]:
+    """The file of a template; or None and why."""
+    package, colon, short = name.partition(":")
+    if colon:
+        packages = world.packaged_templates or {}
+        if package not in packages:
+            return None, f"no installed package offers templates as `{package}`"
+        return _inside((packages[package],), packages[package] / f"{short}.yaml", world)
+    if "/" in name or name.endswith((".yaml", ".yml")):
+        return _inside((folder, Path()), folder / name, world)
+    for parent in upwards(folder):
+        for place in ("templates", "pipelines/templates"):
+            path = parent / place / f"{name}.yaml"
+            if read_source(path, world)[0] is not None:
+                return path, None
+    return None, f"there is no template `{name}` in a folder `templates/` beside the pipeline file or above it"
+
+
+def _inside(roots: Iterable[Path], path: Path, world: World) -> tuple[Path | None, str | None]:
+    """The path, where it lies in one of the folders, whatever links are on the way; else why not."""
+    if any(inside(str(world.real_path(root)), str(world.real_path(path))) for root in roots):
+        return path, None
+    return None, "a template lies in the pipeline file's folder, in the current one, or in its package, or below"
+
+
+def read_template(source: SourceText) -> tuple[Mapping | None, tuple[Declared, ...], list[Diagnostic]]:
+    """A template file's head: its tree before rendering and its parameters."""
+    tree, declared, findings = _checked(source)
+    return tree, declared, list(findings)
+
+
+@lru_cache(maxsize=32)
+def _checked(source: SourceText) -> tuple[Mapping | None, tuple[Declared, ...], tuple[Diagnostic, ...]]:
+    head = read_head(source)
+    findings = list(head.findings)
+    if head.tree is None or any(finding.is_error for finding in findings):
+        return None, (), tuple(findings)
+    kind = head.tree.get("kind")
+    if not isinstance(kind, Scalar) or kind.value != "Template":
+        span = kind.span if kind else head.tree.span
+        findings.append(
+            Diagnostic("FLOE-C211", "this file is not a Template", span, path="kind", remedy="write `kind: Template`")
+        )
+        return None, (), tuple(findings)
+    body = head.tree.entry("pipeline")
+    shown = tuple(entry for entry in head.tree.entries if entry is not body)
+    _, found = check(
+        Mapping(
+            (*shown, *((Entry("pipeline", body.key_span, Mapping((), body.key_span)),) if body else ())), head.tree.span
+        ),
+        "template",
+    )
+    return head.tree, declarations(head.tree.get("parameters")), (*findings, *found)
+
+
+def fill(
+    source: SourceText, values: Mapped[str, Value], world: World, files: Files
+) -> tuple[Mapping | None, list[Diagnostic]]:
+    """Renders a template's text with its parameters and gives its `pipeline:` part, `${param.NAME}` resolved."""
+    tree, findings = read_tree(read_head(source), {"param": values}, world, files)
+    body = tree.get("pipeline") if tree else None
+    if not isinstance(body, Mapping):
+        return None, findings
+    filled, found, _ = resolve(body, Scope(world, values, kind="param"))
+    assert isinstance(filled, Mapping)
+    return filled, findings + found
+
+
+def _version(use: Mapping, template: Mapping, name: str) -> list[Diagnostic]:
+    metadata, wanted = template.get("metadata"), use.get("version")
+    actual = metadata.get("version") if isinstance(metadata, Mapping) else None
+    if not isinstance(actual, Scalar) or not isinstance(wanted, Scalar):
+        return []
+    well_formed = re.match(r"[0-9]+(\.[0-9]+){0,2}\Z", str(wanted.value))
+    if not well_formed or f"{actual.value}.".startswith(f"{wanted.value}."):
+        return []
+    message = f"the template `{name}` has version {actual.value}, not {wanted.value}"
+    remedy = f'read what changed, then write `version: "{re.match(r"[0-9]*", str(actual.value))[0]}"`'  # type: ignore[index]
+    return [Diagnostic("FLOE-C612", message, wanted.span, path="template.version", remedy=remedy)]
+
+
+def _parameters(
+    declared: tuple[Declared, ...], given: Mapping | None, use: Entry, name: str
+) -> tuple[dict[str, Value], list[Diagnostic]]:
+    findings: list[Diagnostic] = []
+    values: dict[str, Value] = {}
+    names = [parameter.name for parameter in declared]
+    for entry in given.entries if given else ():
+        if entry.key not in names:
+            message = f"the template `{name}` has no parameter `{entry.key}`"
+            remedy = (
+                f"its parameters are {listed(names, 'and')}" if names else "remove it: the template has no parameters"
+            )
+            findings.append(
+                Diagnostic(
+                    "FLOE-C609",
+                    message,
+                    entry.key_span,
+                    path=dotted(("template", "parameters", entry.key)),
+                    hint=did_you_mean(entry.key, names),
+                    remedy=remedy,
+                )
+            )
+    for parameter in declared:
+        node: Node | None = given.get(parameter.name) if given else None
+        if node is not None:
+            value = plain(node)
+            findings += check_value(
+                parameter, value, fits_type(value, parameter.type), node.span, f"the parameter `{parameter.name}`"
+            )
+        elif parameter.has_default:
+            value = parameter.default
+        else:
+            about = f" ({parameter.description.rstrip('.')})" if parameter.description else ""
+            message = f"the template `{name}` needs the parameter `{parameter.name}`{about}"
+            findings.append(
+                Diagnostic(
+                    "FLOE-C611",
+                    message,
+                    use.key_span,
+                    path=f"template.parameters.{parameter.name}",
+                    remedy=f"add `{parameter.name}:` under `template.parameters`",
+                )
+            )
+            continue
+        values[parameter.name] = value
+    return values, findings

@@ -1,0 +1,1 @@
+"""Pipelines on a cluster: packages, submissions, applications, rollouts."""

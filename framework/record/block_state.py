@@ -1,0 +1,367 @@
+"""The state of one block while it is processed: rows found so far, records still to be judged alone, needs and failures.
+
+In: what the steps of framework.record.process find. Out: the BlockResult. Keeps invariant 8: every record ends in exactly
+one of written, dead-lettered and dropped, and is in all its tables or in none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+
+from framework.config.metadata import HEADER, metadata_column, metadata_type
+from framework.config.spec import Case, ErrorPolicy, EvolveMode, FieldHint, RouteMode, TablePolicy
+from framework.errors import AccountingError
+from framework.plan.model import Plan
+from framework.record.arrays import Ints
+from framework.record.convert.nested import fold
+from framework.record.convert.table_shape import TableShape, table_shape
+from framework.record.failure import RecordFailure
+from framework.record.gaps import REMEDY
+from framework.record.letters.dead_letter import PAST_LAST_TIMESTAMP_MS
+from framework.record.model import (
+    AlikeRows,
+    BlockResult,
+    ColumnDetail,
+    ObservedType,
+    RecordBlock,
+    TableNeed,
+    TableTarget,
+)
+from framework.record.observe import apply_hints, merge_fields, missing_fields, observe_records, settle_fields
+from framework.record.route import routing_fields
+from framework.record.rows.dictionary_text import together
+from framework.table.admit import admitted_fields
+from framework.table.details import merge_details
+from framework.table.types import NANOSECONDS_SINCE, format_version, without_nanoseconds
+
+HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+_NO_MATCH = RecordFailure("route", "FLOE-D201", "no rule of routes matches the record")
+
+
+def is_text(name: str) -> bool:
+    """Whether a metadata column is made of bytes that must be UTF-8."""
+    return name == "key_text" or name.startswith(HEADER)
+
+
+def _last(headers: list[tuple[str, bytes | None]], name: str) -> bytes | None:
+    """The value of a header; of several with one name the last one, as Kafka's own `lastHeader` has it."""
+    wanted = name.removeprefix(HEADER)
+    return next((value for key, value in reversed(headers) if key == wanted), None)
+
+
+def _not_text(name: str) -> RecordFailure:
+    what = "key" if name == "key_text" else f"header {name.removeprefix(HEADER)}"
+    column = metadata_column(name)
+    return RecordFailure("decode", "FLOE-D104", f"{column}: the record's {what} is not UTF-8", field_path=column)
+
+
+@dataclass(frozen=True)
+class _Ask:
+    """What the record at a place asks of a table."""
+
+    at: int
+    fields: Mapping[str, ObservedType]
+    hinted: bool = True
+    details: Mapping[str, ColumnDetail] | None = None
+
+
+class Batch:
+    """Collects what becomes of the records of one block; positions are places in the block.
+
+    `values` are the bytes that are parsed: those of the block, or what its wire format or envelope holds. With `encode` text
+    may be given as dictionaries (framework.record.rows.dictionary_text); with `scatter` rows of tables that are alike
+    may be given unsorted.
+    """
+
+    def __init__(
+        self,
+        block: RecordBlock,
+        plan: Plan,
+        tables: Mapping[str, TableTarget],
+        values: Sequence[bytes | None] | None = None,
+        encode: bool = False,
+        scatter: bool = False,
+    ) -> None:
+        self.block = block
+        self.encode = encode
+        self.scatter = scatter
+        self.values = block.values if values is None else values
+        self.plan = plan
+        self.tables = tables
+        self.shapes: dict[str, TableShape] = {
+            name: table_shape(target, plan.decode.hints, plan.decode.metadata_columns)
+            for name, target in tables.items()
+        }
+        self.insensitive = plan.write.tables.defaults.case is Case.INSENSITIVE
+        self.any_insensitive = self.insensitive or any(shape.insensitive for shape in self.shapes.values())
+        self.alone: set[int] = set()
+        self._rows: dict[str, list[tuple[Ints, pa.Table]]] = {}
+        self._alike: list[tuple[Ints, AlikeRows]] = []
+        self._showing: dict[str, list[int]] = {}
+        self._asked: dict[str, list[_Ask]] = {}
+        self._needs: dict[str, dict[str, ObservedType]] = {}
+        self._optional: dict[str, set[tuple[str, ...]]] = {}
+        self._failed: list[int] = []
+        self._result = BlockResult()
+        self._details: dict[str, dict[str, ColumnDetail]] = {}
+        self._texts: dict[str, list[str | None]] = {}
+
+    # ---- what the steps report -----------------------------------------------------------------------------------
+
+    def drop(self, records: int) -> None:
+        """Records that a rule drops: tombstones, unrouted ones where `unrouted` says so."""
+        self._result.dropped += records
+
+    def judge_alone(self, positions: Iterable[int]) -> None:
+        """These records are decided one by one at the end; rows they already have elsewhere are taken back."""
+        self.alone.update(positions)
+
+    def unrouted(self, positions: Iterable[int]) -> None:
+        for position in positions:
+            self.fail(position, _NO_MATCH, self.plan.route.unrouted)
+
+    def fail(self, position: int, failure: RecordFailure, policy: ErrorPolicy | None = None) -> None:
+        """A record that cannot be written; `policy` is the table's or that of the failure's stage unless given."""
+        # Its frames hold the block and often the failure itself: such a ring would stay until the collector comes by.
+        failure.__traceback__ = None
+        self._failed.append(position)
+        self._result.refused.add(self.block.offsets[position])
+        policy = policy or failure.policy or self.plan.write.policy_at(failure.stage)
+        if policy is ErrorPolicy.DROP:
+            self._result.dropped += 1
+            return
+        letter = failure.dead_letter(self.block, position)
+        self._result.dead_letters.append(letter)
+        if policy is ErrorPolicy.FAIL and (self._result.failure is None or letter.offset < self._result.failure.offset):
+            self._result.failure = letter
+
+    def add_rows(self, table: str, positions: Ints, rows: pa.Table) -> None:
+        if len(positions):
+            self._rows.setdefault(table, []).append((positions, rows))
+
+    def add_alike(self, positions: Ints, alike: AlikeRows) -> None:
+        """Rows of several tables, the positions in order."""
+        if len(positions):
+            self._alike.append((positions, alike))
+
+    def need(
+        self,
+        table: str,
+        fields: Mapping[str, ObservedType],
+        at: int,
+        hinted: bool = True,
+        details: Mapping[str, ColumnDetail] | None = None,
+    ) -> None:
+        """The table must gain these fields, or be created with them, for the record at this place, the first of those that ask
+        for them; `hinted` puts declared types in their places."""
+        self._asked.setdefault(table, []).append(_Ask(at, fields, hinted, details))
+
+    def need_shown(self, table: str, positions: Iterable[int]) -> None:
+        """The table must gain what these records show and it has not, or be created with it. A record that is judged alone
+        asks for itself, or is refused and then asks for nothing."""
+        self._showing.setdefault(table, []).extend(positions)
+
+    def _settle_needs(self) -> None:
+        """Records are looked at in order, whichever way each of them went: the first kind that is seen decides, and neither it
+        nor the order of columns may depend on the way."""
+        for table in dict.fromkeys((*self._showing, *self._asked)):
+            shown = np.setdiff1d(np.array(self._showing.get(table, []), np.int64), list(self.alone)).astype(np.int64)
+            asked = sorted(self._asked.get(table, []), key=lambda each: each.at)
+            ends = np.searchsorted(shown, [ask.at for ask in asked]).tolist()
+            begin = 0
+            for end, ask in zip(ends, asked, strict=True):
+                self._add_shown(table, shown[begin:end].tolist())
+                self._add_need(table, ask)
+                begin = end
+            self._add_shown(table, shown[begin:].tolist())
+
+    def _add_shown(self, table: str, positions: list[int]) -> None:
+        if not positions:
+            return
+        fields = observe_records([self.values[i] or b"" for i in positions])
+        if table in self.tables:
+            fields = admitted_fields(missing_fields(fields, self.shapes[table].root), self.policy(table))
+        metadata = self.metadata_columns
+        fields = {name: kind for name, kind in fields.items() if name.lower() not in metadata}
+        if fields or table not in self.tables:
+            self._add_need(table, _Ask(positions[0], fields))
+
+    def _add_need(self, table: str, ask: _Ask) -> None:
+        if ask.details is not None:
+            known = self._details.get(table)
+            self._details[table] = dict(ask.details) if known is None else merge_details(known, ask.details)
+        insensitive = self.policy(table).case is Case.INSENSITIVE
+        wanted = self._needs.setdefault(table, {})
+        spelled = {fold(name, insensitive): name for name in wanted}
+        hints = self.hints(insensitive) if ask.hinted else {}
+        counted = self._counts_nanoseconds(table)
+        for name, kind in settle_fields(apply_hints(ask.fields, hints, insensitive), self.policy(table)).items():
+            kind = kind if counted else without_nanoseconds(kind)
+            merge_fields(wanted, {spelled.setdefault(fold(name, insensitive), name): kind})
+
+    def relax(self, table: str, columns: Iterable[tuple[str, ...]]) -> None:
+        """These columns of the table must become optional."""
+        self._needs.setdefault(table, {})
+        self._optional.setdefault(table, set()).update(columns)
+
+    def _counts_nanoseconds(self, table: str) -> bool:
+        """Whether the table may have columns of nanoseconds."""
+        target = self.tables.get(table)
+        version = target.format_version if target else format_version(self.policy(table).create.properties)
+        return version >= NANOSECONDS_SINCE
+
+    # ---- what the steps ask --------------------------------------------------------------------------------------
+
+    def policy(self, table: str) -> TablePolicy:
+        target = self.tables.get(table)
+        return target.policy if target else self.plan.write.tables.policy_for(table)
+
+    def hints(self, insensitive: bool) -> dict[str, FieldHint]:
+        return {fold(hint.path, insensitive): hint for hint in self.plan.decode.hints}
+
+    @property
+    def metadata_columns(self) -> dict[str, ObservedType]:
+        """The columns floe fills itself, with their types."""
+        return {metadata_column(name): metadata_type(name) for name in self.plan.decode.metadata_columns}
+
+    def lacking_metadata(self, table: str) -> dict[str, ObservedType]:
+        """Metadata columns that were asked for and that the table has not, where the policy lets it gain them."""
+        if not self.plan.decode.metadata_columns or self.policy(table).evolve.columns is not EvolveMode.EVOLVE:
+            return {}
+        shape = self.shapes[table]
+        return {name: kind for name, kind in self.metadata_columns.items() if not shape.has_column(name)}
+
+    def metadata(self, positions: Ints) -> dict[str, pa.Array]:
+        """The values of the metadata columns for these records, by Kafka's name of the field."""
+        block, wanted = self.block, self.plan.decode.metadata_columns
+        arrays: dict[str, pa.Array] = {}
+        if "topic" in wanted:
+            arrays["topic"] = pa.repeat(pa.scalar(block.topic), len(positions))
+        if "partition" in wanted:
+            arrays["partition"] = pa.repeat(pa.scalar(block.partition, pa.int32()), len(positions))
+        if "offset" in wanted:
+            arrays["offset"] = pa.array(np.asarray(block.offsets, np.int64)[positions])
+        if "timestamp" in wanted:
+            stamps = np.asarray(block.timestamps_ms, np.int64)[positions]
+            absent = (stamps < 0) | (stamps >= PAST_LAST_TIMESTAMP_MS)
+            arrays["timestamp"] = pa.array(np.where(absent, 0, stamps) * 1000, pa.timestamp("us", "UTC"), mask=absent)
+        if "key" in wanted:
+            arrays["key"] = pa.array([block.key(i) for i in positions.tolist()], pa.binary())
+        if "headers" in wanted:
+            found = [[{"key": k, "value": v} for k, v in block.headers_of(i)] for i in positions.tolist()]
+            arrays["headers"] = pa.array(found, HEADERS)
+        for name in wanted:
+            if is_text(name):
+                arrays[name] = pa.array([self._texts[name][i] for i in positions.tolist()], pa.string())
+        return arrays
+
+    def refuse_unreadable_metadata(self, positions: Ints) -> Ints:
+        """The positions without those whose key or header is to be a column of text and is no text."""
+        bad: dict[int, RecordFailure] = {}
+        for name in self.plan.decode.metadata_columns:
+            if not is_text(name):
+                continue
+            texts: list[str | None] = [None] * len(self.block)
+            for i in positions.tolist():
+                data = self.block.key(i) if name == "key_text" else _last(self.block.headers_of(i), name)
+                try:
+                    texts[i] = None if data is None else str(data, "utf-8")
+                except UnicodeDecodeError:
+                    bad.setdefault(i, _not_text(name))
+            self._texts[name] = texts
+        for position, failure in bad.items():
+            self.fail(position, failure)
+        return positions[~np.isin(positions, list(bad))] if bad else positions
+
+    def routing_metadata(self, positions: Ints) -> dict[str, pa.Array]:
+        """The metadata columns that rules look at, by the column's name."""
+        arrays = self.metadata(positions) if self._routing_names else {}
+        return {metadata_column(name): arrays[name] for name in self._routing_names}
+
+    @cached_property
+    def _routing_names(self) -> list[str]:
+        roots = {fold(path.split(".")[0], self.insensitive) for path in routing_fields(self.plan.route)}
+        names = self.plan.decode.metadata_columns
+        return [name for name in names if fold(metadata_column(name), self.insensitive) in roots]
+
+    # ---- the end ---------------------------------------------------------------------------------------------------
+
+    def take_back_alone(self) -> None:
+        """Rows of records that are judged alone leave every table they were put in."""
+        if self.plan.route.mode is not RouteMode.ALL_MATCH or not self.alone:
+            return
+        gone = np.fromiter(self.alone, dtype=np.int64)
+        for table, found in self._rows.items():
+            kept = []
+            for positions, rows in found:
+                keep = ~np.isin(positions, gone)
+                kept.append((positions, rows) if keep.all() else (positions[keep], rows.filter(pa.array(keep))))
+            self._rows[table] = kept
+
+    def _split_alike(self) -> None:
+        """Some of these tables have other rows, too, or change first: theirs are looked at table by table."""
+        for positions, alike in self._alike:
+            for name, places, rows in alike.split():
+                self.add_rows(name, positions[places], rows)
+
+    def _check_once(self, positions: Ints, where: str) -> None:
+        """Invariant 8: one record that is lost and one that comes twice are no sound sum."""
+        if len(positions) > 1:
+            twice = positions[1:][positions[1:] <= positions[:-1]]
+            if len(twice):
+                raise self._unsound(int(twice[0]), f"{where} more than once")
+
+    def _unsound(self, position: int, what: str) -> AccountingError:
+        block = self.block
+        place = f"{block.topic}-{block.partition}"
+        return AccountingError(
+            f"the record at offset {block.offsets[position]} of {place} is {what}", place=place, remedy=REMEDY
+        )
+
+    def result(self) -> BlockResult:
+        self._settle_needs()
+        result = self._result
+        places: list[Ints] = [np.empty(0, np.int64)]
+        if len(self._alike) == 1 and not self._rows and not self._needs:
+            positions, alike = self._alike[0]
+            self._check_once(positions, "in tables that are alike")
+            result.alike = [alike]
+            places.append(positions)
+        else:
+            self._split_alike()
+        for table, found in sorted(self._rows.items()):
+            if table in self._needs:
+                continue
+            positions, rows = found[0]
+            if len(found) > 1:
+                positions = np.concatenate([p for p, _ in found])
+                rows = together([r for _, r in found])
+            if (positions[1:] < positions[:-1]).any():
+                order = np.argsort(positions, kind="stable")
+                positions, rows = positions[order], rows.take(pa.array(order))
+            self._check_once(positions, f"in {table}")
+            result.rows[table] = rows
+            places.append(positions)
+        written = np.zeros(len(self.block), dtype=bool)
+        written[np.concatenate(places)] = True
+        result.written = int(written.sum())
+        failed = np.sort(np.array(self._failed, np.int64))
+        self._check_once(failed, "among the failures")
+        if written[failed].any():
+            raise self._unsound(int(failed[written[failed]][0]), "both written and a failure")
+        result.dead_letters.sort(key=lambda letter: letter.offset)
+        result.needs = {
+            table: TableNeed(
+                table,
+                tuple(fields.items()),
+                tuple(self._details.get(table, {}).items()),
+                frozenset(self._optional.get(table, ())),
+            )
+            for table, fields in sorted(self._needs.items())
+        }
+        return result

@@ -1,0 +1,1 @@
+"""Values to the exact types of a table's columns."""

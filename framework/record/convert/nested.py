@@ -1,0 +1,218 @@
+"""Structs, lists and maps: children are converted by their own converters, field names are matched by the case policy.
+
+A record itself is converted by the struct converter of its table's root. A child that is required and missing makes the
+whole value an error. Fields a record has and the struct has not are not this module's concern (framework.record.unknown).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from framework.record.convert.converter import Converter
+from framework.record.convert.text import StringConverter
+from framework.record.failure import RecordFailure
+from framework.record.json.strict import JsonValue
+from framework.record.rows.dictionary_text import plain, plain_type
+
+
+@dataclass(frozen=True)
+class ChildField:
+    """One field of a struct: the column's name, its converter, and whether Iceberg requires a value."""
+
+    name: str
+    converter: Converter
+    required: bool
+
+
+def fold(name: str, insensitive: bool) -> str:
+    """The form of a name under the case policy in which equal names are equal."""
+    return name.lower() if insensitive else name
+
+
+@dataclass(frozen=True)
+class StructConverter(Converter):
+    children: tuple[ChildField, ...]
+    insensitive: bool
+
+    def array(self, values: pa.Array) -> pa.Array:
+        columns = dict(zip((f.name for f in values.type), values.flatten(), strict=True))
+        out = []
+        for child in self.children:
+            source = select_column(columns, child, self.insensitive, len(values))
+            converted = child.converter.array(source) if source is not None else None
+            if converted is None:
+                converted = pa.nulls(len(values), child.converter.target)
+            if child.required and pc.any(pc.and_(values.is_valid(), converted.is_null())).as_py():
+                raise pa.ArrowInvalid("a required value is missing")
+            out.append(converted)
+        mask = values.is_null() if values.null_count else None
+        return pa.StructArray.from_arrays(out, fields=list(self.target), mask=mask)
+
+    def value(self, value: JsonValue, path: str) -> object:
+        if not isinstance(value, dict):
+            raise self.wrong_kind(value, path)
+        return self.fields(value, path)
+
+    def fields(self, value: dict[str, JsonValue], path: str) -> dict[str, object]:
+        """Each child's value by column name; raises RecordFailure, FLOE-D305 when a required one is missing."""
+        by_name = folded_fields(value, self.insensitive, path)
+        out: dict[str, object] = {}
+        for child in self.children:
+            item = by_name.get(fold(child.name, self.insensitive))
+            child_path = f"{path}.{child.name}" if path else child.name
+            if item is None:
+                if child.required:
+                    raise RecordFailure(
+                        "convert",
+                        "FLOE-D305",
+                        f"{child_path} is required and the record has no value for it",
+                        field_path=child_path,
+                        expected=child.converter.type_name,
+                        actual="nothing",
+                    )
+                out[child.name] = None
+            else:
+                out[child.name] = child.converter.value(item, child_path)
+        return out
+
+
+@dataclass(frozen=True)
+class ListConverter(Converter):
+    element: Converter
+    element_required: bool
+
+    def array(self, values: pa.Array) -> pa.Array:
+        # Null lists parsed from JSON are empty, so that the flattened elements lie as the offsets say.
+        elements = self.element.array(values.flatten())
+        if self.element_required and elements.null_count:
+            raise pa.ArrowInvalid("a required value is missing")
+        offsets = pc.subtract(values.offsets, values.offsets[0])
+        mask = values.is_null() if values.null_count else None
+        kind = self.target
+        if pa.types.is_dictionary(elements.type):
+            kind = pa.list_(kind.value_field.with_type(elements.type))
+        return pa.ListArray.from_arrays(offsets, elements, type=kind, mask=mask)
+
+    def value(self, value: JsonValue, path: str) -> object:
+        if not isinstance(value, list):
+            raise self.wrong_kind(value, path)
+        return [_item(self.element, item, self.element_required, f"{path}[{i}]") for i, item in enumerate(value)]
+
+
+@dataclass(frozen=True)
+class MapConverter(Converter):
+    """JSON objects as maps. Arrow's JSON reader has no maps: those of outermost columns with text keys are read by
+    framework.record.json.maps, records with others are converted one by one."""
+
+    key: Converter
+    item: Converter
+    item_required: bool
+
+    def array(self, values: pa.Array) -> pa.Array:
+        # Null maps are empty, and keys and items of a slice lie between its own offsets.
+        first, last = values.offsets[0].as_py(), values.offsets[-1].as_py()
+        keys = self.key.array(values.keys.slice(first, last - first))
+        items = self.item.array(values.items.slice(first, last - first))
+        if self.item_required and items.null_count:
+            raise pa.ArrowInvalid("a required value is missing")
+        offsets = pc.subtract(values.offsets, values.offsets[0])
+        mask = values.is_null() if values.null_count else None
+        return pa.MapArray.from_arrays(offsets, keys, items, type=self.target, mask=mask)
+
+    def value(self, value: JsonValue, path: str) -> object:
+        if not isinstance(value, dict):
+            raise self.wrong_kind(value, path)
+        pairs = []
+        keys = set()
+        for name, item in value.items():
+            item_path = f"{path}[{name!r}]"
+            # A key of a JSON object is text; for a map with number keys it is the number's text.
+            key = self.key.value(name, item_path)
+            if key in keys:
+                raise RecordFailure(
+                    "convert",
+                    "FLOE-D306",
+                    f"{item_path}: two keys are the same {self.key.type_name}",
+                    field_path=item_path,
+                )
+            keys.add(key)
+            pairs.append((key, _item(self.item, item, self.item_required, item_path)))
+        return pairs
+
+
+def _item(converter: Converter, item: JsonValue, required: bool, path: str) -> object:
+    if item is not None:
+        return converter.value(item, path)
+    if required:
+        raise RecordFailure(
+            "convert",
+            "FLOE-D305",
+            f"{path} is required and the record has null",
+            field_path=path,
+            expected=converter.type_name,
+            actual="null",
+        )
+    return None
+
+
+def folded_fields(value: dict[str, JsonValue], insensitive: bool, path: str) -> dict[str, JsonValue]:
+    """Non-null fields by folded name; raises RecordFailure FLOE-D306 when two keys differ only in case."""
+    out: dict[str, JsonValue] = {}
+    for name, item in value.items():
+        if item is None:
+            continue
+        folded = fold(name, insensitive)
+        if folded in out:
+            field_path = f"{path}.{name}" if path else name
+            raise RecordFailure(
+                "convert",
+                "FLOE-D306",
+                f"{field_path}: the record has two keys that differ only in case",
+                field_path=field_path,
+            )
+        out[folded] = item
+    return out
+
+
+def select_column(columns: dict[str, pa.Array], child: ChildField, insensitive: bool, rows: int) -> pa.Array | None:
+    """The parsed values of a field, None if there are none; raises pa.ArrowInvalid when two spellings of its name both
+    have a value in one row. Encoded are only values that their converter leaves as they are."""
+    wanted = fold(child.name, insensitive)
+    found = [c for n, c in columns.items() if fold(n, insensitive) == wanted and c.null_count < rows]
+    if len(found) > 1 or not _takes_encoded(child.converter):
+        found = [plain(column) for column in found]
+    if any(not accepts(child.converter, plain_type(column.type)) for column in found):
+        raise pa.ArrowInvalid("parsed to another type")
+    if len(found) > 1:
+        spelled = found[0].is_valid().cast(pa.int32())
+        for column in found[1:]:
+            spelled = pc.add(spelled, column.is_valid().cast(pa.int32()))
+        if pc.any(pc.greater(spelled, 1)).as_py():
+            raise pa.ArrowInvalid("two keys that differ only in case")
+        return pc.coalesce(*found)
+    return found[0] if found else None
+
+
+def _takes_encoded(converter: Converter) -> bool:
+    if isinstance(converter, ListConverter):
+        return isinstance(converter.element, StringConverter) and not converter.element_required
+    return isinstance(converter, StringConverter)
+
+
+def accepts(converter: Converter, parsed: pa.DataType) -> bool:
+    """Whether an array parsed to this type can go to `converter.array`. A struct may hold more fields than asked for."""
+    if converter.parse_type is None:
+        return False
+    if isinstance(converter, StructConverter) and pa.types.is_struct(parsed):
+        wanted = {fold(child.name, converter.insensitive): child.converter for child in converter.children}
+        return all(
+            accepts(wanted[name], child.type)
+            for child in parsed
+            if (name := fold(child.name, converter.insensitive)) in wanted
+        )
+    if isinstance(converter, ListConverter) and pa.types.is_list(parsed):
+        return accepts(converter.element, parsed.value_type)
+    return bool(parsed == converter.parse_type)

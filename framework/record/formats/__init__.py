@@ -1,0 +1,1 @@
+"""Formats that bring their types with them: Avro, Protobuf, Connect's JSON, Debezium."""

@@ -1,0 +1,1 @@
+"""JSON without a schema of its own: many records in columns, and one record strictly."""

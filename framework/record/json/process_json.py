@@ -1,0 +1,387 @@
+"""JSON records to rows per table, dead letters, and what tables would need first.
+
+In: a block's Batch: its plan, and the tables as the task knows them. Out: what became of each record, in the Batch. Records
+travel in columns; what no column can decide exactly goes the slow path (framework.record.json.single_record), which
+alone decides what
+is an error. A record is atomic: it lands in all its tables or is one dead letter.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from framework.config.spec import EvolveMode, TextAsNumber
+from framework.record.arrays import Ints, Mask, Numbers
+from framework.record.block_state import Batch
+from framework.record.convert.nested import fold
+from framework.record.convert.parsed_columns import convert_columns
+from framework.record.convert.table_shape import TableShape
+from framework.record.failure import RecordFailure
+from framework.record.json.arrow import Part
+from framework.record.json.framing import frame
+from framework.record.json.maps import parse_with_maps
+from framework.record.json.mixed_kinds import Leniency
+from framework.record.json.parse_plan import ParseGroup, parse_groups, project
+from framework.record.json.single_record import creatable, judge
+from framework.record.model import AlikeRows
+from framework.record.route import Routed, lower_values, route_columns, routing_fields
+from framework.record.rows.dictionary_text import is_encoded, plain_schema
+from framework.table.admit import never_admitted
+
+_MOST_BESIDE = 64
+
+
+def process_json(batch: Batch, positions: Ints) -> None:
+    """Parse, route and convert the JSON records at these positions; the batch gathers what becomes of them."""
+    # No rule leads to the dead-letter table; its columns have names that records use for other things.
+    shapes = {name: shape for name, shape in batch.shapes.items() if name != batch.plan.write.dead_letter_table}
+    readable = {name: shape for name, shape in shapes.items() if _is_readable(batch, shape)}
+    groups = parse_groups(readable)
+    if shapes and not readable:
+        # Their records are judged alone anyway, and Arrow would make a column of each key of an inner map.
+        batch.judge_alone(positions.tolist())
+    elif len(groups) == 1:
+        parts, schema = _parse(batch, positions, groups[0].schema)
+        for part in parts:
+            _convert(batch, part, schema, _route(batch, part))
+    else:
+        _process_groups(batch, positions, groups)
+    batch.take_back_alone()
+    judge(batch)
+
+
+def _is_readable(batch: Batch, shape: TableShape) -> bool:
+    """Whether a table's records can be read in columns: no map lies where columns cannot have one, or rules look into one."""
+    if not shape.vectorised:
+        return False
+    if not shape.maps:
+        return True
+    roots = {fold(path.split(".")[0], batch.insensitive) for path in routing_fields(batch.plan.route)}
+    return roots.isdisjoint(fold(name, batch.insensitive) for name in shape.maps)
+
+
+def _process_groups(batch: Batch, positions: Ints, groups: list[ParseGroup]) -> None:
+    """Tables disagree about parse types: route on the routing fields alone, then parse for each group of tables."""
+    roots = {fold(path.split(".")[0], batch.insensitive) for path in routing_fields(batch.plan.route)}
+    routing: dict[str, pa.DataType] = {}
+    for group in groups:
+        for field in group.schema:
+            if fold(field.name, batch.insensitive) in roots:
+                routing.setdefault(field.name, field.type)
+    destinations: dict[str, list[Ints]] = {}
+    parts, _ = _parse(batch, positions, pa.schema(list(routing.items())))
+    for part in parts:
+        routed = _route(batch, part)
+        for label, name in enumerate(routed.names):
+            destinations.setdefault(name, []).append(part.positions[routed.rows[routed.labels == label]])
+    by_table = {name: np.concatenate(found) for name, found in destinations.items()}
+    group_of = {name: group for group in groups for name in group.tables}
+    for group in groups:
+        names = sorted(name for name in by_table if group_of.get(name, groups[0]) is group)
+        if not names:
+            continue
+        wanted = np.unique(np.concatenate([by_table[name] for name in names]))
+        parts, schema = _parse(batch, wanted, group.schema)
+        for part in parts:
+            rows = [np.flatnonzero(np.isin(part.positions, by_table[name])) for name in names]
+            labels = np.repeat(np.arange(len(names)), [len(found) for found in rows])
+            none = np.empty(0, np.int64)
+            _convert(batch, part, schema, Routed(np.concatenate(rows), labels, names, none, none))
+
+
+def _parse(batch: Batch, positions: Ints, schema: pa.Schema) -> tuple[list[Part], pa.Schema]:
+    """The records at these positions in columns, and the schema they were parsed with: `schema` and fields beside it that
+    must not be left to inference. Records that Arrow cannot take are left to be judged alone."""
+    values = batch.values
+    chosen = values if len(positions) == len(values) else [values[i] for i in positions.tolist()]
+    framed = frame(cast("list[bytes]", chosen), positions)
+    batch.judge_alone(framed.alone)
+    beside = _beside(schema)
+    while True:
+        known = pa.schema([*schema, *(pa.field(name, kind) for name, kind in beside.items())])
+        parts, alone = parse_with_maps(framed, known, _leniency(batch, known), batch.encode)
+        found = _not_to_infer(batch, parts, known)
+        if not found or len(beside) > _MOST_BESIDE:
+            batch.judge_alone(alone)
+            return parts, known
+        beside.update(found)
+
+
+def _leniency(batch: Batch, known: pa.Schema) -> Leniency:
+    """Fields that may be brought to one kind: never those that rules look at. Numbers may become text only where no column
+    of that name, at any depth, is more than text: a number must not be taken for base64."""
+    roots = {path.split(".")[0].lower() for path in routing_fields(batch.plan.route)}
+    strict = frozenset[str]().union(*(shape.no_text for shape in batch.shapes.values()))
+    free = [field for field in known if field.name.lower() not in roots]
+    return Leniency(
+        text=frozenset(f.name for f in free if pa.types.is_string(f.type) and f.name.lower() not in strict),
+        number=frozenset(f.name for f in free if _is_number(f.type)),
+        never=frozenset(roots | {field.name.lower() for field in known}),
+        reads_text=all(batch.policy(name).values.text_as_number is TextAsNumber.READ for name in batch.shapes),
+    )
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+@lru_cache(maxsize=256)
+def _beside(schema: pa.Schema) -> dict[str, pa.DataType]:
+    """Fields found beside a schema in earlier blocks. Only speed depends on what is remembered here: without it a block
+    is parsed twice."""
+    return {}
+
+
+def _not_to_infer(batch: Batch, parts: list[Part], known: pa.Schema) -> dict[str, pa.DataType]:
+    """Inferred fields that should have been parsed to a given type: other spellings of known fields, and routing fields
+    whose text Arrow took for timestamps."""
+    roots = {fold(path.split(".")[0], batch.insensitive) for path in routing_fields(batch.plan.route)}
+    spelled = {field.name.lower(): field.type for field in known} if batch.any_insensitive else {}
+    found: dict[str, pa.DataType] = {}
+    for part in parts:
+        if plain_schema(part.table.schema).equals(known):
+            continue
+        for field in part.table.schema:
+            folded = fold(field.name, batch.insensitive)
+            if field.name in known.names or part.table.column(field.name).null_count == len(part):
+                continue
+            if field.name.lower() in spelled:
+                found[field.name] = spelled[field.name.lower()]
+            elif folded in roots and text_for_times(field.type) != field.type:
+                found[field.name] = text_for_times(field.type)
+    return found
+
+
+def text_for_times(kind: pa.DataType) -> pa.DataType:
+    """An inferred type with text where Arrow inferred timestamps."""
+    if pa.types.is_timestamp(kind):
+        return pa.string()
+    if pa.types.is_struct(kind):
+        return pa.struct([child.with_type(text_for_times(child.type)) for child in kind])
+    return kind
+
+
+def _route(batch: Batch, part: Part) -> Routed:
+    plan = batch.plan
+    table = part.table
+    for name, column in batch.routing_metadata(part.positions).items():
+        same = [n for n in table.column_names if fold(n, batch.insensitive) == fold(name, batch.insensitive)]
+        table = table.drop_columns(same).append_column(name, column)
+    routed = route_columns(table, batch.block.topic, plan.route, lower_values(plan), batch.insensitive)
+    batch.unrouted(part.positions[routed.unrouted].tolist())
+    batch.judge_alone(part.positions[routed.refused].tolist())
+    batch.drop(routed.elsewhere)
+    return routed
+
+
+def _convert(batch: Batch, part: Part, schema: pa.Schema, routed: Routed) -> None:
+    """Give each table its rows of the part."""
+    if not len(routed.rows):
+        return
+    known = {field.name: _known(part.table.column(field.name), field.type) for field in schema}
+    extra = _beyond(part.table, schema)
+    respelled = {
+        name
+        for name in extra
+        if name in known and _respelled(part.table.field(name).type, schema.field(name).type, batch.any_insensitive)
+    }
+    groups = _alike(batch, routed.names)
+    if batch.scatter and len(groups) == 1 < len(routed.names) and routed.all_in_order:
+        rows = _Rows(part.positions, routed.labels, known, extra, respelled)
+        if _convert_unsorted(batch, routed.names, rows):
+            return
+    names = [name for group in groups for name in group]
+    place = {name: i for i, name in enumerate(names)}
+    labels: Numbers = np.array([place[name] for name in routed.names], np.int64)[routed.labels]
+    positions = part.positions
+    in_order = len(routed.rows) == len(part) and (len(names) == 1 or not labels.any())
+    if not in_order:
+        # As narrow as they can be: numbers of one byte or two are sorted by their digits, in a fraction of the time.
+        order = np.argsort(labels.astype(np.min_scalar_type(len(names))), kind="stable")
+        taken = routed.rows[order]
+        labels = labels[order]
+        indices = pa.array(taken)
+        known = {name: pc.take(column, indices, boundscheck=False) for name, column in known.items()}
+        extra = {name: pc.take(column, indices, boundscheck=False) for name, column in extra.items()}
+        positions = positions[taken]
+    bounds = np.searchsorted(labels, np.arange(len(names) + 1)).tolist()
+    rows = _Rows(positions, labels, known, extra, respelled)
+    for group in groups:
+        first, last = place[group[0]], place[group[-1]]
+        of_group = rows.slice(bounds[first], bounds[last + 1], first)
+        if len(group) > 1 and (_candidates(batch, group[0], of_group) or any(map(batch.lacking_metadata, group))):
+            # What a table needs depends on its own policy, and is told for each of them.
+            for number in range(first, last + 1):
+                _convert_tables(batch, [names[number]], rows.slice(bounds[number], bounds[number + 1], number))
+        else:
+            _convert_tables(batch, group, of_group)
+
+
+def _convert_unsorted(batch: Batch, names: list[str], rows: _Rows) -> bool:
+    """Give tables that are alike their rows as they come; False, with nothing done, where a table must be looked at by itself:
+    it has more to it than its columns, or is not there."""
+    name, positions, labels = names[0], rows.positions, rows.labels
+    if name not in batch.tables or not _is_readable(batch, batch.shapes[name]):
+        return False
+    if _candidates(batch, name, rows) or any(map(batch.lacking_metadata, names)):
+        return False
+    table, bad = convert_columns(rows.known, len(positions), batch.shapes[name], batch.metadata(positions))
+    if bad is not None:
+        batch.judge_alone(positions[bad].tolist())
+        positions, labels = positions[~bad], labels[~bad]
+    batch.add_alike(positions, AlikeRows(tuple(names), labels, table))
+    return True
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Parsed rows of some tables, those of one table together: `labels` numbers the tables in order. `extra` says where
+    there is more than was asked for; `respelled` are fields of `extra` that are other spellings of known ones."""
+
+    positions: Ints
+    labels: Numbers
+    known: dict[str, pa.Array]
+    extra: dict[str, pa.Array]
+    respelled: set[str]
+
+    def slice(self, first: int, end: int, number: int) -> _Rows:
+        """The rows [first, end) of tables of which the first has this number, and is 0 from here on."""
+        return _Rows(
+            self.positions[first:end],
+            self.labels[first:end] - number,
+            {name: column.slice(first, end - first) for name, column in self.known.items()},
+            {name: column.slice(first, end - first) for name, column in self.extra.items()},
+            self.respelled,
+        )
+
+
+def _alike(batch: Batch, names: list[str]) -> list[list[str]]:
+    """Tables that one conversion serves: all of one shape. A thousand tables are one group, as a rule."""
+    groups: dict[object, list[str]] = {}
+    for name in names:
+        groups.setdefault(id(batch.shapes[name]) if name in batch.tables else name, []).append(name)
+    return list(groups.values())
+
+
+def _known(column: pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
+    """A parsed column as one array, without what was inferred beyond its type (which is never copied either)."""
+    chunks = [chunk if is_encoded(chunk.type) else project(chunk, kind) for chunk in column.chunks]
+    return chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks)
+
+
+def _beyond(table: pa.Table, schema: pa.Schema) -> dict[str, pa.Array]:
+    """Columns that hold more than the schema asked for, as null or not null only: whole inferred columns, and known
+    ones with inferred children. What is in them is looked at record by record, or by another parse."""
+    parsed = plain_schema(table.schema)
+    if parsed.equals(schema):
+        return {}
+    return {
+        field.name: table.column(field.name).is_valid().combine_chunks()
+        for field in parsed
+        if field.name not in schema.names or schema.field(field.name).type != field.type
+    }
+
+
+def _respelled(parsed: pa.DataType, known: pa.DataType, insensitive: bool) -> bool:
+    """Whether inferred children are other spellings of known ones, or of each other, at any depth of known structs."""
+    if parsed == known or not insensitive:
+        return False
+    if pa.types.is_struct(parsed) and pa.types.is_struct(known):
+        children = {child.name: child.type for child in known}
+        folded = {name.lower() for name in children}
+        if len({child.name.lower() for child in parsed}) < parsed.num_fields:
+            return True
+        return any(
+            _respelled(child.type, children[child.name], insensitive)
+            if child.name in children
+            else child.name.lower() in folded
+            for child in parsed
+        )
+    if pa.types.is_list(parsed) and pa.types.is_list(known):
+        return _respelled(parsed.value_type, known.value_type, insensitive)
+    return False
+
+
+def _convert_tables(batch: Batch, names: list[str], rows: _Rows) -> None:
+    """Give tables that are alike their rows; a single one may also be missing, or need a change."""
+    name, positions = names[0], rows.positions
+    if not len(positions):
+        return
+    if name not in batch.tables:
+        _missing_table(batch, name, positions)
+        return
+    shape = batch.shapes[name]
+    if lacking := batch.lacking_metadata(name):
+        batch.need(name, lacking, int(positions[0]))
+    if not _is_readable(batch, shape):
+        batch.judge_alone(positions.tolist())
+        return
+    alone = _unknown_fields(batch, name, rows)
+    table, bad = convert_columns(rows.known, len(positions), shape, batch.metadata(positions))
+    labels = rows.labels
+    if bad is not None:
+        batch.judge_alone(positions[bad].tolist())
+        positions, labels = positions[~bad], labels[~bad]
+        alone = None if alone is None else alone[~bad]
+    if alone is not None and alone.any():
+        batch.judge_alone(positions[alone].tolist())
+        positions, labels, table = positions[~alone], labels[~alone], table.filter(pa.array(~alone))
+    bounds = np.searchsorted(labels, np.arange(len(names) + 1)).tolist()
+    for name, first, end in zip(names, bounds, bounds[1:], strict=False):
+        batch.add_rows(name, positions[first:end], table if len(names) == 1 else table.slice(first, end - first))
+
+
+def _missing_table(batch: Batch, name: str, positions: Ints) -> None:
+    try:
+        may_create = creatable(batch, name)
+    except RecordFailure:
+        batch.judge_alone(positions.tolist())
+        return
+    if may_create:
+        batch.need_shown(name, positions.tolist())
+    else:
+        # With all_match the records may have other tables; alone they are counted right.
+        batch.judge_alone(positions.tolist())
+
+
+def _candidates(batch: Batch, name: str, rows: _Rows) -> dict[str, pa.Array]:
+    """Fields for which a table may have no column, and where they have a value."""
+    shape, metadata = batch.shapes[name], batch.metadata_columns
+    beside = {n: c.is_valid() for n, c in rows.known.items() if not shape.has_column(n) and c.null_count < len(c)}
+    return {n: c for n, c in (beside | rows.extra).items() if n.lower() not in metadata and c.true_count}
+
+
+def _unknown_fields(batch: Batch, name: str, rows: _Rows) -> Mask | None:
+    """Report fields the table has no column for, as its policy says; the mask is of rows to judge alone."""
+    shape, positions = batch.shapes[name], rows.positions
+    candidates = _candidates(batch, name, rows)
+    if not candidates:
+        return None
+    policy = batch.policy(name)
+    alone = np.zeros(len(positions), dtype=bool)
+    spelled = Counter(fold(column, shape.insensitive) for column in candidates)
+    # A field spelled otherwise than its column was not parsed for it; two spellings of one unknown field may be in one record.
+    for column, present in candidates.items():
+        twice = spelled[fold(column, shape.insensitive)] > 1
+        if twice or column in rows.respelled or (shape.has_column(column) and column not in rows.known):
+            alone |= present.to_numpy(zero_copy_only=False)
+    if policy.evolve.columns is EvolveMode.DISCARD_VALUE:
+        return alone
+    unknown = np.zeros(len(positions), dtype=bool)
+    for column, present in candidates.items():
+        if not never_admitted(column, policy):
+            unknown |= present.to_numpy(zero_copy_only=False)
+    if not unknown.any():
+        return alone
+    if policy.evolve.columns is EvolveMode.EVOLVE:
+        batch.need_shown(name, positions[unknown].tolist())
+        return alone
+    alone |= unknown
+    return alone

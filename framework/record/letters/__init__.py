@@ -1,0 +1,1 @@
+"""Dead letters: as rows, as people read them, and on their way back."""

@@ -1,0 +1,1 @@
+"""Rows of many tables put apart, and text kept as places in a dictionary."""

@@ -1,0 +1,152 @@
+"""Finds the orphan files of tables, and removes them when a person says so.
+
+In: the control topics that feed the tables, a catalog, and how old a file must be. Out: a report for each table; with
+`delete`, the files are gone. Keeps invariant 12 by the order in which it looks: files first, then the log, then the tables,
+so that a file which is announced or committed meanwhile is seen; and by looking at log and table again before it removes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from framework.adapters.iceberg.files import path_key
+from framework.adapters.iceberg.tables import IcebergTables, TablePlace
+from framework.adapters.kafka.admin import KafkaAdmin
+from framework.adapters.kafka.control import ControlReader
+from framework.commit.events.event_types import DataWritten
+from framework.commit.recovery.orphans import StoredFile, inside, sort_out
+from framework.config.table_names import name_matches
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class TableOrphans:
+    """`spared` counts the files that were left, by reason. `skipped` says why the table was not looked at ("" if it was)."""
+
+    table: str
+    orphans: tuple[StoredFile, ...] = ()
+    spared: dict[str, int] = field(default_factory=dict)
+    removed: int = 0
+    skipped: str = ""
+
+    @property
+    def bytes(self) -> int:
+        return sum(file.size for file in self.orphans)
+
+
+class Announced:
+    """The files that announcements of the control topics name, from each log's first record to its end."""
+
+    def __init__(self, kafka: dict[str, str], control_topics: Sequence[str]) -> None:
+        admin = KafkaAdmin(kafka)
+        facts = [admin.check_control_topic(name) for name in control_topics]
+        self.control_topic_ids = frozenset(each.topic_id for each in facts)
+        self.keys: set[str] = set()
+        self._readers = [ControlReader(kafka, name) for name in control_topics]
+        for reader, each in zip(self._readers, facts, strict=True):
+            reader.seek(each.log_start)
+
+    def read_on(self) -> set[str]:
+        """Everything that is announced by now."""
+        for reader in self._readers:
+            for _, event in reader.read_until(reader.end_offset()):
+                if isinstance(event, DataWritten):
+                    self.keys |= {path_key(file.path) for file in event.files}
+        return self.keys
+
+    def close(self) -> None:
+        for reader in self._readers:
+            reader.close()
+
+
+def clean(
+    kafka: dict[str, str],
+    control_topics: Sequence[str],
+    catalog: IcebergTables,
+    patterns: Sequence[str],
+    older_than_ms: int,
+    delete: bool,
+    say: Say,
+) -> list[TableOrphans]:
+    """Look at every table that floe fills and that a pattern names (all, without one).
+
+    Raises:
+        FloeError: broker, catalog or store do not answer; nothing more is removed.
+    """
+    announced = Announced(kafka, control_topics)
+    try:
+        names = catalog.list_tables()
+        say(f"{len(names)} tables in the catalog{'s' if len(catalog.catalogs) > 1 else ''}")
+        known = {name: place for name in names if (place := catalog.place(name)) is not None}
+        wanted = [
+            name
+            for name, place in known.items()
+            if place.control_topic_ids and (not patterns or any(name_matches(name, p) for p in patterns))
+        ]
+        reports = []
+        for number, name in enumerate(wanted, start=1):
+            say(f"{name} ({number} of {len(wanted)})")
+            skipped = _why_not(name, known, announced.control_topic_ids)
+            if skipped:
+                reports.append(TableOrphans(name, skipped=skipped))
+                continue
+            reports.append(_look(name, catalog, known[name], announced, older_than_ms, delete, say))
+        return reports
+    finally:
+        announced.close()
+
+
+def _why_not(name: str, known: dict[str, TablePlace], control_topic_ids: frozenset[str]) -> str:
+    """Why a table's orphans cannot be told from files in use; "" when they can."""
+    others = sorted(known[name].control_topic_ids - control_topic_ids)
+    if others:
+        return (
+            f"it is also filled through control topic {', '.join(others)}, whose announcements may name its files: "
+            "name that topic with a further --control-topic"
+        )
+    for other, place in known.items():
+        roots = [(path_key(mine), path_key(theirs)) for mine in known[name].roots for theirs in place.roots]
+        if other != name and any(inside(mine, theirs) for mine, theirs in roots):
+            return f"the files of table {other} lie in its location"
+    return ""
+
+
+def _look(
+    name: str,
+    catalog: IcebergTables,
+    before: TablePlace,
+    announced: Announced,
+    older_than_ms: int,
+    delete: bool,
+    say: Say,
+) -> TableOrphans:
+    # Invariant 12: whatever is announced or committed after the files were listed is seen by what is read after it.
+    files = catalog.stored_files(name, before.roots)
+    found = _judged(name, catalog, before, files, announced, older_than_ms)
+    if not delete or not found.orphans:
+        return found
+    again = _judged(name, catalog, before, found.orphans, announced, older_than_ms)
+    removed = 0
+    for removed, _ in enumerate(catalog.remove_files(name, (file.location for file in again.orphans)), start=1):
+        if removed % 100 == 0:
+            say(f"{name}: {removed:,} of {len(again.orphans):,} files removed")
+    return TableOrphans(name, again.orphans, found.spared, removed, again.skipped)
+
+
+def _judged(
+    name: str,
+    catalog: IcebergTables,
+    before: TablePlace,
+    files: Iterable[StoredFile],
+    announced: Announced,
+    older_than_ms: int,
+) -> TableOrphans:
+    keys = announced.read_on()
+    references = catalog.references(name)
+    if references is None or references.table_uuid != before.table_uuid:
+        return TableOrphans(name, skipped="it was dropped or replaced meanwhile")
+    result = sort_out(files, references.paths, keys, int(time.time() * 1000), older_than_ms)
+    return TableOrphans(name, result.orphans, result.spared)

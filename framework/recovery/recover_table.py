@@ -1,0 +1,93 @@
+"""One conditional commit of a recovery: decided from the table as it is, again while others change it.
+
+In: a catalog, a table, and the pure function that decides. Out: an empty snapshot that carries the new properties, or an
+error that says whether anything was changed. Keeps invariants 4 and 7: the conditions are those of any commit, and an
+outcome that is not known is read back by the same command, which finds the table as it was left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from framework.adapters.faults import reach
+from framework.adapters.iceberg.tables import IcebergTables
+from framework.commit.machine.effects import (
+    CommitConflict,
+    CommitFailed,
+    Committed,
+    RecordedTable,
+    RecoverTable,
+    TableProgress,
+)
+from framework.config.table_names import DEFAULT_CATALOG, identifier_of
+from framework.errors import FloeError, TableBlocked
+
+CONFLICTS = 10
+BRANCH = "main"
+
+
+def no_such_table(catalog: IcebergTables, table: str) -> TableBlocked:
+    """The error for a name that means no table."""
+    others = catalog.catalogs != (DEFAULT_CATALOG,)
+    beside = f"; in another catalog than `default` it is CATALOG:{identifier_of(table)}" if others else ""
+    return TableBlocked(f"table {table} does not exist", place=table, remedy=f"correct the name of the table{beside}")
+
+
+def recover_table(
+    found: RecordedTable,
+    progress: TableProgress,
+    run: str,
+    properties: dict[str, str],
+    notes: dict[str, str],
+    onto: int | None = None,
+) -> RecoverTable:
+    view = found.view
+    return RecoverTable(
+        table=view.table,
+        view=view,
+        commit_id=f"{run}.{view.table}",
+        files=(),
+        progress=progress,
+        valid_through_ms=None,
+        properties=properties,
+        onto=onto,
+        notes=notes,
+    )
+
+
+def commit_recovery(
+    catalog: IcebergTables, table: str, control_topic_id: str, decide: Callable[[RecordedTable], RecoverTable | None]
+) -> Committed | None:
+    """One conditional commit, decided anew from the table as it is while others change it; None: nothing to do.
+
+    Raises:
+        TableBlocked: the table is gone, or changes all the time. FloeError: the catalog refuses, or does not answer.
+    """
+    for _ in range(CONFLICTS):
+        found = catalog.load_recorded(table, BRANCH, control_topic_id)
+        if found is None:
+            raise TableBlocked(
+                f"table {table} does not exist any more",
+                place=table,
+                remedy="run the command again: it is looked at anew",
+            )
+        effect = decide(found)
+        if effect is None:
+            return None
+        outcome = catalog.commit(effect)
+        if isinstance(outcome, Committed):
+            reach("table-recovered")
+            return outcome
+        if not isinstance(outcome, CommitConflict):
+            reason = outcome.reason if isinstance(outcome, CommitFailed) else "files of it are gone"
+            raise FloeError(
+                f"table {table}: {reason}",
+                code="FLOE-R354",
+                place=table,
+                remedy="run the command again: it goes on from what the tables say",
+            )
+    raise TableBlocked(
+        f"table {table} changed {CONFLICTS} times in a row while it was to be changed",
+        place=table,
+        remedy="wait until the others are done with it, then run the command again",
+    )

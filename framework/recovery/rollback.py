@@ -1,0 +1,105 @@
+"""Moves a table back to an older snapshot in one conditional commit, and notes what it then lacks.
+
+In: a target's broker and catalog, a table, a snapshot or a time. Out: a `RollbackPlan`, and a new, empty snapshot on top of
+the older one that carries the table's progress on (invariant 3). Refuses while a pipeline that fills the table is live.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import replace
+
+from framework.adapters.kafka.admin import KafkaAdmin
+from framework.adapters.kafka.control import ControlReader
+from framework.commit.events.event_types import DataWritten
+from framework.commit.machine.effects import RecordedTable, RecoverTable
+from framework.commit.machine.progress import MISSING_PROPERTY, SUMMARY_RECOVERY
+from framework.commit.recovery.missing import gaps_of, gaps_text
+from framework.commit.recovery.rollback import RollbackPlan, gaps_between, plan_rollback, target_of
+from framework.errors import StateDisagreement, TableBlocked
+from framework.recovery.discard import ControlPlace
+from framework.recovery.recover_table import BRANCH, commit_recovery, no_such_table, recover_table
+from framework.runtime.liveness import exclusive, refuse_live
+
+DOING = "floe rollback"
+
+
+def decide_rollback(at: ControlPlace, table: str, to: int, is_time: bool, replay: bool) -> RollbackPlan:
+    """Look, and change nothing.
+
+    Raises:
+        SetupError: broker or catalog cannot be reached.
+        TableBlocked: no such table, or no such snapshot. StateDisagreement: what it gives up cannot be told.
+    """
+    control = KafkaAdmin(at.kafka).check_control_topic(at.control_topic)
+    facts = at.catalog.load_history(table, BRANCH, control.topic_id)
+    if facts is None:
+        raise no_such_table(at.catalog, table)
+    if facts.progress is None:
+        raise TableBlocked(
+            f"floe never committed to table {table} by control topic {at.control_topic}",
+            code="FLOE-R356",
+            place=table,
+            remedy="name the control topic with --control-topic; a table that floe does not fill is rolled back with the "
+            "engine that fills it",
+        )
+    plan = plan_rollback(facts, target_of(facts, to, is_time), replay)
+    if not replay or plan.settled:
+        return plan
+    announced = _announced(at, facts.table_uuid, control.log_start, plan)
+    paths = at.catalog.added_paths(table, plan.own_snapshots)
+    gaps = gaps_between(plan, announced, control.log_start, paths, format(plan.head_id, "x")[-8:])
+    return replace(plan, gaps=gaps)
+
+
+def _announced(at: ControlPlace, table_uuid: str, log_start: int, plan: RollbackPlan) -> list[tuple[int, DataWritten]]:
+    reader = ControlReader(at.kafka, at.control_topic)
+    try:
+        end = reader.end_offset()
+        reader.seek(min(end, max(log_start, plan.reached or 0)))
+        return [
+            (offset, event)
+            for offset, event in reader.read_until(min(end, plan.recorded))
+            if isinstance(event, DataWritten) and event.table_uuid == table_uuid
+        ]
+    finally:
+        reader.close()
+
+
+def refuse_live_pipelines(at: ControlPlace, plan: RollbackPlan) -> None:
+    """Raises SetupError where a run of a pipeline is live that fills the table."""
+    admin = KafkaAdmin(at.kafka)
+    for pipeline in plan.pipelines:
+        refuse_live(admin, at.prefix, pipeline, DOING)
+
+
+def perform_rollback(at: ControlPlace, plan: RollbackPlan) -> int:
+    """Go back, if the table is still as it was looked at; returns the new snapshot's id.
+
+    Raises:
+        SetupError: a pipeline is live. StateDisagreement: the table has changed. FloeError: as `commit_recovery`.
+    """
+    control_topic_id = KafkaAdmin(at.kafka).check_control_topic(at.control_topic).topic_id
+
+    def decide(found: RecordedTable) -> RecoverTable:
+        progress = found.view.progress
+        if found.view.snapshot_id != plan.head_id or progress is None:
+            raise StateDisagreement(
+                f"table {plan.table} has changed since it was looked at; nothing was changed",
+                code="FLOE-R346",
+                place=plan.table,
+                remedy="run the command again",
+            )
+        properties = {}
+        if plan.gaps:
+            properties[MISSING_PROPERTY] = gaps_text((*gaps_of(found.missing_text), *plan.gaps))
+        notes = {SUMMARY_RECOVERY: "rollback", "floe.rolled-back-from": str(plan.head_id)}
+        run = f"rollback-{plan.head_id:x}"
+        return recover_table(found, progress, run, properties, notes, onto=plan.snapshot_id)
+
+    with ExitStack() as stack:
+        for pipeline in plan.pipelines:
+            stack.enter_context(exclusive(at.kafka, at.prefix, pipeline, at.control_topic, DOING))
+        outcome = commit_recovery(at.catalog, plan.table, control_topic_id, decide)
+    assert outcome is not None  # `decide` always asks for a commit
+    return outcome.snapshot_id

@@ -1,0 +1,192 @@
+"""Reads source ranges again for one table, as a pipeline run of its own name.
+
+In: a loaded pipeline, a table, and what it lacks. Out: the rows in the table, once, and the gap struck off its list. The
+run has its own transactional id, consumer group and chain, so the pipeline itself may be live meanwhile; killed at any
+moment, the same command goes on where its own group says (invariants 1, 2 and 5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from framework.adapters.kafka.admin import KafkaAdmin
+from framework.adapters.kafka.control import ControlReader
+from framework.commit.events.event_types import DataWritten
+from framework.commit.machine.effects import RecordedTable, RecoverTable
+from framework.commit.machine.progress import MISSING_PROPERTY, SUMMARY_RECOVERY
+from framework.commit.offsets import PartitionFacts, PartitionKey, SafeOffset
+from framework.commit.recovery.missing import Gap, gaps_of, gaps_text
+from framework.commit.recovery.table_replay import ReplayPlan, named_gap, plan_replay, without_replay
+from framework.config.spec import ErrorPolicy, LoadedPipeline
+from framework.errors import AccountingError, SetupError, TableBlocked
+from framework.plan.compile import group_id, transactional_id
+from framework.plan.model import Plan
+from framework.recovery.rebase import Recovery
+from framework.recovery.recover_table import BRANCH, commit_recovery, no_such_table, recover_table
+from framework.recovery.source_offsets import own_offset
+from framework.runtime.job import Job, Say
+from framework.runtime.liveness import refuse_live
+from framework.runtime.source import PipelineSource
+
+DOING = "floe replay"
+
+
+@dataclass(frozen=True)
+class Named:
+    """What a person names: offsets to begin at and to end before. `allow_duplicates`: also what the table may hold."""
+
+    begin: Mapping[PartitionKey, int]
+    end: Mapping[PartitionKey, int]
+    gap_id: str
+    allow_duplicates: bool
+
+
+def source_facts(at: Recovery) -> dict[PartitionKey, PartitionFacts]:
+    return PipelineSource(at.plan, at.kafka).facts()
+
+
+def decide_replay(at: Recovery, table: str, named: Named | None) -> ReplayPlan:
+    """Look, and change nothing.
+
+    Raises:
+        SetupError: broker or catalog cannot be reached, or the table is the one for dead letters.
+        TableBlocked: no such table. StateDisagreement, DataLossError: as `plan_replay`.
+    """
+    if table == at.plan.write.dead_letter_table:
+        raise SetupError(
+            f"table {table} holds the dead letters of pipeline {at.plan.pipeline}, which cannot be read alone",
+            code="FLOE-E112",
+            place=table,
+            remedy="replay the table that the records should have come into; what still fails is dropped there",
+        )
+    found = at.catalog.load_recorded(table, BRANCH, control_topic_id(at))
+    if found is None:
+        raise no_such_table(at.catalog, table)
+    facts = source_facts(at)
+    noted = gaps_of(found.missing_text)
+    gap: Gap | None = None
+    held: int | None = 0
+    if named is not None:
+        gap = named_gap(at.plan.pipeline, facts, named.begin, named.end, named.gap_id)
+        again = next((each for each in noted if each.ranges == gap.ranges and each.pipeline == gap.pipeline), None)
+        if again is not None:
+            # Named before, and killed since: it is on the list already.
+            return plan_replay(table, at.plan.pipeline, (again,), None, 0, facts, False)
+        held = at.catalog.rows_in(table, gap.ranges)
+    allowed = named is not None and named.allow_duplicates
+    return plan_replay(table, at.plan.pipeline, noted, gap, held, facts, allowed)
+
+
+def control_topic_id(at: Recovery) -> str:
+    return KafkaAdmin(at.kafka).check_control_topic(at.plan.announce.control_topic).topic_id
+
+
+def perform_replay(at: Recovery, loaded: LoadedPipeline, plan: ReplayPlan, say: Say) -> int:
+    """Fill the gaps, one after another; returns the rows added.
+
+    Raises:
+        SetupError: this very replay is running elsewhere.
+        FloeError: as a run of the pipeline; the same command goes on.
+    """
+    topic_id = control_topic_id(at)
+    tables = names_of(at, plan.table, topic_id)
+    rows = 0
+    for gap in plan.gaps:
+        refuse_live(KafkaAdmin(at.kafka), at.prefix, gap.replay_pipeline, DOING)
+        if plan.declared:
+            commit_recovery(at.catalog, plan.table, topic_id, lambda found, gap=gap: _noted(found, gap))  # type: ignore[misc]
+        result = Job((loaded,), True, say, plans=(replay_plan_of(at.plan, at.prefix, tables, gap),)).run()
+        if result.signal is not None:
+            break
+        rows += sum(sum(report.rows.values()) for report in result.reports)
+        _check_read(at, gap)
+        commit_recovery(at.catalog, plan.table, topic_id, lambda found, gap=gap: _filled(found, gap))  # type: ignore[misc]
+    return rows
+
+
+def names_of(at: Recovery, table: str, topic_id: str) -> tuple[str, ...]:
+    """The names by which the pipeline announced files for a table: spellings that its catalog folds, two names of one
+    catalog. What one of them alone would read is not all that the table lacks."""
+    found = at.catalog.load_recorded(table, BRANCH, topic_id)
+    if found is None:
+        raise no_such_table(at.catalog, table)
+    reader = ControlReader(at.kafka, at.plan.announce.control_topic)
+    try:
+        reader.seek(reader.start_offset())
+        announced = {
+            event.table
+            for _, event in reader.read_until(reader.end_offset())
+            if isinstance(event, DataWritten) and event.table_uuid == found.view.table_uuid
+        }
+    finally:
+        reader.close()
+    return (table, *sorted(announced - {table}))
+
+
+def replay_plan_of(plan: Plan, prefix: str, tables: tuple[str, ...], gap: Gap) -> Plan:
+    """The pipeline's plan for the gap alone: other ranges and other tables are left out, and what cannot be written is
+    dropped, since it was dealt with when it was read first.
+
+    Args:
+        tables: the names that the table goes by.
+    """
+    name = gap.replay_pipeline
+    return replace(
+        plan,
+        pipeline=name,
+        read=replace(
+            plan.read,
+            group_id=group_id(prefix, name),
+            starting_offsets="earliest",
+            on_data_loss="fail",
+            window=tuple((r.topic, r.partition, r.start, r.end) for r in gap.ranges),
+        ),
+        route=replace(plan.route, unrouted=ErrorPolicy.DROP, only_tables=tables),
+        write=replace(
+            plan.write, errors=ErrorPolicy.DROP, dead_letter_table=None, max_error_ratio=None, max_error_count=None
+        ),
+        announce=replace(plan.announce, transactional_id=transactional_id(prefix, name)),
+    )
+
+
+def _noted(found: RecordedTable, gap: Gap) -> RecoverTable | None:
+    gaps = gaps_of(found.missing_text)
+    if any(each.gap_id == gap.gap_id for each in gaps):
+        return None
+    return _with_gaps(found, (*gaps, gap), f"lacks-{gap.gap_id}", gap)
+
+
+def _filled(found: RecordedTable, gap: Gap) -> RecoverTable | None:
+    gaps = gaps_of(found.missing_text)
+    left = tuple(each for each in gaps if each.gap_id != gap.gap_id)
+    return None if left == gaps else _with_gaps(found, left, f"filled-{gap.gap_id}", gap)
+
+
+def _with_gaps(found: RecordedTable, gaps: tuple[Gap, ...], run: str, gap: Gap) -> RecoverTable:
+    progress = found.view.progress
+    if progress is None:
+        raise TableBlocked(
+            f"table {found.view.table} records nothing of this control topic",
+            place=found.view.table,
+            remedy="`floe rebase FILE` lets the pipeline go on from what its tables hold; then replay",
+        )
+    progress = without_replay(progress, gap)
+    properties = {MISSING_PROPERTY: gaps_text(gaps)}
+    return recover_table(found, progress, run, properties, {SUMMARY_RECOVERY: "replay"})
+
+
+def _check_read(at: Recovery, gap: Gap) -> None:
+    """Invariant 8 over the whole gap: every offset of it was read and accounted for."""
+    name = group_id(at.prefix, gap.replay_pipeline)
+    keys = [(r.topic, r.partition) for r in gap.ranges]
+    stored = KafkaAdmin(at.kafka).group_offsets(name, keys)
+    safe: dict[PartitionKey, SafeOffset | None] = {key: own_offset(key, value) for key, value in stored.items()}
+    newest = max((s for s in safe.values() if s is not None), key=lambda s: s.batch, default=None)
+    ends = all((s := safe.get((r.topic, r.partition))) is not None and s.offset == r.end for r in gap.ranges)
+    if newest is None or not ends or newest.totals.offsets != gap.offsets:
+        raise AccountingError(
+            f"the gap has {gap.offsets} offsets, and {newest.totals.offsets if newest else 0} were read",
+            place=gap.replay_pipeline,
+            remedy="run the command again; if this repeats, report it with the driver's log",
+        )

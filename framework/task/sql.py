@@ -1,0 +1,410 @@
+"""The stage cut in three for `transform.sql`: decode to Arrow rows, Spark SQL, then route, convert and write.
+
+In: the frame of spans, the SQL text and the TaskContext. Out: pickled TaskReports, as from the fused stage. The SQL may
+only project and filter, row by row, so that invariant 8 can hold: what SQL removed is `filtered`, known by the offsets that
+were decoded and did not arrive. A hidden column carries each record's position and bytes through the SQL.
+"""
+
+from __future__ import annotations
+
+import pickle
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from framework.adapters.faults import meet
+from framework.adapters.spark.sql_allowed import refusal
+from framework.commit.events.event_types import DataFile
+from framework.errors import ConfigError
+from framework.plan.model import Plan
+from framework.record.arrays import Ints
+from framework.record.compiled import be_plain
+from framework.record.condemned import set_aside
+from framework.record.contain import joined
+from framework.record.model import BlockResult, DeadLetter, RecordBlock, Slice, SliceReport, TableNeed, TaskReport
+from framework.record.positions import Packed, pack, removed, unpack
+from framework.record.sql_failure import SqlFailed
+from framework.table.evolve import merge_needs
+from framework.task.exchange import Outbox, exchange, sent_report
+from framework.task.stage import TaskContext, TaskRun, Work, spans_of
+
+if TYPE_CHECKING:
+    from pyspark.errors import AnalysisException
+    from pyspark.sql import DataFrame, SparkSession
+
+HIDDEN = "__floe"
+HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
+# A row is either a record (all set) or the note of a slice that was decoded (`note`: a pickled SliceNote).
+HIDDEN_TYPE = pa.struct(
+    [
+        ("slice", pa.int32()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp_ms", pa.int64()),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("headers", pa.list_(HEADER)),
+        ("note", pa.binary()),
+    ]
+)
+ALLOWED_NODES = {
+    "Project",
+    "Filter",
+    "SubqueryAlias",
+    "View",
+    "LogicalRDD",
+    "MapInArrow",
+    "LocalRelation",
+    "InMemoryRelation",
+}
+SELECT = re.compile(r"^\s*select\s+", re.IGNORECASE)
+REFUSED = re.compile(r"^\s*select\s+distinct\b", re.IGNORECASE)
+
+
+PartitionCounts = dict[tuple[str, int], "Arrived"]
+
+
+@dataclass
+class Arrived:
+    """What became of the rows of one topic-partition that came out of the SQL."""
+
+    offsets: list[Packed] = field(default_factory=list)
+    written: int = 0
+    dropped: int = 0
+    dead_lettered: int = 0
+
+
+@dataclass(frozen=True)
+class SliceNote:
+    """What decoding a slice found, beside its rows. `early` holds what never reached the SQL, `decoded` the offsets of
+    what did."""
+
+    piece: Slice
+    early: BlockResult
+    decoded: Packed
+    holes: int
+    newest_ms: int | None
+
+
+def run_sql_stage(numbers: DataFrame, work: Work, sql: str, context: TaskContext) -> TaskReport:
+    """Decode, transform and write one batch; the report covers all of it.
+
+    The decoded rows are cached, because each slice's note (how many records it had) and its rows are read by two jobs.
+
+    Raises:
+        ConfigError: the SQL does more than project and filter.
+    """
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    schema = schema_of_source(context.plan)
+    decoded = numbers.mapInArrow(make_decoder(context, work, schema), from_arrow_schema(schema)).persist()
+    try:
+        source = decoded.where(f"{HIDDEN}.note IS NULL")
+        rows = transformed(source, sql)
+        notes = decoded.where(f"{HIDDEN}.note IS NOT NULL").select(f"{HIDDEN}.note")
+        early = notes.mapInArrow(make_note_writer(context), "report binary").collect()
+        if context.plan.is_distributed:
+            late = exchange(rows, make_writer(context, sending=True), context).collect()
+        else:
+            late = rows.mapInArrow(make_writer(context), "report binary").collect()
+    finally:
+        decoded.unpersist()
+    arrived = [pickle.loads(bytes(row[0])) for row in late]
+    # A writer behind the exchange gives a report of its files alone: it counted nothing.
+    arrived = [each if isinstance(each, tuple) else (each, {}) for each in arrived]
+    return combine([pickle.loads(bytes(row[0])) for row in early], arrived, has_condition(rows, source))
+
+
+def schema_of_source(plan: Plan) -> pa.Schema:
+    """What the SQL sees, and the hidden column."""
+    from framework.record.process import declared_schema
+
+    return pa.schema([*declared_schema(plan), pa.field(HIDDEN, HIDDEN_TYPE)])
+
+
+def transformed(source: DataFrame, sql: str) -> DataFrame:
+    """The user's SELECT with the hidden column carried along.
+
+    Raises:
+        ConfigError: as in `run_sql_stage`.
+    """
+    from pyspark.errors import AnalysisException
+
+    if not SELECT.match(sql) or REFUSED.match(sql):
+        raise sql_error("it must begin with SELECT, without DISTINCT")
+    text = SELECT.sub(f"SELECT {HIDDEN} AS {HIDDEN}_carried, ", sql, count=1)
+    session = source.sparkSession
+    source.createOrReplaceTempView("source")
+    try:
+        # Before Spark analyses it: that alone would list files and resolve functions.
+        parsed = session._jsparkSession.sessionState().sqlParser().parsePlan(text)
+        if (why := refusal(parsed, frozenset(name.lower() for name in source.columns))) is not None:
+            raise sql_error(why)
+        rows = session.sql(text)
+    except AnalysisException as error:
+        raise sql_error(_said(error)) from error
+    plan = rows._jdf.queryExecution().analyzed()
+    refused = sorted(set(nodes(plan)) - ALLOWED_NODES)
+    if refused:
+        raise sql_error(f"it may only project and filter rows of `source`, but it uses {', '.join(refused)}")
+    return rows.drop(HIDDEN).withColumnRenamed(f"{HIDDEN}_carried", HIDDEN)
+
+
+def _said(error: AnalysisException) -> str:
+    """Spark's own sentence, without a position in a text that is not the user's, and without the hidden column."""
+    first = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    sentence = re.sub(r"^\[[A-Z_.0-9]+\] ", "", first.split(" SQLSTATE:", 1)[0].strip())
+    return re.sub(rf"`{HIDDEN}`, |, `{HIDDEN}`", "", sentence).rstrip(".")
+
+
+def transform_table(session: SparkSession, rows: pa.Table, sql: str) -> pa.Table:
+    """Decoded rows that are here already, through the SQL; each keeps its hidden column.
+
+    Raises:
+        SqlFailed: an expression fails for one of them.
+    """
+    from pyspark.errors import PySparkException
+
+    frame = transformed(session.createDataFrame(rows), sql)
+    try:
+        return frame.toArrow()
+    except PySparkException as error:
+        raise SqlFailed(why_sql_failed(error)) from error
+
+
+_CONDITION = re.compile(r"\[[A-Z][A-Z_.0-9]+\] [^\n]+")
+
+
+def why_sql_failed(error: BaseException) -> str:
+    """Spark's own sentence about a value for which an expression fails."""
+    said = _CONDITION.search(str(error))
+    return (said[0] if said else str(error).strip().splitlines()[0])[:300]
+
+
+def has_condition(rows: DataFrame, source: DataFrame) -> bool:
+    """Whether the SQL that made these rows may have removed some of the source's."""
+    return _filters(rows) > _filters(source)
+
+
+def _filters(frame: DataFrame) -> int:
+    return list(nodes(frame._jdf.queryExecution().analyzed())).count("Filter")
+
+
+def nodes(plan: Any) -> Iterator[str]:
+    """Names of the logical plan's nodes, above the decoded rows."""
+    name = str(plan.nodeName())
+    yield name
+    if name in {"MapInArrow", "InMemoryRelation", "LogicalRDD"}:
+        return
+    children = plan.children()
+    for index in range(children.size()):
+        yield from nodes(children.apply(index))
+
+
+def sql_error(reason: str) -> ConfigError:
+    return ConfigError(
+        f"transform.sql is refused: {reason}",
+        code="FLOE-C801",
+        place="transform.sql",
+        remedy="write one SELECT of columns and expressions FROM source, with a WHERE if need be; joins and aggregates "
+        "belong behind the tables",
+    )
+
+
+def make_decoder(context: TaskContext, work: Work, schema: pa.Schema):  # type: ignore[no-untyped-def]  # for mapInArrow
+    """The number of a piece of the work in; decoded rows out, and one note a slice."""
+
+    def decode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for pieces in spans_of(batches, context, work):
+            yield from decode_slices(pieces, context, schema)
+
+    return decode
+
+
+def decode_slices(pieces: list[Slice], context: TaskContext, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    from framework.adapters.kafka.fetch import SliceFetcher
+    from framework.adapters.registry import registry_of
+    from framework.record.process import decode_block, needed_schemas
+
+    pa.set_cpu_count(1)
+    be_plain(context.is_plain)
+    fetcher, registry = SliceFetcher(context.kafka), registry_of(context.registry)
+    for piece in pieces:
+        early, newest = BlockResult(), -1
+        decoded: list[Ints] = []
+        for block in fetcher.fetch(piece, context.plan.decode.block_records):
+            newest = max(newest, *block.timestamps_ms)
+            schemas = registry.schemas(needed_schemas(block, context.plan.decode))
+            if context.condemned:
+                block, aside = set_aside(block, context.condemned, context.plan, context.tables)
+                early = joined([early, aside])
+                if not len(block):
+                    continue
+            meet(block.values)
+            rows, result = decode_block(block, context.plan, context.tables, schemas)
+            early.dead_letters += result.dead_letters
+            early.dropped += result.dropped
+            if len(rows):
+                decoded.append(np.asarray(block.offsets, np.int64)[rows.column(HIDDEN).to_numpy()])
+                yield from carry(block, rows, schema).to_batches()
+        note = SliceNote(piece, early, pack(decoded), fetcher.holes, newest if newest >= 0 else None)
+        yield note_batch(note, schema)
+
+
+def carry(block: RecordBlock, rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The decoded rows with the hidden column: each record's position and bytes."""
+    at = rows.column(HIDDEN).to_pylist()
+    hidden = [
+        {
+            "slice": 0,
+            "topic": block.topic,
+            "partition": block.partition,
+            "offset": block.offsets[i],
+            "timestamp_ms": block.timestamps_ms[i],
+            "key": block.key(i),
+            "value": block.values[i],
+            "headers": [{"key": k, "value": v} for k, v in block.headers_of(i) or ()],
+            "note": None,
+        }
+        for i in at
+    ]
+    columns = [rows.column(f.name).cast(f.type) for f in schema if f.name != HIDDEN]
+    return pa.Table.from_arrays([*columns, pa.array(hidden, HIDDEN_TYPE)], schema=schema)
+
+
+def note_batch(note: SliceNote, schema: pa.Schema) -> pa.RecordBatch:
+    hidden = pa.array([{"note": pickle.dumps(note)}], HIDDEN_TYPE)
+    columns = [hidden if f.name == HIDDEN else pa.nulls(1, f.type) for f in schema]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def make_note_writer(context: TaskContext):  # type: ignore[no-untyped-def]  # a closure for mapInArrow
+    """Notes in; the records that failed before the SQL are written as dead letters; a report and the notes out."""
+
+    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        run = TaskRun(context)
+        notes: list[SliceNote] = []
+        for batch in batches:
+            for value in batch.column(0).to_pylist():
+                note: SliceNote = pickle.loads(value)
+                run.add(note.early)
+                notes.append(note)
+        yield pickled((run.finish(), notes))
+
+    return write
+
+
+def make_writer(context: TaskContext, sending: bool = False):  # type: ignore[no-untyped-def]  # a closure for mapInArrow
+    """Rows after the SQL in; a report and the records counted per topic-partition out, and with `sending` the rows of
+    distributed tables."""
+
+    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from framework.record.process import process_transformed
+
+        pa.set_cpu_count(1)
+        outbox = Outbox(context.plan) if sending else None
+        run = TaskRun(context, outbox)
+        counts: PartitionCounts = {}
+        for batch in batches:
+            for block, rows in blocks(pa.Table.from_batches([batch])):
+                result = process_transformed(block, rows, context.plan, context.tables)
+                run.add(result)
+                arrived = counts.setdefault((block.topic, block.partition), Arrived())
+                arrived.offsets.append(pack([np.array(block.offsets, np.int64)]))
+                arrived.written += result.written
+                arrived.dropped += result.dropped
+                arrived.dead_lettered += len(result.dead_letters)
+        report = (run.finish(), counts)
+        if outbox is None:
+            yield pickled(report)
+        else:
+            yield sent_report(pickle.dumps(report))
+            yield from outbox.sent()
+
+    return write
+
+
+def pickled(value: object) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([pickle.dumps(value)], pa.binary())], ["report"])
+
+
+def combine(
+    early: list[tuple[TaskReport, list[SliceNote]]],
+    late: list[tuple[TaskReport, PartitionCounts]],
+    may_remove: bool,
+) -> TaskReport:
+    """One report for the batch: per topic-partition one slice, `filtered` being what was decoded and did not arrive.
+
+    Raises:
+        AccountingError: the rows that came out of the SQL are not rows that went in, each once.
+    """
+    reports = [report for report, _ in early] + [report for report, _ in late]
+    failure: DeadLetter | None = next((r.failure for r in reports if r.failure), None)
+    needs: dict[str, TableNeed] = {}
+    files: dict[str, list[DataFile]] = {}
+    targets: dict[str, tuple[str, int]] = {}
+    rows: dict[str, int] = {}
+    for report in reports:
+        for name, need in report.needs.items():
+            needs[name] = merge_needs([needs[name], need]) if name in needs else need
+        for name, written in report.files.items():
+            files.setdefault(name, []).extend(written)
+        for name, count in report.rows.items():
+            rows[name] = rows.get(name, 0) + count
+        targets.update(report.targets)
+    notes: dict[tuple[str, int], list[SliceNote]] = {}
+    for _, group in early:
+        for note in group:
+            notes.setdefault((note.piece.topic, note.piece.partition), []).append(note)
+    slices = tuple(
+        _slice(group, [counts[key] for _, counts in late if key in counts], may_remove)
+        for key, group in sorted(notes.items())
+    )
+    for topic, partition in {key for _, counts in late for key in counts} - set(notes):
+        stray = [counts[topic, partition].offsets for _, counts in late if (topic, partition) in counts]
+        removed(f"{topic}-{partition}", [], map(unpack, chain(*stray)), may_remove)
+    if needs or failure:
+        return TaskReport(slices, {}, {}, {}, needs, failure)
+    return TaskReport(slices, files, targets, rows, {}, None)
+
+
+def _slice(notes: list[SliceNote], arrived: list[Arrived], may_remove: bool) -> SliceReport:
+    first = min(notes, key=lambda note: note.piece.start).piece
+    end = max(note.piece.end for note in notes)
+    decoded, out = [note.decoded for note in notes], chain(*(a.offsets for a in arrived))
+    return SliceReport(
+        Slice(first.topic, first.topic_id, first.partition, first.start, end),
+        written=sum(a.written for a in arrived),
+        filtered=removed(f"{first.topic}-{first.partition}", map(unpack, decoded), map(unpack, out), may_remove),
+        dead_lettered=sum(a.dead_lettered for a in arrived) + sum(len(note.early.dead_letters) for note in notes),
+        dropped=sum(a.dropped for a in arrived) + sum(note.early.dropped for note in notes),
+        holes=sum(note.holes for note in notes),
+        max_timestamp_ms=max((n.newest_ms for n in notes if n.newest_ms is not None), default=None),
+    )
+
+
+def blocks(rows: pa.Table) -> Iterator[tuple[RecordBlock, pa.Table]]:
+    """Rows that arrived from SQL, as blocks of one topic-partition each with `__floe` as index into the block."""
+    hidden = rows.column(HIDDEN).to_pylist()
+    groups: dict[tuple[str, int], list[int]] = {}
+    for index, record in enumerate(hidden):
+        groups.setdefault((record["topic"], record["partition"]), []).append(index)
+    for (topic, partition), indices in groups.items():
+        picked = [hidden[i] for i in indices]
+        block = RecordBlock(
+            topic,
+            partition,
+            [r["value"] for r in picked],
+            [r["offset"] for r in picked],
+            [r["timestamp_ms"] for r in picked],
+            [r["key"] for r in picked],
+            [[(h["key"], h["value"]) for h in r["headers"] or ()] for r in picked],
+        )
+        table = rows.take(pa.array(indices, pa.int64())).drop_columns([HIDDEN])
+        yield block, table.append_column(HIDDEN, pa.array(range(len(indices)), pa.int32()))

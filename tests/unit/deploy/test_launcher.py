@@ -1,0 +1,49 @@
+"""Applications side by side: which exit code is told, what is started again, and how a wish to stop is passed on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+from framework.deploy.launch import Application, Launcher
+
+WAIT_FOR_STOP = "touch started; while [ ! -e stop ]; do sleep 0.05; done; touch drained"
+
+
+def application(folder: Path, script: str) -> Application:
+    folder.mkdir()
+    return Application(folder.name, "sha256:0", folder, ("sh", "-c", script), True, None, {})
+
+
+def test_the_first_failure_is_the_exit_code(tmp_path: Path) -> None:
+    """All applications run to their end; the first that failed, in their order, says the exit code."""
+    applications = [application(tmp_path / str(code), f"touch ran; exit {code}") for code in (0, 4, 2)]
+    said: list[str] = []
+    assert Launcher(applications, 3, said.append).run() == 4
+    assert all((one.folder / "ran").exists() for one in applications)
+    assert said == []  # fenced and wrong files are final: nothing was started again
+
+
+def test_a_failure_that_may_pass_is_started_again(tmp_path: Path) -> None:
+    """An application that fails once and then succeeds ends well, and the restart is told."""
+    flaky = application(tmp_path / "flaky", "[ -e once ] && exit 0; touch once; exit 1")
+    said: list[str] = []
+    assert Launcher([flaky], 1, said.append).run() == 0
+    assert said == ["flaky: ended with 1; started again in 5 s (1 of 1)"]
+
+
+def test_a_signal_becomes_a_wish_to_drain(tmp_path: Path) -> None:
+    """SIGTERM does not reach the driver's launcher; the stop file does, and the driver ends by itself."""
+    one = application(tmp_path / "driver", WAIT_FOR_STOP)
+
+    def ask() -> None:
+        while not (one.folder / "started").exists():
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=ask, daemon=True).start()
+    assert Launcher([one], 3, lambda text: None).run() == 0
+    assert (one.folder / "drained").exists()

@@ -1,0 +1,45 @@
+"""README and docs/architecture.md name the folders that are there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FOLDERS = {p.name for p in (ROOT / "framework").iterdir() if (p / "__init__.py").is_file()}
+
+
+def test_the_readme_names_every_folder_and_no_other() -> None:
+    """Whoever reads the table of folders has seen all of them."""
+    named = re.findall(r"^\| \[framework/(\w+)\]", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert sorted(named) == sorted(FOLDERS)
+
+
+def test_the_table_of_folders_is_whole_and_in_the_order_of_imports() -> None:
+    """A folder stands below those that it may import, as the contract in setup.cfg says."""
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)
+    assert sorted(rows) == sorted(FOLDERS)
+    contract = (ROOT / "setup.cfg").read_text(encoding="utf-8").split("layers =\n", 1)[1].split("\n\n", 1)[0]
+    level = {
+        name.strip(): number for number, line in enumerate(contract.splitlines()) for name in re.split(r"[:|]", line)
+    }
+    levels = [level[name] for name in rows]
+    assert levels == sorted(levels, reverse=True)
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/architecture.md", "docs/concepts.md", "docs/protocol.md"])
+def test_paths_that_pages_name_are_there(page: str) -> None:
+    """A module that a page sends its reader to exists."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    paths = set(re.findall(r"`((?:framework/)?[a-z_]+(?:/[a-z_]+)+(?:\.py)?)`", text))
+    tops = FOLDERS | {"framework"}
+    wrong = [
+        path
+        for path in paths
+        if path.split("/")[0] in tops
+        and not any((base / path).exists() or (base / f"{path}.py").exists() for base in (ROOT, ROOT / "framework"))
+    ]
+    assert wrong == []
