@@ -291,7 +291,8 @@ def lost_position(admin: KafkaAdmin, settings: Mapping[str, str], topic: str, po
 def first_offset(assigned: SeatAssigned) -> int:
     """Invariant 6: from the low-water mark of this very topic, else from the log's beginning, never from its end.
 
-    Whether that is enough (a log that starts above the mark, a mark of another topic) is decided by `commit.state`.
+    Whether that is enough (a log that starts above the mark, a mark of another topic) is decided by
+    `framework.commit.machine.step`.
     """
     mark = assigned.low_water
     if mark is None or assigned.low_water_topic_id != assigned.topic_id:

@@ -1,6 +1,6 @@
 """Folds the control topic, one event after another, in offset order.
 
-In: an offset and its event (or None). Out: changes to the draft: announcements queued per table (`commit.queues`),
+In: an offset and its event (or None). Out: changes to the draft: announcements queued per table (`queues`),
 pipelines' chains, requests. Keeps invariant 2: a batch counts once its DataComplete is folded and fits the chain.
 """
 

@@ -1,7 +1,7 @@
 """Structs, lists and maps: children are converted by their own converters, field names are matched by the case policy.
 
 A record itself is converted by the struct converter of its table's root. A child that is required and missing makes the
-whole value an error. Fields a record has and the struct has not are not this module's concern (framework.record.unknown).
+whole value an error. Fields a record has and the struct has not are not this module's concern (framework.record.observe).
 """
 
 from __future__ import annotations
