@@ -22,6 +22,7 @@ import pyarrow as pa
 from framework.adapters.faults import reach
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.kafka.admin import KafkaAdmin
+from framework.adapters.kafka.control_topic import ensure_control_topic
 from framework.adapters.kafka.transactions import PipelineProducer
 from framework.adapters.parquet.files import TableWriter
 from framework.adapters.registry import registry_of
@@ -135,7 +136,7 @@ class Replay:
     def run(self) -> ReplayReport:
         if read_letters(self._original, self._catalog, self._selection, PLACE) is None:
             return self._report
-        self._topic_id = KafkaAdmin(self._kafka).ensure_control_topic(self._control_topic).topic_id
+        self._topic_id = ensure_control_topic(KafkaAdmin(self._kafka), self._control_topic).topic_id
         # Invariant 2: older replays are fenced before anything of theirs is looked at.
         self._producer.start()
         self._coordinator.start()

@@ -37,16 +37,10 @@ from framework.plan.model import Plan
 from framework.record.condemned import NO_CARE, Care, Condemned
 from framework.record.model import TableNeed, TableTarget, TaskReport
 from framework.table.evolve import merge_needs
+from framework.task.context import TaskContext, Work, known_to_tasks, spans_of
 from framework.task.exchange import exchange
-from framework.task.stage import (
-    REPORT_SCHEMA,
-    TaskContext,
-    Work,
-    known_to_tasks,
-    make_sending_task,
-    make_task,
-    spans_of,
-)
+from framework.task.output import REPORT_SCHEMA
+from framework.task.stage import make_sending_task, make_task
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

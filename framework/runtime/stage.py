@@ -20,7 +20,7 @@ from framework.runtime.tables import TableRegistry
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from framework.task.stage import Work
+    from framework.task.context import Work
 
 CHANGE_ROUNDS = 8
 MIN_RECORDS_PER_TASK = 20_000
