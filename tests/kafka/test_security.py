@@ -267,7 +267,7 @@ def replace_names(plan: Plan, control_topic: str) -> Plan:
     return replace(
         plan,
         announce=replace(plan.announce, control_topic=control_topic),
-        commit=replace(plan.commit, coordinator_group=coordinator_group(prefix, control_topic)),
+        coordinator_group=coordinator_group(prefix, control_topic),
     )
 
 
