@@ -42,9 +42,10 @@ from framework.runtime.failures import LOG_REMEDY, of_batch, said
 from framework.runtime.patience import Trouble, gives_up, pause_s
 from framework.runtime.pipeline_state import Standing
 from framework.runtime.source import PipelineSource
-from framework.runtime.stage import look_for_deadly, write_batch
+from framework.runtime.stage import StageOfBatch
 from framework.runtime.tables import TableRegistry
 from framework.runtime.worker_report import WorkerReport
+from framework.task.context import TaskContext
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -347,12 +348,18 @@ class PipelineWorker:
             return False
         started = time.monotonic()
         self._tables_begun.result()
-        io = self._catalog.io_properties(self._catalogs)
-        session = frame.sparkSession
-        given = (session, self.plan, scope, self._kafka, io, self._tables, self._registry)
-        reports, rewrites = self._careful.do(
-            scope, lambda care: write_batch(*given, care), lambda: look_for_deadly(*given)
+        base = TaskContext(
+            plan=self.plan,
+            kafka=self._kafka,
+            io_properties=self._catalog.io_properties(self._catalogs),
+            tables={},
+            topic_ids=dict(scope.topic_ids),
+            run=scope.run,
+            batch=scope.batch,
+            registry=self._registry,
         )
+        stage = StageOfBatch(frame.sparkSession, scope, base, self._tables)
+        reports, rewrites = self._careful.do(scope, stage.write, stage.look_for_deadly)
         reach("files-written")
         known = self._tables.targets.values()
         before = self._announced.batches_before(reports, self.standing.newest_announced(), known)

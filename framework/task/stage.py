@@ -1,8 +1,7 @@
 """The one Spark stage of a micro-batch: each task fetches its spans, decodes, routes, converts and writes Parquet.
 
 In: the spans of all tasks, of which each task has the number of one, and a TaskContext; both pickle with the closure. Out: one
-pickled TaskReport a task. Decides nothing: `framework.record` says what becomes of every record. Keeps invariant 8 per slice by
-counting what it was given against what it reports.
+pickled TaskReport a task, which covers exactly the offsets that the task was given (invariant 8).
 """
 
 from __future__ import annotations
@@ -11,14 +10,12 @@ import pickle
 from collections.abc import Iterator
 from dataclasses import replace
 
-import numpy as np
 import pyarrow as pa
 
-from framework.adapters.faults import meet, reach
+from framework.adapters.faults import reach
 from framework.adapters.memory import keep_large_blocks, release_memory
 from framework.record.compiled import be_plain
-from framework.record.condemned import set_aside
-from framework.record.model import BlockResult, Slice, SliceReport, TaskReport
+from framework.record.model import Slice, TaskReport
 from framework.task.context import TaskContext, Work, spans_of
 from framework.task.exchange import Outbox, sent_report
 from framework.task.output import report_batch
@@ -83,41 +80,27 @@ def _decoded(slices: list[Slice], context: TaskContext) -> TaskRun:
 
 def _run_slices(slices: list[Slice], context: TaskContext, outbox: Outbox | None) -> TaskRun:
     from framework.adapters.kafka.fetch import SliceFetcher
-    from framework.adapters.registry import registry_of
-    from framework.record.process import needed_schemas, process_block, records_in_block
+    from framework.record.process import records_in_block
     from framework.record.rows.scatter import available
+    from framework.task.blocks import BlockProcessor, SliceSum
 
     pa.set_cpu_count(1)  # one task a core: Arrow's own threads would fight the neighbours
     be_plain(context.is_plain)
     keep_large_blocks()
     run = TaskRun(context, outbox)
-    fetcher, registry = SliceFetcher(context.kafka), registry_of(context.registry)
+    fetcher = SliceFetcher(context.kafka)
     scatter = available() and outbox is None
+    processor = BlockProcessor(context, scatter)
     block_records = records_in_block(context.plan.decode.block_records, len(context.tables), scatter)
     block_records = min(block_records, PLAIN_BLOCK_RECORDS) if context.is_plain else block_records
     for piece in slices:
-        written = filtered = dead = dropped = 0
-        newest: int | None = None
+        total = SliceSum()
         for block in fetcher.fetch(piece, block_records):
-            schemas = registry.schemas(needed_schemas(block, context.plan.decode))
-            left, aside = block, BlockResult()
-            if context.condemned:
-                left, aside = set_aside(block, context.condemned, context.plan, context.tables)
-            meet(left.values)
-            result = BlockResult()
-            if len(left):
-                result = process_block(
-                    left, context.plan, context.tables, schemas, encode=not context.is_plain, scatter=scatter
-                )
-            for some in (aside, result):
-                run.add(some)
-                written += some.written
-                filtered += some.filtered
-                dropped += some.dropped
-                dead += len(some.dead_letters)
-            stamp = int(np.max(block.timestamps_ms, initial=-1))
-            newest = stamp if stamp >= 0 and (newest is None or stamp > newest) else newest
-            del block, left, result, aside  # or its bytes would be held until there is another one
-        run.slices.append(SliceReport(piece, written, filtered, dead, dropped, fetcher.holes, newest))
+            for result in processor.results(block):
+                run.add(result)
+                total.add(result)
+            total.see(block)
+            del block, result  # or its bytes would be held until there is another one
+        run.slices.append(total.report(piece, fetcher.holes))
     reach("records-written")
     return run

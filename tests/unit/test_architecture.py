@@ -1,7 +1,8 @@
-"""README and docs/architecture.md name the folders that are there, and no module imports itself by a detour."""
+"""README and docs/architecture.md name the folders that are there; modules import no circle, and records have one way."""
 
 from __future__ import annotations
 
+import ast
 import re
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -75,3 +76,27 @@ def test_the_check_for_circles_sees_an_import_inside_a_function(
     monkeypatch.syspath_prepend(tmp_path)
 
     assert sorted(set(circle_of_imports("planted_circle"))) == ["planted_circle.one", "planted_circle.two"]
+
+
+def callers(name: str) -> set[str]:
+    """The modules of framework that call a function or method of this name."""
+    return {
+        path.relative_to(ROOT / "framework").as_posix()
+        for path in (ROOT / "framework").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) == name
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "where"),
+    [
+        ("process_block", {"task/blocks.py"}),
+        ("process_with_sql", {"task/blocks.py"}),
+        ("satisfy", {"runtime/change_rounds.py"}),
+        ("new_writer", {"task/task_run.py", "task/exchange.py"}),
+    ],
+)
+def test_batches_and_replayed_letters_take_the_same_way(name: str, where: set[str]) -> None:
+    """What decides about a record, what changes a table for it and what writes it is called in one place for both."""
+    assert {caller for caller in callers(name) if caller.split("/")[0] in ("task", "runtime", "recovery")} == where
