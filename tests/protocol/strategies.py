@@ -20,6 +20,8 @@ from framework.commit.events.event_types import (
     Health,
     Heartbeat,
     Holds,
+    KeyedChanges,
+    KeysFile,
     OffsetsSet,
     PauseChanged,
     Skipped,
@@ -72,8 +74,18 @@ data_files = st.builds(
     sort_order_id=st.none() | st.integers(0, 9),
 )
 policies = st.builds(TableCommitPolicy, numbers, numbers, numbers, names)
+keyed_changes = st.builds(
+    KeyedChanges,
+    base_snapshot_id=st.none() | numbers,
+    key_ids=st.lists(st.integers(1, 10_000), min_size=1, max_size=3).map(tuple),
+    keys=st.lists(st.builds(KeysFile, names, numbers, numbers), max_size=2).map(tuple),
+    inserted=numbers,
+    updated=numbers,
+    deleted=numbers,
+)
 data_written = st.builds(
     DataWritten,
+    keyed=st.none() | keyed_changes,
     pipeline=names,
     run=text,
     batch=numbers,

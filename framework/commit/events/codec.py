@@ -13,8 +13,8 @@ import json
 import re
 from typing import Any
 
-from framework.commit.events.event_shapes import FILE, SHAPES, VERSION
-from framework.commit.events.event_types import ControlEvent, DataFile
+from framework.commit.events.event_shapes import FILE, KEYED_VERSION, SHAPES, VERSION
+from framework.commit.events.event_types import ControlEvent, DataFile, DataWritten
 from framework.commit.events.json_shape import Malformed
 from framework.errors import FloeError
 
@@ -26,7 +26,10 @@ NO_EVENT = "a control record is no event of floe: "
 
 def encode(event: ControlEvent) -> bytes:
     """The event as compact JSON. Raises FloeError when a value has no JSON form (NaN, bytes)."""
-    return _dump(SHAPES[type(event).__name__].write(event), type(event).__name__)
+    value = SHAPES[type(event).__name__].write(event)
+    if isinstance(event, DataWritten) and event.keyed is not None:
+        value["version"] = KEYED_VERSION
+    return _dump(value, type(event).__name__)
 
 
 def encode_file(file: DataFile) -> bytes:
@@ -60,8 +63,9 @@ def decode(value: bytes | None) -> ControlEvent | None:
         return None
     if (first := _FIRST_TYPE.match(value or b"")) is not None and first[1].decode() != parsed["type"]:
         raise _malformed(f"it says twice what it is, {first[1].decode()} and {parsed['type']}")
-    if parsed.get("version") != VERSION or parsed["version"] is True:
-        raise _malformed(f"its version is {parsed.get('version')!r} and this floe reads version {VERSION}")
+    expected = KEYED_VERSION if parsed["type"] == DataWritten.__name__ and parsed.get("keyed") is not None else VERSION
+    if parsed.get("version") != expected or parsed["version"] is True:
+        raise _malformed(f"its version is {parsed.get('version')!r} and this floe reads version {expected}")
     try:
         event: ControlEvent = shape.read(parsed)
         return event

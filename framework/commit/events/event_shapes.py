@@ -21,6 +21,8 @@ from framework.commit.events.event_types import (
     Health,
     Heartbeat,
     Holds,
+    KeyedChanges,
+    KeysFile,
     OffsetsSet,
     PauseChanged,
     Skipped,
@@ -48,10 +50,13 @@ from framework.commit.events.json_shape import (
     objects_of,
     one_of,
     optional,
+    optional_object,
     sparse,
 )
 
 VERSION = 1
+# Of announcements that take rows away: a coordinator that does not know how must stop there, rather than add files alone.
+KEYED_VERSION = 2
 
 INTS = map_of(int)
 TEXTS = map_of(str)
@@ -126,6 +131,17 @@ ACCOUNTING = object_of(
     )
 )
 POLICY = object_of(Shape(TableCommitPolicy, {}, interval_ms=INT, max_bytes=INT, max_rows=INT, branch=TEXT))
+KEYS_FILE = Shape(KeysFile, {}, path=TEXT, record_count=INT, file_size_bytes=INT)
+KEYED = Shape(
+    KeyedChanges,
+    {},
+    base_snapshot_id=OPTIONAL_INT,
+    key_ids=list_of(int, "integers"),
+    keys=objects_of(KEYS_FILE),
+    inserted=INT,
+    updated=INT,
+    deleted=INT,
+)
 HEARTBEAT = _event(
     Heartbeat,
     pipeline=TEXT,
@@ -157,6 +173,7 @@ EVENTS = (
         commit=POLICY,
         ranges=RANGES,
         files=objects_of(FILE),
+        keyed=sparse(optional_object(KEYED), lambda: None),
     ),
     _event(
         DataComplete,

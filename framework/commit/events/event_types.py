@@ -109,6 +109,32 @@ class TableCommitPolicy:
 
 
 @dataclass(frozen=True)
+class KeysFile:
+    """A Parquet file of keys that a batch changes, one row for each key: the key columns (with their field ids), and `file` and
+    `pos`, where its live row was found at the base snapshot; both null for a key without one."""
+
+    path: str
+    record_count: int
+    file_size_bytes: int
+
+
+@dataclass(frozen=True)
+class KeyedChanges:
+    """What a batch does to a table that follows its keys, besides adding files: the rows of `keys` that are live go.
+
+    `base_snapshot_id` is the head at which the live rows were looked for, None if the table had no snapshot. `key_ids` are
+    the field ids of the key columns, in the order of the pipeline file. The counts are of keys, as they were found there.
+    """
+
+    base_snapshot_id: int | None
+    key_ids: tuple[int, ...]
+    keys: tuple[KeysFile, ...]
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+
+
+@dataclass(frozen=True)
 class DataWritten:
     """Files of one batch for one table. `part` of `parts` where the batch has several for the physical table (split, with
     several schemas, under several names); ranges are the batch's whole ranges, in every part.
@@ -118,6 +144,8 @@ class DataWritten:
 
     `after_batch`: the pipeline's batch before this one that was announced for this very table (by its uuid), as far as the
     run knows; None where it knows of none. A table whose record ends before it has lost what lay between.
+
+    `keyed`: the table follows its keys. It stands in one part of those of a schema, and no other batch shares its commit.
     """
 
     pipeline: str
@@ -133,6 +161,7 @@ class DataWritten:
     parts: int = 1
     base_batch: int = 0
     after_batch: int | None = None
+    keyed: KeyedChanges | None = None
 
     @property
     def rows(self) -> int:

@@ -145,6 +145,14 @@ def object_of(shape: Shape) -> Kind:
     return Kind(lambda found, key: shape.read(OBJECT.read(found, key)), shape.write)
 
 
+def optional_object(shape: Shape) -> Kind:
+    """An object, or None."""
+    return Kind(
+        lambda found, key: None if found is None else shape.read(OBJECT.read(found, key)),
+        lambda value: None if value is None else shape.write(value),
+    )
+
+
 def objects_of(shape: Shape) -> Kind:
     """A tuple of values, each an object."""
 

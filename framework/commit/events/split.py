@@ -32,8 +32,8 @@ def split(event: ControlEvent, max_bytes: int = MAX_EVENT_BYTES) -> tuple[Contro
 
 
 def split_data_written(event: DataWritten, max_bytes: int = MAX_EVENT_BYTES) -> tuple[DataWritten, ...]:
-    """The announcement in parts, files in their order, `part` counted from 0 in each. Raises FloeError for one file
-    whose metrics alone are above the limit."""
+    """The announcement in parts, files in their order, `part` counted from 0 in each; the first has what else it says. Raises
+    FloeError for one file whose metrics alone are above the limit."""
     envelope = len(encode(replace(event, files=()))) + _PART_DIGITS
     groups: list[list[DataFile]] = [[]]
     used = envelope
@@ -49,7 +49,8 @@ def split_data_written(event: DataWritten, max_bytes: int = MAX_EVENT_BYTES) -> 
     if envelope > max_bytes:
         raise _too_large(event, envelope, max_bytes, "name fewer topics or partitions in one pipeline")
     return tuple(
-        replace(event, files=tuple(files), part=number, parts=len(groups)) for number, files in enumerate(groups)
+        replace(event, files=tuple(files), part=number, parts=len(groups), keyed=None if number else event.keyed)
+        for number, files in enumerate(groups)
     )
 
 

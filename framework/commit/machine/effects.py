@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from framework.commit.events.event_types import ControlEvent, DataFile
+from framework.commit.events.event_types import ControlEvent, DataFile, KeyedChanges
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class CommitTable:
 
     `files` may be empty: then progress alone moves, with an empty snapshot. `commit_id` names the attempt for read-back.
     `examine` are the paths of files that have waited so long that others may have removed them as orphans: they must be
-    there before they are added.
+    there before they are added. `keyed` says which rows go in the same commit; all of it is of one batch.
     """
 
     table: str
@@ -88,6 +88,7 @@ class CommitTable:
     progress: TableProgress
     valid_through_ms: int | None
     examine: tuple[str, ...] = ()
+    keyed: tuple[KeyedChanges, ...] = ()
 
 
 @dataclass(frozen=True)

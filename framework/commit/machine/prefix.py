@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from framework.commit.events.event_types import DataFile, DataWritten
+from framework.commit.events.event_types import DataFile, DataWritten, KeyedChanges
 from framework.commit.machine.chain import Fit, Verdict, check_after, check_recorded, put_back, record
 from framework.commit.machine.effects import PipelineProgress, TableProgress, TableView
 from framework.commit.machine.model import Announcement, PipelineState, TableState
@@ -24,7 +24,8 @@ class Prefix:
     """`taken` announcements from the front, with `files` to add; those found to be repeats add none.
 
     `blocked` says why the announcement behind the prefix cannot be taken as things are; None when it only has to wait,
-    or when there is none. `examine` are the paths of files that have waited so long that they may be gone.
+    or when there is none. `examine` are the paths of files that have waited so long that they may be gone. `keyed` is of one
+    batch, which has the commit to itself: a batch behind it may change the same keys.
     """
 
     taken: int
@@ -34,6 +35,7 @@ class Prefix:
     progress: TableProgress
     blocked: str | None
     examine: tuple[str, ...] = ()
+    keyed: tuple[KeyedChanges, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -69,6 +71,7 @@ def take_prefix(
     files: list[DataFile] = []
     paths: set[str] = set()
     waited: list[tuple[int, str]] = []
+    alone: tuple[str, str, int] | None = None  # a batch that changes rows by their keys
     divided: set[tuple[str, str, int]] = set()  # batches of which some parts are in front and others still behind
     repeats = 0
     cut = _Cut()
@@ -81,6 +84,10 @@ def take_prefix(
                 blocked = f"batch {event.batch} of pipeline {event.pipeline} is announced for it on two branches"
             break
         batch = batch_of(event)
+        if alone is not None and batch != alone or event.keyed is not None and events and batch_of(events[-1]) != batch:
+            if divided:
+                blocked = f"batches of two pipelines change its rows at once: {events[-1].pipeline} and {event.pipeline}"
+            break
         verdict = check_before(
             table, recorded.get(event.pipeline), newest.get(event.pipeline), parts[batch], announcement
         )
@@ -94,12 +101,16 @@ def take_prefix(
             repeats += 1
         else:
             events.append(event)
+            if event.keyed is not None:
+                alone = batch
             for file in event.files:
                 if file.path not in paths:  # Invariant 5: no path twice in one commit
                     paths.add(file.path)
                     files.append(file)
             if announcement.timestamp_ms is not None and announcement.timestamp_ms < examine_before_ms:
-                waited += [(announcement.offset, file.path) for file in event.files]
+                paths_of_keys = [each.path for each in event.keyed.keys] if event.keyed is not None else []
+                named = [*(file.path for file in event.files), *paths_of_keys]
+                waited += [(announcement.offset, path) for path in named]
         parts[batch] = max(parts[batch], event.part + 1)
         if event.part < event.parts - 1:
             divided.add(batch)
@@ -120,6 +131,7 @@ def take_prefix(
         ),
         examine=tuple(path for offset, path in waited if offset < through),
         blocked=blocked,
+        keyed=tuple(event.keyed for event in events[: cut.events] if event.keyed is not None),
     )
 
 

@@ -91,7 +91,7 @@ def consider(turn: Turn, name: str) -> None:
         state.leader_epoch,
         turn.now_ms - state.limits.examine_after_ms,
     )
-    if prefix.files:
+    if prefix.files or prefix.keyed:
         _commit(turn, table, table.view, prefix)
     elif prefix.taken:
         # Only repeats: the records are in the table, so nothing is added and no empty snapshot is made.
@@ -128,7 +128,11 @@ def _commit(turn: Turn, table: TableState, view: TableView, prefix: Prefix) -> N
     attempt = Attempt(commit_id, prefix.through, turn.now_ms, prefix.rows, len(prefix.files), valid_through)
     turn.put_table(changed(table, phase=Phase.COMMITTING, attempt=attempt, blocked=None, examinations=0))
     # Invariant 3: progress moves to `through` in the commit that adds every file below it.
-    turn.emit(CommitTable(table.table, view, commit_id, prefix.files, prefix.progress, valid_through, prefix.examine))
+    turn.emit(
+        CommitTable(
+            table.table, view, commit_id, prefix.files, prefix.progress, valid_through, prefix.examine, prefix.keyed
+        )
+    )
 
 
 def _valid_through(turn: Turn, table: TableState, prefix: Prefix) -> int | None:

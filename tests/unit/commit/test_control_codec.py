@@ -59,7 +59,7 @@ def test_the_schema_declares_every_field_that_is_written(event: ControlEvent) ->
     """No field is written that the schema does not name, and none is left out but those that say nothing."""
     value = json.loads(encode(event))
     declared = validator().schema["$defs"][value["type"]]
-    sparse = ("given_up", "after_batch", "table_uuids", "batches")
+    sparse = ("given_up", "after_batch", "table_uuids", "batches", "keyed")
     empty = {name for name in sparse if getattr(event, name, ()) in ((), {}, None)}
     assert set(value) == set(declared["properties"]) - empty
 
@@ -75,7 +75,8 @@ def test_a_split_announcement_says_the_same_and_no_part_is_too_large(
     assert tuple(file for part in parts for file in part.files) == event.files
     assert [(part.part, part.parts) for part in parts] == [(n, len(parts)) for n in range(len(parts))]
     assert all(len(encode(part)) <= limit for part in parts)
-    assert all(replace(part, files=event.files, part=0, parts=1) == event for part in parts)
+    assert [part.keyed for part in parts] == [event.keyed, *[None] * (len(parts) - 1)]
+    assert all(replace(part, files=event.files, part=0, parts=1, keyed=event.keyed) == event for part in parts)
 
 
 @given(data_written)
@@ -225,3 +226,14 @@ def test_a_range_that_is_none_is_refused(row: list[object]) -> None:
     value["ranges"][0]["partitions"] = [row]
     with pytest.raises(FloeError):
         decode(json.dumps(value).encode())
+
+
+@given(data_written)
+def test_a_reader_that_cannot_take_rows_away_stops_at_an_announcement_that_does(event: DataWritten) -> None:
+    """An announcement with `keyed` has a version of its own, and is refused under that of one without; so is the reverse."""
+    value = json.loads(encode(event))
+    assert value["version"] == (1 if event.keyed is None else 2)
+    value["version"] = 3 - value["version"]
+    with pytest.raises(FloeError) as told:
+        decode(json.dumps(value).encode())
+    assert told.value.code == "FLOE-R202"
