@@ -69,7 +69,7 @@ def _gone(catalog: IcebergTables, state: TableState) -> frozenset[str]:
     """The files that are gone, of the announcements up to the first that has all of its files."""
     found: set[str] = set()
     for announcement in state.pending:
-        missing = catalog.missing_files(state.table, [file.path for file in announcement.event.files])
+        missing = catalog.missing_files(state.table, list(announcement.event.paths))
         if not missing:
             break
         found.update(missing)

@@ -55,7 +55,7 @@ class Announced:
         for reader in self._readers:
             for _, event in reader.read_until(reader.end_offset()):
                 if isinstance(event, DataWritten):
-                    self.keys |= {path_key(file.path) for file in event.files}
+                    self.keys |= {path_key(path) for path in event.paths}
         return self.keys
 
     def close(self) -> None:

@@ -164,6 +164,12 @@ class DataWritten:
     keyed: KeyedChanges | None = None
 
     @property
+    def paths(self) -> tuple[str, ...]:
+        """Every file that it names, of rows and of keys."""
+        keys = self.keyed.keys if self.keyed is not None else ()
+        return (*(file.path for file in self.files), *(each.path for each in keys))
+
+    @property
     def rows(self) -> int:
         return sum(f.record_count for f in self.files)
 

@@ -108,9 +108,7 @@ def take_prefix(
                     paths.add(file.path)
                     files.append(file)
             if announcement.timestamp_ms is not None and announcement.timestamp_ms < examine_before_ms:
-                paths_of_keys = [each.path for each in event.keyed.keys] if event.keyed is not None else []
-                named = [*(file.path for file in event.files), *paths_of_keys]
-                waited += [(announcement.offset, path) for path in named]
+                waited += [(announcement.offset, path) for path in event.paths]
         parts[batch] = max(parts[batch], event.part + 1)
         if event.part < event.parts - 1:
             divided.add(batch)

@@ -138,9 +138,9 @@ def impossible(event: DataWritten, view: TableView | None, gone: Collection[str]
         )
     if event.schema_id in view.unusable_schema_ids:
         return f"a column that the files hold (schema {event.schema_id}) was dropped or changed its type"
-    missing = [file.path for file in event.files if file.path in gone]
+    missing = [path for path in event.paths if path in gone]
     if missing:
-        return f"{len(missing)} of the {len(event.files)} announced files are gone from the store, such as {missing[0]}"
+        return f"{len(missing)} of the {len(event.paths)} announced files are gone from the store, such as {missing[0]}"
     return None
 
 
