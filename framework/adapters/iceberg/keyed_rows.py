@@ -1,0 +1,68 @@
+"""Which rows go with a commit to a table that follows its keys, for the very head that it is conditional on.
+
+In: announcements of changed keys, and the live files of the head. Out: by data file the positions to delete. Keeps invariant 15:
+no positions are committed unless every live file was known at the snapshot that was searched, or is searched here. A file
+that is gone took its rows with it; where they went is found by searching the files that are new.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+from pyiceberg.io import FileIO
+from pyiceberg.table.metadata import TableMetadata
+
+from framework.adapters.iceberg.private.live_files import LiveFile, LiveFiles
+from framework.adapters.iceberg.views import head_of, snapshot_by_id
+from framework.adapters.key_search import Ints, search
+from framework.adapters.keys_file import read_found, read_keys
+from framework.commit.events.event_types import KeyedChanges
+
+
+def rows_to_delete(
+    io: FileIO, metadata: TableMetadata, branch: str, live: LiveFiles, keyed: Sequence[KeyedChanges]
+) -> dict[str, Ints]:
+    """By path of a live file, the positions of the rows whose keys change.
+
+    Raises:
+        OSError: a file of keys, or a data file, cannot be read.
+    """
+    found: dict[str, list[Ints]] = defaultdict(list)
+    for changes in keyed:
+        unknown = _unknown(metadata, branch, live, changes.base_snapshot_id)
+        for file in changes.keys:
+            before = read_found(io, file.path)
+            _add(found, before.paths, before.positions, live.by_path)
+            if unknown:
+                hits = search(io, unknown, changes.key_ids, read_keys(io, file.path))
+                for number in np.unique(hits.files):
+                    found[unknown[number].path].append(hits.positions[hits.files == number])
+    return {path: np.unique(np.concatenate(parts)) for path, parts in found.items()}
+
+
+def _add(found: dict[str, list[Ints]], paths: pa.Array, positions: Ints, live: Mapping[str, LiveFile]) -> None:
+    coded = paths.dictionary_encode()
+    codes = np.asarray(coded.indices, np.int64)
+    for code, path in enumerate(coded.dictionary.to_pylist()):
+        if path in live:
+            found[path].append(positions[codes == code])
+
+
+def _unknown(metadata: TableMetadata, branch: str, live: LiveFiles, base_snapshot_id: int | None) -> list[LiveFile]:
+    """The live files that the search at the base snapshot cannot have seen."""
+    base = snapshot_by_id(metadata, base_snapshot_id) if base_snapshot_id is not None else None
+    if base is None or not _is_ancestor(metadata, branch, base.snapshot_id):
+        return list(live.by_path.values())
+    # A file's own sequence number is that of the commit that brought it, whatever rows it was made from.
+    number = base.sequence_number or 0
+    return [file for file in live.by_path.values() if file.file_sequence_number > number]
+
+
+def _is_ancestor(metadata: TableMetadata, branch: str, snapshot_id: int) -> bool:
+    at = head_of(metadata, branch)
+    while at is not None and at.snapshot_id != snapshot_id:
+        at = snapshot_by_id(metadata, at.parent_snapshot_id) if at.parent_snapshot_id is not None else None
+    return at is not None

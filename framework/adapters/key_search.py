@@ -1,0 +1,223 @@
+"""Where the live rows of keys are: the key columns of data files, read and compared value by value.
+
+In: keys, each once, and the live files of a snapshot. Out: the file, position and row id of every live row with one of the keys.
+Exact: hashes choose no row, a file is passed over only if its bounds say that none of the keys is in it, and rows that are
+deleted already are not found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyiceberg.io import FileIO
+
+from framework.adapters.iceberg.private.live_files import LiveFile, deleted_positions
+
+Ints = npt.NDArray[np.int64]
+# Of the specification: a row's id, where its file holds it (`_row_id`), and the id of a field in Parquet's schema.
+ROW_ID_FIELD = 2147483540
+_FIELD_ID = b"PARQUET:field_id"
+# So many rows are looked up at once: the table of keys is hashed anew for each look-up.
+_ROWS_AT_ONCE = 2_000_000
+
+
+@dataclass(frozen=True)
+class Hits:
+    """Live rows with one of the keys, as arrays of one length: the key's row, the file's place among those that were searched,
+    the position in the file, and the row id, -1 where the table has none."""
+
+    keys: Ints
+    files: Ints
+    positions: Ints
+    row_ids: Ints
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+
+def search(io: FileIO, files: Sequence[LiveFile], key_ids: Sequence[int], keys: pa.Table) -> Hits:
+    """Every live row in `files` that has one of the keys.
+
+    Args:
+        key_ids: field ids of the key columns.
+        keys: their values, columns in the same order, no nulls, no key twice.
+    """
+    columns = [_plain(column) for column in keys.columns]
+    look_up = _LookUp(columns)
+    bounds = _Bounds(key_ids, columns)
+    found: list[tuple[Ints, Ints, Ints, Ints]] = []
+    if len(keys):
+        wanted = [number for number, file in enumerate(files) if bounds.may_hold(file)]
+        for group in _groups(files, wanted):
+            read = [(number, _key_columns(io, files[number], key_ids, columns)) for number in group]
+            found += _hits(io, files, look_up, [(number, held) for number, held in read if held is not None])
+    if not found:
+        nothing = np.empty(0, np.int64)
+        return Hits(nothing, nothing, nothing, nothing)
+    return Hits(*(np.concatenate(part) for part in zip(*found, strict=True)))
+
+
+def _groups(files: Sequence[LiveFile], wanted: Sequence[int]) -> Iterator[list[int]]:
+    group: list[int] = []
+    rows = 0
+    for number in wanted:
+        group.append(number)
+        rows += files[number].record_count
+        if rows >= _ROWS_AT_ONCE:
+            yield group
+            group, rows = [], 0
+    if group:
+        yield group
+
+
+def _hits(
+    io: FileIO, files: Sequence[LiveFile], look_up: _LookUp, read: Sequence[tuple[int, list[pa.Array]]]
+) -> Iterator[tuple[Ints, Ints, Ints, Ints]]:
+    if not read:
+        return
+    together = [pa.concat_arrays([held[place] for _, held in read]) for place in range(len(read[0][1]))]
+    rows = look_up.rows_of(together)
+    start = 0
+    for number, held in read:
+        in_file = rows[start : start + len(held[0])]
+        start += len(held[0])
+        positions = np.flatnonzero(in_file >= 0).astype(np.int64)
+        if not len(positions):
+            continue
+        file = files[number]
+        if file.vector is not None or file.position_deletes:
+            gone = np.asarray(deleted_positions(io, file), np.int64)
+            positions = positions[~np.isin(positions, gone)]
+        yield (
+            in_file[positions],
+            np.full(len(positions), number, np.int64),
+            positions,
+            _row_ids(io, file, positions),
+        )
+
+
+def _key_columns(
+    io: FileIO, file: LiveFile, key_ids: Sequence[int], like: Sequence[pa.Array]
+) -> list[pa.Array] | None:
+    """A file's key columns in the types of the keys; None where it has not all of them, and so no key."""
+    with io.new_input(file.path).open() as stream:
+        opened = pq.ParquetFile(stream)
+        names = _names(opened.schema_arrow)
+        if not all(each in names for each in key_ids):
+            return None
+        table = opened.read([names[each] for each in key_ids], use_threads=False)
+    columns = []
+    for each, wanted in zip(key_ids, like, strict=True):
+        column = _plain(table.column(names[each]))
+        columns.append(column if column.type == wanted.type else column.cast(wanted.type))
+    return columns
+
+
+def _row_ids(io: FileIO, file: LiveFile, positions: Ints) -> Ints:
+    """The specification's rule: the id that the file holds for a row, else the file's first plus the position."""
+    if file.first_row_id is None:
+        return np.full(len(positions), -1, np.int64)
+    inherited = file.first_row_id + positions
+    if not len(positions):
+        return inherited
+    with io.new_input(file.path).open() as stream:
+        opened = pq.ParquetFile(stream)
+        name = _names(opened.schema_arrow).get(ROW_ID_FIELD)
+        if name is None:
+            return inherited
+        held = opened.read([name], use_threads=False).column(0).combine_chunks().take(pa.array(positions))
+    ids: Ints = np.asarray(pc.fill_null(held, -1), np.int64)
+    return np.where(ids >= 0, ids, inherited)
+
+
+def _names(schema: pa.Schema) -> Mapping[int, str]:
+    """The top-level columns by field id."""
+    return {int(field.metadata[_FIELD_ID]): field.name for field in schema if _FIELD_ID in (field.metadata or {})}
+
+
+def _plain(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+    """One array of a type that compute functions take: of a UUID its sixteen bytes."""
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if isinstance(array, pa.ChunkedArray):  # more bytes than one array has offsets for
+        array = pa.concat_arrays([chunk.cast(_large(chunk.type)) for chunk in array.chunks])
+    if isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    large = _large(array.type)
+    return array if large == array.type else array.cast(large)
+
+
+def _large(kind: pa.DataType) -> pa.DataType:
+    """Texts and bytes with long offsets: those of many files are put together."""
+    if pa.types.is_string(kind):
+        return pa.large_string()
+    return pa.large_binary() if pa.types.is_binary(kind) else kind
+
+
+class _LookUp:
+    """Values of key columns to the row of their key. Several columns are taken one after the other: the numbers that stand for
+    those so far, and the next column's, make a new number."""
+
+    def __init__(self, columns: Sequence[pa.Array]) -> None:
+        self._sets = [column if len(columns) == 1 else pc.unique(column) for column in columns]
+        self._pairs: list[tuple[int, Ints]] = []
+        codes = _codes(columns[0], self._sets[0])
+        for column, values in zip(columns[1:], self._sets[1:], strict=True):
+            made = codes * len(values) + _codes(column, values)
+            distinct, codes = np.unique(made, return_inverse=True)
+            self._pairs.append((len(values), distinct))
+        # The row of the key that a number stands for.
+        self._rows = np.empty(len(codes), np.int64)
+        self._rows[codes] = np.arange(len(codes))
+
+    def rows_of(self, columns: Sequence[pa.Array]) -> Ints:
+        """For each row of the columns the row of its key, -1 where it is none of the keys."""
+        codes = _codes(columns[0], self._sets[0])
+        for column, values, (width, distinct) in zip(columns[1:], self._sets[1:], self._pairs, strict=True):
+            made = np.where(codes >= 0, codes * width, -1)
+            more = _codes(column, values)
+            made = np.where((made >= 0) & (more >= 0), made + more, -1)
+            places = np.minimum(np.searchsorted(distinct, made), max(len(distinct) - 1, 0))
+            codes = np.where((made >= 0) & (distinct[places] == made), places, -1)
+        return np.where(codes >= 0, self._rows[np.maximum(codes, 0)], -1)
+
+
+def _codes(values: pa.Array, among: pa.Array) -> Ints:
+    found: Ints = np.asarray(pc.fill_null(pc.index_in(values, value_set=among), -1)).astype(np.int64)
+    return found
+
+
+class _Bounds:
+    """Which files may hold one of the keys, by the bounds of their first key column, where these can be compared."""
+
+    def __init__(self, key_ids: Sequence[int], columns: Sequence[pa.Array]) -> None:
+        self._id = key_ids[0]
+        self._numbers: Ints | None = None
+        self._texts: tuple[bytes, bytes] | None = None
+        kind, column = columns[0].type, columns[0]
+        if not len(column):
+            return
+        if pa.types.is_integer(kind) or pa.types.is_date32(kind) or pa.types.is_timestamp(kind):
+            whole = column.cast(pa.int32()).cast(pa.int64()) if pa.types.is_date32(kind) else column.cast(pa.int64())
+            self._numbers = np.sort(np.asarray(whole, np.int64))
+        elif pa.types.is_large_string(kind):
+            least = pc.min_max(column).as_py()
+            self._texts = least["min"].encode(), least["max"].encode()
+
+    def may_hold(self, file: LiveFile) -> bool:
+        lower, upper = file.lower_bounds.get(self._id), file.upper_bounds.get(self._id)
+        if not lower or not upper:
+            return True
+        if self._texts is not None:
+            return self._texts[0] <= upper and lower <= self._texts[1]
+        if self._numbers is None or len(lower) not in (4, 8) or len(upper) not in (4, 8):
+            return True
+        first, last = (int.from_bytes(bound, "little", signed=True) for bound in (lower, upper))
+        return bool(np.searchsorted(self._numbers, first) < np.searchsorted(self._numbers, last, "right"))

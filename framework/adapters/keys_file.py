@@ -1,0 +1,76 @@
+"""The keys that a batch changes, in a file of its own: who commits needs them where the table has changed meanwhile.
+
+In: keys and where their live rows were found. Out: a Parquet file and the same again. A key stands in as many rows as it has
+live rows, and once if it has none; so whoever goes by `file` and `pos` alone needs no key column. Written beside the data
+files of its batch and named by its announcement; nothing refers to it after the commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyiceberg.io import FileIO
+
+from framework.adapters.key_search import Hits, Ints
+from framework.commit.events.event_types import KeysFile
+
+# No table has columns of these names: a key column may be called `file`.
+FILE, POSITION = "__floe_file", "__floe_pos"
+
+
+@dataclass(frozen=True)
+class Found:
+    """Live rows that are to go: parallel arrays, one entry for each."""
+
+    paths: pa.Array
+    positions: Ints
+
+
+def write_keys(io: FileIO, path: str, keys: pa.Table, hits: Hits, searched: Sequence[str]) -> KeysFile:
+    """Write the keys with where their rows are; `searched` are the paths of the files that `hits` counts."""
+    without = np.setdiff1d(np.arange(len(keys), dtype=np.int64), hits.keys)
+    rows = np.concatenate([hits.keys, without])
+    nowhere = pa.nulls(len(without), pa.int32())
+    used, places = np.unique(hits.files, return_inverse=True)
+    names = pa.array([searched[number] for number in used], pa.string())
+    codes = pa.concat_arrays([pa.array(places, pa.int32()), nowhere])
+    held = keys.take(pa.array(rows))
+    held = held.append_column(FILE, pa.DictionaryArray.from_arrays(codes, names))
+    positions = pa.concat_arrays([pa.array(hits.positions, pa.int64()), nowhere.cast(pa.int64())])
+    held = held.append_column(POSITION, positions)
+    output = io.new_output(path)
+    with output.create(overwrite=False) as stream:
+        pq.write_table(held, stream, compression="zstd", use_dictionary=[FILE])
+    return KeysFile(path, len(held), len(output))
+
+
+def read_found(io: FileIO, path: str) -> Found:
+    """Where the rows of the keys were found; no key column is read.
+
+    Raises:
+        OSError: the file is not there, or is no such file.
+    """
+    with io.new_input(path).open() as stream:
+        held = pq.ParquetFile(stream).read([FILE, POSITION], use_threads=False).combine_chunks()
+    held = held.filter(pc.is_valid(held.column(POSITION)))
+    paths = held.column(FILE).combine_chunks()
+    paths = paths.dictionary_decode() if pa.types.is_dictionary(paths.type) else paths
+    return Found(paths, np.asarray(held.column(POSITION), np.int64))
+
+
+def read_keys(io: FileIO, path: str) -> pa.Table:
+    """The keys, each once, columns in their order.
+
+    Raises:
+        OSError: as `read_found`.
+    """
+    with io.new_input(path).open() as stream:
+        opened = pq.ParquetFile(stream)
+        names = [name for name in opened.schema_arrow.names if name not in (FILE, POSITION)]
+        held = opened.read(names, use_threads=False)
+    return held.group_by(names, use_threads=False).aggregate([]).select(names)
