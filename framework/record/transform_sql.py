@@ -21,8 +21,6 @@ from framework.config.metadata import metadata_column
 from framework.config.spec import (
     Case,
     ErrorPolicy,
-    EvolveMode,
-    EvolvePolicy,
     FieldHint,
     RouteMode,
     RouteRule,
@@ -37,7 +35,6 @@ from framework.record.contain import contained, joined
 from framework.record.convert.nested import fold
 from framework.record.convert.typed_columns import observed_from_typed
 from framework.record.failure import RecordFailure
-from framework.record.fit_to_table import leaves_empty_out
 from framework.record.formats.typed_rows import TypedRows, place
 from framework.record.formats.wire import NO_SCHEMAS, Schemas
 from framework.record.landing import shaped_by_landing
@@ -47,6 +44,7 @@ from framework.record.sql_failure import through
 from framework.table.arrow_schema import arrow_schema
 from framework.table.changes import Refusal
 from framework.table.create import plan_create
+from framework.table.policy.sql_source import sql_source_policy
 from framework.table.types import declared_type, primitive_type
 
 # What runs `transform.sql`: rows of the declared columns and the hidden one in, those that the SELECT gives out.
@@ -102,13 +100,7 @@ def decode_block(
     declared = _declared(plan.decode.hints, plan.write.tables.defaults.case)
     columns = [*declared.fields, NestedField(declared.highest_field_id + 1, _OFFSET, LongType(), required=False)]
     defaults = plan.write.tables.defaults
-    # What SQL reads cannot change; what a value is in more than one way, the tables' defaults say.
-    data_type = EvolveMode.EVOLVE if leaves_empty_out(defaults) else EvolveMode.FREEZE
-    policy = TablePolicy(
-        evolve=EvolvePolicy(EvolveMode.FREEZE, EvolveMode.DISCARD_VALUE, data_type, EvolveMode.FREEZE),
-        case=defaults.case,
-        values=defaults.values,
-    )
+    policy = sql_source_policy(defaults)
     source = TableTarget(_SOURCE, "", "", Schema(*columns).model_dump_json(), 0, "{}", 0, 0, 0, {}, policy)
     route = Route(RouteMode.FIRST_MATCH, (RouteRule(_SOURCE),), ErrorPolicy.FAIL, (), 0)
     decode = replace(plan.decode, metadata_columns=("offset",))

@@ -17,23 +17,23 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from framework.config.spec import EvolveMode, TextAsNumber
+from framework.config.spec import TextAsNumber
 from framework.record.arrays import Ints, Mask, Numbers
 from framework.record.block_state import Batch
 from framework.record.convert.nested import fold
 from framework.record.convert.parsed_columns import convert_columns
 from framework.record.convert.table_shape import TableShape
-from framework.record.failure import RecordFailure
 from framework.record.json.arrow import Part
 from framework.record.json.framing import frame
 from framework.record.json.maps import parse_with_maps
 from framework.record.json.mixed_kinds import Leniency
 from framework.record.json.parse_plan import ParseGroup, parse_groups, project
-from framework.record.json.single_record import creatable, judge
+from framework.record.json.single_record import judge
 from framework.record.model import AlikeRows
 from framework.record.route import Routed, lower_values, route_columns, routing_fields
 from framework.record.rows.dictionary_text import is_encoded, plain_schema
-from framework.table.admit import never_admitted
+from framework.table.policy.admitted import never_admitted
+from framework.table.policy.answers import Act
 
 _MOST_BESIDE = 64
 
@@ -50,7 +50,7 @@ def process_json(batch: Batch, positions: Ints) -> None:
     elif len(groups) == 1:
         parts, schema = _parse(batch, positions, groups[0].schema)
         for part in parts:
-            _convert(batch, part, schema, _route(batch, part))
+            _give_to_tables(batch, part, schema, _route(batch, part))
     else:
         _process_groups(batch, positions, groups)
     batch.take_back_alone()
@@ -93,7 +93,7 @@ def _process_groups(batch: Batch, positions: Ints, groups: list[ParseGroup]) -> 
             rows = [np.flatnonzero(np.isin(part.positions, by_table[name])) for name in names]
             labels = np.repeat(np.arange(len(names)), [len(found) for found in rows])
             none = np.empty(0, np.int64)
-            _convert(batch, part, schema, Routed(np.concatenate(rows), labels, names, none, none))
+            _give_to_tables(batch, part, schema, Routed(np.concatenate(rows), labels, names, none, none))
 
 
 def _parse(batch: Batch, positions: Ints, schema: pa.Schema) -> tuple[list[Part], pa.Schema]:
@@ -181,7 +181,7 @@ def _route(batch: Batch, part: Part) -> Routed:
     return routed
 
 
-def _convert(batch: Batch, part: Part, schema: pa.Schema, routed: Routed) -> None:
+def _give_to_tables(batch: Batch, part: Part, schema: pa.Schema, routed: Routed) -> None:
     """Give each table its rows of the part."""
     if not len(routed.rows):
         return
@@ -195,7 +195,7 @@ def _convert(batch: Batch, part: Part, schema: pa.Schema, routed: Routed) -> Non
     groups = _alike(batch, routed.names)
     if batch.scatter and len(groups) == 1 < len(routed.names) and routed.all_in_order:
         rows = _Rows(part.positions, routed.labels, known, extra, respelled)
-        if _convert_unsorted(batch, routed.names, rows):
+        if _give_unsorted(batch, routed.names, rows):
             return
     names = [name for group in groups for name in group]
     place = {name: i for i, name in enumerate(names)}
@@ -219,12 +219,12 @@ def _convert(batch: Batch, part: Part, schema: pa.Schema, routed: Routed) -> Non
         if len(group) > 1 and (_candidates(batch, group[0], of_group) or any(map(batch.lacking_metadata, group))):
             # What a table needs depends on its own policy, and is told for each of them.
             for number in range(first, last + 1):
-                _convert_tables(batch, [names[number]], rows.slice(bounds[number], bounds[number + 1], number))
+                _convert_alike(batch, [names[number]], rows.slice(bounds[number], bounds[number + 1], number))
         else:
-            _convert_tables(batch, group, of_group)
+            _convert_alike(batch, group, of_group)
 
 
-def _convert_unsorted(batch: Batch, names: list[str], rows: _Rows) -> bool:
+def _give_unsorted(batch: Batch, names: list[str], rows: _Rows) -> bool:
     """Give tables that are alike their rows as they come; False, with nothing done, where a table must be looked at by itself:
     it has more to it than its columns, or is not there."""
     name, positions, labels = names[0], rows.positions, rows.labels
@@ -309,17 +309,16 @@ def _respelled(parsed: pa.DataType, known: pa.DataType, insensitive: bool) -> bo
     return False
 
 
-def _convert_tables(batch: Batch, names: list[str], rows: _Rows) -> None:
+def _convert_alike(batch: Batch, names: list[str], rows: _Rows) -> None:
     """Give tables that are alike their rows; a single one may also be missing, or need a change."""
     name, positions = names[0], rows.positions
     if not len(positions):
         return
     if name not in batch.tables:
-        _missing_table(batch, name, positions)
+        _need_table(batch, name, positions)
         return
     shape = batch.shapes[name]
-    if lacking := batch.lacking_metadata(name):
-        batch.need(name, lacking, int(positions[0]))
+    batch.need_metadata(name, int(positions[0]))
     if not _is_readable(batch, shape):
         batch.judge_alone(positions.tolist())
         return
@@ -338,24 +337,19 @@ def _convert_tables(batch: Batch, names: list[str], rows: _Rows) -> None:
         batch.add_rows(name, positions[first:end], table if len(names) == 1 else table.slice(first, end - first))
 
 
-def _missing_table(batch: Batch, name: str, positions: Ints) -> None:
-    try:
-        may_create = creatable(batch, name)
-    except RecordFailure:
-        batch.judge_alone(positions.tolist())
-        return
-    if may_create:
+def _need_table(batch: Batch, name: str, positions: Ints) -> None:
+    if batch.rules(name).missing_table().act is Act.CHANGE:
         batch.need_shown(name, positions.tolist())
     else:
-        # With all_match the records may have other tables; alone they are counted right.
+        # Errors, or dropped; with all_match the records may have other tables: alone they are counted right.
         batch.judge_alone(positions.tolist())
 
 
 def _candidates(batch: Batch, name: str, rows: _Rows) -> dict[str, pa.Array]:
     """Fields for which a table may have no column, and where they have a value."""
-    shape, metadata = batch.shapes[name], batch.metadata_columns
+    shape = batch.shapes[name]
     beside = {n: c.is_valid() for n, c in rows.known.items() if not shape.has_column(n) and c.null_count < len(c)}
-    return {n: c for n, c in (beside | rows.extra).items() if n.lower() not in metadata and c.true_count}
+    return {n: c for n, c in batch.own_fields(beside | rows.extra).items() if c.true_count}
 
 
 def _unknown_fields(batch: Batch, name: str, rows: _Rows) -> Mask | None:
@@ -372,7 +366,8 @@ def _unknown_fields(batch: Batch, name: str, rows: _Rows) -> Mask | None:
         twice = spelled[fold(column, shape.insensitive)] > 1
         if twice or column in rows.respelled or (shape.has_column(column) and column not in rows.known):
             alone |= present.to_numpy(zero_copy_only=False)
-    if policy.evolve.columns is EvolveMode.DISCARD_VALUE:
+    act = batch.rules(name).missing_column().act
+    if act is Act.LEAVE_OUT:
         return alone
     unknown = np.zeros(len(positions), dtype=bool)
     for column, present in candidates.items():
@@ -380,7 +375,7 @@ def _unknown_fields(batch: Batch, name: str, rows: _Rows) -> Mask | None:
             unknown |= present.to_numpy(zero_copy_only=False)
     if not unknown.any():
         return alone
-    if policy.evolve.columns is EvolveMode.EVOLVE:
+    if act is Act.CHANGE:
         batch.need_shown(name, positions[unknown].tolist())
         return alone
     alone |= unknown

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from framework.config.spec import EvolveMode
 from framework.record.block_state import Batch
 from framework.record.convert.nested import fold
 from framework.record.convert.parsed_columns import rows_to_table
 from framework.record.failure import RecordFailure
-from framework.record.fit_to_table import Fitted, because, fit, refused
+from framework.record.fit_to_table import Fitted, fit
 from framework.record.json.strict import JsonValue, NumberText, parse_record
 from framework.record.observe import observe_record
+from framework.record.refusal import no_table
 from framework.record.route import asked_for, lower_values, route_record
+from framework.table.policy.answers import Act
 
 Rows = dict[str, list[tuple[int, dict[str, object]]]]
 
@@ -44,7 +45,7 @@ def judge(batch: Batch) -> None:
             if not names:
                 batch.drop(1)
                 continue
-            _convert(batch, position, record, names, rows)
+            _fit_to_tables(batch, position, record, names, rows)
         except RecordFailure as failure:
             batch.fail(position, failure)
     for table, found in rows.items():
@@ -53,22 +54,24 @@ def judge(batch: Batch) -> None:
         batch.add_rows(table, positions, converted)
 
 
-def _convert(batch: Batch, position: int, record: dict[str, JsonValue], names: list[str], rows: Rows) -> None:
+def _fit_to_tables(batch: Batch, position: int, record: dict[str, JsonValue], names: list[str], rows: Rows) -> None:
     fitted: dict[str, Fitted] = {}
     missing: list[str] = []
-    own = _without_metadata(batch, record)
+    own = batch.own_fields(record)
     for table in names:
         if table in batch.tables:
-            try:
-                fitted[table] = fit(record, own, table, batch.shapes[table], batch.policy(table))
-            except RecordFailure as failure:
-                raise because(failure, batch.tables[table].frozen) from None
-        elif creatable(batch, table):
+            fitted[table] = fit(record, own, table, batch.shapes[table], batch.rules(table))
+            continue
+        answer = batch.rules(table).missing_table()
+        if answer.act is Act.REFUSE:
+            raise no_table(table, answer)
+        if answer.act is Act.CHANGE:
             missing.append(table)
     shown = observe_record(own) if missing else {}
     for table in missing:
         batch.need(table, shown, position)
     for table, found in fitted.items():
+        batch.need_metadata(table, position)
         if found.row is not None:
             rows.setdefault(table, []).append((position, found.row))
             continue
@@ -78,28 +81,6 @@ def _convert(batch: Batch, position: int, record: dict[str, JsonValue], names: l
         batch.relax(table, found.optional)
     if not fitted and not missing:
         batch.drop(1)
-
-
-def creatable(batch: Batch, table: str) -> bool:
-    """Whether a table that does not exist may be created; False when its records are to be dropped.
-
-    Raises:
-        RecordFailure: FLOE-D204, the policy says that such a record is an error.
-    """
-    policy = batch.policy(table)
-    word = policy.evolve.tables
-    if word is EvolveMode.EVOLVE and policy.create.enabled:
-        return True
-    if word is EvolveMode.DISCARD_VALUE:
-        return False
-    message = f"the table {table!r} does not exist and may not be created"
-    raise refused(RecordFailure("route", "FLOE-D204", message, expected="an existing table"), word)
-
-
-def _without_metadata(batch: Batch, record: dict[str, JsonValue]) -> dict[str, JsonValue]:
-    """A record's own fields that are named like floe's metadata columns are no columns."""
-    metadata = batch.metadata_columns
-    return {name: value for name, value in record.items() if name.lower() not in metadata} if metadata else record
 
 
 def _with_metadata(batch: Batch, position: int, record: dict[str, JsonValue]) -> dict[str, JsonValue]:

@@ -1,0 +1,28 @@
+"""The columns that floe fills itself from Kafka's own fields, beside the fields of records.
+
+In: names of `source.metadata_columns`, and names and types of fields. Out: the columns with their types, and the fields that are
+a record's own. A record's field that is spelled like such a column, in whatever case, is no column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import TypeVar
+
+from framework.config.metadata import metadata_column, metadata_type
+from framework.table.model import ObservedType
+
+_T = TypeVar("_T")
+
+
+def metadata_columns(names: Sequence[str]) -> dict[str, ObservedType]:
+    """The columns that floe fills itself, with their types."""
+    return {metadata_column(name): metadata_type(name) for name in names}
+
+
+def own_fields(fields: dict[str, _T], metadata: Collection[str]) -> dict[str, _T]:
+    """The fields without those that are named like one of these columns."""
+    if not metadata:
+        return fields
+    taken = {name.lower() for name in metadata}
+    return {name: value for name, value in fields.items() if name.lower() not in taken}
