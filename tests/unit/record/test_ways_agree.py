@@ -11,11 +11,12 @@ import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.types import IntegerType, ListType, LongType, MapType, NestedField, StructType
 
-from framework.config.spec import ErrorPolicy, EvolveMode, TablePolicy
+from framework.config.spec import Case, ErrorPolicy, EvolveMode, TablePolicy
 from framework.plan.model import Plan
 from framework.record.model import BlockResult, RecordBlock, TableTarget
 from framework.record.process import process_block, process_transformed
 from framework.table.arrow_schema import parse_schema
+from framework.table.trouble import frozen
 from framework.testing.tables import MemoryTables
 from tests.record_samples import alone, block, plan, policy, schema_of, target
 
@@ -40,13 +41,18 @@ WAYS: Mapping[str, Way] = {"in columns": _in_columns, "alone": _alone, "typed": 
 
 
 def _landed(
-    way: Way, values: Sequence[Mapping[str, Any]], types: Mapping[str, pa.DataType], made: Plan, schema: Schema | None
+    way: Way,
+    values: Sequence[Mapping[str, Any]],
+    types: Mapping[str, pa.DataType],
+    made: Plan,
+    schema: Schema | None,
+    held: str,
 ) -> tuple[Any, ...]:
     """The table's columns in the end, its rows, and who was refused for what field."""
     chosen = made.write.tables.defaults
     tables = MemoryTables(made, ())
     if schema is not None:
-        tables.targets["ns.t"] = target(schema=schema, table_policy=chosen)
+        tables.targets["ns.t"] = frozen(target(schema=schema, table_policy=chosen), held)
     rows = pa.table({name: pa.array([each.get(name) for each in values], kind) for name, kind in types.items()})
     for _ in range(6):
         result = way(block(values), made, tables.targets, rows)
@@ -64,6 +70,7 @@ def _landed(
         refused,
         result.dropped,
         None if result.failure is None else result.failure.offset,
+        [held in letter.message for letter in result.dead_letters],
     )
 
 
@@ -74,9 +81,10 @@ def _agree(
     schema: Schema | None,
     metadata: Sequence[str] = (),
     errors: ErrorPolicy = ErrorPolicy.DEAD_LETTER,
+    held: str = "",
 ) -> tuple[Any, ...]:
     made = plan(defaults=chosen, metadata=metadata, errors=errors)
-    told = {name: _landed(way, values, types, made, schema) for name, way in WAYS.items()}
+    told = {name: _landed(way, values, types, made, schema, held) for name, way in WAYS.items()}
     assert told["alone"] == told["in columns"]
     assert told["typed"] == told["in columns"]
     return told["typed"]
@@ -94,7 +102,7 @@ def test_a_new_field_without_a_value_is_refused_on_no_way() -> None:
     """Null inside of a struct, `[]` and `{}` ask for no column, so that no word refuses them."""
     values = [{"a": 1, "s": {"b": 1, "c": None}, "l": []}, {"a": 2, "s": {"b": 1, "c": 3}}, {"a": 3, "l": [1]}]
     types = {"a": pa.int64(), "s": STRUCT, "l": pa.list_(pa.int64())}
-    _, rows, refused, _, _ = _agree(values, types, policy(FREEZE), _nested())
+    _, rows, refused, *_ = _agree(values, types, policy(FREEZE), _nested())
     assert [row["a"] for row in rows] == [1]
     assert refused == [(1, "s"), (2, "l")]
 
@@ -104,7 +112,7 @@ def test_of_several_reasons_the_first_is_told_on_each_way() -> None:
     values = [{"a": "x", "b": "y", "m": 1, "n": 2}, {"a": "x", "b": "y"}]
     types = {"a": pa.string(), "b": pa.string(), "m": pa.int64(), "n": pa.int64()}
     chosen = policy(FREEZE, data_type=FREEZE)
-    _, _, refused, _, _ = _agree(values, types, chosen, schema_of({"a": "long", "b": "long"}))
+    _, _, refused, *_ = _agree(values, types, chosen, schema_of({"a": "long", "b": "long"}))
     assert refused == [(0, "m"), (1, "a")]
 
 
@@ -114,7 +122,7 @@ def test_what_is_left_out_of_a_required_column_relaxes_it_on_no_way(word: Evolve
     values = [{"a": [], "b": 1}, {"a": [], "b": 2}]
     types = {"a": pa.list_(pa.int64()), "b": pa.int64()}
     chosen = policy(nullability=word)
-    columns, _, refused, _, _ = _agree(values, types, chosen, schema_of({"a": "long", "b": "long"}, ["a"]))
+    columns, _, refused, *_ = _agree(values, types, chosen, schema_of({"a": "long", "b": "long"}, ["a"]))
     assert refused == [(0, "a"), (1, "a")]
     assert columns == ["a", "b"] or all("optional" not in column for column in columns if column.startswith("a"))
 
@@ -125,7 +133,7 @@ def test_a_value_missing_at_depth_relaxes_its_column_on_each_way(word: EvolveMod
     values = [{"a": 1, "s": {"b": 1}}, {"a": 2, "s": {"b": None}}]
     types = {"a": pa.int64(), "s": pa.struct([("b", pa.int64())])}
     chosen = policy(nullability=word)
-    _, rows, refused, _, _ = _agree(values, types, chosen, _nested(required=True))
+    _, rows, refused, *_ = _agree(values, types, chosen, _nested(required=True))
     assert [row["a"] for row in rows] == ([1, 2] if word is EvolveMode.RELAX else [1])
     assert refused == ([] if word is EvolveMode.RELAX else [(1, "s")])
 
@@ -133,13 +141,13 @@ def test_a_value_missing_at_depth_relaxes_its_column_on_each_way(word: EvolveMod
 def test_a_table_gains_metadata_columns_on_each_way() -> None:
     """Kafka's own fields become columns of a table that lacks them, also where its records are judged one by one."""
     values = [{"a": 1}, {"a": 2}]
-    _, rows, _, _, _ = _agree(values, {"a": pa.int64()}, policy(), schema_of({"a": "long"}), ["offset"])
+    _, rows, *_ = _agree(values, {"a": pa.int64()}, policy(), schema_of({"a": "long"}), ["offset"])
     assert [row["_kafka_offset"] for row in rows] == [0, 1]
     keyed = MapType(3, IntegerType(), 4, LongType(), value_required=False)
     schema = Schema(NestedField(1, "a", LongType(), required=False), NestedField(2, "m", keyed, required=False))
-    _, rows, _, _, _ = _agree(values, {"a": pa.int64()}, policy(), schema, ["offset"])
+    _, rows, *_ = _agree(values, {"a": pa.int64()}, policy(), schema, ["offset"])
     assert [row["_kafka_offset"] for row in rows] == [0, 1]
-    _, rows, _, _, _ = _agree(values, {"a": pa.int64()}, policy(FREEZE), schema, ["offset"])
+    _, rows, *_ = _agree(values, {"a": pa.int64()}, policy(FREEZE), schema, ["offset"])
     assert ["_kafka_offset" in row for row in rows] == [False, False]
 
 
@@ -187,6 +195,56 @@ def test_lists_hold_what_asks_for_a_column_on_each_way() -> None:
         {"a": 3, "l": []},
         {"a": 4, "l": None},
     ]
-    _, rows, refused, _, _ = _agree(values, {"a": pa.int64(), "l": pa.list_(STRUCT)}, policy(FREEZE), schema)
+    _, rows, refused, *_ = _agree(values, {"a": pa.int64(), "l": pa.list_(STRUCT)}, policy(FREEZE), schema)
     assert [row["a"] for row in rows] == [1, 3, 4]
     assert refused == [(1, "l")]
+
+
+@pytest.mark.parametrize("word", [EvolveMode.WIDEN, EvolveMode.NEW_COLUMN, DISCARD])
+def test_a_table_that_is_not_changed_now_is_written_as_it_is(word: EvolveMode) -> None:
+    """While changes of a table are refused, records that would change it are dead letters with the reason; those that would not
+    are written on each way: `[]` in a column of another kind, and values that `otherwise` leaves out."""
+    inner = StructType(NestedField(5, "b", LongType(), required=False))
+    schema = Schema(
+        NestedField(1, "id", LongType(), required=False),
+        NestedField(2, "a", LongType(), required=False),
+        NestedField(3, "n", IntegerType(), required=False),
+        NestedField(4, "s", inner, required=False),
+    )
+    chosen = policy(data_type=word, otherwise=DISCARD)
+    empty = [{"id": 1, "a": []}]
+    _, rows, refused, *_ = _agree(empty, {"id": pa.int64(), "a": pa.list_(pa.int64())}, chosen, schema, held="why")
+    assert (rows[0]["a"], refused) == (None, [])
+    wide, added = [{"id": 2, "n": 2**40}], [{"id": 3, "s": {"b": 1, "c": 1}}]
+    _, rows, refused, *_, told = _agree(wide, {"id": pa.int64(), "n": pa.int64()}, chosen, schema, held="why")
+    assert (len(rows), refused, told) == ((1, [], []) if word is DISCARD else (0, [(0, "n")], [True]))
+    _, rows, refused, *_, told = _agree(added, {"id": pa.int64(), "s": STRUCT}, chosen, schema, held="why")
+    assert (rows, refused, told) == ([], [(0, "s")], [True])
+    text = [{"id": 4, "a": "x"}, {"id": 5, "a": "y"}]
+    # In typed columns `new_column` does what `widen` does; elsewhere the value would need a column of its own.
+    if word is not EvolveMode.NEW_COLUMN:
+        _, rows, refused, *_ = _agree(text, {"id": pa.int64(), "a": pa.string()}, chosen, schema, held="why")
+        assert ([row["a"] for row in rows], refused) == ([None, None], [])
+
+
+def test_a_value_goes_to_the_column_beside_it_while_the_table_is_not_changed() -> None:
+    """Under `new_column` a column that is there takes the value; one that is not is a change."""
+    chosen = policy(data_type=EvolveMode.NEW_COLUMN)
+    made = plan(defaults=chosen)
+    tables = {"ns.t": frozen(target(columns={"a": "long", "a_string": "string"}, table_policy=chosen), "why")}
+    result = process_block(block([{"a": "x"}, {"a": 1.5}]), made, tables)
+    assert result.rows["ns.t"].to_pylist() == [{"a": None, "a_string": "x"}]
+    assert [(letter.offset, "why" in letter.message) for letter in result.dead_letters] == [(1, True)]
+
+
+@pytest.mark.parametrize("case", list(Case))
+def test_a_header_with_capitals_is_in_its_column(case: Case) -> None:
+    """`header.X-Id` fills `_kafka_header_X_Id`, also under `case: insensitive`."""
+    made = plan(metadata=["header.X-Id"], defaults=policy(case=case))
+    records = block([{"a": "x"}])
+    records.headers = [[("X-Id", b"v")]]
+    tables = MemoryTables(made, ())
+    for need in process_block(records, made, {}).needs.values():
+        tables.satisfy(need)
+    result = process_block(records, made, tables.targets)
+    assert result.rows["ns.t"].to_pylist() == [{"a": "x", "_kafka_header_X_Id": "v"}]
