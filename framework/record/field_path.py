@@ -125,7 +125,7 @@ def columns_of(steps: Sequence[Step]) -> tuple[str, ...]:
 
 
 def required_and_missing(value: object, converter: Converter, above: Steps = ()) -> Iterator[Steps]:
-    """The places in a value where one is required and missing; maps may be objects or pairs."""
+    """The places in a value where one is required and missing; maps may be objects or lists of pairs."""
     if isinstance(converter, StructConverter) and isinstance(value, dict):
         present = {fold(key, converter.insensitive): key for key, item in value.items() if item is not None}
         for child in converter.children:
@@ -138,7 +138,8 @@ def required_and_missing(value: object, converter: Converter, above: Steps = ())
                 Step("element", i, "element", converter.element, converter.element_required), item, above
             )
     elif isinstance(converter, MapConverter) and isinstance(value, (dict, list)):
-        for key, item in value.items() if isinstance(value, dict) else value:
+        pairs = value.items() if isinstance(value, dict) else [pair for pair in value if isinstance(pair, tuple)]
+        for key, item in pairs:
             yield from _required_at(Step("value", key, "value", converter.item, converter.item_required), item, above)
 
 

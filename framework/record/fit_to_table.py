@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from framework.record.convert.converter import holds_nothing
 from framework.record.convert.nested import StructConverter, fold
 from framework.record.convert.table_shape import TableShape
 from framework.record.failure import RecordFailure
@@ -128,7 +129,7 @@ class _Fitting:
             self._relaxed = True  # the row is of no use any more: go on only to learn what else is needed
             return
         if _keys(steps) in self._discarded:
-            self._discard(self._discarded[_keys(steps)], steps[:-1])
+            self._discard_around(self._discarded[_keys(steps)], steps[:-1])
             return
         columns = {columns_of(place) for place in required_and_missing(self.record, self.shape.own)}
         answer = self.rules.missing_value(can_relax=columns.isdisjoint(self.shape.always_required))
@@ -173,6 +174,15 @@ class _Fitting:
         self._forget_inside(steps)
         self._discarded[_keys(steps)] = failure
         self.record = without(self.record, steps)
+
+    def _discard_around(self, failure: RecordFailure, steps: Steps) -> None:
+        """A value was left out where none may be missing: what is around it is left out, too. `[]` and `{}` take nothing else
+        with them: where null is forbidden they are values that do not fit."""
+        if self._is_nothing(failure) and not (steps and holds_nothing(value_at(self.original, steps))):
+            answer = self.rules.unfit_value(can_widen=False, can_move=False)
+            if answer.act is Act.REFUSE:
+                raise refused(failure, answer)
+        self._discard(failure, steps)
 
     def _move(self, failure: RecordFailure, steps: Steps) -> bool:
         """Give the innermost field that holds the value a column of its own beside its column, named after what it is; False

@@ -21,6 +21,7 @@ from framework.record.convert.nested import ChildField, fold
 from framework.record.convert.table_shape import relaxed
 from framework.record.convert.typed_columns import (
     convert_typed,
+    holds_nothing,
     observed_from_typed,
     of_kind,
     plain_value,
@@ -36,7 +37,7 @@ from framework.record.observe import missing_fields
 from framework.record.refusal import no_column, no_table, no_value, refused
 from framework.record.route import lower_values, route_columns, route_record
 from framework.table.policy.admitted import admitted_fields
-from framework.table.policy.answers import NOTHING_TO_LEAVE_OUT, Act
+from framework.table.policy.answers import NOTHING_TO_LEAVE_OUT, Act, Answer
 
 
 @dataclass(frozen=True)
@@ -188,10 +189,11 @@ def _table_rows(
                 _unfit_values(_Column(batch, name, child, converter, source, mine, typed), bad, failures)
                 lacking &= ~bad
             if child.required and lacking.any():
-                # What holds nothing and was left out is no missing value: there is nothing around it to leave out instead.
+                # What holds nothing was left out, and where null is forbidden it is a value that does not fit.
                 left_out = lacking & source.is_valid().to_numpy(zero_copy_only=False)
+                answer = _at_the_top(rules.unfit_value(can_widen=False, can_move=False))
                 for at in np.flatnonzero(left_out).tolist():
-                    reason = refused(typed_failure(child.name, child.converter, source[at]), NOTHING_TO_LEAVE_OUT)
+                    reason = refused(typed_failure(child.name, child.converter, source[at]), answer)
                     failures.setdefault(int(mine[at]), reason)
                 lacking &= ~left_out
         arrays.append(array)
@@ -200,9 +202,7 @@ def _table_rows(
             if answer.act is Act.CHANGE:
                 batch.relax(name, [(child.name,)])
             else:
-                # At the top there is nothing around a value that could be left out instead.
-                answer = NOTHING_TO_LEAVE_OUT if answer.act is Act.LEAVE_OUT else answer
-                _fail(failures, mine[lacking], no_value(child.name, answer))
+                _fail(failures, mine[lacking], no_value(child.name, _at_the_top(answer)))
     return pa.table(arrays, names=shape.schema.names)
 
 
@@ -230,24 +230,43 @@ def _unfit_values(column: _Column, bad: Mask, failures: dict[int, RecordFailure]
     if answer.act is Act.CHANGE:
         batch.need(column.table, wider, _first(column.mine, column.typed), hinted=False)
         return
-    _, still_bad = convert_typed(relaxed(column.converter), source.take(pa.array(at)), rules.leaves_empty_out)
-    unfit = np.zeros(len(at), dtype=bool) if still_bad is None else still_bad
+    is_nested = pa.types.is_nested(source.type)
+    if answer.act is Act.LEAVE_OUT and not child.required and not is_nested:
+        return
+    unfit = _never_fits(column, at) if is_nested else np.ones(len(at), dtype=bool)
     step = Step("field", child.name, child.name, child.converter, child.required)
     for row, is_unfit in zip(at.tolist(), unfit.tolist(), strict=True):
-        reason = typed_failure(child.name, child.converter, source[row])
-        said = answer
-        if not is_unfit:
-            places = list(required_and_missing(plain_value(source[row]), child.converter, (step,)))
-            columns = {columns_of(place) for place in places}
+        value, said = source[row], answer
+        missing = [] if is_unfit else list(required_and_missing(plain_value(value), child.converter, (step,)))
+        if missing:
+            columns = {columns_of(place) for place in missing}
             said = rules.missing_value(can_relax=columns.isdisjoint(shape.always_required))
             if said.act is Act.CHANGE:
                 batch.relax(column.table, columns)
                 continue
-            reason = no_value(".".join(columns_of(places[0])), said) if places else reason
+        elif not is_unfit and rules.leaves_empty_out and not child.required and holds_nothing(source.slice(row, 1)):
+            continue  # `[]` inside of it, where null is forbidden, takes nothing else with it
         if said.act is Act.LEAVE_OUT and not child.required:
             continue
-        said = NOTHING_TO_LEAVE_OUT if said.act is Act.LEAVE_OUT else said
-        failures.setdefault(int(column.mine[row]), refused(reason, said))
+        said = _at_the_top(said)
+        failures.setdefault(
+            int(column.mine[row]),
+            no_value(".".join(columns_of(missing[0])), said)
+            if missing
+            else refused(typed_failure(child.name, child.converter, value), said),
+        )
+
+
+def _at_the_top(answer: Answer) -> Answer:
+    """There is nothing around a column's value that could be left out with it."""
+    return NOTHING_TO_LEAVE_OUT if answer.act is Act.LEAVE_OUT else answer
+
+
+def _never_fits(column: _Column, at: Ints) -> Mask:
+    """Which of the values that do not fit would not, either, if nothing inside of the column were required."""
+    values = column.source.take(pa.array(at))
+    _, bad = convert_typed(relaxed(column.converter), values, column.batch.rules(column.table).leaves_empty_out)
+    return np.zeros(len(at), dtype=bool) if bad is None else bad
 
 
 def _by_name(part: pa.Table, mine: Ints, insensitive: bool, failures: dict[int, RecordFailure]) -> dict[str, pa.Array]:

@@ -66,5 +66,5 @@ def word(evolve: EvolvePolicy, aspect: Aspect) -> EvolveMode:
 
 
 def meaning(evolve: EvolvePolicy, aspect: Aspect) -> Meaning:
-    """What the word that a table has for an aspect means."""
-    return MEANINGS[aspect][word(evolve, aspect)]
+    """What the word that a table has for an aspect means; one that no file can have for it changes nothing."""
+    return MEANINGS[aspect].get(word(evolve, aspect), _AS_IT_IS[EvolveMode.FREEZE])

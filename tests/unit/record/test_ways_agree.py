@@ -127,6 +127,17 @@ def test_what_is_left_out_of_a_required_column_relaxes_it_on_no_way(word: Evolve
     assert columns == ["a", "b"] or all("optional" not in column for column in columns if column.startswith("a"))
 
 
+@pytest.mark.parametrize("word", [EvolveMode.WIDEN, EvolveMode.NEW_COLUMN])
+def test_what_is_left_out_takes_no_other_value_with_it(word: EvolveMode) -> None:
+    """Where `[]` cannot be null, inside of a struct, the record is an error: the struct's other values are not left out."""
+    schema = _nested(required=True)
+    values = [{"a": 1, "s": {"b": [], "c": 5}}, {"a": 2, "s": {"b": [], "c": None}}, {"a": 3}]
+    types = {"a": pa.int64(), "s": pa.struct([("b", pa.list_(pa.int64())), ("c", pa.int64())])}
+    _, rows, refused, *_ = _agree(values, types, policy(data_type=word), schema)
+    assert [row["a"] for row in rows] == [2, 3]
+    assert refused == [(0, "s")]
+
+
 @pytest.mark.parametrize("word", [EvolveMode.RELAX, FREEZE])
 def test_a_value_missing_at_depth_relaxes_its_column_on_each_way(word: EvolveMode) -> None:
     """`nullability` holds of fields of structs, whichever way brings them."""
