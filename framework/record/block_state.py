@@ -75,7 +75,7 @@ class _Ask:
     details: Mapping[str, ColumnDetail] | None = None
 
 
-class Batch:
+class BlockState:
     """Collects what becomes of the records of one block; positions are places in the block.
 
     `values` are the bytes that are parsed: those of the block, or what its wire format or envelope holds. With `encode` text

@@ -1,7 +1,7 @@
 """Rows in typed columns to the rows of tables: routed, checked against each table's columns, converted exactly.
 
 In: columns whose types are known (a schema's, or what SQL gave), each row's place in the block, and what each column asks
-of a table that lacks it. Out: rows, needs and failures, in the block's Batch. A record is atomic: when one of its tables
+of a table that lacks it. Out: rows, needs and failures, in the block's BlockState. A record is atomic: when one of its tables
 refuses it, it is in none. Keeps invariants 8 and 9.
 """
 
@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from framework.record.arrays import Ints, Mask
-from framework.record.block_state import Batch
+from framework.record.block_state import BlockState
 from framework.record.convert.converter import Converter
 from framework.record.convert.nested import ChildField, fold
 from framework.record.convert.table_shape import relaxed
@@ -74,22 +74,22 @@ class TypedRows:
         return {n: kind for n, kind in self.kinds.items() if rows.column(n).null_count < len(rows)}
 
 
-def place(batch: Batch, typed: TypedRows) -> None:
+def route_and_convert(state: BlockState, typed: TypedRows) -> None:
     """Route and convert rows; what cannot be is a failure of its record."""
-    plan, columns, places = batch.plan, typed.columns, typed.places
+    plan, columns, places = state.plan, typed.columns, typed.places
     routing = columns
-    for name, column in batch.routing_metadata(places).items():
-        same = [n for n in routing.column_names if fold(n, batch.insensitive) == fold(name, batch.insensitive)]
+    for name, column in state.routing_metadata(places).items():
+        same = [n for n in routing.column_names if fold(n, state.insensitive) == fold(name, state.insensitive)]
         routing = routing.drop_columns(same).append_column(name, column)
-    routed = route_columns(routing, batch.block.topic, plan.route, lower_values(plan), batch.insensitive)
-    batch.unrouted(places[routed.unrouted].tolist())
-    batch.drop(routed.elsewhere)
+    routed = route_columns(routing, state.block.topic, plan.route, lower_values(plan), state.insensitive)
+    state.unrouted(places[routed.unrouted].tolist())
+    state.drop(routed.elsewhere)
     for row in routed.refused.tolist():
         record = {name: json_value(plain_value(routing.column(name)[row])) for name in routing.column_names}
         try:
-            route_record(record, batch.block.topic, plan.route, lower_values(plan), batch.insensitive)
+            route_record(record, state.block.topic, plan.route, lower_values(plan), state.insensitive)
         except RecordFailure as failure:
-            batch.fail(int(places[row]), failure)
+            state.fail(int(places[row]), failure)
     failures: dict[int, RecordFailure] = {}
     converted: list[tuple[str, Ints, pa.Table]] = []
     kept: Mask = np.zeros(len(columns), dtype=bool)
@@ -98,30 +98,30 @@ def place(batch: Batch, typed: TypedRows) -> None:
         if not len(mine):
             continue
         part = columns if len(mine) == len(columns) else columns.take(pa.array(mine))
-        if name not in batch.tables:
-            answer = batch.rules(name).missing_table()
+        if name not in state.tables:
+            answer = state.rules(name).missing_table()
             if answer.act is Act.REFUSE:
                 _fail(failures, mine, no_table(name, answer))
             elif answer.act is Act.CHANGE:
                 kept[mine] = True
-                shown = batch.own_fields(typed.present(part))
-                batch.need(name, shown, _first(mine, typed), hinted=typed.by_schema, details=typed.details)
+                shown = state.own_fields(typed.present(part))
+                state.need(name, shown, _first(mine, typed), hinted=typed.by_schema, details=typed.details)
             continue
         kept[mine] = True
-        _unknown_columns(batch, name, mine, part, typed, failures)
-        converted.append((name, mine, _table_rows(batch, name, mine, part, typed, failures)))
+        _unknown_columns(state, name, mine, part, typed, failures)
+        converted.append((name, mine, _table_rows(state, name, mine, part, typed, failures)))
     for row, reason in failures.items():
-        batch.fail(int(places[row]), reason)
+        state.fail(int(places[row]), reason)
     failed = np.fromiter(failures, dtype=np.int64, count=len(failures))
     for name, mine, table in converted:
         keep = ~np.isin(mine, failed)
         if keep.any():
             rows = table if keep.all() else table.filter(pa.array(keep))
-            batch.add_rows(
-                name, places[mine[keep]], pa.Table.from_arrays(rows.columns, schema=batch.shapes[name].schema)
+            state.add_rows(
+                name, places[mine[keep]], pa.Table.from_arrays(rows.columns, schema=state.shapes[name].schema)
             )
     dropped = np.setdiff1d(np.setdiff1d(routed.rows, np.flatnonzero(kept)), failed)
-    batch.drop(len(dropped))
+    state.drop(len(dropped))
 
 
 def _fail(failures: dict[int, RecordFailure], rows: Ints, reason: RecordFailure) -> None:
@@ -131,24 +131,24 @@ def _fail(failures: dict[int, RecordFailure], rows: Ints, reason: RecordFailure)
 
 
 def _unknown_columns(
-    batch: Batch, name: str, mine: Ints, part: pa.Table, typed: TypedRows, failures: dict[int, RecordFailure]
+    state: BlockState, name: str, mine: Ints, part: pa.Table, typed: TypedRows, failures: dict[int, RecordFailure]
 ) -> None:
-    rules, shape, first = batch.rules(name), batch.shapes[name], _first(mine, typed)
-    batch.need_metadata(name, first)
-    present = batch.own_fields(typed.present(part))
+    rules, shape, first = state.rules(name), state.shapes[name], _first(mine, typed)
+    state.need_metadata(name, first)
+    present = state.own_fields(typed.present(part))
     missing = admitted_fields(missing_fields(present, shape.root), rules.policy)
     answer = rules.missing_column()
     if answer.act is Act.CHANGE and missing:
-        batch.need(name, missing, first, hinted=typed.by_schema, details=typed.details)
+        state.need(name, missing, first, hinted=typed.by_schema, details=typed.details)
     elif answer.act is Act.REFUSE:
         for column, kind in missing.items():
             asking = rows_with_value(_one_chunk(part.column(column)), kind)
             _fail(failures, mine[asking], no_column(column, name, answer))
     # A schema says what will come: the column is widened for its type before a value asks for it.
     if typed.by_schema and rules.unfit_value(can_widen=True, can_move=False).act is Act.CHANGE:
-        wider = widening(_unhinted(batch, name, present), shape.root)
+        wider = widening(_unhinted(state, name, present), shape.root)
         if wider:
-            batch.need(name, wider, first, hinted=False)
+            state.need(name, wider, first, hinted=False)
 
 
 def _first(mine: Ints, typed: TypedRows) -> int:
@@ -156,18 +156,18 @@ def _first(mine: Ints, typed: TypedRows) -> int:
     return int(typed.places[mine].min())
 
 
-def _unhinted(batch: Batch, name: str, kinds: dict[str, ObservedType]) -> dict[str, ObservedType]:
-    insensitive = batch.shapes[name].insensitive
-    roots = {path.split(".")[0] for path in batch.hints(insensitive)}
+def _unhinted(state: BlockState, name: str, kinds: dict[str, ObservedType]) -> dict[str, ObservedType]:
+    insensitive = state.shapes[name].insensitive
+    roots = {path.split(".")[0] for path in state.hints(insensitive)}
     return {n: kind for n, kind in kinds.items() if fold(n, insensitive) not in roots}
 
 
 def _table_rows(
-    batch: Batch, name: str, mine: Ints, part: pa.Table, typed: TypedRows, failures: dict[int, RecordFailure]
+    state: BlockState, name: str, mine: Ints, part: pa.Table, typed: TypedRows, failures: dict[int, RecordFailure]
 ) -> pa.Table:
     """The rows as the table's columns, nulls where a value failed (its row is in `failures` then)."""
-    shape, rules = batch.shapes[name], batch.rules(name)
-    metadata = batch.metadata(typed.places[mine])
+    shape, rules = state.shapes[name], state.rules(name)
+    metadata = state.metadata(typed.places[mine])
     by_name = _by_name(part, mine, shape.insensitive, failures)
     children = {child.name: child for child in shape.root.children}
     kinds = {fold(column, shape.insensitive): kind for column, kind in typed.kinds.items()}
@@ -186,7 +186,7 @@ def _table_rows(
             array, bad = convert_typed(converter, source, rules.leaves_empty_out)
             lacking = array.is_null().to_numpy(zero_copy_only=False)
             if bad is not None and bad.any():
-                _unfit_values(_Column(batch, name, child, converter, source, mine, typed), bad, failures)
+                _unfit_values(_Column(state, name, child, converter, source, mine, typed), bad, failures)
                 lacking &= ~bad
             if child.required and lacking.any():
                 # What holds nothing was left out, and where null is forbidden it is a value that does not fit.
@@ -200,7 +200,7 @@ def _table_rows(
         if child.required and lacking.any():
             answer = rules.missing_value(can_relax=(child.name,) not in shape.always_required)
             if answer.act is Act.CHANGE:
-                batch.relax(name, [(child.name,)])
+                state.relax(name, [(child.name,)])
             else:
                 _fail(failures, mine[lacking], no_value(child.name, _at_the_top(answer)))
     return pa.table(arrays, names=shape.schema.names)
@@ -210,7 +210,7 @@ def _table_rows(
 class _Column:
     """Values of one column of a table: `source` as they came, `mine` their rows."""
 
-    batch: Batch
+    state: BlockState
     table: str
     child: ChildField
     converter: Converter
@@ -222,13 +222,13 @@ class _Column:
 def _unfit_values(column: _Column, bad: Mask, failures: dict[int, RecordFailure]) -> None:
     """What becomes of values that are none of their column: the column is widened or made optional inside, they are left out,
     or their rows are failures."""
-    batch, child, source = column.batch, column.child, column.source
-    rules, shape = batch.rules(column.table), batch.shapes[column.table]
+    state, child, source = column.state, column.child, column.source
+    rules, shape = state.rules(column.table), state.shapes[column.table]
     at = np.flatnonzero(bad)
     wider = widening({child.name: observed_from_typed(source.type)}, shape.root)
     answer = rules.unfit_value(can_widen=bool(wider), can_move=False)
     if answer.act is Act.CHANGE:
-        batch.need(column.table, wider, _first(column.mine, column.typed), hinted=False)
+        state.need(column.table, wider, _first(column.mine, column.typed), hinted=False)
         return
     is_nested = pa.types.is_nested(source.type)
     if answer.act is Act.LEAVE_OUT and not child.required and not is_nested:
@@ -242,7 +242,7 @@ def _unfit_values(column: _Column, bad: Mask, failures: dict[int, RecordFailure]
             columns = {columns_of(place) for place in missing}
             said = rules.missing_value(can_relax=columns.isdisjoint(shape.always_required))
             if said.act is Act.CHANGE:
-                batch.relax(column.table, columns)
+                state.relax(column.table, columns)
                 continue
         elif not is_unfit and rules.leaves_empty_out and not child.required and holds_nothing(source.slice(row, 1)):
             continue  # `[]` inside of it, where null is forbidden, takes nothing else with it
@@ -265,7 +265,7 @@ def _at_the_top(answer: Answer) -> Answer:
 def _never_fits(column: _Column, at: Ints) -> Mask:
     """Which of the values that do not fit would not, either, if nothing inside of the column were required."""
     values = column.source.take(pa.array(at))
-    _, bad = convert_typed(relaxed(column.converter), values, column.batch.rules(column.table).leaves_empty_out)
+    _, bad = convert_typed(relaxed(column.converter), values, column.state.rules(column.table).leaves_empty_out)
     return np.zeros(len(at), dtype=bool) if bad is None else bad
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from framework.record.block_state import Batch
+from framework.record.block_state import BlockState
 from framework.record.convert.nested import fold
 from framework.record.convert.parsed_columns import rows_to_table
 from framework.record.failure import RecordFailure
@@ -22,74 +22,76 @@ from framework.table.policy.answers import Act
 Rows = dict[str, list[tuple[int, dict[str, object]]]]
 
 
-def judge(batch: Batch) -> None:
+def judge(state: BlockState) -> None:
     """Decide every record that was left over."""
     rows: Rows = {}
-    for position in sorted(batch.alone):
-        value = batch.values[position]
+    for position in sorted(state.alone):
+        value = state.values[position]
         if value is None:
             continue
         try:
             record = parse_record(value)
             names = route_record(
-                _with_metadata(batch, position, record),
-                batch.block.topic,
-                batch.plan.route,
-                lower_values(batch.plan),
-                batch.insensitive,
+                _with_metadata(state, position, record),
+                state.block.topic,
+                state.plan.route,
+                lower_values(state.plan),
+                state.insensitive,
             )
             if not names:
-                batch.unrouted([position])
+                state.unrouted([position])
                 continue
-            names = asked_for(names, batch.plan.route)
+            names = asked_for(names, state.plan.route)
             if not names:
-                batch.drop(1)
+                state.drop(1)
                 continue
-            _fit_to_tables(batch, position, record, names, rows)
+            _fit_to_tables(state, position, record, names, rows)
         except RecordFailure as failure:
-            batch.fail(position, failure)
+            state.fail(position, failure)
     for table, found in rows.items():
         positions = np.array([position for position, _ in found], dtype=np.int64)
-        converted = rows_to_table([row for _, row in found], batch.shapes[table], batch.metadata(positions))
-        batch.add_rows(table, positions, converted)
+        converted = rows_to_table([row for _, row in found], state.shapes[table], state.metadata(positions))
+        state.add_rows(table, positions, converted)
 
 
-def _fit_to_tables(batch: Batch, position: int, record: dict[str, JsonValue], names: list[str], rows: Rows) -> None:
+def _fit_to_tables(
+    state: BlockState, position: int, record: dict[str, JsonValue], names: list[str], rows: Rows
+) -> None:
     fitted: dict[str, Fitted] = {}
     missing: list[str] = []
-    own = batch.own_fields(record)
+    own = state.own_fields(record)
     for table in names:
-        if table in batch.tables:
-            fitted[table] = fit(record, own, table, batch.shapes[table], batch.rules(table))
+        if table in state.tables:
+            fitted[table] = fit(record, own, table, state.shapes[table], state.rules(table))
             continue
-        answer = batch.rules(table).missing_table()
+        answer = state.rules(table).missing_table()
         if answer.act is Act.REFUSE:
             raise no_table(table, answer)
         if answer.act is Act.CHANGE:
             missing.append(table)
     shown = observe_record(own) if missing else {}
     for table in missing:
-        batch.need(table, shown, position)
+        state.need(table, shown, position)
     for table, found in fitted.items():
-        batch.need_metadata(table, position)
+        state.need_metadata(table, position)
         if found.row is not None:
             rows.setdefault(table, []).append((position, found.row))
             continue
-        batch.need(table, found.new, position)
+        state.need(table, found.new, position)
         # A declared type says how a field is read; what its column becomes is for the table to say.
-        batch.need(table, found.wider, position, hinted=False)
-        batch.relax(table, found.optional)
+        state.need(table, found.wider, position, hinted=False)
+        state.relax(table, found.optional)
     if not fitted and not missing:
-        batch.drop(1)
+        state.drop(1)
 
 
-def _with_metadata(batch: Batch, position: int, record: dict[str, JsonValue]) -> dict[str, JsonValue]:
+def _with_metadata(state: BlockState, position: int, record: dict[str, JsonValue]) -> dict[str, JsonValue]:
     """A record's fields and the metadata columns that rules look at."""
-    metadata = batch.routing_metadata(np.array([position], dtype=np.int64))
+    metadata = state.routing_metadata(np.array([position], dtype=np.int64))
     if not metadata:
         return record
-    folded = {fold(name, batch.insensitive) for name in metadata}
-    own = {name: value for name, value in record.items() if fold(name, batch.insensitive) not in folded}
+    folded = {fold(name, state.insensitive) for name in metadata}
+    own = {name: value for name, value in record.items() if fold(name, state.insensitive) not in folded}
     return own | {name: json_value(column[0].as_py()) for name, column in metadata.items()}
 
 
