@@ -26,7 +26,7 @@ from framework.plan.model import Announce, CommitTables, Decode, Plan, ReadKafka
 from framework.record.block_state import BlockState
 from framework.record.formats.wire import NO_SCHEMAS, Schemas
 from framework.record.json.single_record import judge
-from framework.record.landing import shaped_by_landing
+from framework.record.landed_needs import shaped_by_landing
 from framework.record.model import BlockResult, RecordBlock, TableTarget
 from framework.record.process import process_block
 from framework.record.rows.dictionary_text import plain_table

@@ -14,16 +14,16 @@ import numpy as np
 
 from framework.config.spec import FormatType
 from framework.plan.model import Decode, Plan
+from framework.record.bisect_failures import contained, joined
 from framework.record.block_state import BlockState
-from framework.record.bounded_columns import set_aside_wide, within_bounds
-from framework.record.contain import contained, joined
+from framework.record.column_limit import set_aside_wide, within_bounds
 from framework.record.failure import RecordFailure
 from framework.record.formats.decode import decode_rows
 from framework.record.formats.typed_rows import route_and_convert
 from framework.record.formats.wire import NO_SCHEMAS, SchemaRef, Schemas, schemas_named
 from framework.record.json.process_json import process_json
-from framework.record.json.unwrap import read_json
-from framework.record.landing import shaped_by_landing
+from framework.record.json.unwrap_envelope import read_json
+from framework.record.landed_needs import shaped_by_landing
 from framework.record.model import BlockResult, RecordBlock, TableTarget
 from framework.record.value_buffer import with_value, without_value
 
@@ -71,9 +71,9 @@ def process_block(
     Returns:
         rows per table in the table's file schema and in offset order. When `needs` is empty the counts add up to the
         block's records (tombstones are `dropped`); otherwise the block must be processed again once tables are changed.
-        A record that raises what nobody foresaw is a dead letter (framework.record.contain), and so is one that would make a
-        table too wide (framework.record.bounded_columns); one that is refused asks for no change of a table
-        (framework.record.landing).
+        A record that raises what nobody foresaw is a dead letter (framework.record.bisect_failures), and so is one that would
+        make a table too wide (framework.record.column_limit); one that is refused asks for no change of a table
+        (framework.record.landed_needs).
     """
 
     def refuse(one: RecordBlock, failure: RecordFailure) -> BlockResult:

@@ -23,6 +23,7 @@ from framework.record.convert.nested import fold
 from framework.record.convert.table_shape import TableShape, table_shape
 from framework.record.failure import RecordFailure
 from framework.record.gaps import REMEDY
+from framework.record.infer_types import apply_hints, merge_fields, missing_fields, observe_records, settle_fields
 from framework.record.letters.dead_letter import PAST_LAST_TIMESTAMP_MS
 from framework.record.model import (
     AlikeRows,
@@ -33,10 +34,9 @@ from framework.record.model import (
     TableNeed,
     TableTarget,
 )
-from framework.record.observe import apply_hints, merge_fields, missing_fields, observe_records, settle_fields
 from framework.record.route import routing_fields
 from framework.record.rows.dictionary_text import together
-from framework.table.details import merge_details
+from framework.table.column_details import merge_details
 from framework.table.policy.admitted import admitted_fields
 from framework.table.policy.answers import Act
 from framework.table.policy.metadata_columns import metadata_columns, own_fields

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from framework.plan.model import Plan
+from framework.record.bisect_failures import records_at
 from framework.record.block_state import BlockState
-from framework.record.contain import records_at
 from framework.record.failure import RecordFailure
 from framework.record.model import BlockResult, RecordBlock, TableTarget
 from framework.record.sql_failure import sql_failure

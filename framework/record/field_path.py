@@ -12,7 +12,7 @@ from typing import Any
 
 from framework.record.convert.converter import Converter
 from framework.record.convert.nested import ListConverter, MapConverter, StructConverter, fold
-from framework.record.json.strict import JsonValue
+from framework.record.json.strict_parser import JsonValue
 from framework.table.model import ObservedType
 
 

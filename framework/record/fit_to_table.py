@@ -25,9 +25,9 @@ from framework.record.field_path import (
     value_at,
     without,
 )
-from framework.record.json.strict import JsonValue
+from framework.record.infer_types import merge_fields, missing_fields, observe_record, observe_value, settle_fields
+from framework.record.json.strict_parser import JsonValue
 from framework.record.model import ObservedType
-from framework.record.observe import merge_fields, missing_fields, observe_record, observe_value, settle_fields
 from framework.record.refusal import MISSING_VALUE, no_column, refused
 from framework.table.policy.admitted import admitted_fields
 from framework.table.policy.answers import NOTHING_TO_LEAVE_OUT, Act

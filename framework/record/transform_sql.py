@@ -29,17 +29,17 @@ from framework.config.spec import (
 from framework.config.type_text import Structure, structure, text_of
 from framework.plan.model import Plan, Route
 from framework.record.arrays import Ints
+from framework.record.bisect_failures import contained, joined
 from framework.record.block import process_block
 from framework.record.block_state import BlockState
-from framework.record.contain import contained, joined
 from framework.record.convert.nested import fold
 from framework.record.convert.typed_columns import observed_from_typed
 from framework.record.failure import RecordFailure
 from framework.record.formats.typed_rows import TypedRows, route_and_convert
 from framework.record.formats.wire import NO_SCHEMAS, Schemas
-from framework.record.landing import shaped_by_landing
+from framework.record.landed_needs import shaped_by_landing
 from framework.record.model import BlockResult, ObservedType, RecordBlock, TableNeed, TableTarget
-from framework.record.positions import removed
+from framework.record.sql_accounting import removed
 from framework.record.sql_failure import through
 from framework.table.arrow_schema import arrow_schema
 from framework.table.changes import Refusal

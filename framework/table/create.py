@@ -27,13 +27,13 @@ from pyiceberg.types import (
 
 from framework.config.spec import Case, FieldHint, PartitionFieldSpec, TablePolicy
 from framework.config.table_names import identifier_of
-from framework.table.bounds import CODE as TOO_WIDE
-from framework.table.bounds import too_wide, within
-from framework.table.build import FieldIds, build_type, children
 from framework.table.changes import CreateTable, Refusal
-from framework.table.clashes import without_clashes
-from framework.table.details import with_details
+from framework.table.column_details import with_details
+from framework.table.column_limit import CODE as TOO_WIDE
+from framework.table.column_limit import too_wide, within
 from framework.table.model import ObservedType, TableNeed
+from framework.table.name_clashes import without_clashes
+from framework.table.new_fields import FieldIds, build_type, children
 from framework.table.policy.admitted import admitted_fields, most_columns
 from framework.table.policy.metadata_columns import metadata_columns as filled_by_floe
 from framework.table.policy.rules import may_create

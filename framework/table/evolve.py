@@ -22,13 +22,13 @@ from pyiceberg.types import (
 
 from framework.config.spec import Case
 from framework.table.arrow_schema import always_required, parse_schema
-from framework.table.bounds import CODE as TOO_WIDE
-from framework.table.bounds import too_wide, within
-from framework.table.build import FieldIds, build_field, children, element
 from framework.table.changes import AddColumn, AlterTable, Refusal, RelaxColumn, SchemaChange, WidenColumn
-from framework.table.clashes import without_clashes
-from framework.table.details import merge_details
+from framework.table.column_details import merge_details
+from framework.table.column_limit import CODE as TOO_WIDE
+from framework.table.column_limit import too_wide, within
 from framework.table.model import ObservedType, TableNeed, TableTarget
+from framework.table.name_clashes import without_clashes
+from framework.table.new_fields import FieldIds, build_field, children, element
 from framework.table.policy.admitted import admitted_fields, most_columns
 from framework.table.policy.rules import rules_of
 from framework.table.policy.words import Aspect

@@ -31,9 +31,9 @@ from framework.record.convert.typed_columns import (
 from framework.record.failure import RecordFailure
 from framework.record.field_path import Step, columns_of, required_and_missing
 from framework.record.formats.present_values import rows_with_value
+from framework.record.infer_types import missing_fields
 from framework.record.json.single_record import json_value
 from framework.record.model import ColumnDetail, ObservedType
-from framework.record.observe import missing_fields
 from framework.record.refusal import no_column, no_table, no_value, refused
 from framework.record.route import lower_values, route_columns, route_record
 from framework.table.policy.admitted import admitted_fields

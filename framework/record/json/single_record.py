@@ -13,8 +13,8 @@ from framework.record.convert.nested import fold
 from framework.record.convert.parsed_columns import rows_to_table
 from framework.record.failure import RecordFailure
 from framework.record.fit_to_table import Fitted, fit
-from framework.record.json.strict import JsonValue, NumberText, parse_record
-from framework.record.observe import observe_record
+from framework.record.infer_types import observe_record
+from framework.record.json.strict_parser import JsonValue, NumberText, parse_record
 from framework.record.refusal import no_table
 from framework.record.route import asked_for, lower_values, route_record
 from framework.table.policy.answers import Act

@@ -15,13 +15,13 @@ import numpy as np
 
 from framework.config.spec import Case
 from framework.plan.model import Plan
-from framework.record.contain import joined, part_of, records_at
+from framework.record.bisect_failures import joined, part_of, records_at
 from framework.record.failure import RecordFailure
-from framework.record.landing import changed_as
+from framework.record.landed_needs import changed_as
 from framework.record.model import BlockResult, RecordBlock, TableNeed, TableTarget
 from framework.record.value_buffer import JoinedValues
 from framework.table.arrow_schema import parse_schema
-from framework.table.bounds import columns_in, new_columns, too_wide
+from framework.table.column_limit import columns_in, new_columns, too_wide
 from framework.table.evolve import clash_with, merge_needs
 from framework.table.policy.admitted import most_columns, most_columns_of_any
 from framework.table.trouble import frozen
