@@ -39,7 +39,7 @@ from framework.record.rows.dictionary_text import together
 from framework.table.column_details import merge_details
 from framework.table.policy.admitted import admitted_fields
 from framework.table.policy.answers import Act
-from framework.table.policy.metadata_columns import metadata_columns, own_fields
+from framework.table.policy.metadata_columns import metadata_columns, own_fields, spellings
 from framework.table.policy.rules import TableRules, rules_of
 from framework.table.types import NANOSECONDS_SINCE, format_version, without_nanoseconds
 
@@ -115,6 +115,7 @@ class BlockState:
         self._result = BlockResult()
         self._details: dict[str, dict[str, ColumnDetail]] = {}
         self._rules: dict[str, TableRules] = {}
+        self._lacking_metadata: dict[str, dict[str, ObservedType]] = {}
         self._texts: dict[str, list[str | None]] = {}
 
     # ---- what the steps report -----------------------------------------------------------------------------------
@@ -249,14 +250,21 @@ class BlockState:
 
     def own_fields(self, fields: dict[str, _T]) -> dict[str, _T]:
         """A record's fields without those that are named like floe's metadata columns."""
-        return own_fields(fields, self.metadata_columns)
+        return own_fields(fields, self._metadata_spellings)
+
+    @cached_property
+    def _metadata_spellings(self) -> frozenset[str]:
+        return spellings(self.metadata_columns)
 
     def lacking_metadata(self, table: str) -> dict[str, ObservedType]:
         """Metadata columns that were asked for and that the table has not, where the policy lets it gain them."""
-        if not self.metadata_columns or self.rules(table).missing_metadata_column().act is not Act.CHANGE:
-            return {}
-        shape = self.shapes[table]
-        return {name: kind for name, kind in self.metadata_columns.items() if not shape.has_column(name)}
+        found = self._lacking_metadata.get(table)
+        if found is None:
+            may_gain = self.rules(table).missing_metadata_column().act is Act.CHANGE
+            wanted = self.metadata_columns.items() if may_gain else ()
+            found = {name: kind for name, kind in wanted if not self.shapes[table].has_column(name)}
+            self._lacking_metadata[table] = found
+        return found
 
     def metadata(self, positions: Ints) -> dict[str, pa.Array]:
         """The values of the metadata columns for these records, by Kafka's name of the field."""

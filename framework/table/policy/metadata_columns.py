@@ -6,7 +6,7 @@ a record's own. A record's field that is spelled like such a column, in whatever
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 from framework.config.metadata import metadata_column, metadata_type
@@ -20,9 +20,13 @@ def metadata_columns(names: Sequence[str]) -> dict[str, ObservedType]:
     return {metadata_column(name): metadata_type(name) for name in names}
 
 
-def own_fields(fields: dict[str, _T], metadata: Collection[str]) -> dict[str, _T]:
-    """The fields without those that are named like one of these columns."""
-    if not metadata:
+def spellings(columns: Iterable[str]) -> frozenset[str]:
+    """What `own_fields` compares the names of a record's fields with."""
+    return frozenset(name.lower() for name in columns)
+
+
+def own_fields(fields: dict[str, _T], taken: frozenset[str]) -> dict[str, _T]:
+    """The fields without those that are named like one of the columns with these `spellings`."""
+    if not taken:
         return fields
-    taken = {name.lower() for name in metadata}
     return {name: value for name, value in fields.items() if name.lower() not in taken}

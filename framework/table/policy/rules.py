@@ -8,6 +8,7 @@ change it are errors, and all others are what they would be otherwise.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from framework.config.spec import EmptyValues, EvolveMode, TablePolicy
 from framework.table.model import TableTarget
@@ -26,12 +27,11 @@ class TableRules:
 
     def missing_table(self) -> Answer:
         """CHANGE: make the table; LEAVE_OUT: drop the record, if it has no other table; or REFUSE."""
-        found = self._answer(Aspect.TABLES, can_change=True)
-        return _ANSWERS[Act.REFUSE] if found.act is Act.CHANGE and not may_create(self.policy) else found
+        return self._missing_table
 
     def missing_column(self) -> Answer:
         """CHANGE: add the column; LEAVE_OUT: the value; or REFUSE."""
-        return self._answer(Aspect.COLUMNS, can_change=True)
+        return self._missing_column
 
     def missing_metadata_column(self) -> Answer:
         """CHANGE: add the column that floe fills itself; or LEAVE_OUT: no record is to blame for it."""
@@ -56,7 +56,7 @@ class TableRules:
         """
         return self._answer(Aspect.NULLABILITY, can_relax)
 
-    @property
+    @cached_property
     def leaves_empty_out(self) -> bool:
         """Whether `[]`, `{}` and what holds nothing else are null in a column of another kind."""
         return leaves_empty_out(self.policy)
@@ -67,6 +67,17 @@ class TableRules:
         if Act.CHANGE not in meaning(self.policy.evolve, aspect).acts:
             return said
         return EvolveMode.FREEZE if self.frozen else None
+
+    # These two are asked for each record that is judged alone.
+
+    @cached_property
+    def _missing_table(self) -> Answer:
+        found = self._answer(Aspect.TABLES, can_change=True)
+        return _ANSWERS[Act.REFUSE] if found.act is Act.CHANGE and not may_create(self.policy) else found
+
+    @cached_property
+    def _missing_column(self) -> Answer:
+        return self._answer(Aspect.COLUMNS, can_change=True)
 
     def _answer(self, aspect: Aspect, can_change: bool, can_move: bool = False) -> Answer:
         said = meaning(self.policy.evolve, aspect)

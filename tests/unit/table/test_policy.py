@@ -14,7 +14,7 @@ import pytest
 from framework.config.evolution import EVOLVE_SHORTHANDS, evolve_mode
 from framework.config.spec import EmptyValues, ErrorPolicy, EvolveMode, TablePolicy
 from framework.table.policy.answers import Act, Answer
-from framework.table.policy.metadata_columns import own_fields
+from framework.table.policy.metadata_columns import own_fields, spellings
 from framework.table.policy.rules import TableRules
 from framework.table.policy.sql_source import sql_source_policy
 from framework.table.policy.words import MEANINGS, Aspect
@@ -131,7 +131,7 @@ def test_what_sql_reads_never_changes() -> None:
 def test_fields_named_like_metadata_columns_are_no_fields_of_the_record() -> None:
     """Whatever the case of either: a header's name keeps its capitals in its column."""
     fields = {"a": 1, "_KAFKA_offset": 2, "_kafka_header_x_id": 3, "_kafka_key": 4}
-    assert own_fields(fields, {"_kafka_offset", "_kafka_header_X_Id"}) == {"a": 1, "_kafka_key": 4}
+    assert own_fields(fields, spellings(["_kafka_offset", "_kafka_header_X_Id"])) == {"a": 1, "_kafka_key": 4}
 
 
 # ---- a word is taught once ---------------------------------------------------------------------------------------------
