@@ -8,10 +8,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from pyiceberg.schema import Schema
-from pyiceberg.types import IntegerType, ListType, LongType, MapType, NestedField, StructType
+from pyiceberg.types import DoubleType, IntegerType, ListType, LongType, MapType, NestedField, StructType
 
-from framework.config.spec import Case, ErrorPolicy, EvolveMode, TablePolicy
+from framework.config.spec import Case, EmptyValues, ErrorPolicy, EvolveMode, TablePolicy
 from framework.plan.model import Plan
 from framework.record.model import BlockResult, RecordBlock, TableTarget
 from framework.record.process import process_block, process_transformed
@@ -259,3 +261,65 @@ def test_a_header_with_capitals_is_in_its_column(case: Case) -> None:
         tables.satisfy(need)
     result = process_block(records, made, tables.targets)
     assert result.rows["ns.t"].to_pylist() == [{"a": "x", "_kafka_header_X_Id": "v"}]
+
+
+# ---- any words -------------------------------------------------------------------------------------------------------
+
+_AS_IT_IS = [DISCARD, FREEZE, EvolveMode.DEAD_LETTER, EvolveMode.FAIL]
+_NUMBER = st.none() | st.just(1.5)
+_LISTS = st.none() | st.sampled_from([[], [2.5], [None]])
+_STRUCTS = st.none() | st.fixed_dictionaries({"b": _NUMBER, "c": _NUMBER})
+
+
+def _plain(value: Any) -> Any:
+    """Without what is null: a typed column may be added for its type alone."""
+    if isinstance(value, dict):
+        return {name: _plain(item) for name, item in value.items() if item is not None}
+    return value
+
+
+def _in_order(value: Any) -> Any:
+    return dict(sorted(value.items())) if isinstance(value, dict) else value
+
+
+@st.composite
+def _cases(draw: st.DrawFn) -> tuple[Any, ...]:
+    columns = draw(st.sampled_from([EvolveMode.EVOLVE, *_AS_IT_IS]))
+    as_list = draw(st.booleans())
+    chosen = policy(
+        columns,
+        data_type=draw(st.sampled_from([EvolveMode.WIDEN, *_AS_IT_IS])),
+        nullability=draw(st.sampled_from([EvolveMode.RELAX, *_AS_IT_IS])),
+        otherwise=draw(st.sampled_from(_AS_IT_IS)),
+    )
+    empty = draw(st.sampled_from(list(EmptyValues)))
+    chosen = replace(chosen, values=replace(chosen.values, empty=empty))
+    fields = {"a": _LISTS if as_list else _NUMBER, "s": _STRUCTS, "n": _NUMBER}
+    # What a new column of lists holds that are empty, JSON does not tell.
+    fields |= {} if columns is EvolveMode.EVOLVE else {"l": _LISTS}
+    values = draw(st.lists(st.fixed_dictionaries(fields), min_size=1, max_size=4))
+    inner = StructType(NestedField(3, "b", DoubleType(), required=draw(st.booleans())))
+    schema = Schema(
+        NestedField(1, "a", DoubleType(), required=draw(st.booleans())),
+        NestedField(2, "s", inner, required=draw(st.booleans())),
+    )
+    a_list = pa.list_(pa.float64())
+    struct = pa.struct([("b", pa.float64()), ("c", pa.float64())])
+    types = {"a": a_list if as_list else pa.float64(), "s": struct, "n": pa.float64(), "l": a_list}
+    # The first field without a column is named, so that they must come in one order.
+    values = [{name: _in_order(each[name]) for name in fields} for each in values]
+    return values, {name: types[name] for name in fields}, chosen, schema, draw(st.sampled_from(["", "why"]))
+
+
+@settings(max_examples=150, deadline=None)
+@given(_cases(), st.sampled_from([ErrorPolicy.DEAD_LETTER, ErrorPolicy.DROP]))
+def test_any_words_are_one_thing_on_each_way(case: tuple[Any, ...], errors: ErrorPolicy) -> None:
+    """Whatever the words are and whatever records lack or bring, each record is the same row, or refused for the same field."""
+    values, types, chosen, schema, held = case
+    made = plan(defaults=chosen, errors=errors)
+    told = {}
+    for name, way in WAYS.items():
+        _, rows, *rest = _landed(way, values, types, made, schema, held)
+        told[name] = [_plain(row) for row in rows], *rest
+    assert told["alone"] == told["in columns"]
+    assert told["typed"] == told["in columns"]
