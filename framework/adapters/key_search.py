@@ -216,7 +216,7 @@ class _Bounds:
         if not lower or not upper:
             return True
         if self._texts is not None:
-            return self._texts[0] <= upper and lower <= self._texts[1]
+            return bool(self._texts[0] <= upper and lower <= self._texts[1])
         if self._numbers is None or len(lower) not in (4, 8) or len(upper) not in (4, 8):
             return True
         first, last = (int.from_bytes(bound, "little", signed=True) for bound in (lower, upper))
