@@ -22,6 +22,7 @@ __all__ = [
     "BlockResult",
     "ColumnDetail",
     "DeadLetter",
+    "KeyedRows",
     "ObservedType",
     "RecordBlock",
     "Slice",
@@ -116,11 +117,26 @@ class AlikeRows:
                 yield name, order[end - count : end], ordered.slice(end - count, count)
 
 
+@dataclass(frozen=True)
+class KeyedRows:
+    """Changes of a table that follows its keys, from one block: `upserts` in the table's file schema, and `deletes`, of which only
+    the key columns are there, in the order of the policy's `key`. Each has the source offsets of its rows, ascending."""
+
+    upserts: pa.Table
+    upsert_offsets: Ints
+    deletes: pa.Table
+    delete_offsets: Ints
+
+    def __len__(self) -> int:
+        return len(self.upserts) + len(self.deletes)
+
+
 @dataclass
 class BlockResult:
     """What became of a block. When `needs` is not empty, nothing of `rows` for those tables may be written.
 
-    A table has its rows in `rows`, or, where that was asked for, in one of `alike`, and never in both.
+    A table has its rows in `rows`, or, where that was asked for, in one of `alike`, or, where it follows its keys, in `keyed`, and
+    never in two of them.
 
     The record counts satisfy, when `needs` is empty: records in block = written + filtered + len(dead_letters) + dropped.
     `failure` is the first record that the policy `fail` stops at; it is among `dead_letters` too. `refused` are the offsets of
@@ -135,6 +151,7 @@ class BlockResult:
     filtered: int = 0
     dropped: int = 0
     failure: DeadLetter | None = None
+    keyed: dict[str, KeyedRows] = field(default_factory=dict)
     refused: set[int] = field(default_factory=set)
 
 
