@@ -6,9 +6,11 @@ task that needs a change reports no files, so no row is written under two schema
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from framework.adapters.registry import less_patient
 from framework.commit.offsets import cut_tasks
 from framework.errors import FloeError
 from framework.plan.model import Plan
@@ -45,6 +47,7 @@ def write_batch(
     from framework.runtime.spark_query import run_stage
 
     reports: list[TaskReport] = []
+    began_s = time.monotonic()
     work: Work = cut_tasks(scope.starts, scope.ends, plan.read.slices, MIN_RECORDS_PER_TASK)
     for rewrites in range(CHANGE_ROUNDS):
         route = replace(plan.route, refused_tables=tables.refused)
@@ -58,7 +61,7 @@ def write_batch(
             dict(scope.topic_ids),
             scope.run,
             scope.batch,
-            registry,
+            less_patient(registry, time.monotonic() - began_s) if rewrites else registry,
             care,
         )
         reports += done
