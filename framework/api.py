@@ -1,8 +1,8 @@
 """floe inside of another program, such as a scheduler: what the verbs do, as functions that take and give values.
 
-In: paths of files, names of targets. Out: the values that the verbs print, or one of the errors of `framework.errors`. These five
-functions, their arguments and the fields of what they return are the public interface; all other modules may change at any time.
-Nothing is printed, and no engine is imported before `run` is called.
+In: paths of files, names of targets. Out: the values that the verbs print, or one of the errors of `framework.errors`.
+These five functions, their arguments and the fields of what they return are the public interface; all other modules may
+change at any time. Nothing is printed, and no engine is imported before `run` is called.
 """
 
 from __future__ import annotations

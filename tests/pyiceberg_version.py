@@ -1,7 +1,7 @@
 """The tests of everything that touches Iceberg, with another version of PyIceberg: `make pyiceberg VERSION=0.12.1`.
 
-In: a version, or whatever else pip installs by that name (a folder, a wheel). Out: pytest's own result. The version lies in a folder of
-its own under `build/`, before the locked one on the path; the environment stays as it is.
+In: a version, or whatever else pip installs by that name (a folder, a wheel). Out: pytest's own result. The version
+lies in a folder of its own under `build/`, before the locked one on the path; the environment stays as it is.
 """
 
 from __future__ import annotations
@@ -30,12 +30,16 @@ def main() -> int:
             return status
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), str(ROOT)])}
     ask = "import pyiceberg; print(f'PyIceberg {pyiceberg.__version__} from {pyiceberg.__file__}')"
-    said = subprocess.run([sys.executable, "-c", ask], env=environment, check=True, capture_output=True, text=True).stdout
+    said = subprocess.run(
+        [sys.executable, "-c", ask], env=environment, check=True, capture_output=True, text=True
+    ).stdout
     print(said, end="", flush=True)
     if str(folder) not in said:
         print(f"{folder} does not come first on the path", file=sys.stderr)
         return 3
-    return subprocess.run([sys.executable, "-m", "pytest", *given.tests], cwd=ROOT, env=environment, check=False).returncode
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", *given.tests], cwd=ROOT, env=environment, check=False
+    ).returncode
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 """Schema registries over Confluent's HTTP interface: schemas by id or GUID, kept for the life of the process.
 
-In: a connection's settings and the ids that a block names. Out: for each its schema, or that the registry has none. A schema
-never changes under its id, so what was found is kept. What was not found is asked for again for a while, all of it together,
-and then only once in a minute; after a wait in vain there is no other for a minute. Several ids are asked for at once. A
-registry that does not answer is an error that may be tried again: no record is judged without an answer.
+In: a connection's settings and the ids that a block names. Out: for each its schema, or that the registry has none. A
+schema never changes under its id, so what was found is kept. What was not found is asked for again for a while, all of
+it together, and then only once in a minute; after a wait in vain there is no other for a minute. Several ids are asked
+for at once. A registry that does not answer is an error that may be tried again: no record is judged without an answer.
 """
 
 from __future__ import annotations

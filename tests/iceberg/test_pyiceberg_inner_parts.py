@@ -1,4 +1,5 @@
-"""What floe uses of PyIceberg's inner parts is there, and is called: `make pyiceberg VERSION=...` asks that of another version."""
+"""What floe uses of PyIceberg's inner parts is there, and is called: `make pyiceberg VERSION=...` asks that of another
+version."""
 
 from __future__ import annotations
 

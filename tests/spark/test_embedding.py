@@ -33,13 +33,19 @@ def test_the_program_of_the_page_lands_a_topic(tmp_path: Path, broker: Broker) -
     (program,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     of_this_test = f'"it", control_topic="{project.control_topic}"'
     program = program.replace('status("prod")', f"status({of_this_test})").replace('"prod"', '"it"')
-    done = subprocess.run([sys.executable, "-c", program], cwd=project.root, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=project.root, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert "orders caught up 100" in done.stdout, done.stdout
     assert re.search(r"^shop\.orders [A-Z]+$", done.stdout, re.MULTILINE)
     assert sorted(project.table("shop.orders").column("id").to_pylist()) == list(range(100))
     file.write_text(file.read_text().replace("routes:", "rutes:"))
-    wrong = subprocess.run([sys.executable, "-c", program], cwd=project.root, capture_output=True, text=True, check=False)
+    wrong = subprocess.run(
+        [sys.executable, "-c", program], cwd=project.root, capture_output=True, text=True, check=False
+    )
     assert wrong.returncode == 2
-    assert re.search(r"^pipelines/orders.yaml:\d+:\d+: error\[FLOE-C201\] .*rutes", wrong.stderr, re.MULTILINE), wrong.stderr
+    assert re.search(r"^pipelines/orders.yaml:\d+:\d+: error\[FLOE-C201\] .*rutes", wrong.stderr, re.MULTILINE), (
+        wrong.stderr
+    )
     assert "Traceback" not in wrong.stderr

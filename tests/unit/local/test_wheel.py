@@ -61,7 +61,9 @@ def test_the_wheel_works_where_there_is_no_compiler(tmp_path: Path) -> None:
     subprocess.run(install, check=True, env=without_compiler, cwd=tmp_path)
     environment = {**without_compiler, "PYTHONPATH": sysconfig.get_paths()["purelib"]}
     asked = f"import framework, {', '.join(MODULES)}; print(framework.__file__)"
-    where = subprocess.run([python, "-c", asked], check=True, env=environment, cwd=tmp_path, capture_output=True, text=True)
+    where = subprocess.run(
+        [python, "-c", asked], check=True, env=environment, cwd=tmp_path, capture_output=True, text=True
+    )
     assert where.stdout.startswith(str(tmp_path / "fresh"))
     assert (Path(where.stdout.strip()).parent / "py.typed").exists()
     project = tmp_path / "project"

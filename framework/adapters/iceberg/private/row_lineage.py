@@ -41,11 +41,6 @@ def first_row_id(manifest: ManifestFile) -> int | None:
     return manifest[_MANIFEST_FIRST_ROW_ID] if len(manifest) > _MANIFEST_FIRST_ROW_ID else None
 
 
-def file_first_row_id(file: DataFile) -> int | None:
-    """The id of the file's first row as its manifest entry says it; None where it is inherited."""
-    return file[_FILE_FIRST_ROW_ID] if len(file) > _FILE_FIRST_ROW_ID else None
-
-
 def with_row_ids(manifests: Sequence[ManifestFile], next_row_id: int) -> tuple[list[ManifestFile], int]:
     """The manifests of a new snapshot as its list names them, and how many row ids they took from `next_row_id` on.
 
