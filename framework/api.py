@@ -70,7 +70,8 @@ def load(
 
 
 def plan(pipelines: Sequence[LoadedPipeline], *, offline: bool = False) -> list[PipelinePreview]:
-    """What a run would do, one preview for each pipeline; changes nothing. `preview.to_json()` is what `floe plan --json` prints.
+    """What a run would do, one preview for each pipeline; changes nothing. `preview.to_json()` is what `floe plan
+    --json` prints.
 
     Args:
         offline: ask neither broker nor catalog.

@@ -63,7 +63,8 @@ def overrides(ours: type) -> Iterator[tuple[str, Any]]:
 
 @pytest.mark.parametrize("ours", heirs(), ids=lambda each: each.__qualname__)
 def test_an_override_overrides_something(ours: type) -> None:
-    """Each method that is marked as an override exists upstream and takes the same arguments; no other has the name of one."""
+    """Each method that is marked as an override exists upstream and takes the same arguments; no other has the name of
+    one."""
     marked = dict(overrides(ours))
     for name, method in marked.items():
         theirs = next((plain(vars(base)[name]) for base in upstream(ours) if name in vars(base)), None)
@@ -83,7 +84,8 @@ def test_each_says_which_change_upstream_would_make_it_go(ours: type) -> None:
 
 
 def test_inner_names_stand_in_the_private_rooms_alone() -> None:
-    """Names of PyIceberg with an underscore, and classes made from its own, are in the private rooms and nowhere else."""
+    """Names of PyIceberg with an underscore, and classes made from its own, are in the private rooms and nowhere
+    else."""
     found = [
         f"{path.relative_to(ROOT)}: {node.module}.{alias.name}"
         for path in sorted(ROOT.rglob("*.py"))
@@ -176,8 +178,8 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 
 def test_every_override_is_called(lake: Lake, calls: Counter[str]) -> None:
-    """Making tables and committing to them, of versions 2 and 3, in a SQL and in a REST catalog, calls every override: one that is
-    no longer called is a loss of speed, of a time-out or of row ids that nobody would see."""
+    """Making tables and committing to them, of versions 2 and 3, in a SQL and in a REST catalog, calls every override:
+    one that is no longer called is a loss of speed, of a time-out or of row ids that nobody would see."""
     for version in ("2", "3"):
         name = lake.create(f"shop.v{version}", format_version=version)
         for offset in (1, 2):

@@ -25,7 +25,8 @@ TEXT = """
 
 
 def test_the_program_of_the_page_lands_a_topic(tmp_path: Path, broker: Broker) -> None:
-    """The program in docs/embedding.md runs as it stands, and its rows are in the table; over a wrong file it ends as `floe` does."""
+    """The program in docs/embedding.md runs as it stands, and its rows are in the table; over a wrong file it ends as
+    `floe` does."""
     project = Project(tmp_path / "project", broker.bootstrap_servers)
     topic = broker.new_topic("orders")
     broker.produce(topic, [f'{{"id": {i}}}'.encode() for i in range(100)])

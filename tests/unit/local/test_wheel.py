@@ -35,8 +35,9 @@ def test_every_compiled_module_is_on_the_list() -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_the_wheel_works_where_there_is_no_compiler(tmp_path: Path) -> None:
-    """`make wheel` makes a source archive with every file of the packages and, from it, a wheel with the compiled modules; installed
-    into a new environment without a compiler it validates and tests a pipeline, and its types are there for others."""
+    """`make wheel` makes a source archive with every file of the packages and, from it, a wheel with the compiled
+    modules; installed into a new environment without a compiler it validates and tests a pipeline, and its types are
+    there for others."""
     clone = tmp_path / "clone"
     subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
     subprocess.run(["make", "wheel"], cwd=clone, check=True, capture_output=True)
