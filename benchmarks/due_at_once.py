@@ -27,6 +27,7 @@ from benchmarks.commit_time import FIELDS, data_files
 from benchmarks.processes import Costs
 from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.kafka.control import ControlPublisher
+from framework.adapters.kafka.control_topic import ensure_control_topic
 from framework.commit.events.event_types import (
     Accounting,
     ControlEvent,
@@ -83,7 +84,7 @@ def run(tables: int, rounds: int, folder: Path) -> list[dict[str, float]]:
     (folder / "pipelines" / "targets" / "bench.yaml").write_text(
         TARGET.format(servers=found.bootstrap_servers, folder=folder)
     )
-    KafkaAdmin(kafka).ensure_control_topic(TOPIC)
+    ensure_control_topic(KafkaAdmin(kafka), TOPIC)
     words = ["coordinator", "--control-topic", TOPIC, "--target", "bench"]
     coordinator = subprocess.Popen(
         [sys.executable, "-m", "framework.cli.main", *words], cwd=folder, stdout=subprocess.DEVNULL, stderr=None

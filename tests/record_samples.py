@@ -22,7 +22,7 @@ from framework.config.spec import (
     TablePolicy,
     TablesSpec,
 )
-from framework.plan.model import Announce, CommitTables, Decode, Plan, ReadKafka, Route, WriteFiles
+from framework.plan.model import Announce, Decode, Plan, ReadKafka, Route, WriteFiles
 from framework.record.block_state import Batch
 from framework.record.formats.wire import NO_SCHEMAS, Schemas
 from framework.record.json.single_record import judge
@@ -60,7 +60,7 @@ def plan(
         route=Route(mode, tuple(rules), unrouted, tuple(allow), 100),
         write=WriteFiles(tables, errors, "ns.dead_letters", None, None, 128 << 20, 64 << 20),
         announce=Announce("control-iceberg", "floe-p", 1000, 60_000),
-        commit=CommitTables("floe-coordinator", "default", tables),
+        coordinator_group="floe-coordinator",
     )
 
 

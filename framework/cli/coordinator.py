@@ -33,8 +33,9 @@ def coordinator(target: str | None, connection: str | None, control_topic: str) 
         click.echo(f"{time.monotonic() - started:7.1f} s  coordinator: {log_line(text)}", err=True)
 
     from framework.adapters.kafka.admin import KafkaAdmin
+    from framework.adapters.kafka.control_topic import ensure_control_topic
 
-    KafkaAdmin(control.kafka).ensure_control_topic(control.topic)
+    ensure_control_topic(KafkaAdmin(control.kafka), control.topic)
     group = coordinator_group(control.target.prefix, control.topic)
     catalog = open_catalog(control.target, ())
     check_some(catalog, say)

@@ -76,12 +76,13 @@ def resume(
 
 def _say(control: Control, reading: str | None, commits: str | None, paused: bool, reason: str, as_json: bool) -> None:
     from framework.adapters.kafka.admin import KafkaAdmin
+    from framework.adapters.kafka.control_topic import check_control_topic
     from framework.recovery.requests import say_pause
 
     if (reading is None) == (commits is None):
         raise click.UsageError("name one of --reading PIPELINE and --commits TABLE")
     holds, pattern = (Holds.READING, reading) if reading is not None else (Holds.COMMITS, commits or "")
-    KafkaAdmin(control.kafka).check_control_topic(control.topic)
+    check_control_topic(KafkaAdmin(control.kafka), control.topic)
     event = PauseChanged(holds, pattern, paused, reason, whoami(), int(time.time() * 1000))
     changed = say_pause(control.kafka, control.target.prefix, control.topic, event)
     verb = "pause" if paused else "resume"

@@ -54,8 +54,9 @@ class Control:
         """A reader of the control topic, which is checked first. `notice` as `ControlReader` has it."""
         from framework.adapters.kafka.admin import KafkaAdmin
         from framework.adapters.kafka.control import ControlReader
+        from framework.adapters.kafka.control_topic import check_control_topic
 
-        KafkaAdmin(self.kafka).check_control_topic(self.topic)
+        check_control_topic(KafkaAdmin(self.kafka), self.topic)
         return ControlReader(self.kafka, self.topic, notice=notice)
 
 

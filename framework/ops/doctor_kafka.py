@@ -18,6 +18,7 @@ from confluent_kafka.admin import AclOperation, ConfigResource, NewTopic, Resour
 
 from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.kafka.client import ClientLog, client_config, error_of
+from framework.adapters.kafka.control_topic import check_control_topic
 from framework.errors import SetupError
 from framework.ops.doctor import Finding, ask, error, ok, warning
 from framework.plan.grants import Grant, Resource, grants_for, replay_grants
@@ -74,7 +75,7 @@ def control_topic(connection: Connection, topic: str) -> Iterator[Finding]:
             check, "the control topic does not exist yet", "`floe run` makes it, if it is granted Create on it"
         )
         return
-    found = admin.check_control_topic(topic)
+    found = check_control_topic(admin, topic)
     retention = "for ever" if found.retention_ms < 0 else f"{found.retention_ms / 86_400_000:.0f} days"
     yield ok(check, f"one partition, kept {retention}, {found.log_end - found.log_start} offsets in it")
     replicas = admin.replicas(topic)

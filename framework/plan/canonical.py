@@ -36,8 +36,8 @@ def canonical(pipeline: LoadedPipeline) -> Canonical:
 def plan_value(plan: Plan) -> dict[str, object]:
     """The plan as JSON values, without the path that is shown to people only."""
     value = {key: plain(item) for key, item in asdict(plan).items()}
-    del value["source_file"]
-    return value
+    del value["source_file"], value["coordinator_group"]
+    return {**value, "commit": plain(asdict(plan.commit))}
 
 
 def settings_digests(target: TargetSpec) -> dict[str, str]:

@@ -11,7 +11,6 @@ from framework.config.metadata import DEBEZIUM_MOMENTS
 from framework.config.spec import CommitPolicy, Envelope, FieldHint, FormatSpec, FormatType, LoadedPipeline
 from framework.plan.model import (
     Announce,
-    CommitTables,
     Decode,
     Plan,
     ReadKafka,
@@ -131,9 +130,5 @@ def compile_plan(loaded: LoadedPipeline) -> Plan:
             max_waiting_batches=spec.max_waiting_batches,
             max_waiting_bytes=spec.max_waiting_bytes,
         ),
-        commit=CommitTables(
-            coordinator_group=coordinator_group(target.prefix, spec.control_topic),
-            catalog=spec.tables.defaults.catalog,
-            tables=spec.tables,
-        ),
+        coordinator_group=coordinator_group(target.prefix, spec.control_topic),
     )

@@ -106,7 +106,8 @@ class Announce:
 
 @dataclass(frozen=True)
 class CommitTables:
-    """The coordinator appends what is announced, when a table is due."""
+    """The coordinator appends what is announced, when a table is due. Catalog and tables are those that files are written for;
+    `Plan.commit` makes this step of them."""
 
     coordinator_group: str
     catalog: str
@@ -129,7 +130,13 @@ class Plan:
     route: Route
     write: WriteFiles
     announce: Announce
-    commit: CommitTables
+    coordinator_group: str
+
+    @property
+    def commit(self) -> CommitTables:
+        """What becomes of announced files: decided by the same tables that they are written for, so that neither can differ."""
+        tables = self.write.tables
+        return CommitTables(self.coordinator_group, tables.defaults.catalog, tables)
 
     @property
     def is_distributed(self) -> bool:

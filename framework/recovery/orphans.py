@@ -15,6 +15,7 @@ from framework.adapters.iceberg.files import path_key
 from framework.adapters.iceberg.tables import IcebergTables, TablePlace
 from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.kafka.control import ControlReader
+from framework.adapters.kafka.control_topic import check_control_topic
 from framework.commit.events.event_types import DataWritten
 from framework.commit.recovery.orphans import StoredFile, inside, sort_out
 from framework.config.table_names import name_matches
@@ -42,7 +43,7 @@ class Announced:
 
     def __init__(self, kafka: dict[str, str], control_topics: Sequence[str]) -> None:
         admin = KafkaAdmin(kafka)
-        facts = [admin.check_control_topic(name) for name in control_topics]
+        facts = [check_control_topic(admin, name) for name in control_topics]
         self.control_topic_ids = frozenset(each.topic_id for each in facts)
         self.keys: set[str] = set()
         self._readers = [ControlReader(kafka, name) for name in control_topics]

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.kafka.admin import KafkaAdmin
+from framework.adapters.kafka.control_topic import ensure_control_topic
 from framework.adapters.kafka.transactions import PipelineProducer
 from framework.commit.events.event_types import Accounting
 from framework.commit.machine.effects import PipelineProgress, RecordedTable, RecoverTable, TableView
@@ -73,7 +74,7 @@ def read_facts(at: Recovery, make_control_topic: bool) -> RebaseFacts:
     name, control_topic = at.plan.pipeline, at.plan.announce.control_topic
     partitions = PipelineSource(at.plan, at.kafka).facts()
     if make_control_topic:
-        admin.ensure_control_topic(control_topic)
+        ensure_control_topic(admin, control_topic)
     log = read_control_log(admin, at.kafka, control_topic, at.plan.commit.coordinator_group, None)
     if log.state.stopped is not None:
         stop = log.state.stopped

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.kafka.control import ControlReader
+from framework.adapters.kafka.control_topic import check_control_topic
 from framework.commit.events.event_types import DataWritten
 from framework.commit.machine.effects import RecordedTable, RecoverTable
 from framework.commit.machine.progress import MISSING_PROPERTY, SUMMARY_RECOVERY
@@ -31,7 +32,7 @@ def decide_rollback(at: ControlPlace, table: str, to: int, is_time: bool, replay
         SetupError: broker or catalog cannot be reached.
         TableBlocked: no such table, or no such snapshot. StateDisagreement: what it gives up cannot be told.
     """
-    control = KafkaAdmin(at.kafka).check_control_topic(at.control_topic)
+    control = check_control_topic(KafkaAdmin(at.kafka), at.control_topic)
     facts = at.catalog.load_history(table, BRANCH, control.topic_id)
     if facts is None:
         raise no_such_table(at.catalog, table)
@@ -79,7 +80,7 @@ def perform_rollback(at: ControlPlace, plan: RollbackPlan) -> int:
     Raises:
         SetupError: a pipeline is live. StateDisagreement: the table has changed. FloeError: as `commit_recovery`.
     """
-    control_topic_id = KafkaAdmin(at.kafka).check_control_topic(at.control_topic).topic_id
+    control_topic_id = check_control_topic(KafkaAdmin(at.kafka), at.control_topic).topic_id
 
     def decide(found: RecordedTable) -> RecoverTable:
         progress = found.view.progress

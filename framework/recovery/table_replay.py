@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.kafka.control import ControlReader
+from framework.adapters.kafka.control_topic import check_control_topic
 from framework.commit.events.event_types import DataWritten
 from framework.commit.machine.effects import RecordedTable, RecoverTable
 from framework.commit.machine.progress import MISSING_PROPERTY, SUMMARY_RECOVERY
@@ -79,7 +80,7 @@ def decide_replay(at: Recovery, table: str, named: Named | None) -> ReplayPlan:
 
 
 def control_topic_id(at: Recovery) -> str:
-    return KafkaAdmin(at.kafka).check_control_topic(at.plan.announce.control_topic).topic_id
+    return check_control_topic(KafkaAdmin(at.kafka), at.plan.announce.control_topic).topic_id
 
 
 def perform_replay(at: Recovery, loaded: LoadedPipeline, plan: ReplayPlan, say: Say) -> int:

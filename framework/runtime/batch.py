@@ -132,7 +132,7 @@ def _announcements(
     after: Mapping[str, int],
 ) -> list[DataWritten]:
     """One DataWritten a schema that files were written for, each split below the size limit."""
-    commit = plan.write.tables.policy_for(table).commit
+    commit = plan.commit.tables.policy_for(table).commit
     policy = TableCommitPolicy(commit.interval_ms, commit.max_bytes, commit.max_rows, commit.branch)
     return [
         piece

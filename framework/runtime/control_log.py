@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.kafka.control import ControlReader
-from framework.adapters.kafka.control_topic import ControlTopicFacts
+from framework.adapters.kafka.control_topic import ControlTopicFacts, check_control_topic
 from framework.adapters.kafka.seat import Mark, mark_of
 from framework.commit.events.event_types import (
     CommitComplete,
@@ -101,7 +101,7 @@ def read_control_log(
     Raises:
         SetupError: the broker cannot be reached, or the control topic does not exist.
     """
-    facts = admin.check_control_topic(control_topic)
+    facts = check_control_topic(admin, control_topic)
     stored = admin.group_offsets(group, [(control_topic, 0)]).get((control_topic, 0))
     mark = mark_of(stored.metadata) if stored else Mark()
     assigned = Assigned(

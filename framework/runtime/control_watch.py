@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 
 from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.kafka.control import ControlReader
+from framework.adapters.kafka.control_topic import check_control_topic
 from framework.adapters.kafka.seat import Mark, mark_of
 from framework.commit.events.event_types import ControlEvent, PauseChanged, StopRequested
 from framework.commit.watch import Newest, Waiting, Watch
@@ -51,7 +52,7 @@ class ControlWatch:
         Raises:
             FloeError: the control topic cannot be read.
         """
-        facts = self._admin.check_control_topic(self._control_topic)
+        facts = check_control_topic(self._admin, self._control_topic)
         self._topic_id = facts.topic_id
         stored = self._stored_low_water()
         begin = facts.log_start if stored is None else max(facts.log_start, stored[1])

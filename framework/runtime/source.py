@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.kafka.control import ControlReader
-from framework.adapters.kafka.control_topic import ControlTopicFacts
+from framework.adapters.kafka.control_topic import ControlTopicFacts, ensure_control_topic
 from framework.commit.events.event_types import CommitComplete, DataComplete, Heartbeat, OffsetsSet
 from framework.commit.machine.chain import settled_link
 from framework.commit.offsets import PartitionFacts, PartitionKey, SafeOffset, decode_metadata
@@ -85,7 +85,7 @@ class PipelineSource:
 
     def ensure_control_topic(self) -> ControlTopicFacts:
         """Create the control topic, or check the one that is there."""
-        return self._admin.ensure_control_topic(self._plan.announce.control_topic)
+        return ensure_control_topic(self._admin, self._plan.announce.control_topic)
 
     def newest_announcement(self) -> DataComplete | Heartbeat | None:
         """The pipeline's newest announcement in the control log."""

@@ -1,7 +1,8 @@
-"""The Spark side of a pipeline: the session, the streaming query over the `floe` source, and the stage of one batch.
+"""The Spark side of a driver: its session, and a pipeline's streaming query over the `floe` source.
 
-In: a Plan, positions and task contexts. Out: TaskReports. Every query gets a fresh checkpoint directory: Spark would
-replay a batch whose offsets have moved if an old one survived, and fencing cannot see that (invariant 2).
+In: a target's settings, positions and an offer file. Out: a session, and a query that calls back with each offer. Every query
+gets a fresh checkpoint directory: Spark would replay a batch whose offsets have moved if an old one survived, and fencing cannot
+see that (invariant 2).
 """
 
 from __future__ import annotations
@@ -9,20 +10,17 @@ from __future__ import annotations
 import json
 import logging
 import os
-import pickle
 import re
 import subprocess
 import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 from py4j.protocol import Py4JError, Py4JJavaError
 
 from framework.adapters import spark as spark_room
@@ -31,22 +29,8 @@ from framework.adapters.private_files import private_dir, touch_private
 from framework.adapters.spark.class_archive import AT_EXIT, archive_options
 from framework.adapters.spark.python import python_command
 from framework.adapters.spark.source import FloeDataSource, ready_file, to_offsets
-from framework.commit.offsets import PartitionKey, Span
+from framework.commit.offsets import PartitionKey
 from framework.errors import FloeError, SetupError
-from framework.plan.model import Plan
-from framework.record.condemned import NO_CARE, Care, Condemned
-from framework.record.model import TableNeed, TableTarget, TaskReport
-from framework.table.evolve import merge_needs
-from framework.task.exchange import exchange
-from framework.task.stage import (
-    REPORT_SCHEMA,
-    TaskContext,
-    Work,
-    known_to_tasks,
-    make_sending_task,
-    make_task,
-    spans_of,
-)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -263,115 +247,3 @@ def start_query(
         while query.isActive and not ready_file(offer_file).exists() and time.monotonic() < deadline:
             time.sleep(0.02)
     return query
-
-
-def run_stage(
-    session: SparkSession,
-    work: Work,
-    plan: Plan,
-    kafka: dict[str, str],
-    io_properties: dict[str, dict[str, str]],
-    tables: dict[str, TableTarget],
-    topic_ids: dict[str, str],
-    run: str,
-    batch: int,
-    registry: dict[str, str] | None = None,
-    care: Care = NO_CARE,
-) -> tuple[list[TaskReport], Work, list[TableNeed]]:
-    """Run the stage once, with a task for each piece of `work`.
-
-    Returns:
-        The reports of the tasks that are done; the work of those that must be done again once the tables are changed;
-        and what the tables need.
-    """
-    context = TaskContext(
-        plan,
-        kafka,
-        io_properties,
-        known_to_tasks(tables),
-        topic_ids,
-        run,
-        batch,
-        registry or {},
-        care.condemned,
-        care.is_plain,
-    )
-    numbers = session.range(0, len(work), 1, max(1, len(work)))
-    if plan.transform is not None:
-        from framework.task.sql import run_sql_stage
-
-        report = run_sql_stage(numbers, work, plan.transform.sql, context)
-        redo_all = bool(report.needs) and report.failure is None
-        return ([], work, list(report.needs.values())) if redo_all else ([report], [], [])
-    if plan.is_distributed:
-        rows = exchange(numbers, make_sending_task(context, work), context).collect()
-    else:
-        rows = numbers.mapInArrow(make_task(context, work), REPORT_SCHEMA).collect()
-    reports: list[TaskReport] = [pickle.loads(bytes(row[0])) for row in rows]
-    failed = [report for report in reports if report.failure is not None]
-    if failed:
-        return failed, [], []
-    again = [report for report in reports if report.needs]
-    spans = [
-        [Span(p.slice.topic, p.slice.partition, p.slice.start, p.slice.end) for p in report.slices] for report in again
-    ]
-    return [report for report in reports if not report.needs], spans, _merge(again)
-
-
-def run_probe(
-    session: SparkSession,
-    work: Work,
-    plan: Plan,
-    kafka: dict[str, str],
-    io_properties: dict[str, dict[str, str]],
-    tables: dict[str, TableTarget],
-    topic_ids: dict[str, str],
-    run: str,
-    batch: int,
-    registry: dict[str, str] | None = None,
-) -> Care | str:
-    """Look for the records that end tasks of this work; in words why it is none of them, where it is so."""
-    context = TaskContext(
-        plan, kafka, io_properties, known_to_tasks(tables), topic_ids, run, batch, registry or {}, is_plain=True
-    )
-    numbers = session.range(0, len(work), 1, max(1, len(work)))
-    rows = numbers.mapInArrow(make_probe(context, work), REPORT_SCHEMA).collect()
-    found: list[list[Condemned] | str] = [pickle.loads(bytes(row[0])) for row in rows]
-    for each in found:
-        if isinstance(each, str):
-            return each
-    condemned = tuple(record for each in found if not isinstance(each, str) for record in each)
-    if plan.transform is not None:
-        from framework.task.sql_probe import deadly_to_sql
-
-        sound = replace(context, condemned=condemned)
-        in_sql = deadly_to_sql(session, [span for spans in work for span in spans], plan.transform.sql, sound)
-        if isinstance(in_sql, str):
-            return in_sql
-        condemned += in_sql
-    return Care(condemned, is_plain=True)
-
-
-def make_probe(context: TaskContext, work: Work):  # type: ignore[no-untyped-def]  # a closure for mapInArrow
-    """The number of a piece of the work in; its deadly records out, or why it is none of them."""
-
-    def probe(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from framework.task.probe import NotARecord, deadly_records
-
-        for slices in spans_of(batches, context, work):
-            found: list[Condemned] | str
-            try:
-                found = deadly_records(slices, context)
-            except NotARecord as error:
-                found = str(error)
-            yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(found)], pa.binary())], ["report"])
-
-    return probe
-
-
-def _merge(reports: Iterable[TaskReport]) -> list[TableNeed]:
-    needs: dict[str, list[TableNeed]] = {}
-    for report in reports:
-        for name, need in report.needs.items():
-            needs.setdefault(name, []).append(need)
-    return [merge_needs(group) for group in needs.values()]

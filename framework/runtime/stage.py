@@ -1,101 +1,70 @@
 """One batch through Spark until every table can hold it: the stage is run, tables are changed, what they refused runs again.
 
-In: a batch's scope. Out: the reports of the tasks that wrote files, for `runtime.batch`. Keeps nothing open between rounds: a
-task that needs a change reports no files, so no row is written under two schemas.
+In: a batch's scope and what its tasks are given. Out: the reports of the tasks that wrote files, for `runtime.batch`. Keeps
+nothing open between rounds: a task that needs a change reports no files, so no row is written under two schemas.
 """
 
 from __future__ import annotations
 
-import time
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from framework.adapters.registry import less_patient
 from framework.commit.offsets import cut_tasks
-from framework.errors import FloeError
-from framework.plan.model import Plan
 from framework.record.condemned import NO_CARE, Care
-from framework.record.model import TaskReport
+from framework.record.model import TableNeed, TaskReport
 from framework.runtime.batch import BatchScope
+from framework.runtime.change_rounds import change_tables_until_they_hold, context_now
 from framework.runtime.tables import TableRegistry
+from framework.task.context import TaskContext
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from framework.task.stage import Work
+    from framework.task.context import Work
 
-CHANGE_ROUNDS = 8
 MIN_RECORDS_PER_TASK = 20_000
 
 
-def write_batch(
-    session: SparkSession,
-    plan: Plan,
-    scope: BatchScope,
-    kafka: dict[str, str],
-    io_properties: dict[str, dict[str, str]],
-    tables: TableRegistry,
-    registry: dict[str, str],
-    care: Care = NO_CARE,
-) -> tuple[list[TaskReport], int]:
-    """The reports of all tasks, and how often a part was written again for changed tables.
+@dataclass(frozen=True)
+class StageOfBatch:
+    """A batch, and all that its stage is run with. `base` is what tasks are given but for the tables, which change."""
 
-    Raises:
-        TableBlocked: the dead-letter table cannot be written.
-        FloeError: FLOE-R325, there is no end of changes.
-    """
-    from framework.runtime.spark_query import run_stage
+    session: SparkSession
+    scope: BatchScope
+    base: TaskContext
+    tables: TableRegistry
 
-    reports: list[TaskReport] = []
-    began_s = time.monotonic()
-    work: Work = cut_tasks(scope.starts, scope.ends, plan.read.slices, MIN_RECORDS_PER_TASK)
-    for rewrites in range(CHANGE_ROUNDS):
-        route = replace(plan.route, refused_tables=tables.refused)
-        done, work, needs = run_stage(
-            session,
-            work,
-            replace(plan, route=route),
-            kafka,
-            io_properties,
-            tables.targets,
-            dict(scope.topic_ids),
-            scope.run,
-            scope.batch,
-            less_patient(registry, time.monotonic() - began_s) if rewrites else registry,
-            care,
+    def write(self, care: Care = NO_CARE) -> tuple[list[TaskReport], int]:
+        """The reports of all tasks, and how often a part was written again for changed tables.
+
+        Raises:
+            TableBlocked: the dead-letter table cannot be written.
+            FloeError: FLOE-R325, there is no end of changes.
+        """
+        from framework.runtime.spark_stage import run_stage
+
+        reports: list[TaskReport] = []
+        work = self._work()
+
+        def run(context: TaskContext) -> Sequence[TableNeed]:
+            nonlocal work
+            done, work, needs = run_stage(self.session, work, context)
+            reports.extend(done)
+            return needs
+
+        base = replace(self.base, condemned=care.condemned, is_plain=care.is_plain)
+        rewrites = change_tables_until_they_hold(
+            base, self.tables, run, subject=f"batch {self.scope.batch}", report_with="the driver's log"
         )
-        reports += done
-        if not needs:
-            return reports, rewrites
-        tables.satisfy(needs)
-    raise FloeError(
-        f"batch {scope.batch} asked for table changes {CHANGE_ROUNDS} times in a row",
-        code="FLOE-R325",
-        remedy="report this with the driver's log",
-    )
+        return reports, rewrites
 
+    def look_for_deadly(self) -> Care | str:
+        """How to do a batch whose tasks failed for no known reason: without the records that end them; or why they are none's."""
+        from framework.runtime.spark_stage import run_probe
 
-def look_for_deadly(
-    session: SparkSession,
-    plan: Plan,
-    scope: BatchScope,
-    kafka: dict[str, str],
-    io_properties: dict[str, dict[str, str]],
-    tables: TableRegistry,
-    registry: dict[str, str],
-) -> Care | str:
-    """How to do a batch whose tasks failed for no known reason: without the records that end them; or why they are none's."""
-    from framework.runtime.spark_query import run_probe
+        return run_probe(self.session, self._work(), context_now(self.base, self.tables))
 
-    return run_probe(
-        session,
-        cut_tasks(scope.starts, scope.ends, plan.read.slices, MIN_RECORDS_PER_TASK),
-        replace(plan, route=replace(plan.route, refused_tables=tables.refused)),
-        kafka,
-        io_properties,
-        tables.targets,
-        dict(scope.topic_ids),
-        scope.run,
-        scope.batch,
-        registry,
-    )
+    def _work(self) -> Work:
+        scope = self.scope
+        return cut_tasks(scope.starts, scope.ends, self.base.plan.read.slices, MIN_RECORDS_PER_TASK)

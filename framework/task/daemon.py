@@ -19,6 +19,7 @@ _IMPORTED_BY_TASKS = (
     "pyspark.sql.pandas.serializers",
     "framework.adapters.kafka.fetch",
     "framework.adapters.parquet.files",
+    "framework.task.blocks",
     "framework.task.stage",
     "framework.record.letters.dead_letter",
     "framework.record.process",

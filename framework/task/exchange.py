@@ -18,13 +18,13 @@ from framework.config.spec import Distribution
 from framework.plan.model import Plan
 from framework.record.model import TableTarget, TaskReport
 from framework.record.rows.dictionary_text import plain_table
+from framework.task.context import TaskContext
+from framework.task.output import new_writer, report_batch
 
 if TYPE_CHECKING:
     from pyiceberg.partitioning import PartitionSpec
     from pyiceberg.schema import Schema
     from pyspark.sql import DataFrame
-
-    from framework.task.stage import TaskContext
 
 # What tasks send: a report, or rows of one table as an Arrow stream. `place` decides which writer gets them.
 SENT_SCHEMA = "place string, report binary, table string, rows binary"
@@ -107,8 +107,6 @@ def make_receiver(context: TaskContext):  # type: ignore[no-untyped-def]  # a cl
     """What was sent to one writer in; the reports among it, and the writer's own, out."""
 
     def receive(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from framework.task.stage import new_writer, report_batch
-
         pa.set_cpu_count(1)
         writer = new_writer(context)
         for batch in batches:

@@ -21,7 +21,8 @@ from typing import IO
 from framework.errors import FloeError
 from framework.record.condemned import Condemned
 from framework.record.model import Slice
-from framework.task.stage import TaskContext, try_slices
+from framework.task.context import TaskContext
+from framework.task.stage import try_slices
 
 # A piece that fails is cut into so many: a hundred thousand records are four cuts, and each costs the start of a process.
 PIECES = 32

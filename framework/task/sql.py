@@ -30,8 +30,9 @@ from framework.record.model import BlockResult, DeadLetter, RecordBlock, Slice, 
 from framework.record.positions import Packed, pack, removed, unpack
 from framework.record.sql_failure import SqlFailed
 from framework.table.evolve import merge_needs
+from framework.task.context import TaskContext, Work, spans_of
 from framework.task.exchange import Outbox, exchange, sent_report
-from framework.task.stage import TaskContext, TaskRun, Work, spans_of
+from framework.task.task_run import TaskRun
 
 if TYPE_CHECKING:
     from pyspark.errors import AnalysisException

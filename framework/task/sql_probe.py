@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from framework.commit.offsets import Span
 from framework.errors import FloeError
 from framework.record.condemned import Condemned
+from framework.task.context import TaskContext
 from framework.task.probe import MOST_CONDEMNED
 from framework.task.sql import run_sql_stage, why_sql_failed
-from framework.task.stage import TaskContext
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,6 +13,7 @@ import pytest
 
 from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.kafka.control import ControlPublisher
+from framework.adapters.kafka.control_topic import ensure_control_topic
 from framework.commit.events.event_types import (
     Accounting,
     DataComplete,
@@ -38,7 +39,7 @@ class Place:
         self.lake = lake
         self.kafka = {"bootstrap.servers": broker.bootstrap_servers}
         self.topic = f"control-{uuid.uuid4().hex[:8]}"
-        self.topic_id = KafkaAdmin(self.kafka).ensure_control_topic(self.topic).topic_id
+        self.topic_id = ensure_control_topic(KafkaAdmin(self.kafka), self.topic).topic_id
         self.publisher = ControlPublisher(self.kafka, self.topic)
         self.batch = 0
 

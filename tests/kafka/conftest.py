@@ -16,6 +16,7 @@ import pytest
 import framework.adapters
 from framework.adapters.kafka import reader as kafka_reader
 from framework.adapters.kafka.admin import KafkaAdmin
+from framework.adapters.kafka.control_topic import ensure_control_topic
 from framework.adapters.kafka.transactions import PipelineProducer
 from framework.commit.events.event_types import Accounting, ControlEvent, DataComplete, Heartbeat, SourceRange
 from tests.conftest import Broker
@@ -61,7 +62,7 @@ def compiled_reader(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture
 def control_topic(admin: KafkaAdmin) -> str:
     """A control topic of the test's own, made by the code under test."""
-    return admin.ensure_control_topic(unique("control")).name
+    return ensure_control_topic(admin, unique("control")).name
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from confluent_kafka import KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import NewTopic
 
 from framework.adapters.kafka.admin import KafkaAdmin, TopicFacts
+from framework.adapters.kafka.control_topic import ensure_control_topic
 from framework.errors import SetupError
 from framework.local import stack
 from tests.conftest import Broker
@@ -102,7 +103,7 @@ def test_an_unreachable_broker_is_a_setup_error(host: str) -> None:
         lambda: admin.end_offsets([("t", 0)]),
         lambda: admin.group_offsets("g"),
         lambda: admin.group_members("g"),
-        lambda: admin.ensure_control_topic("c"),
+        lambda: ensure_control_topic(admin, "c"),
     ]
     for ask in asks:
         with pytest.raises(SetupError) as caught:

@@ -8,6 +8,7 @@ import pytest
 
 from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.kafka.control import ControlPublisher
+from framework.adapters.kafka.control_topic import check_control_topic, ensure_control_topic
 from framework.commit.events.event_types import CommitRequested
 from framework.errors import FloeError, SetupError
 from framework.local.broker import free_port
@@ -24,7 +25,7 @@ GOOD = {"cleanup.policy": "delete", "retention.ms": str(RETENTION_MS), "max.mess
 def test_it_is_created_once(admin: KafkaAdmin) -> None:
     """The first call creates the topic with the settings the protocol needs; the second finds it and says so."""
     name = unique("control")
-    first, second = admin.ensure_control_topic(name), admin.ensure_control_topic(name)
+    first, second = ensure_control_topic(admin, name), ensure_control_topic(admin, name)
     assert (first.created, second.created) == (True, False)
     assert first.topic_id == second.topic_id
     assert (first.log_start, first.log_end, first.retention_ms) == (0, 0, RETENTION_MS)
@@ -32,8 +33,8 @@ def test_it_is_created_once(admin: KafkaAdmin) -> None:
 
 def test_a_good_topic_of_somebody_else_is_accepted(broker: Broker, admin: KafkaAdmin) -> None:
     """A topic that an administrator made is used as it is, also one that keeps its records for ever."""
-    assert not admin.ensure_control_topic(broker.new_topic(config=GOOD)).created
-    assert admin.check_control_topic(broker.new_topic(config=GOOD | {"retention.ms": "-1"})).retention_ms == -1
+    assert not ensure_control_topic(admin, broker.new_topic(config=GOOD)).created
+    assert check_control_topic(admin, broker.new_topic(config=GOOD | {"retention.ms": "-1"})).retention_ms == -1
 
 
 @pytest.mark.parametrize(
@@ -53,7 +54,7 @@ def test_a_wrong_topic_is_refused(
     """A topic that would lose or reorder announcements is refused, with the setting that is wrong and what mends it."""
     topic = broker.new_topic(partitions=partitions, config=GOOD | config)
     with pytest.raises(SetupError, match=says) as caught:
-        admin.ensure_control_topic(topic)
+        ensure_control_topic(admin, topic)
     assert caught.value.code == "FLOE-E109"
     assert caught.value.remedy
     if partitions == 1:
@@ -64,14 +65,14 @@ def test_a_wrong_topic_is_refused(
 def test_a_bound_by_size_is_accepted_where_it_is_large(broker: Broker, admin: KafkaAdmin) -> None:
     """A log that may grow to a gibibyte keeps announcements for long enough; with one replica no other can lead in its place."""
     config = {"retention.bytes": str(MIN_RETENTION_BYTES), "unclean.leader.election.enable": "true"}
-    assert admin.check_control_topic(broker.new_topic(config=GOOD | config)).weakness == ""
+    assert check_control_topic(admin, broker.new_topic(config=GOOD | config)).weakness == ""
 
 
 def test_a_missing_topic_is_named_with_the_command_that_makes_it(admin: KafkaAdmin) -> None:
     """Checking does not create: the error has the command."""
     name = unique("control")
     with pytest.raises(SetupError) as caught:
-        admin.check_control_topic(name)
+        check_control_topic(admin, name)
     assert caught.value.code == "FLOE-E108"
     assert f"--create --topic {name}" in caught.value.remedy
     assert admin.topics([name]) == {}

@@ -16,6 +16,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.kafka.control import ControlPublisher
+from framework.adapters.kafka.control_topic import ensure_control_topic
 from framework.adapters.kafka.seat import CoordinatorSeat, SeatAssigned, SeatRead, SeatUpdate, holds_still
 from framework.commit.machine.effects import Assigned, Stop
 from framework.commit.machine.step import CoordinatorState, step
@@ -71,7 +72,7 @@ class SlowSeat(CoordinatorSeat):
 def test_a_low_water_mark_above_what_is_left_is_told(own_broker: Broker, written_anew: int) -> None:
     """Also where the log has grown past the mark again: the leader epoch beside the mark shows that these are other records."""
     settings = {"bootstrap.servers": own_broker.bootstrap_servers}
-    topic, group = KafkaAdmin(settings).ensure_control_topic(unique("control")).name, unique("group")
+    topic, group = ensure_control_topic(KafkaAdmin(settings), unique("control")).name, unique("group")
     publisher = ControlPublisher(settings, topic)
     for batch in range(4):
         publisher.publish([heartbeat("p", batch)])  # one by one: each is a batch of its own in the log

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from framework.adapters.kafka.admin import GroupOffset, KafkaAdmin
+from framework.adapters.kafka.control_topic import ensure_control_topic
 from framework.adapters.kafka.transactions import PipelineProducer
 from framework.local import stack
 from tests.kafka.conftest import heartbeat, wait_for
@@ -30,8 +31,8 @@ def forgetful(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, st
 def test_offsets_of_idle_partitions_expire_unless_every_transaction_sends_them(forgetful: dict[str, str]) -> None:
     """A partition left out is forgotten while its sibling is committed; one that is sent each time, idle or not, stays."""
     admin = KafkaAdmin(forgetful)
-    sources = [admin.ensure_control_topic(name).name for name in ("busy", "idle")]
-    control = admin.ensure_control_topic("control").name
+    sources = [ensure_control_topic(admin, name).name for name in ("busy", "idle")]
+    control = ensure_control_topic(admin, "control").name
     careless = PipelineProducer(forgetful, "careless", "careless", control)
     careful = PipelineProducer(forgetful, "careful", "careful", control)
     for producer in (careless, careful):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from framework.adapters.kafka.admin import KafkaAdmin
+from framework.adapters.kafka.control_topic import ensure_control_topic
 from framework.adapters.kafka.transactions import PipelineProducer
 from framework.commit.events.event_types import Accounting, Heartbeat, SourceRange
 from framework.commit.offsets import encode_metadata
@@ -55,7 +56,7 @@ def on_a_broker(broker: Broker) -> Ports:
     kafka = {"bootstrap.servers": broker.bootstrap_servers}
     made = plan("latest", topic, topic)
     admin = KafkaAdmin(kafka)
-    admin.ensure_control_topic(made.announce.control_topic)
+    ensure_control_topic(admin, made.announce.control_topic)
     names = (made.announce.transactional_id, made.read.group_id, made.announce.control_topic)
     topic_id = admin.topics([topic])[topic].topic_id
     return Ports(lambda: PipelineProducer(kafka, *names), PipelineSource(made, kafka), (topic, 0), topic_id, topic)

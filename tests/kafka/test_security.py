@@ -12,6 +12,7 @@ import pytest
 
 from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.kafka.control import ControlPublisher, ControlReader, CoordinatorSeat
+from framework.adapters.kafka.control_topic import check_control_topic, ensure_control_topic
 from framework.adapters.kafka.fetch import SliceFetcher
 from framework.adapters.kafka.transactions import PipelineProducer
 from framework.commit.events.event_types import CommitRequested
@@ -66,7 +67,7 @@ class Team:
         secured.plain.produce(self.topic, [{"n": n} for n in range(RECORDS)])
         self.plan = plan_of(name, "orders", self.topic)
         administrator = KafkaAdmin({"bootstrap.servers": secured.plain.bootstrap_servers})
-        administrator.ensure_control_topic(self.plan.announce.control_topic)
+        ensure_control_topic(administrator, self.plan.announce.control_topic)
         self.grants = grants_for([self.plan])
 
 
@@ -79,7 +80,7 @@ def do_all(settings: Mapping[str, str], plan: Plan) -> None:
     control, group = plan.announce.control_topic, plan.read.group_id
     (topic,) = plan.read.topics
     admin = KafkaAdmin(settings)
-    admin.check_control_topic(control)
+    check_control_topic(admin, control)
     facts = admin.topics([topic])[topic]
     producer = PipelineProducer(settings, plan.announce.transactional_id, group, control)
     reader = ControlReader(settings, control)
@@ -166,9 +167,9 @@ def test_the_first_run_may_make_the_control_topic(secured: SecuredBroker) -> Non
     settings = secured.certificate_user("first")
     plan = plan_of("first", "orders", secured.plain.new_topic("first"))
     with pytest.raises(SetupError):
-        KafkaAdmin(settings).ensure_control_topic(plan.announce.control_topic)
+        ensure_control_topic(KafkaAdmin(settings), plan.announce.control_topic)
     secured.grant("first", [*grants_for([plan]), *control_topic_grants([plan])])
-    assert KafkaAdmin(settings).ensure_control_topic(plan.announce.control_topic).created
+    assert ensure_control_topic(KafkaAdmin(settings), plan.announce.control_topic).created
 
 
 def test_two_teams_cannot_touch_each_other(secured: SecuredBroker) -> None:
@@ -184,7 +185,7 @@ def test_two_teams_cannot_touch_each_other(secured: SecuredBroker) -> None:
     )
     attempts = [
         lambda: KafkaAdmin(mine).group_offsets(other.read.group_id),
-        lambda: KafkaAdmin(mine).check_control_topic(other.announce.control_topic),
+        lambda: check_control_topic(KafkaAdmin(mine), other.announce.control_topic),
         lambda: KafkaAdmin(mine).topics([right.topic]),
         lambda: ControlPublisher(mine, other.announce.control_topic).publish((CommitRequested("r", "orders", 1),)),
         producer.start,
@@ -239,7 +240,7 @@ def test_doctor_lists_what_is_granted_and_what_is_not(secured: SecuredBroker, tm
     project = secured_project(tmp_path, secured, secured.password_user("sick", PASSWORD))
     topic = secured.plain.new_topic("sick")
     plan = replace_names(plan_of(project.prefix, "orders", topic), project.control_topic)
-    KafkaAdmin({"bootstrap.servers": secured.plain.bootstrap_servers}).ensure_control_topic(project.control_topic)
+    ensure_control_topic(KafkaAdmin({"bootstrap.servers": secured.plain.bootstrap_servers}), project.control_topic)
     grants = grants_for([plan])
     missing = next(grant for grant in grants if grant.name == plan.commit.coordinator_group)
     secured.grant("sick", [grant for grant in grants if grant != missing])
@@ -266,7 +267,7 @@ def replace_names(plan: Plan, control_topic: str) -> Plan:
     return replace(
         plan,
         announce=replace(plan.announce, control_topic=control_topic),
-        commit=replace(plan.commit, coordinator_group=coordinator_group(prefix, control_topic)),
+        coordinator_group=coordinator_group(prefix, control_topic),
     )
 
 
@@ -277,7 +278,7 @@ def test_a_whole_run_on_a_secured_broker(secured: SecuredBroker, tmp_path: Path)
     project = secured_project(tmp_path, secured, secured.password_user("runner", PASSWORD))
     topic = secured.plain.new_topic("runner", partitions=2)
     secured.plain.produce(topic, [{"id": n} for n in range(500)])
-    KafkaAdmin({"bootstrap.servers": secured.plain.bootstrap_servers}).ensure_control_topic(project.control_topic)
+    ensure_control_topic(KafkaAdmin({"bootstrap.servers": secured.plain.bootstrap_servers}), project.control_topic)
     plan = replace_names(plan_of(project.prefix, "orders", topic), project.control_topic)
     secured.grant("runner", grants_for([plan]))
     file = project.pipeline("orders", PIPELINE.format(topic=topic))

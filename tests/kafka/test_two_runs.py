@@ -50,7 +50,7 @@ def new_run(pipeline: LoadedPipeline) -> Iterator[Callable[[], PipelineWorker]]:
 def wakes_up(run: PipelineWorker, monkeypatch: pytest.MonkeyPatch) -> None:
     """The run's next announcement is one of which it does not know what became: it was stopped for longer than its
     transaction may take, and the broker has ended that."""
-    producer = run._announcer._producer
+    producer = run.announcer._producer
     real = producer.announce
 
     def unknown(*_: Any) -> int:
@@ -109,7 +109,7 @@ def test_of_two_runs_that_take_over_at_once_one_goes_on(
     older, newer = new_run(), new_run()
     older.prepare()
     wakes_up(older, monkeypatch)
-    looked = older._source.group_offsets
+    looked = older.source.group_offsets
 
     def look(keys: Any = None, settled: bool = True) -> Any:
         found = looked(keys, settled)
@@ -117,10 +117,10 @@ def test_of_two_runs_that_take_over_at_once_one_goes_on(
             newer.prepare()
         return found
 
-    monkeypatch.setattr(older._source, "group_offsets", look)
+    monkeypatch.setattr(older.source, "group_offsets", look)
     with pytest.raises(RetriableError) as raised:
         older.heartbeat()
-    older._settle(raised.value)
+    older.chain.settle(raised.value)
     older.heartbeat()
     with pytest.raises(FencedError):
         newer.heartbeat()
@@ -132,7 +132,7 @@ def test_the_first_run_says_where_it_stands(
 ) -> None:
     """Before anything is read the positions are announced, also where the answer was lost; who comes later goes by them."""
     first, second = new_run(), new_run()
-    producer = first._announcer._producer
+    producer = first.announcer._producer
     real = producer.announce
 
     def lost(*arguments: Any) -> int:
@@ -146,4 +146,4 @@ def test_the_first_run_says_where_it_stands(
     (topic,) = compile_plan(pipeline).read.topics
     broker.produce(topic, [{"id": 1}], partition=0)
     second.prepare()
-    assert second._positions == {(topic, 0): 0, (topic, 1): 0}
+    assert second.chain.positions == {(topic, 0): 0, (topic, 1): 0}

@@ -16,6 +16,7 @@ import pytest
 
 from framework.adapters.kafka.admin import GroupOffset, KafkaAdmin
 from framework.adapters.kafka.control import ControlReader
+from framework.adapters.kafka.control_topic import ensure_control_topic
 from framework.adapters.kafka.transactions import PipelineProducer
 from framework.errors import FencedError, OutcomeUnknown
 from framework.local import stack
@@ -98,8 +99,8 @@ def new_pipeline(behind: Behind) -> Iterator[Callable[..., Pipeline]]:
 
     def make(**options: float) -> Pipeline:
         admin = KafkaAdmin(behind.settings)
-        name, control_topic = unique("p"), admin.ensure_control_topic(unique("control")).name
-        source = admin.ensure_control_topic(unique("source")).name
+        name, control_topic = unique("p"), ensure_control_topic(admin, unique("control")).name
+        source = ensure_control_topic(admin, unique("source")).name
         producer = PipelineProducer(behind.settings, name, name, control_topic, **options)
         producer.start()
         pipeline = Pipeline(behind, admin, producer, name, source, control_topic)

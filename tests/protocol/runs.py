@@ -32,6 +32,7 @@ from framework.plan.compile import compile_plan
 from framework.plan.model import Plan
 from framework.runtime import announcer, source, worker
 from framework.runtime.batch import BatchResult
+from framework.runtime.handover import AnnouncedBatch
 from framework.runtime.patience import is_retriable
 from framework.runtime.worker import PipelineWorker
 
@@ -195,7 +196,7 @@ class Run:
                 self._begin()
             elif self._error is not None:
                 error, self._error = self._error, None
-                self.worker._settle(error)
+                self.worker.chain.settle(error)
             else:
                 self._step()
         except Killed:
@@ -216,23 +217,23 @@ class Run:
             self.worker.prepare()
         self.begun = True
         if self.world.safe_from is None:
-            self.world.safe_from = self.worker._positions[KEY]
+            self.world.safe_from = self.worker.chain.positions[KEY]
 
     def _step(self) -> None:
         end = self.world.broker.records
-        if self.worker._positions[KEY] == end:
+        if self.worker.chain.positions[KEY] == end:
             self.worker.heartbeat()
             return
-        scope = self.worker._scope_to({KEY: end})
-        ranges = self.worker._announcer._standing(dict(scope.starts))
+        scope = self.worker.chain.next_scope({KEY: end})
+        ranges = self.worker.announcer._standing(dict(scope.starts))
         ranges = tuple(type(r)(r.topic, r.topic_id, r.partition, r.start, end) for r in ranges)
         count = end - ranges[0].start
         line = Accounting(offsets=count, written=count, rows=count)
         totals = self.worker.report.totals + line
         event = DataComplete(self.world.plan.pipeline, self.worker.run_id, scope.batch, ranges, line, totals, ())
         result = BatchResult((event,), ranges, line, totals, {}, 0, 0)
-        self.worker._announcer.announce(scope, result)
-        self.worker._advance(scope, result)
+        self.worker.announcer.announce(scope, result)
+        self.worker.chain.advance(AnnouncedBatch(scope, result, self.worker.announcer.control_offset))
 
 
 NO_TABLES = SimpleNamespace(targets={}, troubles={}, preload=lambda: None)

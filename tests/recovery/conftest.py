@@ -26,6 +26,7 @@ from framework.adapters.files import load_or_raise
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.kafka.control import ControlReader
+from framework.adapters.kafka.control_topic import ensure_control_topic
 from framework.adapters.kafka.transactions import PipelineProducer
 from framework.commit.events.event_types import (
     Accounting,
@@ -77,7 +78,7 @@ class HandRun:
         self.tables = {name: project.catalog().create_table(name, SCHEMA) for name in self.names}
         self.positions = dict.fromkeys(range(PARTITIONS), 0)
         self.number = 0
-        self.admin.ensure_control_topic(self.control_topic)
+        ensure_control_topic(self.admin, self.control_topic)
 
     @property
     def control_topic(self) -> str:
@@ -156,7 +157,7 @@ class HandRun:
         """Deleted and made again under its name: announcements that no table has are gone."""
         self.admin.raw.delete_topics([self.control_topic])[self.control_topic].result(20)
         wait_for(lambda: not self.admin.topics([self.control_topic]), "the end of the control topic")
-        self.admin.ensure_control_topic(self.control_topic)
+        ensure_control_topic(self.admin, self.control_topic)
 
     # ---- what is there -----------------------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ import pytest
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.kafka.control import ControlPublisher
+from framework.adapters.kafka.control_topic import ensure_control_topic
 from framework.commit.events.event_types import (
     Accounting,
     ControlEvent,
@@ -64,7 +65,7 @@ def test_a_coordinator_begins_on_a_long_log(tmp_path: Path, broker: Broker) -> N
     catalog.create_namespace("shop")
     names = [f"shop.t{n:02}" for n in range(TABLES)]
     uuids = {name: str(catalog.create_table(name, SCHEMA).metadata.table_uuid) for name in names}
-    KafkaAdmin(kafka).ensure_control_topic(project.control_topic)
+    ensure_control_topic(KafkaAdmin(kafka), project.control_topic)
     write_log(kafka, project.control_topic, uuids)
 
     before_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from framework.adapters.kafka.admin import KafkaAdmin
+from framework.adapters.kafka.control_topic import ensure_control_topic
 from framework.cli.log import describe
 from framework.cli.main import run_main
 from framework.commit.events.codec import decode, encode
@@ -165,7 +166,7 @@ def test_records_that_are_no_events_stop_nobody(
     passed_over = [
         value for value in (*FOREIGN, *SIBLINGS.values()) if read_or_none(value) is None and len(value) < 900_000
     ]
-    KafkaAdmin({"bootstrap.servers": broker.bootstrap_servers}).ensure_control_topic(f"{topic}-control")
+    ensure_control_topic(KafkaAdmin({"bootstrap.servers": broker.bootstrap_servers}), f"{topic}-control")
     write(broker, f"{topic}-control", *passed_over, encode(complete("a", 1)))
     options = ("--control-topic", f"{topic}-control")
     code, said = floe("log", *options)
@@ -190,7 +191,7 @@ def test_a_record_that_is_named_like_an_event_stops_with_its_offset_until_a_pers
     pass for everybody; a record that can be read is not passed over."""
     topic = broker.new_topic("named")
     control = f"{topic}-control"
-    KafkaAdmin({"bootstrap.servers": broker.bootstrap_servers}).ensure_control_topic(control)
+    ensure_control_topic(KafkaAdmin({"bootstrap.servers": broker.bootstrap_servers}), control)
     write(broker, control, encode(complete("a", 1)), b'{"type":"DataWritten","version":1,"pipeline":["a"]}')
     options = ("--control-topic", control)
     code, said = floe("status", *options)

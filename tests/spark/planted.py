@@ -13,13 +13,13 @@ from typing import Any
 import pyarrow as pa
 
 from framework.cli.main import main
-from framework.runtime import spark_query
+from framework.runtime import spark_stage
 from framework.task import sql as spark_sql
 
 
 def reader_loses_a_record() -> None:
     """A task's reader hands on each block without its third record."""
-    real = spark_query.make_task
+    real = spark_stage.make_task
 
     def make_task(context: Any, work: Any) -> Any:
         task = real(context, work)
@@ -42,7 +42,7 @@ def reader_loses_a_record() -> None:
 
         return losing
 
-    spark_query.make_task = make_task
+    spark_stage.make_task = make_task
 
 
 def decoding_loses_a_record() -> None:

@@ -15,6 +15,7 @@ import pytest
 
 from framework.adapters.files import load_or_raise
 from framework.adapters.kafka.admin import KafkaAdmin
+from framework.adapters.kafka.control_topic import ensure_control_topic
 from framework.plan.compile import compile_plan
 from framework.plan.grants import grants_for
 from tests.chaos.checker import assert_exact
@@ -117,7 +118,7 @@ def secured(tmp_path: Path) -> Iterator[Stand]:
         project = secured_project(root, broker, broker.password_user("flights", PASSWORD))
         flights = fill(broker.plain)
         file = flights_pipeline(project, flights)
-        KafkaAdmin({"bootstrap.servers": broker.plain.bootstrap_servers}).ensure_control_topic(project.control_topic)
+        ensure_control_topic(KafkaAdmin({"bootstrap.servers": broker.plain.bootstrap_servers}), project.control_topic)
         target = root / "pipelines" / "targets" / "it.yaml"
         grants = grants_for(map(compile_plan, load_or_raise([file], str(target))))
         broker.grant("flights", grants)

@@ -1,10 +1,13 @@
-"""README and docs/architecture.md name the folders that are there."""
+"""README and docs/architecture.md name the folders that are there; modules import no circle, and records have one way."""
 
 from __future__ import annotations
 
+import ast
 import re
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
+import grimp
 import pytest
 
 ROOT = Path(__file__).parents[2]
@@ -43,3 +46,57 @@ def test_paths_that_pages_name_are_there(page: str) -> None:
         and not any((base / path).exists() or (base / f"{path}.py").exists() for base in (ROOT, ROOT / "framework"))
     ]
     assert wrong == []
+
+
+def circle_of_imports(package: str) -> list[str]:
+    """Modules that import each other in a circle, the first of them named again at the end; empty when there is none. Imports
+    inside functions and those for type checkers count as well."""
+    graph = grimp.build_graph(package, cache_dir=None)
+    try:
+        TopologicalSorter({name: graph.find_modules_directly_imported_by(name) for name in graph.modules}).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    """Each module can be read after those that it needs: nowhere do two of them need each other."""
+    assert circle_of_imports("framework") == []
+
+
+def test_the_check_for_circles_sees_an_import_inside_a_function(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The check above can fail: a circle that a function hides is found."""
+    package = tmp_path / "planted_circle"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "one.py").write_text("import planted_circle.two\n")
+    (package / "two.py").write_text("def late():\n    from planted_circle import one\n")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    assert sorted(set(circle_of_imports("planted_circle"))) == ["planted_circle.one", "planted_circle.two"]
+
+
+def callers(name: str) -> set[str]:
+    """The modules of framework that call a function or method of this name."""
+    return {
+        path.relative_to(ROOT / "framework").as_posix()
+        for path in (ROOT / "framework").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) == name
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "where"),
+    [
+        ("process_block", {"task/blocks.py"}),
+        ("process_with_sql", {"task/blocks.py"}),
+        ("satisfy", {"runtime/change_rounds.py"}),
+        ("new_writer", {"task/task_run.py", "task/exchange.py"}),
+    ],
+)
+def test_batches_and_replayed_letters_take_the_same_way(name: str, where: set[str]) -> None:
+    """What decides about a record, what changes a table for it and what writes it is called in one place for both."""
+    assert {caller for caller in callers(name) if caller.split("/")[0] in ("task", "runtime", "recovery")} == where

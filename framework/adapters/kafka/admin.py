@@ -34,7 +34,6 @@ from framework.adapters.kafka.client import (
     error_of,
     setup_error,
 )
-from framework.adapters.kafka.control_topic import ControlTopicFacts, check, ensure
 from framework.config.patterns import compiled
 from framework.errors import FloeError, RetriableError, SetupError
 
@@ -344,14 +343,6 @@ class KafkaAdmin:
             raise self.error(raised, doing) from raised
         except FutureTimeout as raised:  # the client's own time-out comes late on a busy machine
             raise self.error(KafkaException(KafkaError(KafkaError._TIMED_OUT)), doing) from raised
-
-    def ensure_control_topic(self, name: str) -> ControlTopicFacts:
-        """See `kafka_control_topic.ensure`."""
-        return ensure(self, name)
-
-    def check_control_topic(self, name: str) -> ControlTopicFacts:
-        """See `kafka_control_topic.check`."""
-        return check(self, name)
 
 
 def known_id(topic: str, topic_id: str, address: str) -> str:

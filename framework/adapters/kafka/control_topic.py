@@ -8,17 +8,14 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import ConfigResource, NewTopic, ResourceType
 
+from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.kafka.client import error_of
 from framework.errors import SetupError
 from framework.plan.control_topic import SETTINGS, Wrong, what_is_weak, what_is_wrong
-
-if TYPE_CHECKING:
-    from framework.adapters.kafka.admin import KafkaAdmin
 
 VISIBLE_TIMEOUT_S = 10.0
 
@@ -37,11 +34,11 @@ class ControlTopicFacts:
     weakness: str = ""
 
 
-def ensure(admin: KafkaAdmin, name: str) -> ControlTopicFacts:
+def ensure_control_topic(admin: KafkaAdmin, name: str) -> ControlTopicFacts:
     """Create the topic if it does not exist ("already exists" is success), then check it.
 
     Raises:
-        SetupError: FLOE-E107 cannot be created; otherwise as `check`.
+        SetupError: FLOE-E107 cannot be created; otherwise as `check_control_topic`.
     """
     created = False
     if not admin.topics([name]):
@@ -50,7 +47,7 @@ def ensure(admin: KafkaAdmin, name: str) -> ControlTopicFacts:
         # The broker that is asked hears of a new topic a little later than the controller that made it.
         while not admin.topics([name]) and time.monotonic() < deadline:
             time.sleep(0.05)
-    return check(admin, name, created)
+    return check_control_topic(admin, name, created)
 
 
 def _create(admin: KafkaAdmin, name: str) -> bool:
@@ -73,7 +70,7 @@ def _create(admin: KafkaAdmin, name: str) -> bool:
     return True
 
 
-def check(admin: KafkaAdmin, name: str, created: bool = False) -> ControlTopicFacts:
+def check_control_topic(admin: KafkaAdmin, name: str, created: bool = False) -> ControlTopicFacts:
     """The topic's facts, after checking its partitions and settings.
 
     Raises:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
+from dataclasses import asdict, replace
 
 import pytest
 
 from framework.commit.events.event_types import Accounting, DataComplete, DataFile, DataWritten, SourceRange
 from framework.config.spec import (
+    CommitPolicy,
     ErrorPolicy,
     KafkaSourceSpec,
     LoadedPipeline,
@@ -15,10 +17,13 @@ from framework.config.spec import (
     RouteRule,
     RoutesSpec,
     SourceSpec,
+    TablePolicy,
+    TablesSpec,
     TargetSpec,
 )
 from framework.errors import AccountingError, RecordError, TooManyDeadLetters
 from framework.plan.compile import compile_plan
+from framework.plan.explain import plan_to_json
 from framework.plan.model import Plan
 from framework.record.model import DeadLetter, Slice, SliceReport, TaskReport
 from framework.runtime.batch import BatchScope, summarise, summarise_gaps
@@ -156,3 +161,32 @@ def test_a_gap_is_a_batch_of_its_own_and_the_sum_names_it() -> None:
     ]
     assert "90 lost" in str(complete.accounting)
     assert "lost" not in str(Accounting(5, 5))
+
+
+HOURLY = replace(TablePolicy(), commit=CommitPolicy(3_600_000, max_bytes=77, max_rows=5, branch="audit"))
+DAILY = replace(TablePolicy(), commit=CommitPolicy(86_400_000))
+
+
+@pytest.mark.parametrize(
+    "tables",
+    [
+        TablesSpec(),
+        TablesSpec(defaults=HOURLY),
+        TablesSpec(defaults=DAILY, overrides=(("a.*", HOURLY),)),
+        TablesSpec(defaults=HOURLY, overrides=(("other.*", DAILY),)),
+    ],
+    ids=["nothing said", "defaults", "an override", "an override of others"],
+)
+def test_a_table_is_committed_as_the_plan_prints(tables: TablesSpec) -> None:
+    """What `floe plan` prints of a table's commits is what its files are announced with, however the plan came about."""
+    changed = plan(tables=tables)
+    printed = json.loads(json.dumps(plan_to_json(changed)))["steps"]
+    wrote, commits = (next(step for step in printed if step["step"] == name) for name in ("WriteFiles", "CommitTables"))
+    assert commits["tables"] == wrote["tables"]
+    assert commits["catalog"] == wrote["tables"]["defaults"]["catalog"]
+    shown = dict(commits["tables"]["overrides"]).get("a.*", commits["tables"]["defaults"])["commit"]
+
+    written = summarise(changed, scope(), [report(10, 100)], Accounting()).events[0]
+
+    assert isinstance(written, DataWritten)
+    assert asdict(written.commit) == {name: shown[name] for name in ("interval_ms", "max_bytes", "max_rows", "branch")}

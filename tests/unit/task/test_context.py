@@ -5,15 +5,15 @@ from __future__ import annotations
 import pickle
 from dataclasses import replace
 
-from framework.task.stage import known_to_tasks
+from framework.task.context import known_to_tasks
 from tests.record_samples import target
 
 # Spark sends a larger function around as a file of its own (`spark.broadcast.UDFCompressionThreshold`).
 SMALL_BYTES = 1024 * 1024
 
 
-def test_a_task_is_told_what_it_heeds_of_each_table() -> None:
-    """A task knows each table as the driver does but for properties that no writer heeds, and a thousand tables are small."""
+def test_a_task_is_told_what_it_reads_of_each_table() -> None:
+    """A task knows each table without the properties that no writer reads, and a thousand tables are small."""
     table = target(columns={"a": "long", "b": "string"})
     tables = {
         f"ns.t{i}": replace(
@@ -26,8 +26,8 @@ def test_a_task_is_told_what_it_heeds_of_each_table() -> None:
         for i in range(1000)
     }
     known = known_to_tasks(tables)
-    heeded = {"write.parquet.compression-codec": "zstd"}
-    assert known == {name: replace(each, properties=heeded) for name, each in tables.items()}
+    needed = {"write.parquet.compression-codec": "zstd"}
+    assert known == {name: replace(each, properties=needed) for name, each in tables.items()}
     assert len(pickle.dumps(known)) < SMALL_BYTES / 4
     assert known_to_tasks({"ns.t": replace(table, properties={"write.x": "1"})}) == {
         "ns.t": replace(table, properties={"write.x": "1"})

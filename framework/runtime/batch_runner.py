@@ -1,0 +1,113 @@
+"""One offered batch from the stage to its announcement, on Spark's callback thread.
+
+In: an OfferedBatch from `runtime.handover`. Out: an AnnouncedBatch, or the error that the pacing thread raises. Everything here
+belongs to the callback thread; the announcer is used by it for as long as it has the batch, and by the pacing thread otherwise.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from framework.adapters.faults import reach
+from framework.adapters.iceberg.tables import IcebergTables
+from framework.commit.watch import Newest
+from framework.plan.catalogs import used_catalogs
+from framework.plan.model import Plan
+from framework.runtime.announced import AnnouncedTables
+from framework.runtime.announcer import Announcer
+from framework.runtime.batch import summarise
+from framework.runtime.careful import Careful
+from framework.runtime.handover import AnnouncedBatch, BatchHandover, OfferedBatch
+from framework.runtime.stage import StageOfBatch
+from framework.runtime.tables import TableRegistry
+from framework.task.context import TaskContext
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from framework.runtime.batch import BatchScope
+
+
+class BatchRunner:
+    """Of one run. `newest_announced` gives by table uuid what the control topic says was announced last for it."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        kafka: dict[str, str],
+        registry: dict[str, str],
+        catalog: IcebergTables,
+        tables: TableRegistry,
+        announcer: Announcer,
+        announced: AnnouncedTables,
+        newest_announced: Callable[[], Mapping[str, Newest]],
+        handover: BatchHandover,
+        say: Callable[[str], None],
+    ) -> None:
+        self._plan = plan
+        self._kafka = kafka
+        self._registry = registry
+        self._catalog = catalog
+        self._catalogs = used_catalogs(plan)
+        self._tables = tables
+        self._announcer = announcer
+        self._announced = announced
+        self._newest_announced = newest_announced
+        self._handover = handover
+        self._careful = Careful(say)
+        self._say = say
+
+    def process(self, frame: DataFrame, batch_id: int) -> None:
+        """What foreachBatch calls. Errors are kept for the pacing thread and raised, so that the query ends: crossing the JVM,
+        an error is left with its text only."""
+        try:
+            from framework.adapters.spark.source import is_taken
+
+            batch = self._handover.offered()
+            if batch is not None and is_taken(batch.offer_file, batch.scope.ends):
+                self._handover.announced(self._do(frame.sparkSession, batch))
+        except BaseException as error:
+            self._handover.failed(error)
+            raise
+
+    def _do(self, session: SparkSession, batch: OfferedBatch) -> AnnouncedBatch:
+        started = time.monotonic()
+        scope = batch.scope
+        batch.tables_refreshed.result()
+        stage = StageOfBatch(session, scope, self._context(scope), self._tables)
+        reports, rewrites = self._careful.do(scope, stage.write, stage.look_for_deadly)
+        reach("files-written")
+        known = self._tables.targets.values()
+        before = self._announced.batches_before(reports, self._newest_announced(), known)
+        result = summarise(self._plan, scope, reports, batch.totals, before)
+        self._announcer.announce(scope, result)
+        control_offset = self._announcer.control_offset
+        self._announced.remember(scope, result, control_offset)
+        done = AnnouncedBatch(scope, result, control_offset, rewrites, time.monotonic() - started)
+        self._say(in_words(done))
+        return done
+
+    def _context(self, scope: BatchScope) -> TaskContext:
+        return TaskContext(
+            plan=self._plan,
+            kafka=self._kafka,
+            io_properties=self._catalog.io_properties(self._catalogs),
+            tables={},
+            topic_ids=dict(scope.topic_ids),
+            run=scope.run,
+            batch=scope.batch,
+            registry=self._registry,
+        )
+
+
+def in_words(batch: AnnouncedBatch) -> str:
+    """A batch as a line of progress."""
+    accounting, rewrites = batch.result.accounting, batch.rewrites
+    return (
+        f"batch {batch.scope.batch}: {accounting.offsets - accounting.holes:,} records, {batch.result.files} files for "
+        f"{len(batch.result.rows)} tables, announced in {batch.seconds:.1f} s"
+        + (f", {rewrites} re-write{'s' if rewrites > 1 else ''} for changed tables" if rewrites else "")
+        + (f", {accounting.dead_lettered:,} dead letters" if accounting.dead_lettered else "")
+    )

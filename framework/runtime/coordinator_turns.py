@@ -1,0 +1,157 @@
+"""One serving of a coordinator, turn by turn: what the seat and the catalogs say goes into the pure `step`, its effects come out.
+
+In: a seat (ownership of the control topic's partition), requests to catalogs, and the information that is told. Out: effects
+that were performed. Decides nothing itself. All of it belongs to the coordinator's thread; the others are behind
+`catalog_requests`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from framework.adapters.faults import reach
+from framework.adapters.kafka.seat import CoordinatorSeat, SeatAssigned, SeatEnd, SeatRead, SeatRevoked, SeatUpdate
+from framework.commit.machine.effects import (
+    Assigned,
+    CommitTable,
+    Effect,
+    Input,
+    LoadTable,
+    Publish,
+    Read,
+    ReadAgain,
+    Revoked,
+    Stop,
+    StoreLowWater,
+    Tick,
+)
+from framework.commit.machine.step import CoordinatorState, next_due_ms, step, wants_more
+from framework.errors import StateDisagreement
+from framework.runtime.catalog_requests import CatalogRequests
+from framework.runtime.information import Information
+
+IDLE_POLL_S = 0.2
+BUSY_POLL_S = 0.01
+# An answer is acted upon at once; a Tick looks at every table, which costs too much after each of a thousand answers. While
+# commits are in flight it comes this often, and takes no more than this share of the time.
+BUSY_TICK_S = 0.05
+BUSY_TICK_SHARE = 0.1
+
+
+@dataclass(frozen=True)
+class Ownership:
+    """How far the owner of the partition has read: whether to the log's end, and the position that it saw there."""
+
+    caught_up: bool = False
+    position: int | None = None
+
+
+class CoordinatorTurns:
+    """`name` is this coordinator's, as others see it."""
+
+    def __init__(
+        self,
+        name: str,
+        seat: CoordinatorSeat,
+        requests: CatalogRequests,
+        information: Information,
+        say: Callable[[str], None],
+    ) -> None:
+        self.wants_new_seat = False
+        self._name = name
+        self._seat = seat
+        self._requests = requests
+        self._information = information
+        self._say = say
+        self._state = CoordinatorState()
+        self._ownership: Ownership | None = None  # None: another coordinator owns the partition
+        self._is_paused = False
+        self._tick_again_at = 0.0
+
+    def turn(self) -> None:
+        """Wait a moment for what happens, and act upon all of it.
+
+        Raises:
+            StateDisagreement: a person must decide.
+            FloeError: the broker does not answer, or the log cannot be read.
+        """
+        self._hold_back(not wants_more(self._state))
+        for update in self._seat.poll(self._timeout_s()):
+            self._take_in(update)
+        for answer in self._requests.answers():
+            self._feed(answer)
+        if self._ownership is not None and (not self._requests.in_flight or time.monotonic() >= self._tick_again_at):
+            began = time.monotonic()
+            self._feed(Tick(self._ownership.caught_up, self._ownership.position))
+            ended = time.monotonic()
+            self._tick_again_at = ended + max(BUSY_TICK_S, (ended - began) / BUSY_TICK_SHARE)
+        self._information.publish()
+
+    def _hold_back(self, is_full: bool) -> None:
+        """Back-pressure: the log waits in the broker, not in memory, until tables are drained."""
+        if is_full or self._is_paused:
+            self._seat.pause(is_full)
+        self._is_paused = is_full
+
+    def _take_in(self, update: SeatUpdate) -> None:
+        if isinstance(update, SeatAssigned):
+            self._requests.new_term()
+            self._ownership = Ownership()
+            self._say("coordinates")
+            self._feed(
+                Assigned(
+                    self._name,
+                    update.topic_id,
+                    update.log_start,
+                    update.low_water,
+                    update.low_water_topic_id,
+                    update.chain_from,
+                    update.log_end,
+                    update.truncated,
+                    update.low_water_epoch,
+                )
+            )
+        elif isinstance(update, SeatRevoked):
+            self._requests.new_term()
+            self._ownership = None
+            self._feed(Revoked())
+            self._say("no longer coordinates")
+        elif isinstance(update, SeatRead):
+            self._feed(Read(update.offset, update.event, update.timestamp_ms, update.leader_epoch))
+        elif isinstance(update, SeatEnd) and self._ownership is not None:
+            self._ownership = Ownership(caught_up=True, position=update.position)
+
+    def _timeout_s(self) -> float:
+        if self._requests.in_flight:
+            return BUSY_POLL_S
+        due = next_due_ms(self._state) if self._ownership is not None else None
+        if due is None:
+            return IDLE_POLL_S
+        return min(IDLE_POLL_S, max(0.0, (due - _now_ms()) / 1000))
+
+    def _feed(self, message: Input) -> None:
+        self._state, effects = step(self._state, message, _now_ms())
+        for effect in effects:
+            self._perform(effect)
+
+    def _perform(self, effect: Effect) -> None:
+        if isinstance(effect, LoadTable | CommitTable):
+            self._requests.ask(effect, self._state.control_topic_id)
+        elif isinstance(effect, Publish):
+            self._information.tell(effect.event)
+        elif isinstance(effect, StoreLowWater):
+            self._information.publish()  # what is told of the tables is in the log before the mark passes it
+            self._seat.store_low_water(effect.offset, effect.chain_from, effect.leader_epoch)
+            reach("low-water-stored")
+        elif isinstance(effect, ReadAgain):
+            # The seat is given up and taken again: whoever gets it begins at the stored low-water mark.
+            self._say(f"{effect.table} is well again: reading its announcements from {effect.offset} on")
+            self.wants_new_seat = True
+        elif isinstance(effect, Stop):
+            raise StateDisagreement(effect.message, code=effect.code, remedy=effect.remedy)
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)

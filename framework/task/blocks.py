@@ -1,0 +1,80 @@
+"""One block of records as every task does it, whether the records are a batch's or dead letters that are replayed.
+
+In: a block and a TaskContext. Out: what became of its records, and the sum of a slice. Decides nothing: `framework.record` says
+what becomes of every record. Keeps invariant 8 per slice by counting what became of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from framework.adapters.faults import meet
+from framework.adapters.registry import registry_of
+from framework.record.condemned import set_aside
+from framework.record.model import BlockResult, RecordBlock, Slice, SliceReport
+from framework.record.process import Sql, needed_schemas, process_block, process_with_sql
+from framework.task.context import TaskContext
+
+
+class BlockProcessor:
+    """Decodes, routes and converts blocks.
+
+    Args:
+        scatter: as in `process_block`: whether rows of tables that are alike may be given unsorted.
+        sql: runs `transform.sql` on rows that are here already; None where the plan has none.
+    """
+
+    def __init__(self, context: TaskContext, scatter: bool = False, sql: Sql | None = None) -> None:
+        self._context = context
+        self._scatter = scatter
+        self._sql = sql
+        self._registry = registry_of(context.registry)
+
+    def results(self, block: RecordBlock) -> Sequence[BlockResult]:
+        """What became of the block: of the records that are set aside, and of the others.
+
+        Raises:
+            RetriableError: the schema registry does not answer.
+        """
+        context = self._context
+        schemas = self._registry.schemas(needed_schemas(block, context.plan.decode))
+        left, aside = block, BlockResult()
+        if context.condemned:
+            left, aside = set_aside(block, context.condemned, context.plan, context.tables)
+        meet(left.values)
+        if not len(left):
+            return (aside,)
+        if self._sql is not None:
+            return aside, process_with_sql(left, context.plan, context.tables, self._sql, schemas)
+        encode = not context.is_plain
+        return aside, process_block(left, context.plan, context.tables, schemas, encode=encode, scatter=self._scatter)
+
+
+@dataclass
+class SliceSum:
+    """What became of a slice's records so far."""
+
+    written: int = 0
+    filtered: int = 0
+    dead_lettered: int = 0
+    dropped: int = 0
+    newest_ms: int = -1
+
+    def add(self, result: BlockResult) -> None:
+        self.written += result.written
+        self.filtered += result.filtered
+        self.dead_lettered += len(result.dead_letters)
+        self.dropped += result.dropped
+
+    def see(self, block: RecordBlock) -> None:
+        """Keep the time of the newest record."""
+        self.newest_ms = max(self.newest_ms, int(np.max(block.timestamps_ms, initial=-1)))
+
+    def report(self, piece: Slice, holes: int) -> SliceReport:
+        newest_ms = self.newest_ms if self.newest_ms >= 0 else None
+        return SliceReport(
+            piece, self.written, self.filtered, self.dead_lettered, self.dropped, holes, max_timestamp_ms=newest_ms
+        )
