@@ -23,10 +23,10 @@ from framework.config.spec import (
     TablesSpec,
 )
 from framework.plan.model import Announce, Decode, Plan, ReadKafka, Route, WriteFiles
-from framework.record.block_state import Batch
+from framework.record.block_state import BlockState
 from framework.record.formats.wire import NO_SCHEMAS, Schemas
 from framework.record.json.single_record import judge
-from framework.record.landing import shaped_by_landing
+from framework.record.landed_needs import shaped_by_landing
 from framework.record.model import BlockResult, RecordBlock, TableTarget
 from framework.record.process import process_block
 from framework.record.rows.dictionary_text import plain_table
@@ -136,11 +136,11 @@ def alone(records: RecordBlock, pipeline: Plan, tables: dict[str, TableTarget]) 
     """The result when every record is judged alone."""
 
     def each(some: RecordBlock, present: Mapping[str, TableTarget]) -> BlockResult:
-        batch = Batch(some, pipeline, present)
-        batch.judge_alone(i for i, value in enumerate(some.values) if value is not None)
-        batch.drop(some.values.count(None))
-        judge(batch)
-        return batch.result()
+        state = BlockState(some, pipeline, present)
+        state.judge_alone(i for i, value in enumerate(some.values) if value is not None)
+        state.drop(some.values.count(None))
+        judge(state)
+        return state.result()
 
     result = each(records, tables)
     return shaped_by_landing(records, result, each, pipeline, tables) if result.needs else result

@@ -23,6 +23,7 @@ these tables is a test, in columns and record by record.
   `double`: then it becomes the nearest one.
 - `[]`, `{}` and what holds nothing else, such as `[null]`, are null in a column of another kind, as they are where there is no
   column yet. They are errors where `evolve.data_type` refuses what does not fit, as in these tables, and with `values.empty: refuse`.
+  Where null is forbidden they are values that do not fit.
 - Both words hold on every way: in columns that formats with a schema bring, and where `transform.sql` reads, which takes them from
   `tables.defaults`.
 - A number in a `date`, `time` or timestamp column needs a declared `unit` (`d`, `s`, `ms`, `us`, `ns`).

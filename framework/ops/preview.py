@@ -17,7 +17,7 @@ from pyiceberg.types import IcebergType, ListType, PrimitiveType, StructType
 from framework.adapters.iceberg.define import DEFAULT_PROPERTIES
 from framework.commit.events.event_types import DataComplete, Heartbeat
 from framework.commit.offsets import PartitionFacts, PartitionKey, SafeOffset, check_announced, decide_start
-from framework.config.spec import Case, CreatePolicy, EvolveMode, PartitionFieldSpec
+from framework.config.spec import Case, CreatePolicy, PartitionFieldSpec
 from framework.config.units import partition_text
 from framework.errors import FloeError
 from framework.plan.canonical import plain
@@ -30,6 +30,8 @@ from framework.table.changes import AddColumn, CreateTable, Refusal, WidenColumn
 from framework.table.create import location_of, plan_create
 from framework.table.evolve import plan_evolution
 from framework.table.model import ObservedType, TableNeed, TableTarget
+from framework.table.policy.rules import TableRules
+from framework.table.policy.words import Aspect
 from framework.table.types import format_version
 
 # Creation that waits for a record to show what nobody has declared is no refusal.
@@ -192,8 +194,9 @@ def preview_table(plan: Plan, table: str, found: TableTarget | None) -> TablePre
 def _missing(plan: Plan, table: str) -> TablePreview:
     policy = plan.write.tables.policy_for(table)
     dead_letters = table == plan.write.dead_letter_table
-    if not dead_letters and policy.evolve.tables is not EvolveMode.EVOLVE:
-        why = f"it does not exist, and evolve.tables is {policy.evolve.tables.value}"
+    word = TableRules(policy).refusing_word(Aspect.TABLES)
+    if not dead_letters and word is not None:
+        why = f"it does not exist, and evolve.tables is {word.value}"
         return TablePreview(table, Action.REFUSE, notes=(why,), code="FLOE-D204")
     partition_by = tuple(partition_text(field) for field in policy.create.partition_by)
     properties = tuple(sorted({**DEFAULT_PROPERTIES, **dict(policy.create.properties)}.items()))

@@ -1,9 +1,9 @@
 """One block of records to rows per table, in whatever format they come.
 
 In: a RecordBlock, the plan, the tables, and the registry's schemas that the block names. Out: a BlockResult. JSON that has
-no schema of its own is parsed by the tables' columns (framework.record.json.process_json); every other format brings
-its types with it,
-and its columns go to framework.record.formats.typed_rows. Keeps invariant 8: each record is in exactly one of the counts.
+no schema of its own is parsed by the tables' columns (framework.record.json.process_json); every other format brings its types
+with it, and its columns go to framework.record.formats.typed_rows. Keeps invariant 8: each record is in exactly one of the
+counts.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ import numpy as np
 
 from framework.config.spec import FormatType
 from framework.plan.model import Decode, Plan
-from framework.record.block_state import Batch
-from framework.record.bounded_columns import set_aside_wide, within_bounds
-from framework.record.contain import contained, joined
+from framework.record.bisect_failures import contained, joined
+from framework.record.block_state import BlockState
+from framework.record.column_limit import set_aside_wide, within_bounds
 from framework.record.failure import RecordFailure
 from framework.record.formats.decode import decode_rows
-from framework.record.formats.typed_rows import place
+from framework.record.formats.typed_rows import route_and_convert
 from framework.record.formats.wire import NO_SCHEMAS, SchemaRef, Schemas, schemas_named
 from framework.record.json.process_json import process_json
-from framework.record.json.unwrap import read_json
-from framework.record.landing import shaped_by_landing
+from framework.record.json.unwrap_envelope import read_json
+from framework.record.landed_needs import shaped_by_landing
 from framework.record.model import BlockResult, RecordBlock, TableTarget
 from framework.record.value_buffer import with_value, without_value
 
@@ -71,15 +71,15 @@ def process_block(
     Returns:
         rows per table in the table's file schema and in offset order. When `needs` is empty the counts add up to the
         block's records (tombstones are `dropped`); otherwise the block must be processed again once tables are changed.
-        A record that raises what nobody foresaw is a dead letter (framework.record.contain), and so is one that would make a
-        table too wide (framework.record.bounded_columns); one that is refused asks for no change of a table
-        (framework.record.landing).
+        A record that raises what nobody foresaw is a dead letter (framework.record.bisect_failures), and so is one that would
+        make a table too wide (framework.record.column_limit); one that is refused asks for no change of a table
+        (framework.record.landed_needs).
     """
 
     def refuse(one: RecordBlock, failure: RecordFailure) -> BlockResult:
-        batch = Batch(one, plan, tables)
-        batch.fail(0, failure)
-        return batch.result()
+        state = BlockState(one, plan, tables)
+        state.fail(0, failure)
+        return state.result()
 
     def plainly(some: RecordBlock, changed: Mapping[str, TableTarget]) -> BlockResult:
         # A record may raise only once its table is as it asks.
@@ -109,34 +109,34 @@ def _block(
 ) -> BlockResult:
     if plan.decode.format.type is FormatType.JSON:
         return _json_block(block, plan, tables, schemas, encode, scatter)
-    batch = Batch(block, plan, tables)
+    state = BlockState(block, plan, tables)
     positions = with_value(block.values)
-    batch.drop(without_value(block.values))
-    decoded = decode_rows(block, batch.refuse_unreadable_metadata(positions), plan.decode, schemas)
+    state.drop(without_value(block.values))
+    decoded = decode_rows(block, state.refuse_unreadable_metadata(positions), plan.decode, schemas)
     for position, failure in decoded.failures.items():
-        batch.fail(position, failure)
-    batch.drop(decoded.dropped)
+        state.fail(position, failure)
+    state.drop(decoded.dropped)
     for rows in decoded.parts:
-        place(batch, rows)
-    return batch.result()
+        route_and_convert(state, rows)
+    return state.result()
 
 
 def _json_block(
     block: RecordBlock, plan: Plan, tables: Mapping[str, TableTarget], schemas: Schemas, encode: bool, scatter: bool
 ) -> BlockResult:
     read = read_json(block, plan.decode, schemas)
-    batch = Batch(block, plan, tables, read.values, encode, scatter)
+    state = BlockState(block, plan, tables, read.values, encode, scatter)
     positions = with_value(block.values)
-    batch.drop(without_value(block.values))
+    state.drop(without_value(block.values))
     for position, failure in read.failures.items():
-        batch.fail(position, failure)
+        state.fail(position, failure)
     if read.failures:
         positions = positions[~np.isin(positions, list(read.failures))]
-    positions = batch.refuse_unreadable_metadata(positions)
+    positions = state.refuse_unreadable_metadata(positions)
     if read.parts:
         typed = np.concatenate([part.places for part in read.parts])
         for part in read.parts:
-            place(batch, part.at(np.intersect1d(part.places, positions)))
+            route_and_convert(state, part.at(np.intersect1d(part.places, positions)))
         positions = np.setdiff1d(positions, typed)
-    process_json(batch, positions)
-    return batch.result()
+    process_json(state, positions)
+    return state.result()

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
 
-from framework.config.metadata import HEADER, metadata_column, metadata_type
-from framework.config.spec import Case, ErrorPolicy, EvolveMode, FieldHint, RouteMode, TablePolicy
+from framework.config.metadata import HEADER, metadata_column
+from framework.config.spec import Case, ErrorPolicy, FieldHint, RouteMode, TablePolicy
 from framework.errors import AccountingError
 from framework.plan.model import Plan
 from framework.record.arrays import Ints
@@ -22,6 +23,7 @@ from framework.record.convert.nested import fold
 from framework.record.convert.table_shape import TableShape, table_shape
 from framework.record.failure import RecordFailure
 from framework.record.gaps import REMEDY
+from framework.record.infer_types import apply_hints, merge_fields, missing_fields, observe_records, settle_fields
 from framework.record.letters.dead_letter import PAST_LAST_TIMESTAMP_MS
 from framework.record.model import (
     AlikeRows,
@@ -32,13 +34,16 @@ from framework.record.model import (
     TableNeed,
     TableTarget,
 )
-from framework.record.observe import apply_hints, merge_fields, missing_fields, observe_records, settle_fields
 from framework.record.route import routing_fields
 from framework.record.rows.dictionary_text import together
-from framework.table.admit import admitted_fields
-from framework.table.details import merge_details
+from framework.table.column_details import merge_details
+from framework.table.policy.admitted import admitted_fields
+from framework.table.policy.answers import Act
+from framework.table.policy.metadata_columns import metadata_columns, own_fields, spellings
+from framework.table.policy.rules import TableRules, rules_of
 from framework.table.types import NANOSECONDS_SINCE, format_version, without_nanoseconds
 
+_T = TypeVar("_T")
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 _NO_MATCH = RecordFailure("route", "FLOE-D201", "no rule of routes matches the record")
 
@@ -70,7 +75,7 @@ class _Ask:
     details: Mapping[str, ColumnDetail] | None = None
 
 
-class Batch:
+class BlockState:
     """Collects what becomes of the records of one block; positions are places in the block.
 
     `values` are the bytes that are parsed: those of the block, or what its wire format or envelope holds. With `encode` text
@@ -109,6 +114,8 @@ class Batch:
         self._failed: list[int] = []
         self._result = BlockResult()
         self._details: dict[str, dict[str, ColumnDetail]] = {}
+        self._rules: dict[str, TableRules] = {}
+        self._lacking_metadata: dict[str, dict[str, ObservedType]] = {}
         self._texts: dict[str, list[str | None]] = {}
 
     # ---- what the steps report -----------------------------------------------------------------------------------
@@ -161,6 +168,11 @@ class Batch:
         for them; `hinted` puts declared types in their places."""
         self._asked.setdefault(table, []).append(_Ask(at, fields, hinted, details))
 
+    def need_metadata(self, table: str, at: int) -> None:
+        """The table must gain the metadata columns that it has not, where it may, for the record at this place."""
+        if lacking := self.lacking_metadata(table):
+            self.need(table, lacking, at)
+
     def need_shown(self, table: str, positions: Iterable[int]) -> None:
         """The table must gain what these records show and it has not, or be created with it. A record that is judged alone
         asks for itself, or is refused and then asks for nothing."""
@@ -186,8 +198,7 @@ class Batch:
         fields = observe_records([self.values[i] or b"" for i in positions])
         if table in self.tables:
             fields = admitted_fields(missing_fields(fields, self.shapes[table].root), self.policy(table))
-        metadata = self.metadata_columns
-        fields = {name: kind for name, kind in fields.items() if name.lower() not in metadata}
+        fields = self.own_fields(fields)
         if fields or table not in self.tables:
             self._add_need(table, _Ask(positions[0], fields))
 
@@ -217,24 +228,43 @@ class Batch:
 
     # ---- what the steps ask --------------------------------------------------------------------------------------
 
+    def rules(self, table: str) -> TableRules:
+        """What becomes of records for which the table lacks something."""
+        found = self._rules.get(table)
+        if found is None:
+            target = self.tables.get(table)
+            found = rules_of(target) if target else TableRules(self.plan.write.tables.policy_for(table))
+            self._rules[table] = found
+        return found
+
     def policy(self, table: str) -> TablePolicy:
-        target = self.tables.get(table)
-        return target.policy if target else self.plan.write.tables.policy_for(table)
+        return self.rules(table).policy
 
     def hints(self, insensitive: bool) -> dict[str, FieldHint]:
         return {fold(hint.path, insensitive): hint for hint in self.plan.decode.hints}
 
-    @property
+    @cached_property
     def metadata_columns(self) -> dict[str, ObservedType]:
         """The columns floe fills itself, with their types."""
-        return {metadata_column(name): metadata_type(name) for name in self.plan.decode.metadata_columns}
+        return metadata_columns(self.plan.decode.metadata_columns)
+
+    def own_fields(self, fields: dict[str, _T]) -> dict[str, _T]:
+        """A record's fields without those that are named like floe's metadata columns."""
+        return own_fields(fields, self._metadata_spellings)
+
+    @cached_property
+    def _metadata_spellings(self) -> frozenset[str]:
+        return spellings(self.metadata_columns)
 
     def lacking_metadata(self, table: str) -> dict[str, ObservedType]:
         """Metadata columns that were asked for and that the table has not, where the policy lets it gain them."""
-        if not self.plan.decode.metadata_columns or self.policy(table).evolve.columns is not EvolveMode.EVOLVE:
-            return {}
-        shape = self.shapes[table]
-        return {name: kind for name, kind in self.metadata_columns.items() if not shape.has_column(name)}
+        found = self._lacking_metadata.get(table)
+        if found is None:
+            may_gain = self.rules(table).missing_metadata_column().act is Act.CHANGE
+            wanted = self.metadata_columns.items() if may_gain else ()
+            found = {name: kind for name, kind in wanted if not self.shapes[table].has_column(name)}
+            self._lacking_metadata[table] = found
+        return found
 
     def metadata(self, positions: Ints) -> dict[str, pa.Array]:
         """The values of the metadata columns for these records, by Kafka's name of the field."""

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from framework.plan.model import Plan
-from framework.record.block_state import Batch
-from framework.record.contain import records_at
+from framework.record.bisect_failures import records_at
+from framework.record.block_state import BlockState
 from framework.record.failure import RecordFailure
 from framework.record.model import BlockResult, RecordBlock, TableTarget
 from framework.record.sql_failure import sql_failure
@@ -54,8 +54,8 @@ def set_aside(
     if not places:
         return block, BlockResult()
     out = records_at(block, places)
-    batch = Batch(out, plan, tables)
+    state = BlockState(out, plan, tables)
     for at, offset in enumerate(out.offsets):
-        batch.fail(at, failures[offset])
+        state.fail(at, failures[offset])
     left = records_at(block, [at for at, offset in enumerate(block.offsets) if offset not in failures])
-    return left, batch.result()
+    return left, state.result()

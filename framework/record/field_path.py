@@ -6,13 +6,13 @@ a place asks of the table. A record is never changed in place: the same record m
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from framework.record.convert.converter import Converter
 from framework.record.convert.nested import ListConverter, MapConverter, StructConverter, fold
-from framework.record.json.strict import JsonValue
+from framework.record.json.strict_parser import JsonValue
 from framework.table.model import ObservedType
 
 
@@ -117,3 +117,35 @@ def observed_along(steps: Sequence[Step], kind: ObservedType) -> tuple[str, Obse
         else:
             observed = ["list", observed] if step.kind == "element" else ["map", "string", observed]
     return steps[0].column, observed
+
+
+def columns_of(steps: Sequence[Step]) -> tuple[str, ...]:
+    """The path of the column at the end of the steps."""
+    return tuple(step.column for step in steps)
+
+
+def required_and_missing(value: object, converter: Converter, above: Steps = ()) -> Iterator[Steps]:
+    """The places in a value where one is required and missing; maps may be objects or lists of pairs."""
+    if isinstance(converter, StructConverter) and isinstance(value, dict):
+        present = {fold(key, converter.insensitive): key for key, item in value.items() if item is not None}
+        for child in converter.children:
+            key = present.get(fold(child.name, converter.insensitive))
+            step = Step("field", key or child.name, child.name, child.converter, child.required)
+            yield from _required_at(step, None if key is None else value[key], above)
+    elif isinstance(converter, ListConverter) and isinstance(value, list):
+        for i, item in enumerate(value):
+            yield from _required_at(
+                Step("element", i, "element", converter.element, converter.element_required), item, above
+            )
+    elif isinstance(converter, MapConverter) and isinstance(value, (dict, list)):
+        pairs = value.items() if isinstance(value, dict) else [pair for pair in value if isinstance(pair, tuple)]
+        for key, item in pairs:
+            yield from _required_at(Step("value", key, "value", converter.item, converter.item_required), item, above)
+
+
+def _required_at(step: Step, item: object, above: Steps) -> Iterator[Steps]:
+    if item is None:
+        if step.required:
+            yield (*above, step)
+    elif step.converter is not None:
+        yield from required_and_missing(item, step.converter, (*above, step))

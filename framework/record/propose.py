@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from framework.record.convert.iso_time import parse_moment
 from framework.record.failure import RecordFailure
-from framework.record.json.strict import JsonValue, NumberText, parse_record
+from framework.record.json.strict_parser import JsonValue, NumberText, parse_record
 from framework.table.types import BIG_INTEGER, MOST_DIGITS
 
 MAX_SPLIT_VALUES = 20

@@ -26,7 +26,7 @@ from framework.plan.model import Plan, Route
 from framework.record.arrays import Ints, Mask, Numbers
 from framework.record.convert.nested import fold
 from framework.record.failure import RecordFailure, shown
-from framework.record.json.strict import JsonValue, NumberText
+from framework.record.json.strict_parser import JsonValue, NumberText
 
 _PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
 _NAME_VALUE = re.compile(r"[A-Za-z0-9_-]{1,128}", re.ASCII)

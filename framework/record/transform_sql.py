@@ -21,8 +21,6 @@ from framework.config.metadata import metadata_column
 from framework.config.spec import (
     Case,
     ErrorPolicy,
-    EvolveMode,
-    EvolvePolicy,
     FieldHint,
     RouteMode,
     RouteRule,
@@ -31,22 +29,22 @@ from framework.config.spec import (
 from framework.config.type_text import Structure, structure, text_of
 from framework.plan.model import Plan, Route
 from framework.record.arrays import Ints
+from framework.record.bisect_failures import contained, joined
 from framework.record.block import process_block
-from framework.record.block_state import Batch
-from framework.record.contain import contained, joined
+from framework.record.block_state import BlockState
 from framework.record.convert.nested import fold
 from framework.record.convert.typed_columns import observed_from_typed
 from framework.record.failure import RecordFailure
-from framework.record.fit_to_table import leaves_empty_out
-from framework.record.formats.typed_rows import TypedRows, place
+from framework.record.formats.typed_rows import TypedRows, route_and_convert
 from framework.record.formats.wire import NO_SCHEMAS, Schemas
-from framework.record.landing import shaped_by_landing
+from framework.record.landed_needs import shaped_by_landing
 from framework.record.model import BlockResult, ObservedType, RecordBlock, TableNeed, TableTarget
-from framework.record.positions import removed
+from framework.record.sql_accounting import removed
 from framework.record.sql_failure import through
 from framework.table.arrow_schema import arrow_schema
 from framework.table.changes import Refusal
 from framework.table.create import plan_create
+from framework.table.policy.sql_source import sql_source_policy
 from framework.table.types import declared_type, primitive_type
 
 # What runs `transform.sql`: rows of the declared columns and the hidden one in, those that the SELECT gives out.
@@ -102,13 +100,7 @@ def decode_block(
     declared = _declared(plan.decode.hints, plan.write.tables.defaults.case)
     columns = [*declared.fields, NestedField(declared.highest_field_id + 1, _OFFSET, LongType(), required=False)]
     defaults = plan.write.tables.defaults
-    # What SQL reads cannot change; what a value is in more than one way, the tables' defaults say.
-    data_type = EvolveMode.EVOLVE if leaves_empty_out(defaults) else EvolveMode.FREEZE
-    policy = TablePolicy(
-        evolve=EvolvePolicy(EvolveMode.FREEZE, EvolveMode.DISCARD_VALUE, data_type, EvolveMode.FREEZE),
-        case=defaults.case,
-        values=defaults.values,
-    )
+    policy = sql_source_policy(defaults)
     source = TableTarget(_SOURCE, "", "", Schema(*columns).model_dump_json(), 0, "{}", 0, 0, 0, {}, policy)
     route = Route(RouteMode.FIRST_MATCH, (RouteRule(_SOURCE),), ErrorPolicy.FAIL, (), 0)
     decode = replace(plan.decode, metadata_columns=("offset",))
@@ -134,7 +126,7 @@ def process_with_sql(
     went_in = went_in[~np.isin(went_in, list(unfit))]
     result = BlockResult() if rows is None else process_transformed(block, rows, plan, tables, went_in)
     if unfit:
-        failed = Batch(block, plan, tables)
+        failed = BlockState(block, plan, tables)
         for place, failure in unfit.items():
             failed.fail(place, failure)
         result = joined([result, failed.result()])
@@ -163,9 +155,9 @@ def process_transformed(
     """
 
     def refuse(one: RecordBlock, failure: RecordFailure) -> BlockResult:
-        batch = Batch(one, plan, tables)
-        batch.fail(0, failure)
-        return batch.result()
+        state = BlockState(one, plan, tables)
+        state.fail(0, failure)
+        return state.result()
 
     def plainly(some: RecordBlock, changed: Mapping[str, TableTarget]) -> BlockResult:
         if some is block:
@@ -200,30 +192,30 @@ def _rows_of(some: RecordBlock, block: RecordBlock, rows: pa.Table, decoded: Int
 def _placed(
     block: RecordBlock, rows: pa.Table, decoded: Ints | None, plan: Plan, tables: Mapping[str, TableTarget]
 ) -> BlockResult:
-    batch = Batch(block, plan, tables)
+    state = BlockState(block, plan, tables)
     places = rows.column(HIDDEN).to_numpy().astype(np.int64)
     offsets = np.asarray(block.offsets, np.int64)
     went_in = offsets if decoded is None else offsets[decoded]
     filtered = removed(f"{block.topic}-{block.partition}", [went_in], [offsets[places]], may_remove=True)
     arrived = np.sort(places)
-    readable = batch.refuse_unreadable_metadata(arrived)
+    readable = state.refuse_unreadable_metadata(arrived)
     columns = rows.drop_columns([HIDDEN]).combine_chunks()
     if len(readable) < len(arrived):
         keep = np.isin(places, readable)
         places, columns = places[keep], columns.filter(pa.array(keep))
-    place(batch, TypedRows(places, columns, _kinds(batch, columns.schema), by_schema=False))
-    result = batch.result()
+    route_and_convert(state, TypedRows(places, columns, _kinds(state, columns.schema), by_schema=False))
+    result = state.result()
     result.filtered = filtered
     return result
 
 
-def _kinds(batch: Batch, schema: pa.Schema) -> dict[str, ObservedType]:
+def _kinds(state: BlockState, schema: pa.Schema) -> dict[str, ObservedType]:
     """What the columns ask for; a declared field that SQL left as it was keeps its declared type."""
-    hints = batch.hints(batch.insensitive)
-    declared = {fold(f.name, batch.insensitive): f.type for f in declared_schema(batch.plan)} if hints else {}
+    hints = state.hints(state.insensitive)
+    declared = {fold(f.name, state.insensitive): f.type for f in declared_schema(state.plan)} if hints else {}
     kinds: dict[str, ObservedType] = {}
     for field in schema:
-        folded = fold(field.name, batch.insensitive)
+        folded = fold(field.name, state.insensitive)
         if folded in hints and declared.get(folded) == field.type:
             kinds[field.name] = declared_type(hints[folded].type)
         else:

@@ -18,7 +18,7 @@ from framework.adapters.secrets import resolve
 from framework.config.spec import LoadedPipeline
 from framework.plan.catalogs import used_catalogs
 from framework.plan.model import Plan
-from framework.record.contain import joined
+from framework.record.bisect_failures import joined
 from framework.record.model import BlockResult, RecordBlock, Slice, TableNeed, TaskReport
 from framework.runtime.change_rounds import change_tables_until_they_hold, context_now, merged_needs
 from framework.runtime.job import Say

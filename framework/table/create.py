@@ -25,17 +25,18 @@ from pyiceberg.types import (
     TimestamptzNanoType,
 )
 
-from framework.config.metadata import metadata_column, metadata_type
 from framework.config.spec import Case, FieldHint, PartitionFieldSpec, TablePolicy
 from framework.config.table_names import identifier_of
-from framework.table.admit import admitted_fields
-from framework.table.bounds import CODE as TOO_WIDE
-from framework.table.bounds import too_wide, within
-from framework.table.build import FieldIds, build_type, children
 from framework.table.changes import CreateTable, Refusal
-from framework.table.clashes import without_clashes
-from framework.table.details import with_details
+from framework.table.column_details import with_details
+from framework.table.column_limit import CODE as TOO_WIDE
+from framework.table.column_limit import too_wide, within
 from framework.table.model import ObservedType, TableNeed
+from framework.table.name_clashes import without_clashes
+from framework.table.new_fields import FieldIds, build_type, children
+from framework.table.policy.admitted import admitted_fields, most_columns
+from framework.table.policy.metadata_columns import metadata_columns as filled_by_floe
+from framework.table.policy.rules import may_create
 from framework.table.types import (
     NANOSECONDS_SINCE,
     as_declared,
@@ -54,28 +55,29 @@ def plan_create(
     need: TableNeed, policy: TablePolicy, hints: Sequence[FieldHint], metadata_columns: Sequence[str]
 ) -> CreateTable | Refusal:
     """The table to create for a need, or why it must not be created."""
-    if not policy.create.enabled:
+    if not may_create(policy):
         return Refusal(need.table, (), "the table does not exist and create.enabled is false", "FLOE-T101")
     insensitive = policy.case is Case.INSENSITIVE
     columns = _with_hints(_observed_columns(need, policy), hints, insensitive)
     if format_version(policy.create.properties) < NANOSECONDS_SINCE:
         columns = {name: without_nanoseconds(kind) for name, kind in columns.items()}
-    for name in metadata_columns:
-        columns[metadata_column(name)] = metadata_type(name)
+    filled = filled_by_floe(metadata_columns)
+    columns.update(filled)
     if not columns:
         return Refusal(need.table, (), "no record has shown a field with a value, and none is declared", "FLOE-T103")
     ids = FieldIds(len(columns))
     fields = [
         NestedField(i, n, build_type(kind, ids), required=False) for i, (n, kind) in enumerate(columns.items(), 1)
     ]
-    ours = {hint.path.split(".")[0] for hint in hints} | set(map(metadata_column, metadata_columns))
+    ours = {hint.path.split(".")[0] for hint in hints} | set(filled)
     # A record that asks for a column which is left out here is told so when it asks again.
     fields = without_clashes(fields, first=ours)
     if not fields:
         return Refusal(need.table, (), "no two of its columns have names of their own", "FLOE-T109")
-    fields = within(fields, (), policy.evolve.max_columns, first=ours)
+    most = most_columns(policy)
+    fields = within(fields, (), most, first=ours)
     if not fields:
-        return Refusal(need.table, (), too_wide(policy.evolve.max_columns), TOO_WIDE)
+        return Refusal(need.table, (), too_wide(most), TOO_WIDE)
     identifiers = _identifiers(Schema(*fields), policy, need.table)
     if isinstance(identifiers, Refusal):
         return identifiers

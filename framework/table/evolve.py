@@ -20,16 +20,18 @@ from pyiceberg.types import (
     StructType,
 )
 
-from framework.config.spec import Case, EvolveMode
-from framework.table.admit import admitted_fields
+from framework.config.spec import Case
 from framework.table.arrow_schema import always_required, parse_schema
-from framework.table.bounds import CODE as TOO_WIDE
-from framework.table.bounds import too_wide, within
-from framework.table.build import FieldIds, build_field, children, element
 from framework.table.changes import AddColumn, AlterTable, Refusal, RelaxColumn, SchemaChange, WidenColumn
-from framework.table.clashes import without_clashes
-from framework.table.details import merge_details
+from framework.table.column_details import merge_details
+from framework.table.column_limit import CODE as TOO_WIDE
+from framework.table.column_limit import too_wide, within
 from framework.table.model import ObservedType, TableNeed, TableTarget
+from framework.table.name_clashes import without_clashes
+from framework.table.new_fields import FieldIds, build_field, children, element
+from framework.table.policy.admitted import admitted_fields, most_columns
+from framework.table.policy.rules import rules_of
+from framework.table.policy.words import Aspect
 from framework.table.types import known_part, merge_observed, merge_spellings, primitive_of, promotes
 
 
@@ -68,7 +70,7 @@ def plan_evolution(target: TableTarget, need: TableNeed) -> AlterTable | Refusal
     if not planner.changes:
         return None
     named = without_clashes(root.fields, schema.fields)
-    most = target.policy.evolve.max_columns
+    most = most_columns(target.policy)
     columns = within(named, schema.fields, most)
     as_wanted = {field.name for field in root.fields if field in columns}
     changes = tuple(change for change in planner.changes if change.path[0] in as_wanted)
@@ -154,7 +156,7 @@ class _Planner:
             if part is None:
                 continue
             place = path.field(name).names
-            self._allow(policy.evolve.columns, (EvolveMode.EVOLVE,), place, "columns", "a new column")
+            self._allow(Aspect.COLUMNS, place, "a new column")
             added = build_field(name, part, self.ids)
             by_name[self._fold(name)] = len(fields)
             fields.append(added)
@@ -170,8 +172,7 @@ class _Planner:
             return field_
         required = field_.required
         if required and path in self.optional:
-            mode = self.target.policy.evolve.nullability
-            self._allow(mode, (EvolveMode.RELAX,), path, "nullability", "a missing value")
+            self._allow(Aspect.NULLABILITY, path, "a missing value")
             if field_.field_id in always_required(parse_schema(self.target.schema_json)):
                 reason = "an identifier field must stay required"
                 raise _Refused(Refusal(self.target.name, path, reason, "FLOE-T203"))
@@ -200,19 +201,16 @@ class _Planner:
         if isinstance(kind, PrimitiveType) and isinstance(observed, str) and observed != "null":
             wanted = promotion(kind, primitive_of(observed))
             if wanted is not None:
-                allowed = (EvolveMode.WIDEN, EvolveMode.NEW_COLUMN)
-                change = f"widening {kind} to {wanted}"
-                self._allow(self.target.policy.evolve.data_type, allowed, path.names, "data_type", change)
+                self._allow(Aspect.DATA_TYPE, path.names, f"widening {kind} to {wanted}")
                 self.changes.append(WidenColumn(path.names, str(kind), str(wanted)))
                 return wanted
         # Another kind of value is no matter of the schema: the record is judged when it is converted.
         return kind
 
-    def _allow(
-        self, mode: EvolveMode, allowed: tuple[EvolveMode, ...], path: tuple[str, ...], aspect: str, change: str
-    ) -> None:
-        if mode not in allowed:
-            reason = f"{change} is refused by evolve.{aspect}: {mode.value}"
+    def _allow(self, aspect: Aspect, path: tuple[str, ...], change: str) -> None:
+        word = rules_of(self.target).refusing_word(aspect)
+        if word is not None:
+            reason = f"{change} is refused by evolve.{aspect.value}: {word.value}"
             raise _Refused(Refusal(self.target.name, path, reason, "FLOE-T201"))
 
 

@@ -10,12 +10,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from framework.config.spec import EvolveMode, EvolvePolicy
 from framework.table.model import TableTarget
 
 # A single answer may be wrong: good records are given up only for a table that has failed for so long.
 OWN_AFTER_S = 20.0
-_CHANGES = frozenset({EvolveMode.EVOLVE, EvolveMode.WIDEN, EvolveMode.NEW_COLUMN, EvolveMode.RELAX})
 
 
 class Verdict(Enum):
@@ -68,17 +66,6 @@ def _judge_one(failed: Failed, sound: bool) -> Verdict:
 
 
 def frozen(target: TableTarget, reason: str) -> TableTarget:
-    """The table for as long as changes of it are refused: records that ask for one are what `freeze` makes of them, with
-    the reason, and all others are written."""
-    evolve = target.policy.evolve
-    held: EvolvePolicy = replace(
-        evolve,
-        columns=_held(evolve.columns),
-        data_type=_held(evolve.data_type),
-        nullability=_held(evolve.nullability),
-    )
-    return replace(target, policy=replace(target.policy, evolve=held), frozen=reason)
-
-
-def _held(word: EvolveMode) -> EvolveMode:
-    return EvolveMode.FREEZE if word in _CHANGES else word
+    """The table for as long as changes of it are refused: records that ask for one are errors, with the reason, and all
+    others are written (`framework.table.policy.rules`)."""
+    return replace(target, frozen=reason)

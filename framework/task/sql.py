@@ -23,11 +23,11 @@ from framework.commit.events.event_types import DataFile
 from framework.errors import ConfigError
 from framework.plan.model import Plan
 from framework.record.arrays import Ints
+from framework.record.bisect_failures import joined
 from framework.record.compiled import be_plain
 from framework.record.condemned import set_aside
-from framework.record.contain import joined
 from framework.record.model import BlockResult, DeadLetter, RecordBlock, Slice, SliceReport, TableNeed, TaskReport
-from framework.record.positions import Packed, pack, removed, unpack
+from framework.record.sql_accounting import Packed, pack, removed, unpack
 from framework.record.sql_failure import SqlFailed
 from framework.table.evolve import merge_needs
 from framework.task.context import TaskContext, Work, spans_of

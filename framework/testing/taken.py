@@ -16,7 +16,7 @@ from framework.config.spec import PipelineSpec
 from framework.diagnose.secrets import is_secret_name
 from framework.errors import ConfigError
 from framework.record.failure import RecordFailure
-from framework.record.json.strict import JsonValue, NumberText, parse_record
+from framework.record.json.strict_parser import JsonValue, NumberText, parse_record
 from framework.testing.values import Plain
 
 MASKED = "masked"

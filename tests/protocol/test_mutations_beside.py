@@ -17,7 +17,7 @@ from framework.commit.recovery import orphans
 from framework.config.spec import ErrorPolicy, EvolveMode
 from framework.record import gaps
 from framework.record.arrays import Ints
-from framework.record.block_state import Batch
+from framework.record.block_state import BlockState
 from framework.record.convert import numbers as convert_numbers
 from framework.record.convert import times as convert_times
 from framework.record.convert.iso_time import Moment
@@ -50,7 +50,7 @@ def coverage_is_not_checked(patch: pytest.MonkeyPatch) -> None:
 
 def a_record_that_fails_is_left_out(patch: pytest.MonkeyPatch) -> None:
     """As peers do with a record that they cannot read: neither written nor counted."""
-    patch.setattr(Batch, "fail", lambda self, position, failure: None)
+    patch.setattr(BlockState, "fail", lambda self, position, failure: None)
 
 
 def offsets_need_not_ascend(patch: pytest.MonkeyPatch) -> None:
@@ -82,7 +82,7 @@ def filtered_is_a_difference(patch: pytest.MonkeyPatch) -> None:
 
 
 def records_may_come_twice(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Batch, "_check_once", lambda self, positions, where: None)
+    patch.setattr(BlockState, "_check_once", lambda self, positions, where: None)
 
 
 # ---- invariant 9 -------------------------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ from framework.commit.machine.progress import (
 )
 from framework.config.spec import TablePolicy
 from framework.record.model import TableTarget
-from framework.table.compatible import unusable_schema_ids
+from framework.table.schema_compatibility import unusable_schema_ids
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from framework.record.failure import RecordFailure, shown
-from framework.record.json.strict import JsonValue, kind_of
+from framework.record.json.strict_parser import JsonValue, kind_of
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Converter:
             field_path=path,
             expected=self.type_name,
             actual=f"{kind_of(value)} {_sample(value)}".strip(),
-            is_empty=_is_empty(value),
+            is_empty=holds_nothing(value),
         )
 
     def out_of_range(self, value: object, path: str, wider: str | None = None) -> RecordFailure:
@@ -81,8 +81,8 @@ def _sample(value: JsonValue) -> str:
     return "" if isinstance(value, (dict, list)) else shown(value)
 
 
-def _is_empty(value: JsonValue) -> bool:
+def holds_nothing(value: JsonValue) -> bool:
     """Whether all of a list or object is nothing: such a value would not have made a column either."""
     if isinstance(value, dict):
         value = list(value.values())
-    return isinstance(value, list) and all(item is None or _is_empty(item) for item in value)
+    return isinstance(value, list) and all(item is None or holds_nothing(item) for item in value)

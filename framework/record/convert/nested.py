@@ -1,7 +1,7 @@
 """Structs, lists and maps: children are converted by their own converters, field names are matched by the case policy.
 
 A record itself is converted by the struct converter of its table's root. A child that is required and missing makes the
-whole value an error. Fields a record has and the struct has not are not this module's concern (framework.record.observe).
+whole value an error. Fields a record has and the struct has not are not this module's concern (framework.record.infer_types).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from framework.record.convert.converter import Converter
 from framework.record.convert.text import StringConverter
 from framework.record.failure import RecordFailure
-from framework.record.json.strict import JsonValue
+from framework.record.json.strict_parser import JsonValue
 from framework.record.rows.dictionary_text import plain, plain_type
 
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from framework.record.convert.converter import Converter
-from framework.record.json.strict import NON_FINITE, JsonValue, NumberText
+from framework.record.json.strict_parser import NON_FINITE, JsonValue, NumberText
 
 _NUMBER = re.compile(r"([+-]?(?:\d+(?:\.\d*)?|\.\d+))(?:[eE]([+-]?)0*(\d+))?", re.ASCII)
 _WHOLE = re.compile(r"-?\d+", re.ASCII)

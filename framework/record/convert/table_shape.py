@@ -91,7 +91,7 @@ class TableShape:
     @cached_property
     def relaxed(self) -> StructConverter:
         """The converter of a table like this one in which no value is required."""
-        return _relaxed(self.own)
+        return relaxed(self.own)
 
     def is_own(self, name: str) -> bool:
         """Whether a record's field of this name is none of the columns that floe fills itself."""
@@ -167,14 +167,15 @@ def _always_required(
 _C = TypeVar("_C", bound=Converter)
 
 
-def _relaxed(converter: _C) -> _C:
+def relaxed(converter: _C) -> _C:
+    """The converter without required values, at any depth."""
     if isinstance(converter, StructConverter):
-        children = tuple(ChildField(c.name, _relaxed(c.converter), False) for c in converter.children)
+        children = tuple(ChildField(c.name, relaxed(c.converter), False) for c in converter.children)
         return replace(converter, children=children)
     if isinstance(converter, ListConverter):
-        return replace(converter, element=_relaxed(converter.element), element_required=False)
+        return replace(converter, element=relaxed(converter.element), element_required=False)
     if isinstance(converter, MapConverter):
-        return replace(converter, item=_relaxed(converter.item), item_required=False)
+        return replace(converter, item=relaxed(converter.item), item_required=False)
     return converter
 
 
@@ -191,7 +192,7 @@ def _no_text(struct: StructConverter) -> Iterator[str]:
 
 def _metadata_name(column: str, metadata: Mapping[str, str], insensitive: bool) -> str | None:
     folded = fold(column, insensitive)
-    return folded if folded in metadata else None
+    return next((name for name in metadata if fold(name, insensitive) == folded), None)
 
 
 def converter_for(

@@ -159,7 +159,7 @@ def _converted(values: pa.Array, converter: Converter, empty_is_null: bool) -> p
         return converter.array(values.cast(pa.int64()).cast(number_parse_type()))
     if not _castable(kind, converter):
         # As JSON has it: text takes any structure, and all else takes one that holds nothing as null.
-        if empty_is_null and not isinstance(converter, StringConverter) and _holds_nothing(values):
+        if empty_is_null and not isinstance(converter, StringConverter) and holds_nothing(values):
             return pa.nulls(len(values), converter.target)
         raise pa.ArrowInvalid(f"{kind} is no {converter.type_name}")
     if isinstance(converter, FloatConverter):
@@ -213,18 +213,18 @@ def _castable(kind: pa.DataType, converter: Converter) -> bool:
     return isinstance(converter, BooleanConverter) and bool(pa.types.is_boolean(kind))
 
 
-def _holds_nothing(values: pa.Array) -> bool:
+def holds_nothing(values: pa.Array) -> bool:
     """Whether the values are lists, maps or structs, and none of them holds a value."""
     kind = values.type
     if pa.types.is_struct(kind):
-        return all(column.null_count == len(column) or _holds_nothing(column) for column in values.flatten())
+        return all(column.null_count == len(column) or holds_nothing(column) for column in values.flatten())
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         held = values.flatten()
     elif pa.types.is_map(kind):
         held = values.cast(pa.list_(pa.struct([("key", kind.key_type), ("value", kind.item_type)]))).flatten().field(1)
     else:
         return False
-    return held.null_count == len(held) or _holds_nothing(held)
+    return held.null_count == len(held) or holds_nothing(held)
 
 
 def _one_by_one(text: pa.Array, converter: Converter) -> pa.Array:

@@ -18,7 +18,7 @@ from framework.config.metadata import DEBEZIUM_MOMENTS
 from framework.record.arrays import Mask
 from framework.record.failure import RecordFailure
 from framework.record.formats.typed_rows import TypedRows
-from framework.record.json.strict import JsonValue
+from framework.record.json.strict_parser import JsonValue
 from framework.record.model import ColumnDetail, ObservedType
 
 # What is kept of `source`: the table, and the position in the log of each database that Debezium reads.

@@ -1,7 +1,7 @@
 """Rows in typed columns to the rows of tables: routed, checked against each table's columns, converted exactly.
 
 In: columns whose types are known (a schema's, or what SQL gave), each row's place in the block, and what each column asks
-of a table that lacks it. Out: rows, needs and failures, in the block's Batch. A record is atomic: when one of its tables
+of a table that lacks it. Out: rows, needs and failures, in the block's BlockState. A record is atomic: when one of its tables
 refuses it, it is in none. Keeps invariants 8 and 9.
 """
 
@@ -14,12 +14,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from framework.config.spec import EvolveMode
 from framework.record.arrays import Ints, Mask
-from framework.record.block_state import Batch
+from framework.record.block_state import BlockState
+from framework.record.convert.converter import Converter
 from framework.record.convert.nested import ChildField, fold
+from framework.record.convert.table_shape import relaxed
 from framework.record.convert.typed_columns import (
     convert_typed,
+    holds_nothing,
     observed_from_typed,
     of_kind,
     plain_value,
@@ -27,15 +29,15 @@ from framework.record.convert.typed_columns import (
     widening,
 )
 from framework.record.failure import RecordFailure
-from framework.record.fit_to_table import because, leaves_empty_out, no_column, refused
-from framework.record.json.single_record import creatable, json_value
+from framework.record.field_path import Step, columns_of, required_and_missing
+from framework.record.formats.present_values import rows_with_value
+from framework.record.infer_types import missing_fields
+from framework.record.json.single_record import json_value
 from framework.record.model import ColumnDetail, ObservedType
-from framework.record.observe import missing_fields
+from framework.record.refusal import no_column, no_table, no_value, refused
 from framework.record.route import lower_values, route_columns, route_record
-from framework.table.admit import admitted_fields
-
-# With types that columns have as a whole, a value has no column of its own: `new_column` does what `widen` does.
-_MAY_WIDEN = (EvolveMode.WIDEN, EvolveMode.NEW_COLUMN)
+from framework.table.policy.admitted import admitted_fields
+from framework.table.policy.answers import NOTHING_TO_LEAVE_OUT, Act, Answer
 
 
 @dataclass(frozen=True)
@@ -72,22 +74,22 @@ class TypedRows:
         return {n: kind for n, kind in self.kinds.items() if rows.column(n).null_count < len(rows)}
 
 
-def place(batch: Batch, typed: TypedRows) -> None:
+def route_and_convert(state: BlockState, typed: TypedRows) -> None:
     """Route and convert rows; what cannot be is a failure of its record."""
-    plan, columns, places = batch.plan, typed.columns, typed.places
+    plan, columns, places = state.plan, typed.columns, typed.places
     routing = columns
-    for name, column in batch.routing_metadata(places).items():
-        same = [n for n in routing.column_names if fold(n, batch.insensitive) == fold(name, batch.insensitive)]
+    for name, column in state.routing_metadata(places).items():
+        same = [n for n in routing.column_names if fold(n, state.insensitive) == fold(name, state.insensitive)]
         routing = routing.drop_columns(same).append_column(name, column)
-    routed = route_columns(routing, batch.block.topic, plan.route, lower_values(plan), batch.insensitive)
-    batch.unrouted(places[routed.unrouted].tolist())
-    batch.drop(routed.elsewhere)
+    routed = route_columns(routing, state.block.topic, plan.route, lower_values(plan), state.insensitive)
+    state.unrouted(places[routed.unrouted].tolist())
+    state.drop(routed.elsewhere)
     for row in routed.refused.tolist():
         record = {name: json_value(plain_value(routing.column(name)[row])) for name in routing.column_names}
         try:
-            route_record(record, batch.block.topic, plan.route, lower_values(plan), batch.insensitive)
+            route_record(record, state.block.topic, plan.route, lower_values(plan), state.insensitive)
         except RecordFailure as failure:
-            batch.fail(int(places[row]), failure)
+            state.fail(int(places[row]), failure)
     failures: dict[int, RecordFailure] = {}
     converted: list[tuple[str, Ints, pa.Table]] = []
     kept: Mask = np.zeros(len(columns), dtype=bool)
@@ -96,69 +98,57 @@ def place(batch: Batch, typed: TypedRows) -> None:
         if not len(mine):
             continue
         part = columns if len(mine) == len(columns) else columns.take(pa.array(mine))
-        if name not in batch.tables:
-            _missing_table(batch, name, mine, part, typed, failures, kept)
+        if name not in state.tables:
+            answer = state.rules(name).missing_table()
+            if answer.act is Act.REFUSE:
+                _fail(failures, mine, no_table(name, answer))
+            elif answer.act is Act.CHANGE:
+                kept[mine] = True
+                shown = state.own_fields(typed.present(part))
+                state.need(name, shown, _first(mine, typed), hinted=typed.by_schema, details=typed.details)
             continue
         kept[mine] = True
-        _unknown_columns(batch, name, mine, part, typed, failures)
-        converted.append((name, mine, _convert(batch, name, mine, part, typed, failures)))
+        _unknown_columns(state, name, mine, part, typed, failures)
+        converted.append((name, mine, _table_rows(state, name, mine, part, typed, failures)))
     for row, reason in failures.items():
-        batch.fail(int(places[row]), reason)
+        state.fail(int(places[row]), reason)
     failed = np.fromiter(failures, dtype=np.int64, count=len(failures))
     for name, mine, table in converted:
         keep = ~np.isin(mine, failed)
         if keep.any():
             rows = table if keep.all() else table.filter(pa.array(keep))
-            batch.add_rows(
-                name, places[mine[keep]], pa.Table.from_arrays(rows.columns, schema=batch.shapes[name].schema)
+            state.add_rows(
+                name, places[mine[keep]], pa.Table.from_arrays(rows.columns, schema=state.shapes[name].schema)
             )
     dropped = np.setdiff1d(np.setdiff1d(routed.rows, np.flatnonzero(kept)), failed)
-    batch.drop(len(dropped))
+    state.drop(len(dropped))
 
 
-def _missing_table(
-    batch: Batch,
-    name: str,
-    mine: Ints,
-    part: pa.Table,
-    typed: TypedRows,
-    failures: dict[int, RecordFailure],
-    kept: Mask,
-) -> None:
-    try:
-        if not creatable(batch, name):
-            return
-    except RecordFailure as failure:
-        failures.update(dict.fromkeys(mine.tolist(), failure))
-        return
-    kept[mine] = True
-    own = _without_metadata(batch, typed.present(part))
-    batch.need(name, own, _first(mine, typed), hinted=typed.by_schema, details=typed.details)
-
-
-def _without_metadata(batch: Batch, kinds: dict[str, ObservedType]) -> dict[str, ObservedType]:
-    metadata = batch.metadata_columns
-    return {name: kind for name, kind in kinds.items() if name.lower() not in metadata} if metadata else kinds
+def _fail(failures: dict[int, RecordFailure], rows: Ints, reason: RecordFailure) -> None:
+    """Of several reasons against a row the first is told, as of records that are judged alone."""
+    for row in rows.tolist():
+        failures.setdefault(row, reason)
 
 
 def _unknown_columns(
-    batch: Batch, name: str, mine: Ints, part: pa.Table, typed: TypedRows, failures: dict[int, RecordFailure]
+    state: BlockState, name: str, mine: Ints, part: pa.Table, typed: TypedRows, failures: dict[int, RecordFailure]
 ) -> None:
-    policy, shape = batch.policy(name), batch.shapes[name]
-    word = policy.evolve.columns
-    if lacking := batch.lacking_metadata(name):
-        batch.need(name, lacking, _first(mine, typed))
-    present = _without_metadata(batch, typed.present(part))
-    missing = admitted_fields(missing_fields(present, shape.root), policy)
-    if word is EvolveMode.EVOLVE and missing:
-        batch.need(name, missing, _first(mine, typed), hinted=typed.by_schema, details=typed.details)
-    elif word is not EvolveMode.DISCARD_VALUE:
-        for column in missing:
-            for row in mine[part.column(column).is_valid().to_numpy()].tolist():
-                failures[row] = because(no_column(column, name, word), batch.tables[name].frozen)
+    rules, shape, first = state.rules(name), state.shapes[name], _first(mine, typed)
+    state.need_metadata(name, first)
+    present = state.own_fields(typed.present(part))
+    missing = admitted_fields(missing_fields(present, shape.root), rules.policy)
+    answer = rules.missing_column()
+    if answer.act is Act.CHANGE and missing:
+        state.need(name, missing, first, hinted=typed.by_schema, details=typed.details)
+    elif answer.act is Act.REFUSE:
+        for column, kind in missing.items():
+            asking = rows_with_value(_one_chunk(part.column(column)), kind)
+            _fail(failures, mine[asking], no_column(column, name, answer))
     # A schema says what will come: the column is widened for its type before a value asks for it.
-    if typed.by_schema and policy.evolve.data_type in _MAY_WIDEN:
-        _widen(batch, name, _unhinted(batch, name, present), _first(mine, typed))
+    if typed.by_schema and rules.unfit_value(can_widen=True, can_move=False).act is Act.CHANGE:
+        wider = widening(_unhinted(state, name, present), shape.root)
+        if wider:
+            state.need(name, wider, first, hinted=False)
 
 
 def _first(mine: Ints, typed: TypedRows) -> int:
@@ -166,26 +156,18 @@ def _first(mine: Ints, typed: TypedRows) -> int:
     return int(typed.places[mine].min())
 
 
-def _widen(batch: Batch, name: str, kinds: Mapping[str, ObservedType], at: int) -> bool:
-    """Ask for the columns to be promoted to these types, where Iceberg can; False where it cannot."""
-    wider = widening(kinds, batch.shapes[name].root)
-    if wider:
-        batch.need(name, wider, at, hinted=False)
-    return bool(wider)
-
-
-def _unhinted(batch: Batch, name: str, kinds: dict[str, ObservedType]) -> dict[str, ObservedType]:
-    insensitive = batch.shapes[name].insensitive
-    roots = {path.split(".")[0] for path in batch.hints(insensitive)}
+def _unhinted(state: BlockState, name: str, kinds: dict[str, ObservedType]) -> dict[str, ObservedType]:
+    insensitive = state.shapes[name].insensitive
+    roots = {path.split(".")[0] for path in state.hints(insensitive)}
     return {n: kind for n, kind in kinds.items() if fold(n, insensitive) not in roots}
 
 
-def _convert(
-    batch: Batch, name: str, mine: Ints, part: pa.Table, typed: TypedRows, failures: dict[int, RecordFailure]
+def _table_rows(
+    state: BlockState, name: str, mine: Ints, part: pa.Table, typed: TypedRows, failures: dict[int, RecordFailure]
 ) -> pa.Table:
     """The rows as the table's columns, nulls where a value failed (its row is in `failures` then)."""
-    shape, evolve = batch.shapes[name], batch.policy(name).evolve
-    metadata = batch.metadata(typed.places[mine])
+    shape, rules = state.shapes[name], state.rules(name)
+    metadata = state.metadata(typed.places[mine])
     by_name = _by_name(part, mine, shape.insensitive, failures)
     children = {child.name: child for child in shape.root.children}
     kinds = {fold(column, shape.insensitive): kind for column, kind in typed.kinds.items()}
@@ -196,41 +178,95 @@ def _convert(
             continue
         child = children[field_.name]
         source = by_name.get(fold(field_.name, shape.insensitive))
-        failed: list[int] = []
         if source is None:
-            array = pa.nulls(len(part), field_.type)
+            array, lacking = pa.nulls(len(part), field_.type), np.ones(len(part), dtype=bool)
         else:
             kind = kinds.get(fold(field_.name, shape.insensitive), "null")
             converter = of_kind(kind, source.type, child.converter)
-            array, bad = convert_typed(converter, source, leaves_empty_out(batch.policy(name)))
-            failed = [] if bad is None else np.flatnonzero(bad).tolist()
-            if failed and not _is_let_be(batch, name, child, source, _first(mine, typed)):
-                word = evolve.otherwise if evolve.data_type in _MAY_WIDEN else evolve.data_type
-                for at in failed:
-                    reason = typed_failure(field_.name, child.converter, source[at])
-                    failures[int(mine[at])] = because(refused(reason, word), batch.tables[name].frozen)
+            array, bad = convert_typed(converter, source, rules.leaves_empty_out)
+            lacking = array.is_null().to_numpy(zero_copy_only=False)
+            if bad is not None and bad.any():
+                _unfit_values(_Column(state, name, child, converter, source, mine, typed), bad, failures)
+                lacking &= ~bad
+            if child.required and lacking.any():
+                # What holds nothing was left out, and where null is forbidden it is a value that does not fit.
+                left_out = lacking & source.is_valid().to_numpy(zero_copy_only=False)
+                answer = _at_the_top(rules.unfit_value(can_widen=False, can_move=False))
+                for at in np.flatnonzero(left_out).tolist():
+                    reason = refused(typed_failure(child.name, child.converter, source[at]), answer)
+                    failures.setdefault(int(mine[at]), reason)
+                lacking &= ~left_out
         arrays.append(array)
-        if child.required and array.null_count > len(failed):
-            fixed = (child.name,) in shape.always_required
-            if evolve.nullability is EvolveMode.RELAX and not fixed:
-                batch.relax(name, [(child.name,)])
-                continue
-            word = evolve.otherwise if evolve.nullability is EvolveMode.RELAX else evolve.nullability
-            message = f"{field_.name} is required and the row has no value for it"
-            missing = refused(RecordFailure("convert", "FLOE-D305", message, field_path=field_.name), word)
-            missing = because(missing, batch.tables[name].frozen)
-            for at in np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False)).tolist():
-                failures.setdefault(int(mine[at]), missing)
+        if child.required and lacking.any():
+            answer = rules.missing_value(can_relax=(child.name,) not in shape.always_required)
+            if answer.act is Act.CHANGE:
+                state.relax(name, [(child.name,)])
+            else:
+                _fail(failures, mine[lacking], no_value(child.name, _at_the_top(answer)))
     return pa.table(arrays, names=shape.schema.names)
 
 
-def _is_let_be(batch: Batch, name: str, child: ChildField, source: pa.Array, at: int) -> bool:
-    """Whether values that do not fit their column are no failures: the column will be widened, or they are left out."""
-    evolve = batch.policy(name).evolve
-    if evolve.data_type in _MAY_WIDEN and _widen(batch, name, {child.name: observed_from_typed(source.type)}, at):
-        return True
-    word = evolve.otherwise if evolve.data_type in _MAY_WIDEN else evolve.data_type
-    return word is EvolveMode.DISCARD_VALUE and not child.required
+@dataclass(frozen=True)
+class _Column:
+    """Values of one column of a table: `source` as they came, `mine` their rows."""
+
+    state: BlockState
+    table: str
+    child: ChildField
+    converter: Converter
+    source: pa.Array
+    mine: Ints
+    typed: TypedRows
+
+
+def _unfit_values(column: _Column, bad: Mask, failures: dict[int, RecordFailure]) -> None:
+    """What becomes of values that are none of their column: the column is widened or made optional inside, they are left out,
+    or their rows are failures."""
+    state, child, source = column.state, column.child, column.source
+    rules, shape = state.rules(column.table), state.shapes[column.table]
+    at = np.flatnonzero(bad)
+    wider = widening({child.name: observed_from_typed(source.type)}, shape.root)
+    answer = rules.unfit_value(can_widen=bool(wider), can_move=False)
+    if answer.act is Act.CHANGE:
+        state.need(column.table, wider, _first(column.mine, column.typed), hinted=False)
+        return
+    is_nested = pa.types.is_nested(source.type)
+    if answer.act is Act.LEAVE_OUT and not child.required and not is_nested:
+        return
+    unfit = _never_fits(column, at) if is_nested else np.ones(len(at), dtype=bool)
+    step = Step("field", child.name, child.name, child.converter, child.required)
+    for row, is_unfit in zip(at.tolist(), unfit.tolist(), strict=True):
+        value, said = source[row], answer
+        missing = [] if is_unfit else list(required_and_missing(plain_value(value), child.converter, (step,)))
+        if missing:
+            columns = {columns_of(place) for place in missing}
+            said = rules.missing_value(can_relax=columns.isdisjoint(shape.always_required))
+            if said.act is Act.CHANGE:
+                state.relax(column.table, columns)
+                continue
+        elif not is_unfit and rules.leaves_empty_out and not child.required and holds_nothing(source.slice(row, 1)):
+            continue  # `[]` inside of it, where null is forbidden, takes nothing else with it
+        if said.act is Act.LEAVE_OUT and not child.required:
+            continue
+        said = _at_the_top(said)
+        failures.setdefault(
+            int(column.mine[row]),
+            no_value(".".join(columns_of(missing[0])), said)
+            if missing
+            else refused(typed_failure(child.name, child.converter, value), said),
+        )
+
+
+def _at_the_top(answer: Answer) -> Answer:
+    """There is nothing around a column's value that could be left out with it."""
+    return NOTHING_TO_LEAVE_OUT if answer.act is Act.LEAVE_OUT else answer
+
+
+def _never_fits(column: _Column, at: Ints) -> Mask:
+    """Which of the values that do not fit would not, either, if nothing inside of the column were required."""
+    values = column.source.take(pa.array(at))
+    _, bad = convert_typed(relaxed(column.converter), values, column.state.rules(column.table).leaves_empty_out)
+    return np.zeros(len(at), dtype=bool) if bad is None else bad
 
 
 def _by_name(part: pa.Table, mine: Ints, insensitive: bool, failures: dict[int, RecordFailure]) -> dict[str, pa.Array]:
@@ -246,7 +282,7 @@ def _by_name(part: pa.Table, mine: Ints, insensitive: bool, failures: dict[int, 
             "convert", "FLOE-D306", f"{name}: the record has two fields that differ only in case", field_path=name
         )
         for at in np.flatnonzero(both.to_numpy(zero_copy_only=False)).tolist():
-            failures[int(mine[at])] = failure
+            failures.setdefault(int(mine[at]), failure)
         if found[folded].type == column.type:
             found[folded] = pc.coalesce(found[folded], column)
     return found

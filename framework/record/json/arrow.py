@@ -20,10 +20,10 @@ import pyarrow.json
 
 from framework.record.arrays import Ints, Mask
 from framework.record.json.arrow_screen import far_rows, may_lose, unfit_rows, unsure_rows
+from framework.record.json.arrow_suspects import suspect_patterns, suspects
 from framework.record.json.compiled import parse_plain
 from framework.record.json.framing import Framed, only, record_starts, runs, without
 from framework.record.json.mixed_kinds import Leniency, rewrite
-from framework.record.json.suspects import suspect_patterns, suspects
 
 _BLOCK_BYTES = 2 * 1024 * 1024
 _WINDOW_RECORDS = 8192

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from framework.record.arrays import Ints, Mask
-from framework.record.json.strict import MOST_LEVELS, is_too_deep
+from framework.record.json.strict_parser import MOST_LEVELS, is_too_deep
 
 _TOKENS = re.compile(rb"-?Inf(?!inity)|-NaN")
 _EXPONENT = re.compile(rb"[+-]?[0-9]+")

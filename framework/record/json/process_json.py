@@ -1,9 +1,8 @@
 """JSON records to rows per table, dead letters, and what tables would need first.
 
-In: a block's Batch: its plan, and the tables as the task knows them. Out: what became of each record, in the Batch. Records
-travel in columns; what no column can decide exactly goes the slow path (framework.record.json.single_record), which
-alone decides what
-is an error. A record is atomic: it lands in all its tables or is one dead letter.
+In: a BlockState with the plan, and the tables as the task knows them. Out: what became of each record, in the same BlockState.
+Records travel in columns; what no column can decide exactly goes the slow path (framework.record.json.single_record), which alone
+decides what is an error. A record is atomic: it lands in all its tables or is one dead letter.
 """
 
 from __future__ import annotations
@@ -17,68 +16,68 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from framework.config.spec import EvolveMode, TextAsNumber
+from framework.config.spec import TextAsNumber
 from framework.record.arrays import Ints, Mask, Numbers
-from framework.record.block_state import Batch
+from framework.record.block_state import BlockState
 from framework.record.convert.nested import fold
 from framework.record.convert.parsed_columns import convert_columns
 from framework.record.convert.table_shape import TableShape
-from framework.record.failure import RecordFailure
 from framework.record.json.arrow import Part
 from framework.record.json.framing import frame
 from framework.record.json.maps import parse_with_maps
 from framework.record.json.mixed_kinds import Leniency
 from framework.record.json.parse_plan import ParseGroup, parse_groups, project
-from framework.record.json.single_record import creatable, judge
+from framework.record.json.single_record import judge
 from framework.record.model import AlikeRows
 from framework.record.route import Routed, lower_values, route_columns, routing_fields
 from framework.record.rows.dictionary_text import is_encoded, plain_schema
-from framework.table.admit import never_admitted
+from framework.table.policy.admitted import never_admitted
+from framework.table.policy.answers import Act
 
 _MOST_BESIDE = 64
 
 
-def process_json(batch: Batch, positions: Ints) -> None:
-    """Parse, route and convert the JSON records at these positions; the batch gathers what becomes of them."""
+def process_json(state: BlockState, positions: Ints) -> None:
+    """Parse, route and convert the JSON records at these positions; the state gathers what becomes of them."""
     # No rule leads to the dead-letter table; its columns have names that records use for other things.
-    shapes = {name: shape for name, shape in batch.shapes.items() if name != batch.plan.write.dead_letter_table}
-    readable = {name: shape for name, shape in shapes.items() if _is_readable(batch, shape)}
+    shapes = {name: shape for name, shape in state.shapes.items() if name != state.plan.write.dead_letter_table}
+    readable = {name: shape for name, shape in shapes.items() if _is_readable(state, shape)}
     groups = parse_groups(readable)
     if shapes and not readable:
         # Their records are judged alone anyway, and Arrow would make a column of each key of an inner map.
-        batch.judge_alone(positions.tolist())
+        state.judge_alone(positions.tolist())
     elif len(groups) == 1:
-        parts, schema = _parse(batch, positions, groups[0].schema)
+        parts, schema = _parse(state, positions, groups[0].schema)
         for part in parts:
-            _convert(batch, part, schema, _route(batch, part))
+            _give_to_tables(state, part, schema, _route(state, part))
     else:
-        _process_groups(batch, positions, groups)
-    batch.take_back_alone()
-    judge(batch)
+        _process_groups(state, positions, groups)
+    state.take_back_alone()
+    judge(state)
 
 
-def _is_readable(batch: Batch, shape: TableShape) -> bool:
+def _is_readable(state: BlockState, shape: TableShape) -> bool:
     """Whether a table's records can be read in columns: no map lies where columns cannot have one, or rules look into one."""
     if not shape.vectorised:
         return False
     if not shape.maps:
         return True
-    roots = {fold(path.split(".")[0], batch.insensitive) for path in routing_fields(batch.plan.route)}
-    return roots.isdisjoint(fold(name, batch.insensitive) for name in shape.maps)
+    roots = {fold(path.split(".")[0], state.insensitive) for path in routing_fields(state.plan.route)}
+    return roots.isdisjoint(fold(name, state.insensitive) for name in shape.maps)
 
 
-def _process_groups(batch: Batch, positions: Ints, groups: list[ParseGroup]) -> None:
+def _process_groups(state: BlockState, positions: Ints, groups: list[ParseGroup]) -> None:
     """Tables disagree about parse types: route on the routing fields alone, then parse for each group of tables."""
-    roots = {fold(path.split(".")[0], batch.insensitive) for path in routing_fields(batch.plan.route)}
+    roots = {fold(path.split(".")[0], state.insensitive) for path in routing_fields(state.plan.route)}
     routing: dict[str, pa.DataType] = {}
     for group in groups:
         for field in group.schema:
-            if fold(field.name, batch.insensitive) in roots:
+            if fold(field.name, state.insensitive) in roots:
                 routing.setdefault(field.name, field.type)
     destinations: dict[str, list[Ints]] = {}
-    parts, _ = _parse(batch, positions, pa.schema(list(routing.items())))
+    parts, _ = _parse(state, positions, pa.schema(list(routing.items())))
     for part in parts:
-        routed = _route(batch, part)
+        routed = _route(state, part)
         for label, name in enumerate(routed.names):
             destinations.setdefault(name, []).append(part.positions[routed.rows[routed.labels == label]])
     by_table = {name: np.concatenate(found) for name, found in destinations.items()}
@@ -88,43 +87,43 @@ def _process_groups(batch: Batch, positions: Ints, groups: list[ParseGroup]) -> 
         if not names:
             continue
         wanted = np.unique(np.concatenate([by_table[name] for name in names]))
-        parts, schema = _parse(batch, wanted, group.schema)
+        parts, schema = _parse(state, wanted, group.schema)
         for part in parts:
             rows = [np.flatnonzero(np.isin(part.positions, by_table[name])) for name in names]
             labels = np.repeat(np.arange(len(names)), [len(found) for found in rows])
             none = np.empty(0, np.int64)
-            _convert(batch, part, schema, Routed(np.concatenate(rows), labels, names, none, none))
+            _give_to_tables(state, part, schema, Routed(np.concatenate(rows), labels, names, none, none))
 
 
-def _parse(batch: Batch, positions: Ints, schema: pa.Schema) -> tuple[list[Part], pa.Schema]:
+def _parse(state: BlockState, positions: Ints, schema: pa.Schema) -> tuple[list[Part], pa.Schema]:
     """The records at these positions in columns, and the schema they were parsed with: `schema` and fields beside it that
     must not be left to inference. Records that Arrow cannot take are left to be judged alone."""
-    values = batch.values
+    values = state.values
     chosen = values if len(positions) == len(values) else [values[i] for i in positions.tolist()]
     framed = frame(cast("list[bytes]", chosen), positions)
-    batch.judge_alone(framed.alone)
+    state.judge_alone(framed.alone)
     beside = _beside(schema)
     while True:
         known = pa.schema([*schema, *(pa.field(name, kind) for name, kind in beside.items())])
-        parts, alone = parse_with_maps(framed, known, _leniency(batch, known), batch.encode)
-        found = _not_to_infer(batch, parts, known)
+        parts, alone = parse_with_maps(framed, known, _leniency(state, known), state.encode)
+        found = _not_to_infer(state, parts, known)
         if not found or len(beside) > _MOST_BESIDE:
-            batch.judge_alone(alone)
+            state.judge_alone(alone)
             return parts, known
         beside.update(found)
 
 
-def _leniency(batch: Batch, known: pa.Schema) -> Leniency:
+def _leniency(state: BlockState, known: pa.Schema) -> Leniency:
     """Fields that may be brought to one kind: never those that rules look at. Numbers may become text only where no column
     of that name, at any depth, is more than text: a number must not be taken for base64."""
-    roots = {path.split(".")[0].lower() for path in routing_fields(batch.plan.route)}
-    strict = frozenset[str]().union(*(shape.no_text for shape in batch.shapes.values()))
+    roots = {path.split(".")[0].lower() for path in routing_fields(state.plan.route)}
+    strict = frozenset[str]().union(*(shape.no_text for shape in state.shapes.values()))
     free = [field for field in known if field.name.lower() not in roots]
     return Leniency(
         text=frozenset(f.name for f in free if pa.types.is_string(f.type) and f.name.lower() not in strict),
         number=frozenset(f.name for f in free if _is_number(f.type)),
         never=frozenset(roots | {field.name.lower() for field in known}),
-        reads_text=all(batch.policy(name).values.text_as_number is TextAsNumber.READ for name in batch.shapes),
+        reads_text=all(state.policy(name).values.text_as_number is TextAsNumber.READ for name in state.shapes),
     )
 
 
@@ -139,17 +138,17 @@ def _beside(schema: pa.Schema) -> dict[str, pa.DataType]:
     return {}
 
 
-def _not_to_infer(batch: Batch, parts: list[Part], known: pa.Schema) -> dict[str, pa.DataType]:
+def _not_to_infer(state: BlockState, parts: list[Part], known: pa.Schema) -> dict[str, pa.DataType]:
     """Inferred fields that should have been parsed to a given type: other spellings of known fields, and routing fields
     whose text Arrow took for timestamps."""
-    roots = {fold(path.split(".")[0], batch.insensitive) for path in routing_fields(batch.plan.route)}
-    spelled = {field.name.lower(): field.type for field in known} if batch.any_insensitive else {}
+    roots = {fold(path.split(".")[0], state.insensitive) for path in routing_fields(state.plan.route)}
+    spelled = {field.name.lower(): field.type for field in known} if state.any_insensitive else {}
     found: dict[str, pa.DataType] = {}
     for part in parts:
         if plain_schema(part.table.schema).equals(known):
             continue
         for field in part.table.schema:
-            folded = fold(field.name, batch.insensitive)
+            folded = fold(field.name, state.insensitive)
             if field.name in known.names or part.table.column(field.name).null_count == len(part):
                 continue
             if field.name.lower() in spelled:
@@ -168,20 +167,20 @@ def text_for_times(kind: pa.DataType) -> pa.DataType:
     return kind
 
 
-def _route(batch: Batch, part: Part) -> Routed:
-    plan = batch.plan
+def _route(state: BlockState, part: Part) -> Routed:
+    plan = state.plan
     table = part.table
-    for name, column in batch.routing_metadata(part.positions).items():
-        same = [n for n in table.column_names if fold(n, batch.insensitive) == fold(name, batch.insensitive)]
+    for name, column in state.routing_metadata(part.positions).items():
+        same = [n for n in table.column_names if fold(n, state.insensitive) == fold(name, state.insensitive)]
         table = table.drop_columns(same).append_column(name, column)
-    routed = route_columns(table, batch.block.topic, plan.route, lower_values(plan), batch.insensitive)
-    batch.unrouted(part.positions[routed.unrouted].tolist())
-    batch.judge_alone(part.positions[routed.refused].tolist())
-    batch.drop(routed.elsewhere)
+    routed = route_columns(table, state.block.topic, plan.route, lower_values(plan), state.insensitive)
+    state.unrouted(part.positions[routed.unrouted].tolist())
+    state.judge_alone(part.positions[routed.refused].tolist())
+    state.drop(routed.elsewhere)
     return routed
 
 
-def _convert(batch: Batch, part: Part, schema: pa.Schema, routed: Routed) -> None:
+def _give_to_tables(state: BlockState, part: Part, schema: pa.Schema, routed: Routed) -> None:
     """Give each table its rows of the part."""
     if not len(routed.rows):
         return
@@ -190,12 +189,12 @@ def _convert(batch: Batch, part: Part, schema: pa.Schema, routed: Routed) -> Non
     respelled = {
         name
         for name in extra
-        if name in known and _respelled(part.table.field(name).type, schema.field(name).type, batch.any_insensitive)
+        if name in known and _respelled(part.table.field(name).type, schema.field(name).type, state.any_insensitive)
     }
-    groups = _alike(batch, routed.names)
-    if batch.scatter and len(groups) == 1 < len(routed.names) and routed.all_in_order:
+    groups = _alike(state, routed.names)
+    if state.scatter and len(groups) == 1 < len(routed.names) and routed.all_in_order:
         rows = _Rows(part.positions, routed.labels, known, extra, respelled)
-        if _convert_unsorted(batch, routed.names, rows):
+        if _give_unsorted(state, routed.names, rows):
             return
     names = [name for group in groups for name in group]
     place = {name: i for i, name in enumerate(names)}
@@ -216,27 +215,27 @@ def _convert(batch: Batch, part: Part, schema: pa.Schema, routed: Routed) -> Non
     for group in groups:
         first, last = place[group[0]], place[group[-1]]
         of_group = rows.slice(bounds[first], bounds[last + 1], first)
-        if len(group) > 1 and (_candidates(batch, group[0], of_group) or any(map(batch.lacking_metadata, group))):
+        if len(group) > 1 and (_candidates(state, group[0], of_group) or any(map(state.lacking_metadata, group))):
             # What a table needs depends on its own policy, and is told for each of them.
             for number in range(first, last + 1):
-                _convert_tables(batch, [names[number]], rows.slice(bounds[number], bounds[number + 1], number))
+                _convert_alike(state, [names[number]], rows.slice(bounds[number], bounds[number + 1], number))
         else:
-            _convert_tables(batch, group, of_group)
+            _convert_alike(state, group, of_group)
 
 
-def _convert_unsorted(batch: Batch, names: list[str], rows: _Rows) -> bool:
+def _give_unsorted(state: BlockState, names: list[str], rows: _Rows) -> bool:
     """Give tables that are alike their rows as they come; False, with nothing done, where a table must be looked at by itself:
     it has more to it than its columns, or is not there."""
     name, positions, labels = names[0], rows.positions, rows.labels
-    if name not in batch.tables or not _is_readable(batch, batch.shapes[name]):
+    if name not in state.tables or not _is_readable(state, state.shapes[name]):
         return False
-    if _candidates(batch, name, rows) or any(map(batch.lacking_metadata, names)):
+    if _candidates(state, name, rows) or any(map(state.lacking_metadata, names)):
         return False
-    table, bad = convert_columns(rows.known, len(positions), batch.shapes[name], batch.metadata(positions))
+    table, bad = convert_columns(rows.known, len(positions), state.shapes[name], state.metadata(positions))
     if bad is not None:
-        batch.judge_alone(positions[bad].tolist())
+        state.judge_alone(positions[bad].tolist())
         positions, labels = positions[~bad], labels[~bad]
-    batch.add_alike(positions, AlikeRows(tuple(names), labels, table))
+    state.add_alike(positions, AlikeRows(tuple(names), labels, table))
     return True
 
 
@@ -262,11 +261,11 @@ class _Rows:
         )
 
 
-def _alike(batch: Batch, names: list[str]) -> list[list[str]]:
+def _alike(state: BlockState, names: list[str]) -> list[list[str]]:
     """Tables that one conversion serves: all of one shape. A thousand tables are one group, as a rule."""
     groups: dict[object, list[str]] = {}
     for name in names:
-        groups.setdefault(id(batch.shapes[name]) if name in batch.tables else name, []).append(name)
+        groups.setdefault(id(state.shapes[name]) if name in state.tables else name, []).append(name)
     return list(groups.values())
 
 
@@ -309,62 +308,56 @@ def _respelled(parsed: pa.DataType, known: pa.DataType, insensitive: bool) -> bo
     return False
 
 
-def _convert_tables(batch: Batch, names: list[str], rows: _Rows) -> None:
+def _convert_alike(state: BlockState, names: list[str], rows: _Rows) -> None:
     """Give tables that are alike their rows; a single one may also be missing, or need a change."""
     name, positions = names[0], rows.positions
     if not len(positions):
         return
-    if name not in batch.tables:
-        _missing_table(batch, name, positions)
+    if name not in state.tables:
+        _need_table(state, name, positions)
         return
-    shape = batch.shapes[name]
-    if lacking := batch.lacking_metadata(name):
-        batch.need(name, lacking, int(positions[0]))
-    if not _is_readable(batch, shape):
-        batch.judge_alone(positions.tolist())
+    shape = state.shapes[name]
+    state.need_metadata(name, int(positions[0]))
+    if not _is_readable(state, shape):
+        state.judge_alone(positions.tolist())
         return
-    alone = _unknown_fields(batch, name, rows)
-    table, bad = convert_columns(rows.known, len(positions), shape, batch.metadata(positions))
+    alone = _unknown_fields(state, name, rows)
+    table, bad = convert_columns(rows.known, len(positions), shape, state.metadata(positions))
     labels = rows.labels
     if bad is not None:
-        batch.judge_alone(positions[bad].tolist())
+        state.judge_alone(positions[bad].tolist())
         positions, labels = positions[~bad], labels[~bad]
         alone = None if alone is None else alone[~bad]
     if alone is not None and alone.any():
-        batch.judge_alone(positions[alone].tolist())
+        state.judge_alone(positions[alone].tolist())
         positions, labels, table = positions[~alone], labels[~alone], table.filter(pa.array(~alone))
     bounds = np.searchsorted(labels, np.arange(len(names) + 1)).tolist()
     for name, first, end in zip(names, bounds, bounds[1:], strict=False):
-        batch.add_rows(name, positions[first:end], table if len(names) == 1 else table.slice(first, end - first))
+        state.add_rows(name, positions[first:end], table if len(names) == 1 else table.slice(first, end - first))
 
 
-def _missing_table(batch: Batch, name: str, positions: Ints) -> None:
-    try:
-        may_create = creatable(batch, name)
-    except RecordFailure:
-        batch.judge_alone(positions.tolist())
-        return
-    if may_create:
-        batch.need_shown(name, positions.tolist())
+def _need_table(state: BlockState, name: str, positions: Ints) -> None:
+    if state.rules(name).missing_table().act is Act.CHANGE:
+        state.need_shown(name, positions.tolist())
     else:
-        # With all_match the records may have other tables; alone they are counted right.
-        batch.judge_alone(positions.tolist())
+        # Errors, or dropped; with all_match the records may have other tables: alone they are counted right.
+        state.judge_alone(positions.tolist())
 
 
-def _candidates(batch: Batch, name: str, rows: _Rows) -> dict[str, pa.Array]:
+def _candidates(state: BlockState, name: str, rows: _Rows) -> dict[str, pa.Array]:
     """Fields for which a table may have no column, and where they have a value."""
-    shape, metadata = batch.shapes[name], batch.metadata_columns
+    shape = state.shapes[name]
     beside = {n: c.is_valid() for n, c in rows.known.items() if not shape.has_column(n) and c.null_count < len(c)}
-    return {n: c for n, c in (beside | rows.extra).items() if n.lower() not in metadata and c.true_count}
+    return {n: c for n, c in state.own_fields(beside | rows.extra).items() if c.true_count}
 
 
-def _unknown_fields(batch: Batch, name: str, rows: _Rows) -> Mask | None:
+def _unknown_fields(state: BlockState, name: str, rows: _Rows) -> Mask | None:
     """Report fields the table has no column for, as its policy says; the mask is of rows to judge alone."""
-    shape, positions = batch.shapes[name], rows.positions
-    candidates = _candidates(batch, name, rows)
+    shape, positions = state.shapes[name], rows.positions
+    candidates = _candidates(state, name, rows)
     if not candidates:
         return None
-    policy = batch.policy(name)
+    policy = state.policy(name)
     alone = np.zeros(len(positions), dtype=bool)
     spelled = Counter(fold(column, shape.insensitive) for column in candidates)
     # A field spelled otherwise than its column was not parsed for it; two spellings of one unknown field may be in one record.
@@ -372,7 +365,8 @@ def _unknown_fields(batch: Batch, name: str, rows: _Rows) -> Mask | None:
         twice = spelled[fold(column, shape.insensitive)] > 1
         if twice or column in rows.respelled or (shape.has_column(column) and column not in rows.known):
             alone |= present.to_numpy(zero_copy_only=False)
-    if policy.evolve.columns is EvolveMode.DISCARD_VALUE:
+    act = state.rules(name).missing_column().act
+    if act is Act.LEAVE_OUT:
         return alone
     unknown = np.zeros(len(positions), dtype=bool)
     for column, present in candidates.items():
@@ -380,8 +374,8 @@ def _unknown_fields(batch: Batch, name: str, rows: _Rows) -> Mask | None:
             unknown |= present.to_numpy(zero_copy_only=False)
     if not unknown.any():
         return alone
-    if policy.evolve.columns is EvolveMode.EVOLVE:
-        batch.need_shown(name, positions[unknown].tolist())
+    if act is Act.CHANGE:
+        state.need_shown(name, positions[unknown].tolist())
         return alone
     alone |= unknown
     return alone

@@ -8,107 +8,90 @@ from __future__ import annotations
 
 import numpy as np
 
-from framework.config.spec import EvolveMode
-from framework.record.block_state import Batch
+from framework.record.block_state import BlockState
 from framework.record.convert.nested import fold
 from framework.record.convert.parsed_columns import rows_to_table
 from framework.record.failure import RecordFailure
-from framework.record.fit_to_table import Fitted, because, fit, refused
-from framework.record.json.strict import JsonValue, NumberText, parse_record
-from framework.record.observe import observe_record
+from framework.record.fit_to_table import Fitted, fit
+from framework.record.infer_types import observe_record
+from framework.record.json.strict_parser import JsonValue, NumberText, parse_record
+from framework.record.refusal import no_table
 from framework.record.route import asked_for, lower_values, route_record
+from framework.table.policy.answers import Act
 
 Rows = dict[str, list[tuple[int, dict[str, object]]]]
 
 
-def judge(batch: Batch) -> None:
+def judge(state: BlockState) -> None:
     """Decide every record that was left over."""
     rows: Rows = {}
-    for position in sorted(batch.alone):
-        value = batch.values[position]
+    for position in sorted(state.alone):
+        value = state.values[position]
         if value is None:
             continue
         try:
             record = parse_record(value)
             names = route_record(
-                _with_metadata(batch, position, record),
-                batch.block.topic,
-                batch.plan.route,
-                lower_values(batch.plan),
-                batch.insensitive,
+                _with_metadata(state, position, record),
+                state.block.topic,
+                state.plan.route,
+                lower_values(state.plan),
+                state.insensitive,
             )
             if not names:
-                batch.unrouted([position])
+                state.unrouted([position])
                 continue
-            names = asked_for(names, batch.plan.route)
+            names = asked_for(names, state.plan.route)
             if not names:
-                batch.drop(1)
+                state.drop(1)
                 continue
-            _convert(batch, position, record, names, rows)
+            _fit_to_tables(state, position, record, names, rows)
         except RecordFailure as failure:
-            batch.fail(position, failure)
+            state.fail(position, failure)
     for table, found in rows.items():
         positions = np.array([position for position, _ in found], dtype=np.int64)
-        converted = rows_to_table([row for _, row in found], batch.shapes[table], batch.metadata(positions))
-        batch.add_rows(table, positions, converted)
+        converted = rows_to_table([row for _, row in found], state.shapes[table], state.metadata(positions))
+        state.add_rows(table, positions, converted)
 
 
-def _convert(batch: Batch, position: int, record: dict[str, JsonValue], names: list[str], rows: Rows) -> None:
+def _fit_to_tables(
+    state: BlockState, position: int, record: dict[str, JsonValue], names: list[str], rows: Rows
+) -> None:
     fitted: dict[str, Fitted] = {}
     missing: list[str] = []
-    own = _without_metadata(batch, record)
+    own = state.own_fields(record)
     for table in names:
-        if table in batch.tables:
-            try:
-                fitted[table] = fit(record, own, table, batch.shapes[table], batch.policy(table))
-            except RecordFailure as failure:
-                raise because(failure, batch.tables[table].frozen) from None
-        elif creatable(batch, table):
+        if table in state.tables:
+            fitted[table] = fit(record, own, table, state.shapes[table], state.rules(table))
+            continue
+        answer = state.rules(table).missing_table()
+        if answer.act is Act.REFUSE:
+            raise no_table(table, answer)
+        if answer.act is Act.CHANGE:
             missing.append(table)
     shown = observe_record(own) if missing else {}
     for table in missing:
-        batch.need(table, shown, position)
+        state.need(table, shown, position)
     for table, found in fitted.items():
+        state.need_metadata(table, position)
         if found.row is not None:
             rows.setdefault(table, []).append((position, found.row))
             continue
-        batch.need(table, found.new, position)
+        state.need(table, found.new, position)
         # A declared type says how a field is read; what its column becomes is for the table to say.
-        batch.need(table, found.wider, position, hinted=False)
-        batch.relax(table, found.optional)
+        state.need(table, found.wider, position, hinted=False)
+        state.relax(table, found.optional)
     if not fitted and not missing:
-        batch.drop(1)
+        state.drop(1)
 
 
-def creatable(batch: Batch, table: str) -> bool:
-    """Whether a table that does not exist may be created; False when its records are to be dropped.
-
-    Raises:
-        RecordFailure: FLOE-D204, the policy says that such a record is an error.
-    """
-    policy = batch.policy(table)
-    word = policy.evolve.tables
-    if word is EvolveMode.EVOLVE and policy.create.enabled:
-        return True
-    if word is EvolveMode.DISCARD_VALUE:
-        return False
-    message = f"the table {table!r} does not exist and may not be created"
-    raise refused(RecordFailure("route", "FLOE-D204", message, expected="an existing table"), word)
-
-
-def _without_metadata(batch: Batch, record: dict[str, JsonValue]) -> dict[str, JsonValue]:
-    """A record's own fields that are named like floe's metadata columns are no columns."""
-    metadata = batch.metadata_columns
-    return {name: value for name, value in record.items() if name.lower() not in metadata} if metadata else record
-
-
-def _with_metadata(batch: Batch, position: int, record: dict[str, JsonValue]) -> dict[str, JsonValue]:
+def _with_metadata(state: BlockState, position: int, record: dict[str, JsonValue]) -> dict[str, JsonValue]:
     """A record's fields and the metadata columns that rules look at."""
-    metadata = batch.routing_metadata(np.array([position], dtype=np.int64))
+    metadata = state.routing_metadata(np.array([position], dtype=np.int64))
     if not metadata:
         return record
-    folded = {fold(name, batch.insensitive) for name in metadata}
-    own = {name: value for name, value in record.items() if fold(name, batch.insensitive) not in folded}
+    folded = {fold(name, state.insensitive) for name in metadata}
+    own = {name: value for name, value in record.items() if fold(name, state.insensitive) not in folded}
     return own | {name: json_value(column[0].as_py()) for name, column in metadata.items()}
 
 

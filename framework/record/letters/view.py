@@ -9,8 +9,8 @@ from __future__ import annotations
 from unicodedata import category, east_asian_width
 
 from framework.diagnose.shown import shown
-from framework.record.json.locate import locate
-from framework.record.json.strict import error_at
+from framework.record.json.locate_field import locate
+from framework.record.json.strict_parser import error_at
 
 _AROUND = 60
 _WIDTH = 120

@@ -14,7 +14,7 @@ from framework.record.json import compiled as compiled_json
 from framework.record.model import BlockResult
 from framework.record.process import process_block
 from framework.table.arrow_schema import parse_schema
-from framework.table.bounds import columns_in
+from framework.table.column_limit import columns_in
 from framework.testing.tables import MemoryTables
 from tests.record_samples import block, plan, target
 

@@ -11,10 +11,10 @@ import pytest
 from framework.config.spec import ErrorPolicy
 from framework.errors import AccountingError
 from framework.record import block as block_module
-from framework.record import landing as shaping
+from framework.record import landed_needs as shaping
 from framework.record import transform_sql as transformed
-from framework.record.block_state import Batch
-from framework.record.contain import MOST_RECORDS
+from framework.record.bisect_failures import MOST_RECORDS
+from framework.record.block_state import BlockState
 from framework.record.formats.typed_rows import TypedRows
 from framework.record.model import BlockResult, TableNeed, TableTarget
 from framework.record.process import process_block, process_transformed
@@ -29,10 +29,10 @@ def raises(monkeypatch: pytest.MonkeyPatch) -> Callable[[set[int], Exception], N
     real = block_module.process_json
 
     def install(numbers: set[int], error: Exception) -> None:
-        def process(batch, positions) -> None:  # type: ignore[no-untyped-def]
-            if any(json.loads(batch.values[p])["a"] in numbers for p in positions):
+        def process(state, positions) -> None:  # type: ignore[no-untyped-def]
+            if any(json.loads(state.values[p])["a"] in numbers for p in positions):
                 raise error
-            real(batch, positions)
+            real(state, positions)
 
         monkeypatch.setattr(block_module, "process_json", process)
 
@@ -91,10 +91,10 @@ def test_a_record_that_raises_only_in_the_changed_table_is_a_dead_letter(monkeyp
     """An exception while the changes of a table are tried is its record's, too, and what it asked for is left out."""
     real = block_module.process_json
 
-    def process(batch, positions) -> None:  # type: ignore[no-untyped-def]
-        if batch.shapes["ns.t"].has_column("new") and any(json.loads(batch.values[p])["a"] == 3 for p in positions):
+    def process(state, positions) -> None:  # type: ignore[no-untyped-def]
+        if state.shapes["ns.t"].has_column("new") and any(json.loads(state.values[p])["a"] == 3 for p in positions):
             raise RecursionError("only now")
-        real(batch, positions)
+        real(state, positions)
 
     monkeypatch.setattr(block_module, "process_json", process)
     values = [{"a": n} | ({"new": 1} if n in (3, 5) else {}) for n in range(8)]
@@ -122,14 +122,14 @@ def test_a_change_of_a_table_that_cannot_be_planned_is_one_record_s(monkeypatch:
 @pytest.mark.parametrize("gone", [(), (0, 6)], ids=["all came out", "some were filtered"])
 def test_what_raises_behind_the_sql_is_one_record_s(monkeypatch: pytest.MonkeyPatch, gone: tuple[int, ...]) -> None:
     """A row whose value raises after `transform.sql` is the dead letter of its record; filtered records stay filtered."""
-    real = transformed.place
+    real = transformed.route_and_convert
 
-    def cursed(batch: Batch, typed: TypedRows) -> None:
+    def cursed(state: BlockState, typed: TypedRows) -> None:
         if 5 in typed.columns.column("a").to_pylist():
             raise OverflowError("too much")
-        real(batch, typed)
+        real(state, typed)
 
-    monkeypatch.setattr(transformed, "place", cursed)
+    monkeypatch.setattr(transformed, "route_and_convert", cursed)
     records = block([{"a": n, "b": "x"} for n in range(10)])
     places = [n for n in range(10) if n not in gone]
     rows = pa.table(

@@ -19,7 +19,7 @@ from framework.plan.model import Plan
 from framework.record.model import BlockResult
 from framework.table.arrow_schema import parse_schema
 from framework.table.changes import Refusal
-from framework.table.compatible import unusable_schema_ids
+from framework.table.schema_compatibility import unusable_schema_ids
 from framework.table.types import primitive_type
 from framework.testing.tables import MemoryTables
 from tests.record_samples import block, plan, policy, processed, schema_of, target

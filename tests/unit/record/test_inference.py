@@ -36,8 +36,8 @@ from framework.config.spec import (
     ValuesPolicy,
     WholeNumbers,
 )
-from framework.record.json.strict import parse_record
-from framework.record.observe import observe_value
+from framework.record.infer_types import observe_value
+from framework.record.json.strict_parser import parse_record
 from framework.table.in_memory import made_in_memory
 from framework.table.types import known_part
 from framework.testing.tables import MemoryTables

@@ -28,7 +28,7 @@ from framework.config.spec import (
     WholeNumbers,
 )
 from framework.errors import AccountingError
-from framework.record.block_state import Batch
+from framework.record.block_state import BlockState
 from framework.record.failure import RecordFailure
 from framework.record.model import BlockResult
 from framework.record.process import process_block, records_in_block
@@ -535,17 +535,17 @@ def test_rows_of_tables_that_are_alike_are_given_unsorted_where_nothing_else_is_
 @pytest.mark.parametrize("places", [[0, 0, 1], [0, 1, 1]], ids=str)
 def test_a_record_that_is_in_a_table_twice_is_refused(places: list[int]) -> None:
     """Invariant 8: one record lost and another written twice are no sum that holds."""
-    batch = Batch(block([{"a": 1}, {"a": 2}, {"a": 3}]), plan(), {})
+    state = BlockState(block([{"a": 1}, {"a": 2}, {"a": 3}]), plan(), {})
     rows = pa.table({"a": pa.array(places)})
-    batch.add_rows("ns.t", np.array(places), rows)
+    state.add_rows("ns.t", np.array(places), rows)
     with pytest.raises(AccountingError, match=r"in ns\.t more than once"):
-        batch.result()
+        state.result()
 
 
 def test_a_record_that_is_written_and_failed_is_refused() -> None:
     """Invariant 8: a record is in exactly one of the counts, whatever their sum is."""
-    batch = Batch(block([{"a": 1}, {"a": 2}]), plan(), {})
-    batch.add_rows("ns.t", np.array([0]), pa.table({"a": pa.array([1])}))
-    batch.fail(0, RecordFailure("convert", "FLOE-D301", "wrong"))
+    state = BlockState(block([{"a": 1}, {"a": 2}]), plan(), {})
+    state.add_rows("ns.t", np.array([0]), pa.table({"a": pa.array([1])}))
+    state.fail(0, RecordFailure("convert", "FLOE-D301", "wrong"))
     with pytest.raises(AccountingError, match=r"offset 0 .* both written and a failure"):
-        batch.result()
+        state.result()

@@ -19,8 +19,8 @@ from framework.commit.recovery.letter_replay import (
     replay_range,
 )
 from framework.config.spec import ErrorPolicy
-from framework.record.json.locate import locate
-from framework.record.json.strict import parse_record
+from framework.record.json.locate_field import locate
+from framework.record.json.strict_parser import parse_record
 from framework.record.letters.dead_letter import (
     MOST_MESSAGE_BYTES,
     dead_letter_schema,

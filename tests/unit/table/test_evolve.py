@@ -10,9 +10,9 @@ from pyiceberg.types import ListType, LongType, MapType, NestedField, StringType
 
 from framework.config.spec import Case, EvolveMode, TablePolicy
 from framework.table.changes import AddColumn, AlterTable, Refusal, RelaxColumn, WidenColumn
-from framework.table.compatible import unusable_schema_ids
 from framework.table.evolve import merge_needs, plan_evolution
 from framework.table.model import ObservedType, TableNeed, TableTarget
+from framework.table.schema_compatibility import unusable_schema_ids
 from framework.table.types import primitive_type
 from tests.record_samples import policy, target
 

@@ -23,7 +23,7 @@ from framework.record.convert.numbers import double_keeps
 from framework.record.failure import RecordFailure
 from framework.record.json.arrow_screen import unfit_rows
 from framework.record.json.framing import frame, record_starts
-from framework.record.json.strict import NON_FINITE, JsonValue, NumberText, parse_record
+from framework.record.json.strict_parser import NON_FINITE, JsonValue, NumberText, parse_record
 from framework.record.model import ObservedType
 from framework.table.types import (
     BIG_INTEGER,

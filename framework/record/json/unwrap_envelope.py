@@ -19,8 +19,8 @@ from framework.record.formats.connect_json import ConnectRecords
 from framework.record.formats.debezium import SOURCE_FIELDS, flatten_json, flatten_rows
 from framework.record.formats.typed_rows import TypedRows
 from framework.record.formats.wire import KEY_HEADER, VALUE_HEADER, Schemas, schema_of, unframe
-from framework.record.json.spans import member_spans, object_spans
-from framework.record.json.strict import JsonValue, parse_record
+from framework.record.json.member_spans import member_spans, object_spans
+from framework.record.json.strict_parser import JsonValue, parse_record
 from framework.record.model import RecordBlock
 
 _SPACE = b" \t\r\n"

@@ -1,6 +1,6 @@
-"""Which fields may become columns: `evolve.include` and `evolve.exclude`.
+"""Which fields may become columns, and how many: `evolve.include`, `evolve.exclude` and `evolve.max_columns`.
 
-In: observed types and the globs of a policy. Out: the same types without the parts that may not become columns. A path is
+In: observed types and a policy. Out: the same types without the parts that may not become columns, and the bound. A path is
 the dotted path of a leaf; lists and maps add nothing to it. What holds of a field holds of everything inside it.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from functools import lru_cache
 
-from framework.config.spec import Case, TablePolicy
+from framework.config.spec import Case, TablePolicy, TablesSpec
 from framework.table.model import ObservedType
 from framework.table.types import known_part
 
@@ -36,6 +36,16 @@ def never_admitted(name: str, policy: TablePolicy) -> bool:
         return False
     # A glob that says something of what is inside: `a.b` of `a`, and `a*` or `*.b` of nearly anything.
     return not any("." in glob or "*" in glob or "?" in glob or "[" in glob for glob in evolve.include)
+
+
+def most_columns(policy: TablePolicy) -> int:
+    """How many columns records may give a table, fields inside of columns counted."""
+    return policy.evolve.max_columns
+
+
+def most_columns_of_any(tables: TablesSpec) -> int:
+    """The same, of the table that may have the most."""
+    return max(most_columns(policy) for policy in (tables.defaults, *(policy for _, policy in tables.overrides)))
 
 
 def _admitted(kind: ObservedType, path: tuple[str, ...], policy: TablePolicy) -> ObservedType | None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from framework.plan.model import Plan
-from framework.record.contain import joined, part_of, records_at
+from framework.record.bisect_failures import joined, part_of, records_at
 from framework.record.model import BlockResult, RecordBlock, TableNeed, TableTarget
 from framework.table.arrow_schema import parse_schema
 from framework.table.changes import AlterTable, CreateTable

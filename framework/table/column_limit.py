@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterable, Sequence
 
 from pyiceberg.types import IcebergType, ListType, MapType, NestedField, StructType
 
-from framework.table.build import children, element
 from framework.table.model import ObservedType
+from framework.table.new_fields import children, element
 
 CODE = "FLOE-T110"
 

@@ -15,14 +15,15 @@ import numpy as np
 
 from framework.config.spec import Case
 from framework.plan.model import Plan
-from framework.record.contain import joined, part_of, records_at
+from framework.record.bisect_failures import joined, part_of, records_at
 from framework.record.failure import RecordFailure
-from framework.record.landing import changed_as
+from framework.record.landed_needs import changed_as
 from framework.record.model import BlockResult, RecordBlock, TableNeed, TableTarget
 from framework.record.value_buffer import JoinedValues
 from framework.table.arrow_schema import parse_schema
-from framework.table.bounds import columns_in, new_columns, too_wide
+from framework.table.column_limit import columns_in, new_columns, too_wide
 from framework.table.evolve import clash_with, merge_needs
+from framework.table.policy.admitted import most_columns, most_columns_of_any
 from framework.table.trouble import frozen
 
 # Found one by one; where more records of a block ask for too much, the table gains nothing more by the block.
@@ -78,8 +79,7 @@ def set_aside_wide(
 
 def _suspects(block: RecordBlock, plan: Plan) -> list[int]:
     """Places of JSON records that may have more fields than any table may have columns; some of them, where there are many."""
-    tables = plan.write.tables
-    most = max(policy.evolve.max_columns for policy in (tables.defaults, *(policy for _, policy in tables.overrides)))
+    most = most_columns_of_any(plan.write.tables)
     least_bytes = most * _FIELD_BYTES
     values = block.values
     if isinstance(values, JoinedValues):
@@ -108,7 +108,7 @@ class _Bounds:
         asked = ["struct", [[name, kind] for name, kind in need.fields]]
         new = new_columns(asked, present, policy.case is Case.INSENSITIVE)
         before = columns_in(present.fields) if present is not None else 0
-        most = policy.evolve.max_columns
+        most = most_columns(policy)
         if new and before + new > most:
             return _failure(need.table, "FLOE-D310", too_wide(most))
         # A table that is not there is looked at as it would be made: of two columns that clash it has one.

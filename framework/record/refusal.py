@@ -1,0 +1,39 @@
+"""A record that the policy of its table refuses, as the failure of that record.
+
+In: an Answer of framework.table.policy, and what the record lacks. Out: RecordFailure, in the same words on every way that a
+record can take.
+"""
+
+from __future__ import annotations
+
+from framework.record.failure import RecordFailure
+from framework.table.policy.answers import Answer
+
+MISSING_VALUE = "FLOE-D305"
+
+
+def refused(failure: RecordFailure, answer: Answer) -> RecordFailure:
+    """The failure, to be treated as the answer says, with why the table is not changed where a change would have let the record
+    in."""
+    failure.policy = answer.errors
+    if answer.frozen:
+        failure.message = f"{failure.message}; it is not changed now: {answer.frozen}"
+    return failure
+
+
+def no_table(table: str, answer: Answer) -> RecordFailure:
+    """The failure of a record whose table is not there and may not be created."""
+    message = f"the table {table!r} does not exist and may not be created"
+    return refused(RecordFailure("route", "FLOE-D204", message, expected="an existing table"), answer)
+
+
+def no_column(name: str, table: str, answer: Answer) -> RecordFailure:
+    """The failure of a record with a field that the table lacks and may not gain."""
+    message = f"{name}: {table} has no such column and its columns are frozen"
+    return refused(RecordFailure("convert", "FLOE-D307", message, field_path=name), answer)
+
+
+def no_value(path: str, answer: Answer) -> RecordFailure:
+    """The failure of a row in typed columns that has no value where one must be."""
+    message = f"{path} is required and the row has no value for it"
+    return refused(RecordFailure("convert", MISSING_VALUE, message, field_path=path), answer)
