@@ -21,7 +21,7 @@ from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import DataFile, ManifestFile
 from pyiceberg.table import Table
-from pyiceberg.table.metadata import TableMetadata, _generate_snapshot_id
+from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary, UpdateMetrics, update_snapshot_summaries
 from pyiceberg.table.update import (
@@ -46,6 +46,7 @@ from framework.adapters.iceberg.private.manifests import (
     schema_for_spec,
     to_iceberg,
 )
+from framework.adapters.iceberg.private.snapshot_id import new_snapshot_id
 from framework.adapters.iceberg.supported import unreadable, unwritable
 from framework.adapters.iceberg.views import head_of, snapshot_by_id, start_of, view_of
 from framework.adapters.secrets import hidden
@@ -119,8 +120,7 @@ class TableCommits:
             return CommitFailed(effect.table, effect.commit_id, said)
         if missing:
             return FilesGone(effect.table, effect.commit_id, missing)
-        # Not `new_snapshot_id`, which looks through all snapshots: an id that is taken is refused with the commit.
-        snapshot_id = _generate_snapshot_id()
+        snapshot_id = new_snapshot_id()
         files = SnapshotFiles(table.metadata, table.io, snapshot_id)
         try:
             attempt = self._write(effect, table, files, snapshot_id)
@@ -148,7 +148,7 @@ class TableCommits:
     def _with_main(self, table: Table) -> Table:
         """A table with a main branch. A first commit to another branch of an empty table is refused, so main comes
         first, with an empty snapshot; another writer may do the same at the same time, which serves as well."""
-        snapshot_id = _generate_snapshot_id()
+        snapshot_id = new_snapshot_id()
         files = SnapshotFiles(table.metadata, table.io, snapshot_id)
         written = files.write(None, (), ())
         snapshot = _snapshot(table.metadata, snapshot_id, None, written, (), {})

@@ -25,6 +25,7 @@ from pyiceberg.manifest import (
     _inherit_from_manifest,
 )
 from pyiceberg.typedef import TableVersion
+from typing_extensions import override
 
 from framework.adapters.iceberg.private.avro import ManifestListWriterV2, ManifestWriterV2
 
@@ -38,11 +39,6 @@ _FILE_FIRST_ROW_ID = _FILE_FIELDS.index("first_row_id")
 def first_row_id(manifest: ManifestFile) -> int | None:
     """The id from which the manifest's files inherit theirs; None for one of deletes, or written before version 3."""
     return manifest[_MANIFEST_FIRST_ROW_ID] if len(manifest) > _MANIFEST_FIRST_ROW_ID else None
-
-
-def file_first_row_id(file: DataFile) -> int | None:
-    """The id of the file's first row as its manifest entry says it; None where it is inherited."""
-    return file[_FILE_FIRST_ROW_ID] if len(file) > _FILE_FIRST_ROW_ID else None
 
 
 def with_row_ids(manifests: Sequence[ManifestFile], next_row_id: int) -> tuple[list[ManifestFile], int]:
@@ -112,14 +108,19 @@ def read_live_entries(io: FileIO, manifest: ManifestFile) -> list[ManifestEntry]
 
 
 class ManifestWriterV3(ManifestWriterV2):
-    """A data manifest of version 3. A file's first row id is written as it is; a new file has none and inherits it."""
+    """A data manifest of version 3. A file's first row id is written as it is; a new file has none and inherits it.
+
+    Goes when PyIceberg writes manifests of version 3.
+    """
 
     in_memory = VERSION
 
     @property
+    @override
     def version(self) -> TableVersion:
         return VERSION
 
+    @override
     def prepare_entry(self, entry: ManifestEntry) -> ManifestEntry:
         entry = super().prepare_entry(entry)
         missing = len(_FILE_FIELDS) - len(entry.data_file)
@@ -130,7 +131,10 @@ class ManifestWriterV3(ManifestWriterV2):
 
 
 class ManifestListWriterV3(ManifestListWriterV2):
-    """A manifest list of version 3, of manifests as `with_row_ids` gives them."""
+    """A manifest list of version 3, of manifests as `with_row_ids` gives them.
+
+    Goes when PyIceberg writes manifest lists of version 3.
+    """
 
     version = in_memory = VERSION
 
