@@ -1,5 +1,6 @@
-"""Deletes that floe and Spark write by turns: Iceberg's own runtime reads floe's deletion vectors and position delete files,
-deletes, compacts and expires on top of them, and its own writer says which bytes and counters they would have had."""
+"""Deletes that floe and Spark write by turns: Iceberg's own runtime reads floe's deletion vectors and position delete
+files, deletes, compacts and expires on top of them, and its own writer says which bytes and counters they would have
+had."""
 
 from __future__ import annotations
 
@@ -70,8 +71,8 @@ def counted(summary: dict[str, str]) -> dict[str, str]:
 
 
 def test_the_same_vectors_and_counters_as_sparks(turns: Deletes) -> None:
-    """The same deletes, twice over, through floe as through Spark: the bitmaps are the same byte for byte, and so are their entries
-    and the counters of the snapshots."""
+    """The same deletes, twice over, through floe as through Spark: the bitmaps are the same byte for byte, and so are
+    their entries and the counters of the snapshots."""
     names = ("shop.ours", "shop.theirs")
     for table in names:
         turns.spark(
@@ -106,8 +107,8 @@ def blob(file: dict[str, Any]) -> bytes:
 
 
 def test_the_same_counters_as_sparks_in_version_2(turns: Deletes) -> None:
-    """Deletes of version 2, where Spark writes a file for each data file, too: the counters are the same, and each data file has
-    one position delete file."""
+    """Deletes of version 2, where Spark writes a file for each data file, too: the counters are the same, and each data
+    file has one position delete file."""
     names = ("shop.ours", "shop.theirs")
     for table in names:
         turns.spark(
@@ -124,8 +125,8 @@ def test_the_same_counters_as_sparks_in_version_2(turns: Deletes) -> None:
 
 @pytest.mark.parametrize("version", ["2", "2, by partition", "3", "2, upgraded", "2, by partition, upgraded"])
 def test_both_delete_by_turns(turns: Deletes, version: str) -> None:
-    """Each deletes on top of what the other deleted, updates rows and appends, and nothing comes back; rows that nobody touched
-    keep their ids."""
+    """Each deletes on top of what the other deleted, updates rows and appends, and nothing comes back; rows that nobody
+    touched keep their ids."""
     table = "shop.turns"
     granularity = "'write.delete.granularity'='partition'" if "partition" in version else BY_FILE
     turns.spark(
@@ -157,8 +158,8 @@ def test_both_delete_by_turns(turns: Deletes, version: str) -> None:
 
 @pytest.mark.parametrize("version", ["2", "3"])
 def test_spark_compacts_and_expires(turns: Deletes, version: str) -> None:
-    """Spark rewrites data files that floe deleted from, and expires the snapshots before; the rows left are the same, floe
-    deletes from the new files, what is dead is gone from the store, and what is live is there."""
+    """Spark rewrites data files that floe deleted from, and expires the snapshots before; the rows left are the same,
+    floe deletes from the new files, what is dead is gone from the store, and what is live is there."""
     table = "shop.compacted"
     turns.lake.create(table, format_version=version, **{"commit.manifest.min-count-to-merge": "3"})
     turns.floe(table, range(20), range(20, 40), range(40, 60))
@@ -195,8 +196,8 @@ def test_spark_compacts_and_expires(turns: Deletes, version: str) -> None:
 
 @pytest.mark.parametrize("version", ["2", "3"])
 def test_a_table_whose_partitions_evolved(turns: Deletes, version: str) -> None:
-    """Spark reads and deletes from files of two partition specs that floe deleted from, and rewrites position deletes and
-    manifests."""
+    """Spark reads and deletes from files of two partition specs that floe deleted from, and rewrites position deletes
+    and manifests."""
     table = "shop.evolved"
     turns.lake.create(
         table, SCHEMA, [PartitionFieldSpec("name")], format_version=version, **{"write.delete.mode": "merge-on-read"}
