@@ -3,19 +3,28 @@ plain PyIceberg, and for a reader of the raw files that shares nothing with the 
 
 from __future__ import annotations
 
+import math
 import pickle
 import uuid
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pyiceberg.manifest import ManifestFile
+from pyiceberg.io import FileIO
+from pyiceberg.manifest import DataFile as Entry
+from pyiceberg.manifest import DataFileContent, FileFormat, ManifestFile
+from pyiceberg.schema import Schema
 from pyiceberg.transforms import BucketTransform
+from pyiceberg.types import DoubleType, LongType, NestedField
 
-from framework.adapters.iceberg.private import deletion_vectors
+from framework.adapters.iceberg.private import deletion_vectors, entry_fields, row_deletes
 from framework.adapters.iceberg.private.deletion_vectors import (
     DamagedDeletionVector,
     DeletionVector,
@@ -26,7 +35,8 @@ from framework.adapters.iceberg.private.deletion_vectors import (
 )
 from framework.adapters.iceberg.private.live_files import UnsupportedDeletes, deleted_positions, live_files
 from framework.adapters.iceberg.private.manifests import SnapshotFiles
-from framework.adapters.iceberg.private.row_deletes import WrongDeletes
+from framework.adapters.iceberg.private.position_deletes import PATH_FIELD_ID
+from framework.adapters.iceberg.private.row_deletes import FileDeletes, WrongDeletes
 from framework.commit.events.event_types import DataFile
 from framework.commit.machine.effects import Committed
 from framework.config.spec import PartitionFieldSpec
@@ -276,6 +286,72 @@ def test_old_position_deletes_go_into_the_first_vector(lake: Lake, deleter: Dele
     assert check(lake.plain(name)) == {one: {0, 1, 2, 3}, two: {0, 1}}
 
 
+NAN = math.nan
+
+
+def for_several_files(io: FileIO, new_path: Callable[[], str], deletes: Iterable[FileDeletes]) -> list[Entry]:
+    """In place of `write_position_delete_files`: one file for each partition, as other engines write them."""
+    groups: dict[tuple[int, str], list[FileDeletes]] = {}
+    for each in deletes:
+        groups.setdefault((each.file.spec_id, str(each.file.partition)), []).append(each)
+    made = []
+    for group in groups.values():
+        path = new_path()
+        rows = [(each.file.path, position) for each in group for position in each.positions.tolist()]
+        table = pa.table(dict(zip(("file_path", "pos"), map(list, zip(*sorted(rows), strict=True)), strict=True)))
+        pq.write_table(table, local(path))
+        bounds = [{PATH_FIELD_ID: each.encode()} for each in (min(rows)[0], max(rows)[0] + "z")]
+        made.append(
+            entry_fields.delete_file(
+                group[0].file.spec_id,
+                group[0].file.partition,
+                path,
+                FileFormat.PARQUET,
+                len(rows),
+                local(path).stat().st_size,
+                None,  # type: ignore[arg-type]
+                lower_bounds=bounds[0],
+                upper_bounds=bounds[1],
+            )
+        )
+    return made
+
+
+@pytest.mark.parametrize("ratios", [[1.5], [None], [NAN], [1.5, NAN]])
+@pytest.mark.parametrize("upgraded", [False, True])
+def test_a_delete_file_for_several_data_files(
+    lake: Lake, deleter: Deleter, monkeypatch: pytest.MonkeyPatch, upgraded: bool, ratios: list[float | None]
+) -> None:
+    """What a position delete file of a whole partition deletes stays deleted, in each data file of it and in no other; a deletion
+    vector holds it, too; and it stays for the files that have no vector. NaN is a partition, like null."""
+    schema = Schema(NestedField(1, "id", LongType(), required=False), NestedField(2, "r", DoubleType(), required=False))
+    name = lake.create("shop.ratios", schema, [PartitionFieldSpec("r")], format_version="2", **FEW)
+    files = []
+    for number in range(3):
+        for ratio in ratios:
+            rows: list[dict[str, object]] = [{"id": 100 * number + each, "r": ratio} for each in range(4)]
+            if ratio is NAN:  # of which PyIceberg's own writer makes no file
+                rows = [{**row, "r": 0.5} for row in rows]
+            files += [replace(file, partition=(ratio,)) for file in lake.files(name, rows)]
+    assert isinstance(lake.tables.commit(lake.effect(name, files, 1)), Committed)
+    expected: dict[str, set[int]] = {file.path: {0} for file in files}
+    with monkeypatch.context() as patched:
+        patched.setattr(row_deletes, "write_position_delete_files", for_several_files)
+        deleter.commit(name, expected)
+    assert floe_sees(deleter, name) == expected
+    if upgraded:
+        upgrade(lake, name)
+        deleter = Deleter(lake)
+    for step in ({files[0].path: {0, 1}}, {files[0].path: {0, 2}, files[1].path: {1}}):
+        deleter.commit(name, step)
+        for path, positions in step.items():
+            expected[path] = expected[path] | positions
+        assert floe_sees(deleter, name) == expected
+        assert check(lake.plain(name)) == expected
+    if NAN not in ratios:  # PyIceberg does not find the deletes of such a partition
+        assert lake.rows(name) == ids_left(lake, name, expected, [file.path for file in files])
+
+
 STEPS = st.lists(
     st.tuples(
         st.integers(0, 3),  # files appended
@@ -387,10 +463,6 @@ def test_equality_deletes_are_refused_by_name(lake: Lake, deleter: Deleter, monk
 
 def as_equality_deletes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Our next delete file is entered as another engine enters one of equality deletes."""
-    from pyiceberg.manifest import DataFile as Entry
-    from pyiceberg.manifest import DataFileContent
-
-    from framework.adapters.iceberg.private import row_deletes
 
     def entered(*args: object, **others: object) -> Entry:
         return original(*args, **others, content=DataFileContent.EQUALITY_DELETES, equality_ids=[1])  # type: ignore[arg-type]

@@ -70,8 +70,8 @@ def counted(summary: dict[str, str]) -> dict[str, str]:
 
 
 def test_the_same_vectors_and_counters_as_sparks(turns: Deletes) -> None:
-    """The same deletes, twice over, through floe as through Spark: the bitmaps are the same byte for byte, and so are their entries
-    and the counters of the snapshots."""
+    """The same deletes, twice over, through floe as through Spark: the bitmaps are the same byte for byte, and so are
+    their entries and the counters of the snapshots."""
     names = ("shop.ours", "shop.theirs")
     for table in names:
         turns.spark(
