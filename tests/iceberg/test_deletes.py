@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +25,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import BucketTransform
 from pyiceberg.types import DoubleType, LongType, NestedField
 
+from framework.adapters.iceberg.files import list_files, path_key
 from framework.adapters.iceberg.private import deletion_vectors, entry_fields, row_deletes
 from framework.adapters.iceberg.private.deletion_vectors import (
     DamagedDeletionVector,
@@ -39,6 +41,7 @@ from framework.adapters.iceberg.private.position_deletes import PATH_FIELD_ID
 from framework.adapters.iceberg.private.row_deletes import FileDeletes, WrongDeletes
 from framework.commit.events.event_types import DataFile
 from framework.commit.machine.effects import Committed
+from framework.commit.recovery.orphans import SAFETY_AGE_MS, sort_out
 from framework.config.spec import PartitionFieldSpec
 from tests.iceberg.conftest import Lake
 from tests.iceberg.deletes import Deleter, check, ids_left, state
@@ -192,6 +195,24 @@ def test_what_cannot_be_deleted_is_refused(lake: Lake, deleter: Deleter, version
     path = append(lake, old, 1, 1)
     with pytest.raises(UnsupportedDeletes, match="format version 1"):
         deleter.commit(old, {path: [0]})
+
+
+@VERSIONS
+@pytest.mark.parametrize("meanwhile", ["a delete", "an append"])
+def test_live_files_of_another_snapshot_are_refused(lake: Lake, deleter: Deleter, version: str, meanwhile: str) -> None:
+    """Deletes that were made from the files of an older snapshot are refused before anything is written: they would leave two
+    vectors for one file, or one for a file that is gone, which no reader notices."""
+    name = lake.create(format_version=version)
+    path = append(lake, name, 1, 1, 2, 3)
+    live = deleter.live(name)
+    if meanwhile == "a delete":
+        deleter.commit(name, {path: [0]})
+    else:
+        append(lake, name, 2, 4)
+    writers: list[SnapshotFiles] = []
+    with pytest.raises(WrongDeletes, match="of another snapshot"):
+        deleter.commit(name, {path: [1]}, live=live, writing=writers.append)
+    assert writers[0].written == []
 
 
 @VERSIONS
@@ -364,7 +385,7 @@ STEPS = st.lists(
 
 
 @given(steps=STEPS)
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_random_commits_beside_a_model(
     catalog_settings: dict[str, str], steps: list[tuple[int, list[tuple[int, set[int]]], str]]
 ) -> None:
@@ -459,6 +480,60 @@ def test_equality_deletes_are_refused_by_name(lake: Lake, deleter: Deleter, monk
         deleter.live(name)
     with pytest.raises(UnsupportedDeletes, match="has equality deletes"):
         deleter.commit(name, {path: [1]})
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "reason"),
+    [
+        (row_deletes, "_replaced", r"\.parquet has two deletion vectors, one in .*\.puffin"),
+        (SnapshotFiles, "_finished", r"\.parquet is younger than its deletion vector in .*\.puffin"),
+    ],
+    ids=["two vectors", "an old vector"],
+)
+def test_vectors_against_the_specification_are_refused(
+    lake: Lake, deleter: Deleter, monkeypatch: pytest.MonkeyPatch, owner: object, name: str, reason: str
+) -> None:
+    """Two vectors for one file, and one that is older than its file, are refused by name, and nothing is deleted on top."""
+    original = SnapshotFiles._finished
+
+    def broken(*args: Any) -> object:
+        if name == "_replaced":
+            return ()
+        manifest = original(*args)
+        if manifest.content:
+            manifest.sequence_number = 0
+        return manifest
+
+    table = lake.create(format_version="3")
+    path = append(lake, table, 1, 1, 2, 3)
+    deleter.commit(table, {path: [0]})
+    monkeypatch.setattr(owner, name, broken)
+    deleter.commit(table, {path: [1]})
+    with pytest.raises(UnsupportedDeletes, match=reason):
+        deleter.live(table)
+    with pytest.raises(UnsupportedDeletes, match=reason):
+        deleter.commit(table, {path: [2]})
+
+
+def test_a_puffin_file_is_an_orphan_only_if_nothing_names_it(lake: Lake, deleter: Deleter) -> None:
+    """Invariant 12: a Puffin file with live vectors, or with those of an older snapshot, is in use; one that no snapshot names is
+    an orphan once it is old."""
+    name = lake.create(format_version="3")
+    path = append(lake, name, 1, 1, 2, 3)
+    deleter.commit(name, {path: [0]})
+    deleter.commit(name, {path: [1]})
+    table = lake.plain(name)
+    left_behind = local(table.location()) / "data" / "left-behind-deletes.puffin"
+    left_behind.write_bytes(b"PFA1")
+    used = lake.tables.references(name)
+    assert used is not None
+    files = list_files(table.io, table.location())
+    assert sum(file.key.endswith(".puffin") for file in files) == 3
+    now_ms = max(file.modified_ms or 0 for file in files)
+    young = sort_out(files, used.paths, (), now_ms, SAFETY_AGE_MS)
+    assert young.orphans == ()
+    old = sort_out(files, used.paths, (), now_ms + SAFETY_AGE_MS, SAFETY_AGE_MS)
+    assert [file.key for file in old.orphans] == [path_key(str(left_behind))]
 
 
 def as_equality_deletes(monkeypatch: pytest.MonkeyPatch) -> None:
