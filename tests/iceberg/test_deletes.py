@@ -363,12 +363,23 @@ def test_a_delete_file_for_several_data_files(
     if upgraded:
         upgrade(lake, name)
         deleter = Deleter(lake)
-    for step in ({files[0].path: {0, 1}}, {files[0].path: {0, 2}, files[1].path: {1}}):
+    for step in ({files[0].path: {1}}, {files[0].path: {1, 2}, files[1].path: {1}}):
         deleter.commit(name, step)
         for path, positions in step.items():
             expected[path] = expected[path] | positions
         assert floe_sees(deleter, name) == expected
         assert check(lake.plain(name)) == expected
+    found = deleter.live(name).by_path
+    assert {path for path, file in found.items() if file.vector} == (
+        {files[0].path, files[1].path} if upgraded else set()
+    )
+    assert all((file.vector is None) == bool(file.position_deletes) for file in found.values())
+    if not upgraded:
+        own = {
+            path: [each.record_count for each in file.position_deletes if each.file_scoped]
+            for path, file in found.items()
+        }
+        assert {path: counts for path, counts in own.items() if counts} == {files[0].path: [2], files[1].path: [1]}
     if NAN not in ratios:  # PyIceberg does not find the deletes of such a partition
         assert lake.rows(name) == ids_left(lake, name, expected, [file.path for file in files])
 

@@ -217,8 +217,7 @@ class _Numbered:
 
 
 def _may_name(path: bytes, lower: bytes | None, upper: bytes | None) -> bool:
-    """Whether a path lies between bounds; an upper bound that was cut short still begins what it bounds."""
-    return (lower is None or lower <= path) and (upper is None or path <= upper or path.startswith(upper))
+    return (lower is None or lower <= path) and (upper is None or path <= upper)
 
 
 class _Deletes:
