@@ -571,3 +571,17 @@ def test_manifests_of_deletes_stay_few(lake: Lake, deleter: Deleter) -> None:
     manifests: list[ManifestFile] = [each for each in head.manifests(table.io) if each.content]
     assert len(manifests) <= 6
     assert sum(map(len, check(table).values())) == 48
+
+
+def test_manifests_of_vectors_that_stay_are_merged(lake: Lake, deleter: Deleter) -> None:
+    """Commits that each delete from another file leave fewer delete manifests than commits, and a vector for each file."""
+    name = lake.create(format_version="3", **FEW)
+    paths = [append(lake, name, number, number, -number) for number in range(1, 11)]
+    for path in paths:
+        deleter.commit(name, {path: [0]})
+    table = lake.plain(name)
+    head = table.current_snapshot()
+    assert head is not None
+    assert len([each for each in head.manifests(table.io) if each.content]) <= 5
+    assert check(table) == {path: {0} for path in paths}
+    assert lake.rows(name) == list(range(-10, 0))
