@@ -37,7 +37,7 @@ from framework.adapters.iceberg.private.deletion_vectors import (
 )
 from framework.adapters.iceberg.private.live_files import UnsupportedDeletes, deleted_positions, live_files
 from framework.adapters.iceberg.private.manifests import SnapshotFiles
-from framework.adapters.iceberg.private.position_deletes import PATH_FIELD_ID
+from framework.adapters.iceberg.private.position_deletes import PATH_FIELD_ID, PositionDeletes, read_position_deletes
 from framework.adapters.iceberg.private.row_deletes import FileDeletes, WrongDeletes
 from framework.commit.events.event_types import DataFile
 from framework.commit.machine.effects import Committed
@@ -585,3 +585,12 @@ def test_manifests_of_vectors_that_stay_are_merged(lake: Lake, deleter: Deleter)
     assert len([each for each in head.manifests(table.io) if each.content]) <= 5
     assert check(table) == {path: {0} for path in paths}
     assert lake.rows(name) == list(range(-10, 0))
+
+
+def test_a_delete_file_in_no_order_is_read(lake: Lake, tmp_path: Path) -> None:
+    """Positions of several data files that another engine wrote in no order are those of their data files."""
+    path = tmp_path / "d.parquet"
+    pq.write_table(pa.table({"file_path": ["a", "b", "a", "c", "b"], "pos": [7, 1, 2, 0, 5]}), path)
+    io = lake.plain(lake.create()).io
+    found = read_position_deletes(io, PositionDeletes(f"file://{path}", "PARQUET", 5, False))
+    assert {name: positions.tolist() for name, positions in found.items()} == {"a": [7, 2], "b": [1, 5], "c": [0]}
