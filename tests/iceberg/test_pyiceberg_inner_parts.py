@@ -21,6 +21,7 @@ from framework.adapters.iceberg.catalog import IcebergCatalog
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.commit.machine.effects import Committed
 from tests.iceberg.conftest import Lake
+from tests.iceberg.deletes import Deleter
 from tests.iceberg.rest_server import RestServer
 
 pytestmark = pytest.mark.iceberg
@@ -178,12 +179,15 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 
 def test_every_override_is_called(lake: Lake, calls: Counter[str]) -> None:
-    """Making tables and committing to them, of versions 2 and 3, in a SQL and in a REST catalog, calls every override:
-    one that is no longer called is a loss of speed, of a time-out or of row ids that nobody would see."""
+    """Making tables, committing to them and deleting from them, of versions 2 and 3, in a SQL and in a REST catalog, calls every
+    override: one that is no longer called is a loss of speed, of a time-out or of row ids that nobody would see."""
     for version in ("2", "3"):
         name = lake.create(f"shop.v{version}", format_version=version)
         for offset in (1, 2):
             commit(lake.tables, lake, name, offset)
+        assert lake.rows(name) == [1, 1]
+        deleter = Deleter(lake)
+        deleter.commit(name, {next(iter(deleter.live(name).by_path)): [0]}, lake.files(name, [{"id": 1, "name": "a"}]))
         assert lake.rows(name) == [1, 1]
     server = RestServer(lake.catalog)  # type: ignore[arg-type]
     try:

@@ -23,7 +23,7 @@ from pyiceberg.manifest import DataFile, ManifestFile
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
-from pyiceberg.table.snapshots import Operation, Snapshot, Summary, UpdateMetrics, update_snapshot_summaries
+from pyiceberg.table.snapshots import Operation, Snapshot, Summary, update_snapshot_summaries
 from pyiceberg.table.update import (
     AddSnapshotUpdate,
     AssertCurrentSchemaId,
@@ -37,6 +37,7 @@ from pyiceberg.table.update import (
 from pyiceberg.types import IcebergType
 
 from framework.adapters.faults import reach
+from framework.adapters.iceberg.counters import counters
 from framework.adapters.iceberg.private import row_lineage as lineage
 from framework.adapters.iceberg.private.manifests import (
     SnapshotFiles,
@@ -339,13 +340,8 @@ def _snapshot(
     own: dict[str, str],
 ) -> Snapshot:
     """A snapshot with the counters that every engine writes, and ours."""
-    metrics = UpdateMetrics()
-    for file in added:
-        metrics.add_file(file)
-    counters = metrics.to_dict()
-    partitions = {(file.spec_id, file.partition) for file in added if len(file.partition) > 0}
-    if partitions:
-        counters["changed-partition-count"] = str(len(partitions))
+    operation = Operation.OVERWRITE if written.added_deletes else Operation.APPEND
+    counted = counters(added, written.added_deletes, written.removed_deletes)
     return Snapshot(
         snapshot_id=snapshot_id,
         parent_snapshot_id=parent.snapshot_id if parent else None,
@@ -353,9 +349,7 @@ def _snapshot(
         # Readers refuse a snapshot log that runs backwards, which the clocks of two writers could make.
         timestamp_ms=max(time.time_ns() // 1_000_000, metadata.last_updated_ms),
         manifest_list=written.manifest_list,
-        summary=update_snapshot_summaries(
-            Summary(Operation.APPEND, **counters, **own), parent.summary if parent else None
-        ),
+        summary=update_snapshot_summaries(Summary(operation, **counted, **own), parent.summary if parent else None),
         schema_id=metadata.current_schema_id,
         first_row_id=written.first_row_id,
         added_rows=written.added_rows,

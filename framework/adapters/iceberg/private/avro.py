@@ -61,13 +61,19 @@ def _form(name: str, schema: Schema, in_memory: Schema) -> Form:
 
 
 @lru_cache(maxsize=512)
-def manifest_form(version: TableVersion, in_memory: TableVersion, partition: StructType) -> Form:
-    """Of manifests of a format version, whose entries have in memory the fields of another one."""
-    file, record = (
-        manifest_entry_schema_with_data_file(each, data_file_with_partition(partition, each))
-        for each in (version, in_memory)
-    )
-    return _form("manifest_entry", file, record)
+def manifest_form(
+    version: TableVersion, in_memory: TableVersion, partition: StructType, more_field_ids: tuple[int, ...] = ()
+) -> Form:
+    """Of manifests of a format version, whose entries have in memory the fields of another one.
+
+    Args:
+        more_field_ids: fields of files that the entries have in memory, and that are written though PyIceberg's schema of
+            the version lacks them.
+    """
+    data_file, in_memory_file = (data_file_with_partition(partition, each) for each in (version, in_memory))
+    more = [field for field in in_memory_file.fields if field.field_id in more_field_ids]
+    file = manifest_entry_schema_with_data_file(version, StructType(*data_file.fields, *more))
+    return _form("manifest_entry", file, manifest_entry_schema_with_data_file(in_memory, in_memory_file))
 
 
 @lru_cache(maxsize=8)

@@ -28,12 +28,11 @@ from pyiceberg.typedef import TableVersion
 from typing_extensions import override
 
 from framework.adapters.iceberg.private.avro import ManifestListWriterV2, ManifestWriterV2
+from framework.adapters.iceberg.private.entry_fields import FILE_FIELDS, FIRST_ROW_ID
 
 VERSION: TableVersion = 3
 _MANIFEST_FIELDS = [field.name for field in MANIFEST_LIST_FILE_SCHEMAS[VERSION].fields]
-_FILE_FIELDS = [field.name for field in MANIFEST_ENTRY_SCHEMAS[VERSION].find_field("data_file").field_type.fields]  # type: ignore[attr-defined]
 _MANIFEST_FIRST_ROW_ID = _MANIFEST_FIELDS.index("first_row_id")
-_FILE_FIRST_ROW_ID = _FILE_FIELDS.index("first_row_id")
 
 
 def first_row_id(manifest: ManifestFile) -> int | None:
@@ -82,7 +81,7 @@ def read_manifests(io: FileIO, manifest_list: str) -> tuple[ManifestFile, ...]:
 
 
 def read_live_entries(io: FileIO, manifest: ManifestFile) -> list[ManifestEntry]:
-    """The live entries of a data manifest, each with what it inherits written out: so it can stand in another manifest.
+    """The live entries of a manifest, each with what it inherits written out: so it can stand in another manifest.
 
     A file without a first row id has the next after those before it; where the manifest itself has none yet, neither have
     its files, and they inherit from the manifest that they are written into.
@@ -100,9 +99,9 @@ def read_live_entries(io: FileIO, manifest: ManifestFile) -> list[ManifestEntry]
     for entry in entries:
         file = entry.data_file
         if free is None:
-            file[_FILE_FIRST_ROW_ID] = None
-        elif file[_FILE_FIRST_ROW_ID] is None:
-            file[_FILE_FIRST_ROW_ID] = free
+            file[FIRST_ROW_ID] = None
+        elif file[FIRST_ROW_ID] is None:
+            file[FIRST_ROW_ID] = free
             free += file.record_count
     return entries
 
@@ -123,7 +122,7 @@ class ManifestWriterV3(ManifestWriterV2):
     @override
     def prepare_entry(self, entry: ManifestEntry) -> ManifestEntry:
         entry = super().prepare_entry(entry)
-        missing = len(_FILE_FIELDS) - len(entry.data_file)
+        missing = len(FILE_FIELDS) - len(entry.data_file)
         if missing:
             values = [entry.data_file[place] for place in range(len(entry.data_file))]
             entry.data_file = DataFile(*values, *[None] * missing)
