@@ -143,8 +143,8 @@ def _guard_new_places(catalog: Any, roots: Collection[str]) -> None:
 
 def _elsewhere(table: str, what: str, place: str, remedy: str) -> TableBlocked:
     return TableBlocked(
-        f"table {table} has {what} {place}, which is not where the target lets tables have files",
+        f"table {table} has {what} {place}, where the target does not allow tables to have files",
         code="FLOE-R142",
         place=table,
-        remedy=f"{remedy}; or name the place under `allow.locations` in the target",
+        remedy=f"{remedy}; or add the place to `allow.locations` in the target",
     )

@@ -28,7 +28,7 @@ _MOST_ASKED_AGAIN = 100
 _MOST_UNKNOWN = 10_000
 _MOST_REFERENCES = 1_000
 _NOT_FOUND = {40401, 40402, 40403}
-_NO_REGISTRY = "check that the url is a schema registry's, path included"
+_NO_REGISTRY = "check that the url is that of a schema registry, path included"
 _HEADERS = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
 
 
@@ -169,14 +169,14 @@ class Registry:
             f"the schema registry does not answer: {last}",
             code="FLOE-R141",
             place=", ".join(self._urls),
-            remedy="the batch waits and is tried again; check that the registry runs and that executors reach it",
+            remedy="the batch waits and is tried again; check that the registry runs and that executors can reach it",
         )
 
 
 def _answer(url: str, path: str, response: requests.Response) -> dict[str, Any] | list[Any] | UnknownSchema | str:
     """An answer as a value; text says why another attempt is worth it."""
     if response.status_code in (401, 403):
-        remedy = "check basic.auth.user.info or bearer.auth.token of the registry connection, and what it may read"
+        remedy = "check basic.auth.user.info or bearer.auth.token of the registry connection, and its permissions"
         raise _refused(url, f"it answers {response.status_code} to {path}", remedy)
     try:
         body = response.json()

@@ -18,7 +18,7 @@ from framework.cli.plan import look, print_lines
 @click.option(
     "--against",
     type=click.Path(exists=True, dir_okay=False),
-    help="A saved plan to compare with, instead of what was deployed; broker and catalog are not asked.",
+    help="A saved plan to compare with, instead of what was deployed; does not ask broker or catalog.",
 )
 @click.option("--exit-code", "with_code", is_flag=True, help="End with 1 when something differs.")
 @json_option
@@ -31,7 +31,7 @@ def diff(
     with_code: bool,
     as_json: bool,
 ) -> int:
-    """Show what would change: deployed on the left, the files on the right. `floe plan` shows the tables and offsets, too.
+    """Show what would change: deployed on the left, the files on the right. `floe plan` also shows tables and offsets.
 
     \b
     floe diff pipelines/ --target prod --exit-code

@@ -104,7 +104,10 @@ def letters(command: F) -> Callable[..., object]:
     @click.option("--stage", type=click.Choice(STAGES), help="Records that failed at one stage.")
     @click.option("--topic", metavar="TOPIC", help="Records of one topic.")
     @click.option(
-        "--since", callback=_since, metavar="WHEN", help="Records from then on: `2h` ago, or an ISO 8601 time (UTC)."
+        "--since",
+        callback=_since,
+        metavar="WHEN",
+        help="Records since then: `2h` for two hours ago, or an ISO 8601 time (UTC).",
     )
     @functools.wraps(command)
     def called(

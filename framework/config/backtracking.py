@@ -12,8 +12,8 @@ from framework.config.patterns import unfit
 
 # A value of 60 characters can be cut in so many parts in five million ways.
 MOST_OF_ANYTHING = 5
-_MORE_THAN_ONCE = "it repeats what holds a repetition"
-_ALIKE = "it repeats a choice whose branches may begin alike"
+_MORE_THAN_ONCE = "it repeats a group that holds a repetition"
+_ALIKE = "it repeats a choice whose branches can begin the same way"
 
 
 def backtracks(pattern: str) -> str | None:
@@ -117,7 +117,7 @@ class _Scan:
         end += self._pattern[end] == "]"
         while self._pattern[end] != "]":
             if self._pattern[end] == "[" or self._pattern.startswith("&&", end):
-                return "a class of its characters holds `[` or `&&`, which is not the same everywhere"
+                return "a character class holds `[` or `&&`, which regular expression engines treat differently"
             end += 2 if self._pattern[end] == "\\" else 1
         self._at = end + 1
         return None

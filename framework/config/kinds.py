@@ -52,7 +52,7 @@ def _duration(value: ScalarValue) -> Explained:
         return Explained("FLOE-C205", f"{show(value)} has no unit", remedy, f"did you mean `{value}s`?")
     text = str(value)
     if re.match(r"0+(ms|s|m|h|d)\Z", text):
-        return Explained("FLOE-C205", f"{show(value)} is no time at all", "write at least `1ms`")
+        return Explained("FLOE-C205", f"{show(value)} is not a length of time", "write at least `1ms`")
     clock = re.match(r"(\d{1,3}):(\d\d)\Z", text)
     if clock:
         return Explained(
@@ -147,7 +147,7 @@ def _iceberg_type(value: ScalarValue) -> Explained:
         return nested_type(text, nested[1])
     if re.match(r"decimal\s*\(", text):
         remedy = "write `decimal(p, s)` with a precision of 1 to 38 and a scale of 0 to 38"
-        return Explained("FLOE-C214", f"{show(value)} is not a decimal that Iceberg has", remedy)
+        return Explained("FLOE-C214", f"{show(value)} is not a valid Iceberg decimal", remedy)
     word = text.split("(")[0].strip().lower()
     guess = _TYPE_WORDS.get(word) or nearest(text, ICEBERG_TYPES)
     remedy = f"use an Iceberg type: {', '.join(ICEBERG_TYPES)}"
@@ -164,7 +164,7 @@ def nested_type(text: str, word: str = "") -> Explained:
     kind = {"array": "list"}.get(word.lower(), word.lower())
     try:
         structure(text)
-        reason = "types are written in small letters, without a line's end"
+        reason = "write types in lower case, without line breaks"
     except ValueError as error:
         reason = str(error)
     if kind and kind != word:
@@ -172,7 +172,7 @@ def nested_type(text: str, word: str = "") -> Explained:
     return Explained(
         "FLOE-C214",
         f"{show(text)} is not an Iceberg type: {reason}",
-        "write `list<double>`, `map<string, long>` or `struct<name: string, at: timestamptz>`, one in another as needed",
+        "write `list<double>`, `map<string, long>` or `struct<name: string, at: timestamptz>`, nested as needed",
         f"did you mean `{kind}{text.strip()[len(word) :]}`?" if kind and kind != word else None,
     )
 
@@ -208,7 +208,7 @@ def _table_template(value: ScalarValue) -> Explained:
     if colon and re.fullmatch(r"[A-Za-z0-9_-]+", catalog) and "." in name:
         return Explained(
             "FLOE-C212",
-            f"{show(value)} names a catalog, and a table's catalog follows from its name",
+            f"{show(value)} names a catalog, but a table's catalog follows from its name",
             f"write `{name}`, and say `tables: {{overrides: [{{match: {glob_of(name)}, catalog: {catalog}}}]}}`",
         )
     if text.startswith("{"):
@@ -241,7 +241,7 @@ def _glob(value: ScalarValue) -> Explained:
     return Explained(
         "FLOE-C209",
         f"{show(value)} is not a pattern for names",
-        "use letters, digits, `_`, `-`, `.`, and `*` or `?` for what is free",
+        "use letters, digits, `_`, `-`, `.`, and the wildcards `*` and `?`",
     )
 
 
@@ -283,7 +283,7 @@ def _regex(value: ScalarValue) -> Explained:
 def _integer(value: ScalarValue) -> Explained:
     digits = str(value).replace("_", "").replace(",", "")
     hint = f"did you mean `{digits}`?" if isinstance(value, str) and digits.isdecimal() and digits.isascii() else None
-    return Explained("FLOE-C203", f"a whole number is expected here, not {show(value)}", "write digits alone", hint)
+    return Explained("FLOE-C203", f"a whole number is expected here, not {show(value)}", "write only digits", hint)
 
 
 def _number(value: ScalarValue) -> Explained:
@@ -311,7 +311,7 @@ def _metadata(value: ScalarValue) -> Explained:
     guess = nearest(str(value).removeprefix(PREFIX), NAMES)
     return Explained(
         "FLOE-C204",
-        f"{show(value)} is none of Kafka's fields",
+        f"{show(value)} is not one of Kafka's fields",
         f"use {listed(NAMES)}, or `header.NAME` for one header",
         f"did you mean `{guess}`?" if guess else None,
     )

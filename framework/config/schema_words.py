@@ -104,7 +104,7 @@ def _belongs(key: str, path: Path, present: list[str], root: Any) -> str | None:
         return "settings of the connection belong in the target, under `connections.kafka`"
     given = nearest(key, present)
     if given:
-        return f"`{given}` is given already"
+        return f"`{given}` is already given"
     # What tests say of records are common words; they help only those who write tests.
     homes = [home for home in _homes(root, key) if path[:1] == ("tests",) or not home.startswith("tests")]
     if not homes:

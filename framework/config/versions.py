@@ -59,7 +59,7 @@ def unknown_version(version: str, span: Span, steps: Steps = STEPS) -> Diagnosti
     if version in steps:
         remedy, hint = "run `floe migrate` on the file", None
     elif number and own and int(number[1]) > int(own[1]):
-        remedy, hint = "run a newer floe: the file was written for one", None
+        remedy, hint = "use a newer floe: the file was written for one", None
     else:
         remedy, hint = f"write `{CURRENT}`", f"did you mean `{CURRENT}`?"
     return Diagnostic(CODE, message, span, path="apiVersion", hint=hint, remedy=remedy)

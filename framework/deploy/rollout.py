@@ -119,5 +119,5 @@ def _not_running(application: DeployedApplication, what: str) -> FloeError:
         f"application {application.record.name} {what}{lines}",
         code="FLOE-R411",
         place=str(application.log),
-        remedy="read the log; the supervisor goes on as `floe deploy --status` says, and deploying again is safe",
+        remedy="read the log; `floe deploy --status` shows what the supervisor does, and deploying again is safe",
     )

@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with guarded_streams():
         code = _run(options)
     if options.final_codes_end_well and code and is_final(code):
-        print(f"ended with {code}, which is final: it is not to be started again", file=sys.stderr, flush=True)
+        print(f"ended with {code}, which is final: it must not be restarted", file=sys.stderr, flush=True)
         return 0
     return code
 
@@ -80,7 +80,7 @@ def _read(plan: str) -> str:
         return Path(plan).read_text(encoding="utf-8")
     except OSError as error:
         raise SetupError(
-            f"the submitted plan is not there: {error.strerror}",
+            f"the submitted plan cannot be read: {error.strerror}",
             code="FLOE-E401",
             place=str(Path(plan).absolute()),
             remedy="start the driver with the command that `floe submit --print` shows",
@@ -101,7 +101,7 @@ class _Watch:
                 if not self._file.exists():
                     continue
             except OSError as error:  # storage that all nodes share may be away for a while
-                log.warning("whether this driver is to stop cannot be seen now: %s", error)
+                log.warning("cannot check for a stop request now: %s", error)
                 continue
             os.kill(os.getpid(), signal.SIGTERM)
             return

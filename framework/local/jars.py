@@ -73,7 +73,7 @@ def _ivy_jar() -> Path:
     found = sorted((Path(spec.origin).parent / "jars").glob("ivy-*.jar")) if spec and spec.origin else []
     if not found:
         raise SetupError(
-            "the installed PySpark has no jars/ivy-*.jar, by which the broker is fetched",
+            "the installed PySpark has no jars/ivy-*.jar, which fetches the broker",
             code="FLOE-E022",
             place="pyspark",
             remedy="pip install 'pyspark~=4.1.0'",

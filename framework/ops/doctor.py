@@ -58,7 +58,7 @@ def ask(check: str, question: Callable[[], Iterable[Finding]]) -> list[Finding]:
     except Exception as raised:  # a doctor reports what it did not expect, and looks on
         lines = str(raised).strip().splitlines() or [""]
         found.append(
-            error(check, f"{type(raised).__name__}: {lines[0]}", "this is not expected; report it with the line")
+            error(check, f"{type(raised).__name__}: {lines[0]}", "this is unexpected; please report it with this line")
         )
     return [replace(each, message=hidden(each.message), remedy=hidden(each.remedy)) for each in found]
 

@@ -208,7 +208,7 @@ def _missing(plan: Plan, table: str) -> TablePreview:
         made = tuple(partition_text(field) for field in change.partition_by)
         properties = tuple(sorted({**DEFAULT_PROPERTIES, **dict(change.properties)}.items()))
         return TablePreview(
-            table, Action.CREATE, _columns(change), made, properties, ("made at the first dead letter",)
+            table, Action.CREATE, _columns(change), made, properties, ("created at the first dead letter",)
         )
     return TablePreview(
         table, Action.CREATE, _columns(change), partition_by, properties, ("further columns come from the data",)
@@ -236,7 +236,7 @@ def _existing(plan: Plan, table: str, found: TableTarget) -> TablePreview:
             columns.append(f"{'.'.join(each.path)} {each.from_type} -> {each.to_type}")
     notes += _other_types(declared, found, policy.case is Case.INSENSITIVE)
     if columns:
-        notes.insert(0, "when a record first shows them")
+        notes.insert(0, "when the first record with them comes")
     return TablePreview(table, Action.ALTER if columns else Action.KEEP, tuple(columns), notes=tuple(notes))
 
 
@@ -300,4 +300,4 @@ def _other_types(declared: CreateTable, found: TableTarget, insensitive: bool) -
             continue
         kinds = (present.field_type, field.field_type)
         if all(isinstance(kind, PrimitiveType) for kind in kinds) and kinds[0] != kinds[1]:
-            yield f"column {present.name} is {kinds[0]}, declared is {kinds[1]}; values must fit the column"
+            yield f"column {present.name} is {kinds[0]}, the file declares {kinds[1]}; values must fit the column"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from framework.diagnose.counted import counted
 from framework.errors import ConfigError
 from framework.plan.diff import PlanChange
 
@@ -47,7 +48,7 @@ def check_consent(changes: Mapping[str, Sequence[PlanChange]], allowed: Collecti
         return
     name, first = missing[0]
     codes = sorted({change.danger for _, change in missing})
-    more = f" ({len(missing) - 1} more such change{'s' if len(missing) > 2 else ''})" if len(missing) > 1 else ""
+    more = f" ({counted(len(missing) - 1, 'more such change')})" if len(missing) > 1 else ""
     raise ConfigError(
         f"{change_text(first)}: {first.why}{more}",
         code=first.danger,

@@ -31,6 +31,7 @@ from framework.commit.machine.effects import PipelineProgress
 from framework.commit.machine.progress import PROGRESS_PROPERTY, check_recorded_here
 from framework.commit.recovery.letter_replay import ReplayPosition, replay_name, replay_position, replay_range
 from framework.config.spec import LoadedPipeline
+from framework.diagnose.counted import counted
 from framework.errors import FencedError, FloeError, OutcomeUnknown, StateDisagreement, TableBlocked
 from framework.plan.catalogs import used_catalogs
 from framework.plan.compile import compile_plan, transactional_id
@@ -144,7 +145,7 @@ class Replay:
             letters = self._waiting()
             self._report.found = len(letters)
             if len(letters):
-                self._say(f"{len(letters):,} dead letters wait in {self._letters}")
+                self._say(f"{counted(len(letters), 'dead letter waits', 'dead letters wait')} in {self._letters}")
                 self._tables.preload()
                 for start in range(0, len(letters), LETTERS_PER_BATCH):
                     position = self._batch(letters.slice(start, LETTERS_PER_BATCH), position)
@@ -179,7 +180,7 @@ class Replay:
                 f"earlier replays of {self._original.pipeline} announced batch {link.batch}, and {self._marks} holds {said}",
                 code="FLOE-R326",
                 place=self._marks,
-                remedy="`floe status` says whether the table is blocked; if it was dropped, nobody can tell which letters were "
+                remedy="`floe status` says whether the table is blocked; if it was dropped, floe cannot tell which letters were "
                 "replayed: restore it, or name another dead-letter table",
             )
         self._totals = link.totals if link is not None else Accounting()
@@ -334,9 +335,9 @@ class Replay:
     def _refuse_newer(self, link: DataComplete | Heartbeat | None) -> None:
         if link is not None and link.run not in self._runs:
             raise FencedError(
-                f"replay {link.run} of the dead letters of {self._original.pipeline} was started since; this one has ended",
+                f"a newer replay of the dead letters of {self._original.pipeline} has started ({link.run}); this one ends",
                 place=self._original.pipeline,
-                remedy="one replay of a pipeline's dead letters at a time: let the newer one finish",
+                remedy="only one replay of a pipeline's dead letters can run at a time; let the newer one finish",
             )
 
     def _ask(self) -> CommitComplete:
@@ -352,7 +353,7 @@ class Replay:
             raise TableBlocked(
                 f"{len(mine)} tables are blocked; the first is {mine[0]}: {blocked[mine[0]]}",
                 place=mine[0],
-                remedy="the letters are replayed once the table is free again; do not replay them by hand",
+                remedy="the letters are committed once the table is free again; do not replay them by hand",
             )
 
 

@@ -45,6 +45,7 @@ from framework.commit.machine.effects import (
 )
 from framework.commit.machine.step import CoordinatorState, next_due_ms, step, wants_more
 from framework.config.table_names import catalog_of
+from framework.diagnose.counted import counted
 from framework.errors import FloeError, StateDisagreement
 from framework.runtime.patience import is_retriable
 
@@ -237,7 +238,7 @@ class Coordinator:
             reach("low-water-stored")
         elif isinstance(effect, ReadAgain):
             # The seat is given up and taken again: whoever gets it begins at the stored low-water mark.
-            self._say(f"{effect.table} is well again: reading its announcements from {effect.offset} on")
+            self._say(f"{effect.table} has recovered: reading its announcements from {effect.offset} on")
             self._read_again = True
         elif isinstance(effect, Stop):
             raise StateDisagreement(effect.message, code=effect.code, remedy=effect.remedy)
@@ -253,7 +254,7 @@ class Coordinator:
                 if is_retriable(error):
                     raise
                 # Information never ends a coordinator: what is refused for good is said here and told anew by what follows.
-                self._say(f"could not tell the control topic: {error.message}")
+                self._say(f"could not write to the control topic: {error.message}")
                 self._publisher.close()
                 self._publisher = ControlPublisher(self._kafka, self._control_topic)
             reach("progress-published")
@@ -301,11 +302,14 @@ class Coordinator:
         if isinstance(answer, Committed):
             rows = sum(file.record_count for file in effect.files)
             self._say(
-                f"committed {effect.table}: {rows:,} rows in {len(effect.files)} files, snapshot {answer.snapshot_id}"
+                f"committed {effect.table}: {counted(rows, 'row')} in {counted(len(effect.files), 'file')}, "
+                f"snapshot {answer.snapshot_id}"
             )
         else:
             gone = (
-                f"{len(answer.missing):,} announced files are gone" if isinstance(answer, FilesGone) else answer.reason
+                counted(len(answer.missing), "announced file is gone", "announced files are gone")
+                if isinstance(answer, FilesGone)
+                else answer.reason
             )
             self._say(f"not committed {effect.table}: {gone}")
 

@@ -100,7 +100,7 @@ class TableRegistry:
         if outages and len(outages) == len(by_catalog):
             raise next(iter(outages.values()))
         for catalog in sorted(set(outages) - self._written_as_known):
-            self._say(f"{outages[catalog].message}; tables of catalog {catalog} are written as they were known")
+            self._say(f"{outages[catalog].message}; tables of catalog {catalog} are written as this run knew them")
         self._written_as_known = set(outages)
 
     def _asked_lately(self, catalog: str, now: float) -> bool:
@@ -264,8 +264,8 @@ class TableRegistry:
         what = "dropped" if found is None else f"replaced (its uuid is {found.table_uuid})"
         self._troubles.freeze(
             name,
-            f"{name} was {what} under this run, which knows the table {known.table_uuid}; bring it back, or start the pipeline "
-            "again: a new run begins with what it finds",
+            f"{name} was {what} under this run, which knows the table {known.table_uuid}; bring it back, or restart the "
+            "pipeline: a new run begins with what it finds",
         )
         return False
 
@@ -326,9 +326,9 @@ class TableRegistry:
                 self._say(f"altered {need.table}: {words}")
             target = None
         raise TableBlocked(
-            f"the definition of {need.table} changed under us {ATTEMPTS} times in a row",
+            f"the definition of {need.table} changed {ATTEMPTS} times in a row during the change",
             place=need.table,
-            remedy="find out who else alters this table, then start the pipeline again",
+            remedy="find out who else alters this table, then restart the pipeline",
         )
 
     def _admit(self, need: TableNeed) -> bool:
@@ -349,7 +349,7 @@ class TableRegistry:
         plan = self._plan
         if need.table != plan.write.dead_letter_table and self._too_many():
             limit = plan.route.max_new_tables_per_hour
-            return f"routes.max_new_tables_per_hour is {limit}, and so many were made within the last hour"
+            return f"routes.max_new_tables_per_hour is {limit}, and that many were created within the last hour"
         change = plan_creation(plan, need)
         if not isinstance(change, Refusal):
             return ""
@@ -396,7 +396,7 @@ def plan_creation(plan: Plan, need: TableNeed) -> CreateTable | Refusal:
 
 
 def _nobody_foresaw(error: Exception) -> str:
-    return f"nobody foresaw what its records ask for ({type(error).__name__}: {shown(str(error), 200)})"
+    return f"unexpected error with what its records need ({type(error).__name__}: {shown(str(error), 200)})"
 
 
 def _said(refusal: Refusal) -> str:

@@ -29,6 +29,7 @@ from framework.commit.offsets import (
 )
 from framework.commit.pacing import BatchBefore, Pace, PaceFacts, decide_pace, records_in_batch
 from framework.commit.recovery.rebase import next_cut
+from framework.diagnose.counted import counted
 from framework.errors import FloeError, RetriableError
 from framework.plan.catalogs import used_catalogs
 from framework.plan.model import Plan
@@ -395,8 +396,12 @@ class PipelineWorker:
             self._bytes_per_record = result.bytes / records
             self._before = BatchBefore(records, result.files, seconds)
         self._say(
-            f"batch {scope.batch}: {records:,} records, {result.files} files for {len(result.rows)} tables, "
-            f"announced in {seconds:.1f} s"
-            + (f", {rewrites} re-write{'s' if rewrites > 1 else ''} for changed tables" if rewrites else "")
-            + (f", {result.accounting.dead_lettered:,} dead letters" if result.accounting.dead_lettered else "")
+            f"batch {scope.batch}: {counted(records, 'record')}, {counted(result.files, 'file')} for "
+            f"{counted(len(result.rows), 'table')}, announced in {seconds:.1f} s"
+            + (f", {counted(rewrites, 're-write')} for changed tables" if rewrites else "")
+            + (
+                f", {counted(result.accounting.dead_lettered, 'dead letter')}"
+                if result.accounting.dead_lettered
+                else ""
+            )
         )

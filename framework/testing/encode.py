@@ -210,7 +210,7 @@ def _of_union(node: Node, kind: AvroType) -> Any:
         if branch.kind == "null" and not (isinstance(node, Scalar) and node.value is None):
             continue
         return (branch.name, value) if branch.name else value
-    raise fault or EncodeFault("no type of the union takes this", node.span)
+    raise fault or EncodeFault("this fits no type of the union", node.span)
 
 
 def _decimal(node: Scalar, kind: AvroType) -> bytes:
@@ -221,7 +221,7 @@ def _decimal(node: Scalar, kind: AvroType) -> bytes:
     except (InvalidOperation, OverflowError, ValueError):
         raise EncodeFault(f"`{node.value}` is no decimal", node.span) from None
     if number != scaled:
-        raise EncodeFault(f"`{node.text or node.value}` has more than {scale} digits behind the point", node.span)
+        raise EncodeFault(f"`{node.text or node.value}` has more than {scale} digits after the point", node.span)
     size = kind.raw["size"] if kind.kind == "fixed" else number.bit_length() // 8 + 1
     return number.to_bytes(size, "big", signed=True)
 

@@ -71,6 +71,6 @@ class LocalSpark:
         if self._session is None:
             from framework.runtime.spark_query import start_session
 
-            self._say("starting Spark for `transform.sql`; files without it need none")
+            self._say("starting Spark for `transform.sql`; files without it do not need it")
             self._session = start_session("floe test", MASTER, {}, Path(self._logs.name))
         return self._session

@@ -45,15 +45,15 @@ def checked(records: Collection[Taken], place: str) -> None:
     """
     if not 0 < len(records) <= MAX_RECORDS:
         raise ConfigError(
-            f"there are {len(records)} records, and a test takes 1 to {MAX_RECORDS}",
+            f"there are {len(records)} records, but a test takes 1 to {MAX_RECORDS}",
             code="FLOE-R403",
             place=place,
-            remedy="give the few records that show something",
+            remedy="give only the few records that matter",
         )
     largest = max(len(record.value or b"") for record in records)
     if largest > MAX_RECORD_BYTES:
         raise ConfigError(
-            f"a record has {largest:,} bytes, and a test takes {MAX_RECORD_BYTES:,} at most",
+            f"a record has {largest:,} bytes, but a test takes at most {MAX_RECORD_BYTES:,}",
             code="FLOE-R403",
             place=place,
             remedy="write the fields that matter to a file, and record that",
@@ -80,10 +80,10 @@ def masked(record: Taken, fields: Collection[str], place: str) -> tuple[Taken, s
         if not fields:
             return kept, found
         raise ConfigError(
-            f"no field can be masked in a record that is no JSON object: {failure.message}",
+            f"fields can be masked only in JSON objects: {failure.message}",
             code="FLOE-R403",
             place=place,
-            remedy="take other records, or leave --mask out and read what is written",
+            remedy="choose other records, or leave --mask out and check what is written",
         ) from None
     before = len(found)
     shown = {name: _mask(value, name, fields, found) for name, value in parsed.items()}

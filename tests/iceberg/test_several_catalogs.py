@@ -199,7 +199,7 @@ def test_files_of_two_catalogs_in_one_place_are_left_alone(lakes: Lakes) -> None
     assert len(known) == 3
     said = {name: _why_not(name, known, frozenset()) for name in known}
     assert said == {
-        HOT: f"the files of table {COLD} lie in its location",
-        COLD: f"the files of table {HOT} lie in its location",
+        HOT: f"table {COLD} has files inside its location",
+        COLD: f"table {HOT} has files inside its location",
         "shop.orders": "",
     }

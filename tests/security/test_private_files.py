@@ -97,7 +97,7 @@ def test_a_folder_of_somebody_else_is_not_used(tmp_path: Path, monkeypatch: pyte
             private_dir(folder)
     monkeypatch.undo()
     (tmp_path / "file").touch()
-    with pytest.raises(SetupError, match="no folder"):
+    with pytest.raises(SetupError, match="not a folder"):
         private_dir(tmp_path / "file")
 
 

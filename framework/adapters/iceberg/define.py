@@ -273,7 +273,7 @@ def _refused(table: str, verb: str, error: Exception) -> FloeError:
         f"the catalog refuses to {verb} table {table}: {(str(error).strip() or type(error).__name__).splitlines()[0]}",
         code="FLOE-R140",
         place=table,
-        remedy="grant these credentials what the catalog refuses, or make the change by hand",
+        remedy="give these credentials the missing permission, or make the change by hand",
     )
 
 
@@ -282,5 +282,5 @@ def _unknown(table: str, error: Exception) -> FloeError:
         f"the definition of {table} could not be read or changed: {str(error).strip().splitlines()[0]}",
         code="FLOE-R134",
         place=table,
-        remedy="check that the catalog answers; the change is planned again from what the table says then",
+        remedy="check that the catalog answers; the change is then planned again",
     )

@@ -41,11 +41,11 @@ def unwritable(metadata: TableMetadata, catalog: Catalog) -> str | None:
     version = metadata.format_version
     if version not in writable_versions(catalog):
         return (
-            f"it has Iceberg format version {version}, which floe writes through REST and SQL catalogs alone, "
+            f"it has Iceberg format version {version}, which floe writes only through REST and SQL catalogs, "
             f"not through {type(catalog).__name__}"
         )
     if ENCRYPTION_KEY in metadata.properties:
-        return f"its files are encrypted (it has the property {ENCRYPTION_KEY}), and floe writes no such files"
+        return f"its files are encrypted (it has the property {ENCRYPTION_KEY}), and floe cannot write encrypted files"
     if isinstance(metadata, TableMetadataV3):
         if metadata.next_row_id is None:
             return "its metadata does not say the next row id (next-row-id), which format version 3 requires"
@@ -53,9 +53,7 @@ def unwritable(metadata: TableMetadata, catalog: Catalog) -> str | None:
             if isinstance(field.field_type, _NOT_WRITTEN):
                 return f"its column {field.name} is of the type {field.field_type}, which floe does not write"
         if (column := _partitioned_by_nanoseconds(metadata)) is not None:
-            return (
-                f"it is partitioned by the nanoseconds of {column}, and PyIceberg cannot read manifests of such a table"
-            )
+            return f"it is partitioned by the nanosecond column {column}, and PyIceberg cannot read the manifests of such a table"
     return None
 
 
@@ -76,9 +74,9 @@ def unreadable(error: Exception) -> str | None:
     """Why PyIceberg cannot read a table's metadata, where it is for a type that it does not know; None for other errors."""
     for each in _causes(error):
         if found := _UNKNOWN_TYPE.search(str(each)):
-            return f"it has a column of the type {found[1]}, which cannot be read or written here"
+            return f"it has a column of the type {found[1]}, which floe cannot read or write"
         if found := _UNKNOWN_DEFAULT.search(str(each)):
-            return f"it has a default value of the type {found[1]}, which cannot be read or written here"
+            return f"it has a default value of the type {found[1]}, which floe cannot read or write"
     return None
 
 
@@ -88,7 +86,7 @@ def refused(table: str, reason: str) -> TableBlocked:
         f"table {table} cannot be written: {reason}",
         code="FLOE-R131",
         place=table,
-        remedy="write to another table; docs/compatibility.md says which tables floe writes",
+        remedy="write to another table; docs/compatibility.md lists which tables floe can write",
     )
 
 

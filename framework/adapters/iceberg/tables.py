@@ -160,7 +160,7 @@ class IcebergTables:
                 f"table {table} cannot be written: {reason}",
                 code="FLOE-R143",
                 place=table,
-                remedy="ALTER TABLE ... UNSET TBLPROPERTIES (...) for the property that is named",
+                remedy="ALTER TABLE ... UNSET TBLPROPERTIES (...) for the named property",
             )
         return target
 
@@ -197,7 +197,7 @@ class IcebergTables:
                 f"table {table} cannot be read: {first_line(error)}",
                 code="FLOE-R135",
                 place=table,
-                remedy="check that the store answers and that the table has the columns that floe made it with",
+                remedy="check that the store answers and that the table has the columns that floe created",
             ) from error
 
     def place(self, table: str) -> TablePlace | None:
@@ -225,7 +225,7 @@ class IcebergTables:
                 f"the manifests of table {table} cannot all be read: {first_line(error)}",
                 code="FLOE-R371",
                 place=table,
-                remedy="nothing of the table was removed; see whether its store answers, and run the command again",
+                remedy="nothing of the table was removed; check that its store answers, then run the command again",
             ) from error
 
     def stored_files(self, table: str, locations: Sequence[str]) -> list[StoredFile]:
@@ -270,7 +270,7 @@ class IcebergTables:
                     f"{location} cannot be removed: {first_line(error)}",
                     code="FLOE-R373",
                     place=location,
-                    remedy="see whether these credentials may delete; the files before it are removed",
+                    remedy="check that these credentials may delete; the files before it were removed",
                 ) from error
             yield location
 
@@ -327,7 +327,7 @@ def _store_silent(table: str, place: str, error: Exception) -> FloeError:
         f"the files of table {table} cannot be listed: {first_line(error)}",
         code="FLOE-R372",
         place=place,
-        remedy="see whether the store answers and whether these credentials may list it",
+        remedy="check that the store answers and that these credentials may list it",
     )
 
 

@@ -28,14 +28,16 @@ def unusable(target: TableTarget) -> str | None:
     for key in _POSITIVE:
         text = target.properties.get(key)
         if text is not None and not (text.isascii() and text.isdigit() and 0 < int(text[:20]) <= _MOST):
-            return f"its property {key} is {text[:40]!r}, which is no positive number"
+            return f"its property {key} is {text[:40]!r}, which is not a positive number"
     try:
         options = layout_of(target).writer_options
         # The codec and its level are only looked at by the first page that is written.
         with pq.ParquetWriter(pa.BufferOutputStream(), _PROBE.schema, **options) as writer:
             writer.write_table(_PROBE)
     except Exception as error:  # PyIceberg's and Arrow's own words for each property
-        return f"its properties cannot be written with: {(str(error).strip() or type(error).__name__).splitlines()[0]}"
+        return (
+            f"it cannot be written with its properties: {(str(error).strip() or type(error).__name__).splitlines()[0]}"
+        )
     return None
 
 

@@ -62,12 +62,12 @@ def _like_at(expression: Any, where: str) -> str | None:
     return None if why is None else _said(where, pattern, why)
 
 
-_NOT_CONSTANT = "it must be a text that stands in the file, so that no record can make one that never ends"
+_NOT_CONSTANT = "it must be a literal in the file, so that no record can supply one that never ends"
 
 
 def _said(where: str, pattern: str | None, why: str) -> str:
     what = "the pattern" if pattern is None else f"the pattern `{pattern}`"
-    return f"{what} of {where} may hold a worker for hours: {why}"
+    return f"{what} of {where} may block a worker for hours: {why}"
 
 
 def _literal(expression: Any) -> str | None:

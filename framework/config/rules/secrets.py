@@ -29,7 +29,7 @@ def no_secrets(document: Document) -> Iterator[Diagnostic]:
         if found:
             yield at(
                 "FLOE-C311",
-                f"`{name}` holds a secret, and a pipeline file is shown to everybody",
+                f"`{name}` holds a secret, and many people can read a pipeline file",
                 leaf,
                 path,
                 "move it into a connection of the target, as `${secret:env:NAME}`",

@@ -41,7 +41,7 @@ def records_are_of_the_source(document: Document) -> Iterator[Diagnostic]:
                 continue
             entry, topic = document.entry(*path, "topic"), document.text(*path, "topic")
             if entry is None and pattern:
-                message = "the record names no topic, and the source has a pattern for them"
+                message = "the record names no topic, and the source has a topic pattern"
                 yield at("FLOE-C425", message, record, path, "add `topic:` with a name that the pattern matches")
             elif entry and topic and pattern and not compiled(pattern).is_within(topic):
                 message = f"the source's pattern does not match the topic `{topic}`"

@@ -194,7 +194,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
     def _charge(self, length: int) -> None:
         self._work -= length
         if self._work < 0:
-            raise TooMuch("it makes too much text")
+            raise TooMuch("it produces too much text")
 
     def call(self, context: Any, obj: Any, /, *args: Any, **kwargs: Any) -> Any:
         self.step()

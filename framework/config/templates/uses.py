@@ -47,7 +47,7 @@ def load_uses(path: Path, target: TargetResult, world: World) -> TemplateUses:
     tests = tree.get("tests")
     items = tests.items if isinstance(tests, Sequence) else ()
     if not items:
-        message = "the template has no tests, so what it makes was not checked"
+        message = "the template has no tests, so what it produces was not checked"
         remedy = "add `tests:` with the parameters of at least one use"
         span = _key_span(tree, "metadata")
         findings.append(Diagnostic("FLOE-C613", message, span, Severity.WARNING, remedy=remedy))

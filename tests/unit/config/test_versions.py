@@ -44,7 +44,7 @@ def test_the_current_version_stays_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("line", "code", "said"),
     [
-        ("apiVersion: floe/v7", "FLOE-C219", "run a newer floe"),
+        ("apiVersion: floe/v7", "FLOE-C219", "use a newer floe"),
         ("apiVersion: v1", "FLOE-C219", "write `floe/v1`"),
         ("apiVersion: 1", "FLOE-C219", "write `floe/v1`"),
         ("kind: Pipeline", "FLOE-C202", "add `apiVersion: floe/v1`"),
