@@ -1,4 +1,4 @@
-"""The outside, gathered as values for the loader: environment, the local stack's state, files.
+"""Gathers the environment as values for the loader: variables, the local stack's state, files.
 
 In: this process. Out: a `World`. Nothing is decided here; `framework.config.load` does that.
 """

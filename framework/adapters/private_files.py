@@ -1,8 +1,8 @@
-"""The one way to write what floe keeps for itself: state, plans, logs, caches. Nobody else reads or writes them.
+"""Writes all files that floe keeps for itself: state, plans, logs, caches. Nobody else may read or write them.
 
-In: paths and contents. Out: folders of mode 0700 and files of mode 0600, whatever the umask, complete or absent. Plans hold what
-files say, logs hold what records say, and what lies in a cache is run; invariant: a folder is used only if it is ours, and no
-link leads a file elsewhere. What a person asked for by name in a folder of theirs (`floe init`) is as their umask says.
+In: paths and contents. Out: folders of mode 0700 and files of mode 0600, whatever the umask, complete or absent. Plans and logs
+may quote files and records, and code from caches is run. Invariant: a folder is used only if it belongs to this user alone, and
+no link leads a file elsewhere. Files that a person asks for by name (`floe init`) get the modes of their umask.
 """
 
 from __future__ import annotations

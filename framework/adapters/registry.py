@@ -1,9 +1,9 @@
 """Schema registries over Confluent's HTTP interface: schemas by id or GUID, kept for the life of the process.
 
-In: a connection's settings and the ids that a block names. Out: for each its schema, or that the registry has none. A schema
-never changes under its id, so what was found is kept; what was not found is asked for again for a while, all of it together,
-and then only once in a minute; after a wait in vain nothing is waited for during a minute. A registry that does not answer is
-an error that may be tried again: no record is judged without an answer.
+In: a connection's settings and the ids that a block names. Out: for each id its schema, or that the registry has none. A schema
+never changes under its id, so found schemas are kept. Missing ones are asked for again for a while, all together; after a wait
+without success, the client does not wait again for a minute. A registry that does not answer is an error that may be tried again:
+without an answer no record becomes a dead letter.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`floe clean`: files below the tables' locations that nothing names; shown, or with --delete removed."""
+"""`floe clean`: lists orphan files below the tables' locations, or removes them with --delete."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`floe deploy FOLDER`: roll a folder of pipelines out; `--status` and `--stop` look at what was deployed, and end it."""
+"""`floe deploy FOLDER`: rolls out a folder of pipelines; `--status` shows what was deployed, and `--stop` ends it."""
 
 from __future__ import annotations
 

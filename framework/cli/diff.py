@@ -1,4 +1,4 @@
-"""`floe diff FILE...`: what differs between what was deployed and the files."""
+"""`floe diff FILE...`: how the files differ from what was deployed."""
 
 from __future__ import annotations
 

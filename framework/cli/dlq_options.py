@@ -1,4 +1,4 @@
-"""What the verbs of `floe dlq` ask for: a pipeline file and which of its dead letters, as one value."""
+"""Options that the verbs of `floe dlq` share: a pipeline file and which of its dead letters, as one value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dead letters in words: one whole, groups of them, and what became of a replay.
+"""Dead letters as text: a single one in full, groups of them, and the result of a replay.
 
 In: rows of the dead-letter table and reports. Out: lines, tables of text and JSON values; nothing is read here.
 """

@@ -1,4 +1,4 @@
-"""`floe doctor`: look at this machine and at a target, and say line by line what is well and what is to be done."""
+"""`floe doctor`: checks this machine and a target, and says line by line what is fine and what needs fixing."""
 
 from __future__ import annotations
 

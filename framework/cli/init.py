@@ -1,4 +1,4 @@
-"""`floe init`: a new pipeline file, from a few answers or from a look at real records, checked before it is written."""
+"""`floe init`: a new pipeline file, from a few answers or from real records, checked before it is written."""
 
 from __future__ import annotations
 

@@ -153,7 +153,7 @@ def describe(event: ControlEvent) -> str:
     if isinstance(event, StopRequested):
         return f"{event.pipeline} by {event.by}, until {time_text(event.deadline_ms)}"
     if isinstance(event, Skipped):
-        return f"the record at offset {event.offset} is passed over, by {event.by}: {event.reason}"
+        return f"the record at offset {event.offset} is skipped, by {event.by}: {event.reason}"
     if isinstance(event, Deployed):
         return f"{event.pipeline}: {event.hash[:19]} by floe {event.floe} ({time_text(event.timestamp_ms)})"
     return _complete(event)

@@ -1,4 +1,4 @@
-"""`floe migrate`: files in the current version of their form."""
+"""`floe migrate`: updates files to the current version of their format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`floe offsets show | set`: a pipeline's source offsets wherever they are kept, and the one way to move them."""
+"""`floe offsets show | set`: shows a pipeline's source offsets wherever they are kept, and moves them safely."""
 
 from __future__ import annotations
 

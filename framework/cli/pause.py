@@ -1,4 +1,4 @@
-"""`floe pause` and `floe resume`: hold the reading of pipelines or the commits of tables, whoever runs or coordinates."""
+"""`floe pause` and `floe resume`: pause the reading of pipelines or the commits of tables, whichever process runs them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`floe rebase`: takes a pipeline over into another control topic or cluster, from what its tables record."""
+"""`floe rebase`: moves a pipeline to another control topic or cluster, based on what its tables record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options of the verbs that start something: a reviewed plan, dangers that are allowed, and the check of both."""
+"""Options of the verbs that start something: a reviewed plan, allowed dangers, and the check of both."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`floe rollback`: moves a table back to an older snapshot."""
+"""`floe rollback`: rolls a table back to an older snapshot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`floe status`: which offset is safe, what is announced but not visible, which snapshot is, and who coordinates."""
+"""`floe status`: which offset is safe, what is announced but not visible, which snapshot is visible, and who coordinates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`floe stop PIPELINE`: ask the live run, wherever it is, to drain; says what happens until it has ended."""
+"""`floe stop PIPELINE`: asks the live run, wherever it is, to drain, and reports until it has ended."""
 
 from __future__ import annotations
 

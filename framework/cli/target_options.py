@@ -1,4 +1,4 @@
-"""The options of verbs that look at a target without a pipeline file, and what they open."""
+"""Options of verbs that need a target but no pipeline file, and what these options open."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`floe test --fix` and `--record`: tests written into a pipeline file, from what came or from real records."""
+"""`floe test --fix` and `--record`: write tests into a pipeline file, from actual results or from real records."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Which regular expressions may be given to an engine that tries one way after the other, as Java's in `transform.sql` does.
+"""Which regular expressions are safe in an engine that backtracks, such as Java's in `transform.sql`.
 
-In: an expression, or a pattern of LIKE. Out: nothing, or in words why it is refused. Invariant: no value makes such an engine
-try more ways than a power of its length; what repeats is never made of parts that repeat, or that begin alike.
+In: an expression, or a pattern of LIKE. Out: nothing, or a sentence that says why it is refused. Invariant: on any value, such an
+engine takes at most polynomial time; a repetition never contains a repetition, or branches that begin alike.
 """
 
 from __future__ import annotations

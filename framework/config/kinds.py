@@ -1,7 +1,7 @@
-"""Words for values that have a form of their own: durations, sizes, partition fields, table names, Iceberg types.
+"""Explains wrong values of kinds with a form of their own: durations, sizes, partition fields, table names, Iceberg types.
 
 In: the kind that the schema names as `x-floe-kind`, and a value that is not of it. Out: a code, what is wrong, a guess and a
-remedy. Whether a value is right is decided by the schema alone; here it is only explained.
+remedy. Only the schema decides whether a value is right; this module only explains.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""One tree laid over another: targets over pipelines, pipelines over templates, `--set` over all.
+"""Lays one tree over another: targets over pipelines, pipelines over templates, `--set` over everything.
 
-In: two trees. Out: one, whose every value keeps the place where it was written. Mappings are joined key by key; lists and
-values replace what they cover, so that an overlay reads as what the result will be.
+In: two trees. Out: one tree, in which every value keeps the position where it was written. Mappings are merged key by key;
+lists and values replace what they cover.
 """
 
 from __future__ import annotations

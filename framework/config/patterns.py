@@ -1,7 +1,7 @@
-"""The regular expressions of pipeline files, which meet what strangers send: run by RE2, whose time grows with the text alone.
+"""The regular expressions of pipeline files. They run on untrusted data, so RE2 runs them: its time is linear in the text.
 
-In: a pattern. Out: whether it is within a text or is all of it, or in words why it cannot be run. Invariant: every pattern of a
-pipeline file that meets data is compiled here and nowhere else, so that no value of a record can hold a worker.
+In: a pattern. Out: whether it matches a part of a text or all of it, or a sentence that says why it cannot be run. Invariant:
+every pattern of a pipeline file that meets data is compiled here, so that no value of a record can block a worker.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""New files for people to go on from: a pipeline file and the embedded stack's target, with comments that teach.
+"""New files for people to start from: a pipeline file and the embedded stack's target, with explaining comments.
 
 In: names and what is known of the records, as values. Out: YAML text that the loader accepts as it stands.
 """

@@ -1,7 +1,7 @@
-"""What the JSON Schema finds, in plain words.
+"""Explains violations of the JSON Schema in plain words.
 
-In: a violation as jsonschema reports it, the tree and the schema. Out: diagnostics with a place, a guess and a remedy.
-Whether a value is right is decided by the schema alone; values with a form of their own are explained by `kinds`.
+In: a violation as jsonschema reports it, the tree and the schema. Out: diagnostics with a position, a guess and a remedy.
+Only the schema decides whether a value is right; `kinds` explains values with a form of their own.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""YAML text to a tree of nodes that know where they were written.
+"""Parses YAML text into a tree of nodes that know where they were written.
 
 In: a `SourceText`. Out: a `Node`, or diagnostics. The rules are those of YAML 1.2's core schema (`no`, `1:30` and `on` are
 text), and stricter: duplicate keys, keys that are not text, merge keys, tags and second documents are refused.

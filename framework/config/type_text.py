@@ -1,9 +1,9 @@
-"""The text of a declared type to its structure and back: Iceberg's primitives, and lists, maps and structs of them.
+"""Parses the text of a declared type, and writes it: Iceberg's primitives, and lists, maps and structs of them.
 
 In: `list<double>`, `map<string, struct<at: timestamptz, n: long>>`. Out: a primitive's canonical text, `["list", element]`,
-`["map", key, value]` or `["struct", [[name, type], ...]]`, as observed types are written (framework.table.model). A struct's
-name that is more than a word stands in backquotes. What is nested too deeply, or has too many fields, is refused: every text
-that is taken can be made a table of.
+`["map", key, value]` or `["struct", [[name, type], ...]]`, as observed types are written (framework.table.model). A field name
+that is more than a word is in backquotes. Types that are nested too deeply, or have too many fields, are refused, so a table can
+be created from every accepted text.
 """
 
 from __future__ import annotations

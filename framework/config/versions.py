@@ -1,4 +1,4 @@
-"""Versions of the form of files, and the way from an older one to the current one.
+"""Versions of the file format, and the migration from an older one to the current one.
 
 In: the text of a pipeline, target or template file. Out: the text in the current version, or what is wrong with the version
 that it names. A step is a pure function from text to text that keeps what it does not change to the byte; the line with the

@@ -1,4 +1,4 @@
-"""What was deployed last, and whether a pipeline has run: read from where the runs themselves have told it.
+"""What was deployed last, and whether a pipeline has run: read from what the runs themselves have announced.
 
 In: plans and resolved Kafka settings. Out: Deployed events by pipeline. A pipeline's own is found through the metadata of
 its safe offsets, which points to it; those of others near the end of the control topic. Nothing is written.

@@ -1,4 +1,4 @@
-"""FLOE-P: a plan is not what was reviewed, or takes something away that nobody has allowed; exit code 2. FLOE-R41x: deployed
+"""FLOE-P: a plan is not the reviewed one, or takes something away without permission; exit code 2. FLOE-R41x: deployed
 applications that do not run."""
 
 # ruff: noqa: E501  (prose: one sentence is not cut by the width of a line)

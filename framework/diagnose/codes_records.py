@@ -1,4 +1,4 @@
-"""FLOE-D: a record cannot be written. What becomes of it is `errors.policy` (`routes.unrouted` for FLOE-D201)."""
+"""FLOE-D: a record cannot be written. `errors.policy` says what happens to it (`routes.unrouted` for FLOE-D201)."""
 
 # ruff: noqa: E501  (prose: one sentence is not cut by the width of a line)
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What `floe doctor` finds, as plain lines: each ok, a warning or an error, with its remedy.
+"""What `floe doctor` finds, as plain lines: each is ok, a warning or an error, with its remedy.
 
-In: questions as functions. Out: Findings. Nothing here raises: whatever goes wrong while looking becomes an error line, so
-that one trouble never hides the next. The questions themselves are in `doctor_machine`, `doctor_kafka` and
-`doctor_catalog`.
+In: checks as functions. Out: Findings. Nothing here raises: whatever goes wrong during a check becomes an error line, so that
+one problem never hides the next. The checks themselves are in `doctor_machine`, `doctor_kafka`, `doctor_catalog` and
+`doctor_registry`.
 """
 
 from __future__ import annotations

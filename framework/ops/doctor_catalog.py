@@ -1,7 +1,7 @@
-"""What `floe doctor` asks of an Iceberg catalog and its store: can a table be made, filled, read and dropped.
+"""What `floe doctor` checks of an Iceberg catalog and its store: can a table be created, filled, read and dropped.
 
-In: a catalog's settings, secrets resolved. Out: Findings. It makes one scratch namespace, `floe_doctor_...`, and removes
-it with all that is in it; no other name is touched.
+In: a catalog's settings, secrets resolved. Out: Findings. It creates one scratch namespace, `floe_doctor_...`, and removes
+it with everything in it; no other name is touched.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What `floe doctor` asks of Kafka: does it answer, is the control topic fit, what is granted, and does its clock agree.
+"""What `floe doctor` checks of Kafka: does it answer, is the control topic safe, what is granted, and does its clock agree.
 
-In: a connection's settings and the plans that use it. Out: Findings. It makes one scratch topic, `<prefix>-doctor-...`,
+In: a connection's settings and the plans that use it. Out: Findings. It creates one scratch topic, `<prefix>-doctor-...`,
 to read the broker's clock, and deletes it; no group, offset or transactional id is touched.
 """
 

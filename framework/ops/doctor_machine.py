@@ -1,4 +1,4 @@
-"""What `floe doctor` asks of this machine: Java, Python, packages, disk, and whether Spark starts and runs a task.
+"""What `floe doctor` checks of this machine: Java, Python, packages, disk, and whether Spark starts and runs a task.
 
 In: this process and a target. Out: Findings. Changes nothing; the Spark session that it starts, it stops.
 """

@@ -1,4 +1,4 @@
-"""What a run will find and do, as values: tables to be made or changed, offsets to start from, and what stops it.
+"""What a run will find and do, as values: tables to create or change, offsets to start from, and what stops it.
 
 In: a plan and facts that were read from catalog and broker. Out: frozen values with a stable JSON form
 (`schemas/plan.v1.schema.json`). The decisions are those of the run itself (`plan_creation`, `plan_evolution`,

@@ -1,6 +1,6 @@
 """Previews as lines for people: a mark, an indent and a sentence each. Pure; the verb adds the colours.
 
-Marks: `+` is made, `~` changes, `-` is taken away, `!` is dangerous or refused, a blank is as it was.
+Marks: `+` is created, `~` changes, `-` is removed, `!` is dangerous or refused, a blank is unchanged.
 """
 
 from __future__ import annotations

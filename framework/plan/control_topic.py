@@ -1,7 +1,7 @@
-"""Whether a control topic can keep the protocol's promises, by its settings.
+"""Whether a control topic's settings allow the protocol to keep its promises.
 
-In: a topic's partitions, replicas and settings as the broker tells them. Out: what is wrong with one of them, with the setting
-that mends it, or what a person should know. Keeps the rule that the log is one partition (total order), that no announcement
+In: a topic's partitions, replicas and settings as the broker reports them. Out: what is wrong with one of them, with the setting
+that fixes it, or what a person should know. Keeps the rule that the log is one partition (total order), that no announcement
 is removed by compaction, and by retention only long after it should have been committed, and that what was acknowledged stays.
 """
 

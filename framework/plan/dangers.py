@@ -1,7 +1,7 @@
-"""Changes that need a person's consent by name: each has a code, a sentence, and is allowed with `--allow CODE`.
+"""Dangerous changes, which a person must allow: each has a code and a sentence, and is allowed with `--allow CODE`.
 
-In: the deployed and the new canonical plan. Out: Dangers. A danger takes something away that no error would tell of: rows
-that go nowhere, records that are skipped, a second reading from the start. What a run itself refuses is none.
+In: the deployed and the new canonical plan. Out: Dangers. A danger loses or repeats something without an error: rows that go
+nowhere, records that are skipped, a second reading from the start. What a run itself refuses is not a danger.
 """
 
 from __future__ import annotations

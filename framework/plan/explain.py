@@ -1,4 +1,4 @@
-"""Plan -> words and Plan -> JSON. What is shown is the very list of steps that `floe run` executes, in its order.
+"""Turns a plan into text and JSON. It shows exactly the list of steps that `floe run` executes, in its order.
 
 Pure: no colours, no terminal; `framework.cli.plan` prints what comes out.
 """

@@ -1,4 +1,4 @@
-"""What rolling a folder out does: which applications are started, restarted, left alone or stopped.
+"""What a rollout of a folder does: which applications are started, restarted, left alone or stopped.
 
 In: the applications that the files make, and those that run now. Out: RolloutSteps in the order in which they are done:
 what ends comes before what starts. A second rollout of the same files is made of `keep` alone. Pure.

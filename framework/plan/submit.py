@@ -1,4 +1,4 @@
-"""Loaded pipelines and what is shipped with them -> the command that hands them to Spark, as a list of words.
+"""Turns loaded pipelines and what is shipped with them into the command that hands them to Spark, as a list of arguments.
 
 In: LoadedPipelines of one target and a `Shipment` (paths). Out: the arguments of `spark-submit`, and the rendered
 submission as JSON text, which the driver reads instead of YAML and templates. Pure: the same input gives the same

@@ -67,7 +67,7 @@ def commit_recovery(
         found = catalog.load_recorded(table, BRANCH, control_topic_id)
         if found is None:
             raise TableBlocked(
-                f"table {table} does not exist any more",
+                f"table {table} no longer exists",
                 place=table,
                 remedy="run the command again",
             )

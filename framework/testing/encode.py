@@ -1,8 +1,8 @@
-"""Values of tests, written in YAML for people, to the bytes a producer would send.
+"""Encodes test values, written in YAML for people, as the bytes that a producer would send.
 
 In: a node of a pipeline file and the format that the file reads. Out: bytes, in the registry's wire format where the file
-names a registry; or a fault at the place of the value that the schema does not allow. Moments and days are ISO 8601,
-decimals numbers or text, bytes `{base64: ...}` or text.
+names a registry; or an error at the value that the schema does not allow. Dates and times are ISO 8601, decimals are numbers
+or text, bytes are `{base64: ...}` or text.
 """
 
 from __future__ import annotations

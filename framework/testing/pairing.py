@@ -1,7 +1,7 @@
-"""Which expected thing belongs to which actual one, when both come in any order.
+"""Matches expected with actual items when both come in any order.
 
-In: the differences of each pair. Out: pairs, and what is left over on either side. As many as possible are paired
-without any difference; of the rest, those that are most alike.
+In: the differences of each pair. Out: pairs, and what is left over on either side. As many as possible are paired without a
+difference; of the rest, the most similar ones.
 """
 
 from __future__ import annotations

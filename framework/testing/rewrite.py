@@ -1,4 +1,4 @@
-"""`--fix` and `--record`: expectations written into a pipeline file from what came of its records.
+"""`--fix` and `--record`: write expectations into a pipeline file from the actual results of its records.
 
 In: a loaded file with its report, or records. Out: the new text, which was loaded and run again
 before it is handed out: whatever else the file says is the same, and the tests that were written pass.

@@ -1,4 +1,4 @@
-"""All cases of a file, run. In: what the loader made of the file. Out: a `FileReport`, with what is wrong or what differs."""
+"""Runs all cases of a file. In: the loader's result for the file. Out: a `FileReport`, with what is wrong or what differs."""
 
 from __future__ import annotations
 

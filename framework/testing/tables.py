@@ -1,4 +1,4 @@
-"""Tables in memory: made and changed by the same pure decisions as the job's, with no catalog behind them.
+"""Tables in memory: created and changed by the same pure decisions as in a job, without a catalog.
 
 In: what records need (TableNeed). Out: targets to process the records with, and tables that cannot be made.
 """

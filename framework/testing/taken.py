@@ -1,7 +1,7 @@
-"""Records that were taken from a file or a topic, as the `input` of a test.
+"""Turns records from a file or a topic into the `input` of a test.
 
-In: a record's bytes as they were. Out: the shortest form in YAML that gives exactly them. Fields that are named, and those
-whose names are those of secrets, are masked first: a test lives in a repository, where more people read it than the topic.
+In: a record's original bytes. Out: the shortest YAML that gives exactly these bytes. Fields that the user names, and those with
+names of secrets, are masked first: more people read a repository than a topic.
 """
 
 from __future__ import annotations

@@ -162,7 +162,7 @@ def test_a_catalog_that_is_down_holds_up_its_own_tables_alone(lakes: Lakes, monk
         registry.begin_batch([COLD, HOT])
     assert registry.targets[COLD] == known
     assert registry.targets[HOT].schema_id == 1
-    assert [line for line in said if "as they were known" in line] == said
+    assert [line for line in said if "as this run knew them" in line] == said
     assert len(said) == 1
     assert COLD in said[0]
     with pytest.raises(FloeError, match=COLD):

@@ -262,7 +262,7 @@ def test_a_slice_that_gets_nothing_fails_in_time(broker: Broker, settings: dict[
     """When the log cannot reach the slice's end, the task fails after the stall time-out and can be tried again."""
     topic = broker.new_topic()
     broker.produce(topic, ["a", "b"])
-    with pytest.raises(RetriableError, match="nothing came") as caught:
+    with pytest.raises(RetriableError, match="no records came") as caught:
         list(SliceFetcher(settings, stall_timeout_s=1.5).fetch(cut(topic, 0, 10)))
     assert caught.value.code == "FLOE-R123"
     assert "at offset 2" in caught.value.message

@@ -1,7 +1,7 @@
-"""One Iceberg catalog: its settings, how it is opened, and what is said when it cannot be.
+"""One Iceberg catalog: its settings, how it is opened, and the error if it cannot be opened.
 
 In: PyIceberg's own settings, secrets resolved. Out: an open catalog with the commits to its tables, or a SetupError that
-names the catalog and never a secret. It is opened at first use, and anew after it refused our credentials.
+names the catalog and never a secret. It is opened at first use, and again after it refused the credentials.
 """
 
 from __future__ import annotations

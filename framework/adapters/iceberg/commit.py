@@ -105,7 +105,7 @@ class TableCommits:
             if effect.view.branch != MAIN_BRANCH and head_of(table.metadata, MAIN_BRANCH) is None:
                 table = self._with_main(table)
         except NoSuchTableError:
-            return CommitConflict(effect.table, effect.commit_id, "the table no longer exists")
+            return CommitConflict(effect.table, effect.commit_id, "the table does not exist")
         except Exception as error:  # nothing of this commit was sent yet: it is certainly not in the table
             said = unreadable(error) or f"the table cannot be loaded: {_words(error)}"
             return CommitFailed(effect.table, effect.commit_id, said)
@@ -226,7 +226,7 @@ class TableCommits:
         try:
             now = self._catalog.load_table(identifier_of(effect.table))
         except NoSuchTableError:
-            return CommitConflict(effect.table, effect.commit_id, "the table no longer exists")
+            return CommitConflict(effect.table, effect.commit_id, "the table does not exist")
         except Exception as second:  # unknown for now, which is said as it is
             reason = f"outcome unknown ({_words(error)}) and the table cannot be read back now ({_words(second)})"
             return CommitFailed(effect.table, effect.commit_id, reason)

@@ -1,8 +1,8 @@
-"""Creating and altering tables: definitions that were decided elsewhere, applied only to what they were decided from.
+"""Creates and alters tables: applies definitions decided elsewhere, only to the table state that they were decided from.
 
 In: `CreateTable` and `AlterTable` values. Out: a table that exists, or a schema that is current. Keeps invariant 4 for
 definitions: a change is conditional on the table's uuid, its current schema and its highest column id, so that fifty
-callers that add the same column make one change. An outcome that is not known is read back (invariant 7).
+callers that add the same column make one change. An unknown outcome is read back (invariant 7).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Tables as they were when a view was taken of them, kept for the commit that follows: it need not load them once more.
+"""A small cache of tables as they were examined, so that the commit that follows need not load them again.
 
-In: a view and the table it was taken from. Out: that table, once, while it is young. Invariant 4 does not rest on it: the
-commit is conditional on the view, so a table that has changed meanwhile is refused by the catalog and read back.
+In: a view and the table it was taken from. Out: that table, once, while it is recent. Invariant 4 does not depend on it: the
+commit is conditional on the view, so if the table has changed in the meantime, the catalog refuses and the table is read back.
 """
 
 from __future__ import annotations

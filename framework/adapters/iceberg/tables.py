@@ -1,8 +1,8 @@
-"""The door to Iceberg tables: what the driver and the coordinator may ask of them, whichever catalog they live in.
+"""The interface to Iceberg tables for the driver and the coordinator, whichever catalog the tables are in.
 
 In: catalogs, full names of tables, and the plain values of `framework.commit`, `framework.table` and `framework.record`.
 Out: views, targets and outcomes as plain values; no PyIceberg object leaves this package. The commit itself, and the
-invariants it keeps, are in `iceberg_commit`; creating and altering in `iceberg_define`; a catalog in `iceberg_catalog`.
+invariants it keeps, are in `commit`; creating and altering in `define`; a single catalog in `catalog`.
 """
 
 from __future__ import annotations

@@ -209,7 +209,7 @@ class SliceFetcher:
         """Invariant 11. A topic id never comes back, so an id that fits after reading fitted all the while."""
         facts = connection.admin.topics([piece.topic]).get(piece.topic)
         if facts is None or facts.topic_id != piece.topic_id:
-            now = f"its id is now {facts.topic_id}" if facts else "it no longer exists"
+            now = f"its id is now {facts.topic_id}" if facts else "it does not exist"
             raise StateDisagreement(
                 f"topic {piece.topic} was deleted or recreated: the batch was planned for id {piece.topic_id}, {now}",
                 code="FLOE-R116",

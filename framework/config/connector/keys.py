@@ -1,7 +1,7 @@
-"""Keys of an Iceberg sink of Kafka Connect that a pipeline file has no word for, and why; keys that only the target needs.
+"""Keys of an Iceberg sink of Kafka Connect that a pipeline file cannot express, and why; keys that only the target needs.
 
-In: a key. Out: a sentence. `framework.config.connector.translate` has taken all keys that mean something in a
-pipeline file before.
+In: a key. Out: a sentence. `framework.config.connector.translate` has already handled all keys that a pipeline file can
+express.
 """
 
 from __future__ import annotations

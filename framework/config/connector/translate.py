@@ -1,8 +1,8 @@
 """An Iceberg sink of Kafka Connect as a pipeline file, and as the target that it would run against.
 
-In: the connector's settings. Out: plain values of both files, and a sentence for each key that has no home
-in them. What a pipeline file cannot say (upserts, Avro, a Hadoop catalog, tables that only records know) is refused by name:
-no file is better than one that writes other tables.
+In: the connector's settings. Out: plain values of both files, and a sentence for each key that fits into neither. What a
+pipeline file cannot express (upserts, a Hadoop catalog, tables that only records know) is refused by name: no file is better
+than one that fills tables differently.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rules about how tables are made: the columns they are partitioned, sorted and identified by, properties and locations."""
+"""Rules about how tables are created: the columns they are partitioned, sorted and identified by, properties and locations."""
 
 from __future__ import annotations
 

@@ -50,10 +50,10 @@ def test_any_text_is_a_type_or_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("list", "`list` says what it holds"),
+        ("list", "`list` must say what it holds"),
         ("list<>", "there is no type before `>`"),
-        ("list<string", "`list<` has no `>`"),
-        ("list<string>>", "`>` stands behind"),
+        ("list<string", "`list<` has no closing `>`"),
+        ("list<string>>", "`>` comes after the end"),
         ("list<varchar>", "`varchar` is not an Iceberg type"),
         ("list<decimal(3, 9)>", "is not a valid Iceberg decimal"),
         ("map<string>", "a `map` has a key and a value"),

@@ -66,7 +66,7 @@ def test_files_on_disk(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     (tmp_path / "targets").mkdir()
     (tmp_path / "targets" / "dev.yaml").write_text("apiVersion: floe/v1\nkind: Target\n")
     assert run_main(["migrate", str(tmp_path), "--check"]) == 0
-    assert capsys.readouterr().out == "2 files are of the current version, floe/v1\n"
+    assert capsys.readouterr().out == "2 files have the current version, floe/v1\n"
 
     (tmp_path / "b.yaml").write_text(PIPELINE.replace("floe/v1", "floe/v2"))
     assert run_main(["migrate", str(tmp_path)]) == 2

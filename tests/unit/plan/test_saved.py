@@ -47,7 +47,7 @@ def test_a_refusal_shows_both_hashes_and_the_first_difference() -> None:
         "in pipeline pizzas, plan.announce.trigger_every_ms: 180000 -> 5000"
     )
     assert (raised.value.code, raised.value.exit_code) == ("FLOE-P001", 2)
-    with pytest.raises(ConfigError, match="in which pipelines there are: pizzas -> pizzas, refunds"):
+    with pytest.raises(ConfigError, match="in the list of pipelines: pizzas -> pizzas, refunds"):
         check_saved([loaded(), loaded(name="refunds")], saved, "plan.json")
 
 

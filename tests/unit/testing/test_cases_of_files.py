@@ -111,7 +111,7 @@ def test_dead_letters_that_nobody_expects_make_a_test_fail() -> None:
     )
     assert told("  - {name: a, input: [{value: nope}], expect: {dead_letters: [{stage: decode}]}}\n") == []
     assert told("  - {name: a, input: [{value: {a: 1}}], expect: {dead_letters: [{offset: 0}]}}\n") == [
-        "dead letter 1 does not come; there are none @ {offset: 0}]"
+        "dead letter 1 is missing; there are none @ {offset: 0}]"
     ]
 
 
