@@ -36,7 +36,7 @@ def diff(
     \b
     floe diff pipelines/ --target prod --exit-code
     """
-    from framework.deploy.deployed import read_histories
+    from framework.deploy.last_deployed import read_histories
     from framework.ops.preview import Action
     from framework.ops.preview_facts import preview_offline
     from framework.ops.preview_text import pipeline_lines

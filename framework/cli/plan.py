@@ -81,7 +81,7 @@ def plan(
 
 def look(pipelines: Sequence[LoadedPipeline], offline: bool, against: str | None) -> list[PipelinePreview]:
     """The previews, live or of the files alone."""
-    from framework.deploy.deployed import History, history_of
+    from framework.deploy.last_deployed import History, history_of
     from framework.ops.preview_facts import preview, preview_offline
     from framework.plan.saved import read_saved
 

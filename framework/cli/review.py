@@ -55,7 +55,7 @@ def check_dangers(pipelines: Sequence[LoadedPipeline], allowed: frozenset[str]) 
         ConfigError: a dangerous change that nobody has allowed.
         SetupError: the broker cannot be asked.
     """
-    from framework.deploy.deployed import changes_since, read_histories
+    from framework.deploy.last_deployed import changes_since, read_histories
     from framework.plan.consent import check_consent
 
     history = read_histories(pipelines)

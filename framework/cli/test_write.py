@@ -12,9 +12,9 @@ from framework.adapters.files import rewrite_text
 from framework.config.load import LoadResult
 from framework.config.spec import LoadedPipeline
 from framework.errors import ConfigError
+from framework.testing.recorded import Taken, masked
 from framework.testing.rewrite import Load, Rewritten, Run, fixed, recorded
 from framework.testing.suite import FileReport
-from framework.testing.taken import Taken, masked
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Explains violations of the JSON Schema in plain words.
 
 In: a violation as jsonschema reports it, the tree and the schema. Out: diagnostics with a position, a guess and a remedy.
-Only the schema decides whether a value is right; `kinds` explains values with a form of their own.
+Only the schema decides whether a value is right; `value_kinds` explains values with a form of their own.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 
 from jsonschema.exceptions import ValidationError
 
-from framework.config.kinds import EXPLAINERS, show
 from framework.config.tree import Mapping, Node, Path, Scalar, Sequence, dotted, find, nearest_span, plain
+from framework.config.value_kinds import EXPLAINERS, show
 from framework.config.versions import CURRENT, unknown_version
 from framework.diagnose.diagnostic import Diagnostic, Span
 from framework.diagnose.secrets import HIDDEN, is_secret_name

@@ -54,7 +54,7 @@ Say = Callable[[str], None]
 _EMPTY_JAR = b"PK\x05\x06" + bytes(18)  # a zip archive without members
 _DRIVER_TEXT = """import sys
 
-from framework.deploy.submitted import main
+from framework.deploy.driver_main import main
 
 sys.exit(main())
 """

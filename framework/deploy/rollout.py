@@ -14,7 +14,7 @@ from functools import partial
 
 from framework.config.spec import LoadedPipeline
 from framework.deploy.applications import Applications, DeployedApplication, last_lines
-from framework.deploy.deployed import History, read_histories
+from framework.deploy.last_deployed import History, read_histories
 from framework.deploy.launch import Application
 from framework.errors import FloeError
 from framework.plan.canonical import plan_hash

@@ -14,7 +14,7 @@ from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.secrets import resolve
 from framework.commit.events.event_types import Deployed
 from framework.config.spec import LoadedPipeline
-from framework.deploy.deployed import History, changes_since, read_histories
+from framework.deploy.last_deployed import History, changes_since, read_histories
 from framework.errors import FloeError, StateDisagreement, TableBlocked
 from framework.ops.doctor import State
 from framework.ops.doctor_kafka import Connection, grants

@@ -17,7 +17,7 @@ from framework.diagnose.suggest import did_you_mean
 from framework.record.model import DeadLetter
 from framework.testing.case import Case
 from framework.testing.execute import Outcome, Stop, TableOutcome
-from framework.testing.pairing import Matching, match
+from framework.testing.matching import Matching, match
 from framework.testing.values import Plain, ValueDifference, in_words, row_differences, rows_of, type_text
 
 CODE = "FLOE-R401"

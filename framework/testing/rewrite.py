@@ -16,8 +16,8 @@ from framework.errors import ConfigError
 from framework.testing import expectation
 from framework.testing.edit import Edit, Places, apply
 from framework.testing.emit import block, flow
+from framework.testing.recorded import Taken, as_input, checked
 from framework.testing.suite import FileReport, run_file
-from framework.testing.taken import Taken, as_input, checked
 from framework.testing.values import Plain
 
 Load = Callable[[str], LoadResult]  # the file as it would load with another text

@@ -46,7 +46,7 @@ from framework.adapters.iceberg.private.manifests import (
     schema_for_spec,
     to_iceberg,
 )
-from framework.adapters.iceberg.supported import unreadable, unwritable
+from framework.adapters.iceberg.supported_tables import unreadable, unwritable
 from framework.adapters.iceberg.views import head_of, snapshot_by_id, start_of, view_of
 from framework.adapters.secrets import hidden
 from framework.commit.machine.effects import (

@@ -36,7 +36,7 @@ from pyiceberg.transforms import Transform, parse_transform
 from pyiceberg.types import NestedField
 
 from framework.adapters.iceberg.commit import TableCommits
-from framework.adapters.iceberg.supported import writable_versions
+from framework.adapters.iceberg.supported_tables import writable_versions
 from framework.config.spec import PartitionFieldSpec, SortFieldSpec
 from framework.config.table_names import identifier_of
 from framework.errors import FloeError, TableBlocked

@@ -15,10 +15,10 @@ from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, EqualTo, G
 from pyiceberg.table import Table
 
 from framework.adapters.iceberg import define as iceberg_define
-from framework.adapters.iceberg import history as iceberg_history
+from framework.adapters.iceberg import snapshots as iceberg_history
 from framework.adapters.iceberg.catalog import IcebergCatalog, first_line
 from framework.adapters.iceberg.commit import Outcome
-from framework.adapters.iceberg.examined import ExaminedTables
+from framework.adapters.iceberg.examined_tables import ExaminedTables
 from framework.adapters.iceberg.files import (
     StoredFile,
     TablePlace,
@@ -27,7 +27,7 @@ from framework.adapters.iceberg.files import (
     place_of,
     references_of,
 )
-from framework.adapters.iceberg.supported import refused, unreadable, unwritable
+from framework.adapters.iceberg.supported_tables import refused, unreadable, unwritable
 from framework.adapters.iceberg.views import SnapshotInfo, ancestry, head_of, info_of, target_of, view_of
 from framework.adapters.parquet.usable import unusable
 from framework.commit.events.event_types import SourceRange

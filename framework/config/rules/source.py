@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from framework.config.kinds import nested_type
 from framework.config.rules.rules import Document, Rule, at
 from framework.config.tree import Path, Scalar
 from framework.config.type_text import fields_inside, innermost, structure, text_of
+from framework.config.value_kinds import nested_type
 from framework.diagnose.diagnostic import Diagnostic
 from framework.diagnose.suggest import did_you_mean, listed
 

@@ -9,8 +9,8 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.types import LongType, NestedField
 
-from framework.adapters.iceberg import examined as iceberg_examined
-from framework.adapters.iceberg.examined import MOST, ExaminedTables
+from framework.adapters.iceberg import examined_tables as iceberg_examined
+from framework.adapters.iceberg.examined_tables import MOST, ExaminedTables
 from framework.adapters.iceberg.views import view_of
 from framework.commit.machine.effects import TableView
 from tests.iceberg.conftest import Lake
