@@ -9,7 +9,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.types import LongType, NestedField
 
-from framework.adapters.iceberg import examined_tables as iceberg_examined
+from framework.adapters.iceberg import examined_tables
 from framework.adapters.iceberg.examined_tables import MOST, ExaminedTables
 from framework.adapters.iceberg.views import view_of
 from framework.commit.machine.effects import TableView
@@ -47,5 +47,5 @@ def test_old_and_many_are_forgotten(table: Table, view: TableView, monkeypatch: 
         examined.put(replace(view, table=f"shop.t{number}"), table)
     assert examined.take(replace(view, table="shop.t0")) is None
     assert examined.take(replace(view, table="shop.t1")) is table
-    monkeypatch.setattr(iceberg_examined, "KEPT_S", -1.0)
+    monkeypatch.setattr(examined_tables, "KEPT_S", -1.0)
     assert examined.take(replace(view, table="shop.t2")) is None

@@ -15,7 +15,7 @@ from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, EqualTo, G
 from pyiceberg.table import Table
 
 from framework.adapters.iceberg import define as iceberg_define
-from framework.adapters.iceberg import snapshots as iceberg_history
+from framework.adapters.iceberg import snapshots as table_snapshots
 from framework.adapters.iceberg.catalog import IcebergCatalog, first_line
 from framework.adapters.iceberg.commit import Outcome
 from framework.adapters.iceberg.examined_tables import ExaminedTables
@@ -128,17 +128,17 @@ class IcebergTables:
     def load_history(self, table: str, branch: str, control_topic_id: str) -> RollbackFacts | None:
         """The branch's snapshots as a rollback has to know them; None when there is no such table."""
         loaded = self._load(table)
-        return iceberg_history.facts_of(table, loaded, branch, control_topic_id) if loaded else None
+        return table_snapshots.facts_of(table, loaded, branch, control_topic_id) if loaded else None
 
     def added_paths(self, table: str, snapshot_ids: Collection[int]) -> frozenset[str]:
         """The data files that these snapshots added, as far as they have not expired."""
         loaded = self._load(table)
-        return iceberg_history.added_paths(loaded, snapshot_ids) if loaded else frozenset()
+        return table_snapshots.added_paths(loaded, snapshot_ids) if loaded else frozenset()
 
     def rows_in(self, table: str, ranges: Collection[SourceRange]) -> int | None:
         """How many rows of these source ranges the table holds; None where its columns do not tell."""
         loaded = self._load(table)
-        return iceberg_history.rows_in(loaded, ranges) if loaded else 0
+        return table_snapshots.rows_in(loaded, ranges) if loaded else 0
 
     def load_target(self, table: str, policy: TablePolicy) -> TableTarget | None:
         """What tasks need to write for the table; None when there is no such table.
