@@ -197,7 +197,7 @@ def test_after_a_rebase_a_replay_goes_on(project: Project, broker: Broker) -> No
     put_letters(project, [record(i) for i in range(4, 8)], first=4)
     assert "floe rebase" in project.run("dlq", "replay", file, code=5)
     assert "shop.dead_letters_replayed" in project.run("rebase", file)
-    assert "nothing to settle" in project.run("rebase", file)
+    assert "nothing to do" in project.run("rebase", file)
     assert dlq(project, "replay", file)["replayed"] == 4
     assert landed(project) == list(range(8))
 
