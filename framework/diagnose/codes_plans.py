@@ -59,7 +59,7 @@ ENTRIES = (
     ),
     Code(
         "FLOE-P107",
-        "The pipeline begins anew under another name",
+        "The pipeline starts over under another name",
         "The consumer group is named after the target's prefix and the pipeline, so a new name or prefix has no position and starts where `starting_offsets` says. A deployed pipeline already reads the same topics into one of the same tables, so rows are written twice.",
     ),
     Code(
