@@ -20,6 +20,7 @@ from framework.commit.events.event_types import (
 )
 from framework.commit.events.split import number_parts, split_data_written
 from framework.commit.offsets import PartitionKey
+from framework.diagnose.counted import counted
 from framework.errors import AccountingError, RecordError, TooManyDeadLetters
 from framework.plan.model import Plan
 from framework.record.model import DeadLetter, TaskReport
@@ -172,7 +173,7 @@ def _check_coverage(scope: BatchScope, reports: list[TaskReport]) -> None:
                 f"batch {scope.batch} was to cover {key[0]}-{key[1]} from {scope.starts[key]} to {end}, "
                 f"its tasks reported {sorted(done.get(key, []))}",
                 place=f"{key[0]}-{key[1]}",
-                remedy="nothing was announced; the batch is done again. If this repeats, report it with the driver's log",
+                remedy="nothing was announced; the batch is tried again. If this repeats, report it with the driver's log",
             )
 
 
@@ -187,7 +188,7 @@ def _account(scope: BatchScope, reports: list[TaskReport]) -> Accounting:
                     f"offsets {p.slice.start} to {p.slice.end} of {p.slice.topic}-{p.slice.partition} are {offsets}, "
                     f"but the task accounts for {offsets - line.difference} ({line})",
                     place=f"{p.slice.topic}-{p.slice.partition}",
-                    remedy="nothing was announced; the batch is done again. If this repeats, report it with the driver's log",
+                    remedy="nothing was announced; the batch is tried again. If this repeats, report it with the driver's log",
                 )
             total = total + line
         total = total + Accounting(rows=sum(report.rows.values()))
@@ -202,19 +203,19 @@ def _adds_up(line: Accounting) -> bool:
 
 def _check_files(scope: BatchScope, reports: list[TaskReport]) -> None:
     """The files of a table hold the rows that tasks counted for it: who counts a row need not be who writes it."""
-    counted: dict[str, int] = {}
+    differences: dict[str, int] = {}
     for report in reports:
         for table, count in report.rows.items():
-            counted[table] = counted.get(table, 0) + count
+            differences[table] = differences.get(table, 0) + count
         for table, files in report.files.items():
-            counted[table] = counted.get(table, 0) - sum(file.record_count for file in files)
-    for table, difference in counted.items():
+            differences[table] = differences.get(table, 0) - sum(file.record_count for file in files)
+    for table, difference in differences.items():
         if difference:
             raise AccountingError(
-                f"batch {scope.batch}: the files for {table} hold {abs(difference):,} rows "
-                f"{'less' if difference > 0 else 'more'} than its tasks counted",
+                f"batch {scope.batch}: the files for {table} hold {counted(abs(difference), 'row')} "
+                f"{'fewer' if difference > 0 else 'more'} than its tasks counted",
                 place=table,
-                remedy="nothing was announced; the batch is done again. If this repeats, report it with the driver's log",
+                remedy="nothing was announced; the batch is tried again. If this repeats, report it with the driver's log",
             )
 
 
@@ -231,7 +232,7 @@ def _check_error_limits(plan: Plan, batch: Accounting, totals: Accounting) -> No
         )
     if count is not None and totals.dead_lettered > count:
         raise TooManyDeadLetters(
-            f"{totals.dead_lettered:,} dead letters since the pipeline first ran; errors.max_count is {count:,}",
+            f"{counted(totals.dead_lettered, 'dead letter')} since the pipeline first ran; errors.max_count is {count:,}",
             code="FLOE-R323",
             place=plan.pipeline,
             remedy=f"{look}, or raise errors.max_count",
@@ -261,6 +262,6 @@ def record_error(plan: Plan, letter: DeadLetter) -> RecordError:
         f"a record failed at stage {letter.stage}: {letter.message}{field}",
         code=letter.code,
         place=place,
-        remedy="mend the producer, or set errors.policy (or routes.unrouted) to dead_letter or drop; "
+        remedy="fix the producer, or set errors.policy (or routes.unrouted) to dead_letter or drop; "
         "nothing of the batch was announced",
     )
