@@ -157,7 +157,7 @@ def _facts(value: Any, path: str) -> Iterator[tuple[tuple[str, str], str]]:
 
 
 def _write_facts(write: Mapping[str, Any], place: str, is_default: bool) -> Iterator[tuple[tuple[str, str], str]]:
-    """How a table is written, in the words of the file. Of append tables only the mode of the defaults: no other word is in use."""
+    """How a table is written, in the words of the file. Of append tables only the defaults' mode: no other word is in use."""
     if is_default or write["mode"] != WriteMode.APPEND.value:
         yield (f"{place}.mode", ""), str(write["mode"])
     if write["mode"] == WriteMode.APPEND.value:
