@@ -13,6 +13,8 @@ from framework.config.spec import (
     CommitPolicy,
     Condition,
     CreatePolicy,
+    Deletes,
+    DeleteWhen,
     Distribution,
     EmptyValues,
     Encoding,
@@ -36,6 +38,8 @@ from framework.config.spec import (
     TextAsNumber,
     ValuesPolicy,
     WholeNumbers,
+    WriteMode,
+    WritePolicy,
 )
 from framework.config.type_text import structure, text_of
 from framework.config.units import duration_ms, partition_field, size_bytes, sort_field
@@ -180,12 +184,29 @@ def table_policy(values: Values) -> TablePolicy:
         catalog,
         distribution,
         _values_policy(_own(values.get("values", {}))),
+        _write_policy(_own(values.get("write", {}))),
     )
 
 
 def _values_policy(values: Values) -> ValuesPolicy:
     words = {"whole_numbers": WholeNumbers, "text_as_number": TextAsNumber, "empty": EmptyValues}
     return ValuesPolicy(**{key: words[key](value) for key, value in values.items()})
+
+
+def _write_policy(values: Values) -> WritePolicy:
+    order, delete_when = values.get("order"), values.get("delete_when")
+    return WritePolicy(
+        mode=WriteMode(values["mode"]) if "mode" in values else WritePolicy.mode,
+        key=tuple(values.get("key", ())),
+        order_field=order["field"] if isinstance(order, dict) else None,
+        delete_when=DeleteWhen(**_own(delete_when))
+        if isinstance(delete_when, dict)
+        else DeleteWhen()
+        if delete_when is not None
+        else None,
+        deletes=Deletes(values["deletes"]) if "deletes" in values else WritePolicy.deletes,
+        history=values.get("history"),
+    )
 
 
 def _errors(errors: Values) -> ErrorsSpec:

@@ -17,7 +17,7 @@ from framework.config.patterns import NOT_ONE, unfit
 from framework.config.spec import EvolveMode
 from framework.config.tree import ScalarValue
 from framework.config.type_text import structure
-from framework.config.units import NUMBERED_TRANSFORMS, PLAIN_TRANSFORMS, partition_field
+from framework.config.units import COLUMN, NUMBERED_TRANSFORMS, PLAIN_TRANSFORMS, partition_field
 from framework.diagnose.suggest import listed, nearest
 
 ICEBERG_TYPES = (
@@ -186,6 +186,25 @@ def _evolution(value: ScalarValue) -> Explained:
     return Explained("FLOE-C204", f"{show(value)} {said}", remedy, f"did you mean `{guess}`?" if guess else None)
 
 
+def _write_order(value: ScalarValue) -> Explained:
+    return Explained(
+        "FLOE-C204",
+        f"{show(value)} is not an order of records",
+        "use `source`, or `{field: COLUMN}` where the larger value is newer",
+        f"did you mean `{{field: {value}}}`?" if re.fullmatch(COLUMN, str(value)) else None,
+    )
+
+
+def _delete_when(value: ScalarValue) -> Explained:
+    guess = nearest(str(value), ("tombstone", "tombstones", "null", "deleted"))
+    return Explained(
+        "FLOE-C204",
+        f"{show(value)} does not say which records delete",
+        "use `tombstone`, or `{field: op, equals: d}`",
+        "did you mean `tombstone`?" if guess else None,
+    )
+
+
 def glob_of(template: str) -> str:
     """`shop.{kind}` as the pattern `shop.*`, in quotes where YAML wants them."""
     glob = re.sub(r"\{[^{}]*\}", "*", template)
@@ -319,6 +338,8 @@ def _metadata(value: ScalarValue) -> Explained:
 
 EXPLAINERS: dict[str, Callable[[ScalarValue], Explained]] = {
     "evolution": _evolution,
+    "write-order": _write_order,
+    "delete-when": _delete_when,
     "duration": _duration,
     "duration-or-auto": _duration,
     "size": _size,

@@ -24,7 +24,9 @@ _TYPES = {
     "object": "a mapping", "array": "a list", "string": "text", "integer": "a whole number", "number": "a number",
     "boolean": "`true` or `false`", "null": "nothing",
 }  # fmt: skip
-_EXPLAINED_TYPES = ("integer", "number", "boolean", "duration", "duration-or-auto", "size", "evolution")
+_EXPLAINED_TYPES = (
+    "integer", "number", "boolean", "duration", "duration-or-auto", "size", "evolution", "write-order", "delete-when",
+)  # fmt: skip
 _TOP = "the top of the file"
 # What people write who come from other tools, and the word for it here.
 _SYNONYMS = {
@@ -220,7 +222,7 @@ def _bad_shape(node: Node, path: Path, schema: Any, keyword: str) -> Diagnostic:
         return Diagnostic("FLOE-C218", message, _repeated(node), path=dotted(path), remedy="keep one of them")
     given = "a mapping" if isinstance(node, Mapping) else "a list"
     remedy = "begin each item with `- `" if _types(schema) == ["array"] else _expected(schema, "write")
-    if isinstance(node, Sequence) and path[-1:] == ("equals",):
+    if isinstance(node, Sequence) and path[:1] == ("routes",) and path[-1:] == ("equals",):
         remedy = "write a rule for each value, or one with `matches:` and a regular expression such as `^(a|b)$`"
     message = f"{where} must be {_kinds(_types(schema))}, not {given}"
     return Diagnostic("FLOE-C203", message, span, path=dotted(path), remedy=remedy)

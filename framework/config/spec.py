@@ -74,6 +74,25 @@ class Distribution(str, Enum):
     HASH = "hash"
 
 
+class WriteMode(str, Enum):
+    """How batches change a table: rows are added, or each key keeps its newest row."""
+
+    APPEND = "append"
+    UPSERT = "upsert"
+
+
+class Deletes(str, Enum):
+    """How the old row of a key goes: marked in a deletion vector or a position delete file, or rewritten with its file.
+
+    `AUTO` is what the table's format version has: deletion vectors from 3 on, position deletes in 2.
+    """
+
+    AUTO = "auto"
+    DELETION_VECTORS = "deletion_vectors"
+    POSITION_DELETES = "position_deletes"
+    COPY_ON_WRITE = "copy_on_write"
+
+
 @dataclass(frozen=True)
 class SecretRef:
     """A secret by reference: a scheme (`env`, `file` or what a package offers) and a name.
@@ -268,6 +287,35 @@ class ValuesPolicy:
 
 
 @dataclass(frozen=True)
+class DeleteWhen:
+    """The records that delete their key's row: those whose `field` (a dotted path) is `equals`; with `field` None those
+    without a value, Kafka's tombstones."""
+
+    field: str | None = None
+    equals: str | int | float | bool | None = None
+
+
+@dataclass(frozen=True)
+class WritePolicy:
+    """`key` names the columns by which rows are one and the same; only `upsert` has one.
+
+    `order_field` is the column whose larger value is newer; None takes the source's own order: topic, partition, offset.
+    `history` is the identifier of an append table that gets every change as well.
+    """
+
+    mode: WriteMode = WriteMode.APPEND
+    key: tuple[str, ...] = ()
+    order_field: str | None = None
+    delete_when: DeleteWhen | None = None
+    deletes: Deletes = Deletes.AUTO
+    history: str | None = None
+
+    @property
+    def is_upsert(self) -> bool:
+        return self.mode is WriteMode.UPSERT
+
+
+@dataclass(frozen=True)
 class TablePolicy:
     create: CreatePolicy = field(default_factory=CreatePolicy)
     evolve: EvolvePolicy = field(default_factory=EvolvePolicy)
@@ -276,6 +324,7 @@ class TablePolicy:
     catalog: str = DEFAULT_CATALOG
     distribution: Distribution = Distribution.NONE
     values: ValuesPolicy = field(default_factory=ValuesPolicy)
+    write: WritePolicy = field(default_factory=WritePolicy)
 
 
 @dataclass(frozen=True)

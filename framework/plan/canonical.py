@@ -15,9 +15,9 @@ from enum import Enum
 
 from pydantic import TypeAdapter
 
-from framework.config.spec import LoadedPipeline, TargetSpec
+from framework.config.spec import LoadedPipeline, TargetSpec, WritePolicy
 from framework.plan.compile import compile_plan
-from framework.plan.model import Plan
+from framework.plan.model import Plan, Step
 
 Canonical = dict[str, object]
 
@@ -35,9 +35,23 @@ def canonical(pipeline: LoadedPipeline) -> Canonical:
 
 def plan_value(plan: Plan) -> dict[str, object]:
     """The plan as JSON values, without the path that is shown to people only."""
-    value = {key: plain(item) for key, item in asdict(plan).items()}
+    value = step_value(plan)
     del value["source_file"], value["coordinator_group"]
-    return {**value, "commit": plain(asdict(plan.commit))}
+    return {**value, "commit": step_value(plan.commit)}
+
+
+def step_value(step: Plan | Step) -> dict[str, object]:
+    """A step as JSON values. Policies of tables that only add rows are without `write`, so that a file which does not use the
+    word has the value and the hash that it had before there was one."""
+    return {key: _without_usual_write(plain(item)) for key, item in asdict(step).items()}
+
+
+def _without_usual_write(value: object) -> object:
+    if isinstance(value, list):
+        return [_without_usual_write(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {key: _without_usual_write(item) for key, item in value.items() if (key, item) != ("write", _USUAL_WRITE)}
 
 
 def settings_digests(target: TargetSpec) -> dict[str, str]:
@@ -69,6 +83,9 @@ def plain(value: object) -> object:
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
     return value
+
+
+_USUAL_WRITE = plain(asdict(WritePolicy()))
 
 
 def first_difference(one: object, other: object) -> str:

@@ -21,7 +21,7 @@ from framework.config.spec import (
     ValuesPolicy,
 )
 from framework.config.units import partition_text, sort_text
-from framework.plan.canonical import plain
+from framework.plan.canonical import step_value
 from framework.plan.model import (
     Announce,
     CommitTables,
@@ -42,7 +42,7 @@ def plan_to_json(plan: Plan) -> dict[str, object]:
         "pipeline": plan.pipeline,
         "target": plan.target,
         "file": plan.source_file,
-        "steps": [{"step": type(step).__name__, **plain(asdict(step))} for step in plan.steps],  # type: ignore[dict-item]
+        "steps": [{"step": type(step).__name__, **step_value(step)} for step in plan.steps],
     }
 
 
