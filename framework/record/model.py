@@ -119,8 +119,8 @@ class AlikeRows:
 
 @dataclass(frozen=True)
 class KeyedRows:
-    """Changes of a table that follows its keys, from one block: `upserts` in the table's file schema, and `deletes`, of which only
-    the key columns are there, in the order of the policy's `key`. Each has the source offsets of its rows, ascending."""
+    """Changes of a table that follows its keys, from one block: `upserts` in the table's file schema, and `deletes`, of which
+    only the key columns are there, in the order of the policy's `key`. Each has the source offsets of its rows, ascending."""
 
     upserts: pa.Table
     upsert_offsets: Ints
@@ -135,8 +135,8 @@ class KeyedRows:
 class BlockResult:
     """What became of a block. When `needs` is not empty, nothing of `rows` for those tables may be written.
 
-    A table has its rows in `rows`, or, where that was asked for, in one of `alike`, or, where it follows its keys, in `keyed`, and
-    never in two of them.
+    A table has its rows in `rows`, or, where that was asked for, in one of `alike`, or, where it follows its keys, in `keyed`,
+    and never in two of them.
 
     The record counts satisfy, when `needs` is empty: records in block = written + filtered + len(dead_letters) + dropped.
     `failure` is the first record that the policy `fail` stops at; it is among `dead_letters` too. `refused` are the offsets of
