@@ -145,6 +145,11 @@ class Plan:
         return any(p.distribution is Distribution.HASH for p in (tables.defaults, *(p for _, p in tables.overrides)))
 
     @property
+    def is_upserted(self) -> bool:
+        """Whether any table's rows follow their keys; then one batch at a time is on its way to the tables."""
+        return self.write.tables.has_upserts
+
+    @property
     def hints_of_tables(self) -> tuple[FieldHint, ...]:
         """What is declared of the columns of new tables: with SQL nothing, for then the hints are of what it reads."""
         return () if self.transform else self.decode.hints
