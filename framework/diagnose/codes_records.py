@@ -143,4 +143,9 @@ ENTRIES = (
         "The record asks for too many columns",
         "Its new fields would give the table more columns than its `evolve.max_columns` allows. Fields inside columns count too. Raise the limit, or leave fields out with `evolve.exclude`, and replay the dead letters.",
     ),
+    Code(
+        "FLOE-D311",
+        "A record without its key",
+        "The table is written by its key (`write.key`), and the record has no value for a column of it: the field is missing, null, or left out because it does not fit its column. No row could be found by such a key, so neither a row nor a delete is written.",
+    ),
 )

@@ -32,7 +32,7 @@ from framework.table.changes import CreateTable, Refusal
 from framework.table.column_details import with_details
 from framework.table.column_limit import CODE as TOO_WIDE
 from framework.table.column_limit import too_wide, within
-from framework.table.model import ObservedType, TableNeed
+from framework.table.model import ColumnDetail, ObservedType, TableNeed
 from framework.table.name_clashes import without_clashes
 from framework.table.new_fields import FieldIds, build_type, children
 from framework.table.policy.admitted import admitted_fields, most_columns
@@ -82,7 +82,7 @@ def plan_create(
     identifiers = _identifiers(Schema(*fields), policy, need.table)
     if isinstance(identifiers, Refusal):
         return identifiers
-    fields = [with_details(field, dict(need.details), insensitive) for field in fields]
+    fields = [with_details(field, _details(need, policy), insensitive) for field in fields]
     schema = _with_hints_on_columns(fields, hints, identifiers, insensitive)
     partition_by = []
     for wanted in policy.create.partition_by:
@@ -135,6 +135,13 @@ def _identifiers(schema: Schema, policy: TablePolicy, table: str) -> frozenset[i
             return Refusal(table, names, reason, "FLOE-T108")
         found.add(field.field_id)
     return frozenset(found)
+
+
+def _details(need: TableNeed, policy: TablePolicy) -> dict[str, ColumnDetail]:
+    """What schemas say of the columns. Of an upsert table the key alone is required: the image of a row need not be whole."""
+    if not policy.write.is_upsert:
+        return dict(need.details)
+    return {path: ColumnDetail(detail.comment) for path, detail in need.details}
 
 
 def _with_hints_on_columns(
