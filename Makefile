@@ -1,6 +1,6 @@
 # Every command makes .venv itself if it is missing. `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all slow-share fuzz fuzz-native chaos bench versions lint format sbom audit clean
+.PHONY: help setup demo test test-all slow-share fuzz fuzz-native chaos bench versions pyiceberg lint format wheel sbom audit clean
 
 help:  ## list the commands
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -55,6 +55,10 @@ versions: setup  ## unit tests and the flights on other versions: PYTHONS="pytho
 	@.venv/bin/python -m tests.versions --unit --python $(PYTHONS) --java "$(firstword $(JAVAS))"
 	@.venv/bin/python -m tests.versions --python $(PYTHONS) --java $(or $(JAVAS),"")
 
+VERSION ?=
+pyiceberg: setup  ## the Iceberg tests with another version of PyIceberg: VERSION=0.12.1, or a folder with its sources
+	@.venv/bin/python -m tests.pyiceberg_version "$(or $(VERSION),$(error say which: make pyiceberg VERSION=0.12.1))"
+
 lint: setup  ## ruff, mypy and the import contracts
 	@.venv/bin/ruff check .
 	@.venv/bin/ruff format --check .
@@ -69,6 +73,12 @@ build/tools: .ci/tools.txt
 	@python3 -m venv --clear $@
 	@$@/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
 	@touch $@
+
+wheel: build/tools  ## build/dist: the source archive, and from it a wheel that needs no compiler where it is installed
+	@rm -rf build/dist build/lib build/temp.*
+	@PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt FLOE_REQUIRE_COMPILED=1 \
+	  build/tools/bin/python -m build --outdir build/dist . >build/wheel.log 2>&1 || { tail -n 40 build/wheel.log >&2; exit 1; }
+	@ls build/dist/*
 
 sbom: setup build/tools  ## list every installed package with version and licence: build/sbom.json (CycloneDX)
 	@build/tools/bin/cyclonedx-py environment --output-reproducible --output-file build/sbom.json .venv/bin/python

@@ -1,10 +1,14 @@
 """What setup.cfg cannot say: the compiled modules, built where a C compiler is and left out elsewhere."""
 
+import os
 import platform
 import sys
 import sysconfig
 
 from setuptools import Extension, setup
+
+# Continuous integration and `make wheel` set it: there a module that does not compile is an error, not a slower floe.
+REQUIRED = bool(os.environ.get("FLOE_REQUIRE_COMPILED"))
 
 # Free-threaded Python has no limited interface; there, on Windows and on other Pythons
 # records are fetched in Python, and parsed and put apart by Arrow.
@@ -20,7 +24,7 @@ def compiled(package: str, name: str, libraries: tuple[str, ...] = ()) -> Extens
         f"framework.{package}.{name}",
         [f"framework/{package.replace('.', '/')}/{name}.c"],
         py_limited_api=True,
-        optional=True,
+        optional=not REQUIRED,
         extra_compile_args=["-O2", "-std=gnu11"],
         libraries=list(libraries),
     )

@@ -1,16 +1,18 @@
 """Schema registries over Confluent's HTTP interface: schemas by id or GUID, kept for the life of the process.
 
-In: a connection's settings and the ids that a block names. Out: for each its schema, or that the registry has none. A schema
-never changes under its id, so what was found is kept; what was not found is asked for again for a while, all of it together,
-and then only once in a minute; after a wait in vain nothing is waited for during a minute. A registry that does not answer is
-an error that may be tried again: no record is judged without an answer.
+In: a connection's settings and the ids that a block names. Out: for each its schema, or that the registry has none. A
+schema never changes under its id, so what was found is kept. What was not found is asked for again for a while, all of
+it together, and then only once in a minute; after a wait in vain there is no other for a minute. Several ids are asked
+for at once. A registry that does not answer is an error that may be tried again: no record is judged without an answer.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import quote
 
@@ -22,11 +24,14 @@ from framework.record.formats.wire import SchemaRef, UnknownSchema, WriterSchema
 _PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 5.0
 _ATTEMPTS = 4
+DEFAULT_PATIENCE_MS = 2_000
+_PATIENCE = "unknown.schema.patience.ms"
 _ASK_AGAIN_S = 60.0
 # Of the schemas that are waited for so many are asked for again at once, and so many that are unknown are remembered.
 _MOST_ASKED_AGAIN = 100
 _MOST_UNKNOWN = 10_000
 _MOST_REFERENCES = 1_000
+_AT_ONCE = 8  # requests of one process; garbage may name a new id in each record
 _NOT_FOUND = {40401, 40402, 40403}
 _NO_REGISTRY = "check that the url is a schema registry's, path included"
 _HEADERS = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
@@ -37,14 +42,25 @@ def addresses_of(settings: Mapping[str, str]) -> list[str]:
     return [url.strip().rstrip("/") for url in settings.get("url", "").split(",") if url.strip()]
 
 
+def patience_of(settings: Mapping[str, str]) -> float:
+    """How long a schema that the registry does not have is waited for, in seconds."""
+    return int(settings.get(_PATIENCE, DEFAULT_PATIENCE_MS)) / 1000
+
+
+def less_patient(settings: Mapping[str, str], waited_s: float) -> dict[str, str]:
+    """Settings for a batch's next try: what it has waited so far counts, whichever process waited."""
+    return {**settings, _PATIENCE: str(max(0, round((patience_of(settings) - waited_s) * 1000)))} if settings else {}
+
+
 class Registry:
     """One registry; used by one thread of one process."""
 
     def __init__(self, settings: Mapping[str, str]) -> None:
         self._urls = addresses_of(settings)
         self._timeout_s = int(settings.get("timeout.ms", 10_000)) / 1000
-        self._patience_s = int(settings.get("unknown.schema.patience.ms", 4_000)) / 1000
-        self._session = _session(settings)
+        self.patience_s = patience_of(settings)
+        self._settings = dict(settings)
+        self._idle: list[requests.Session] = []  # a session is for one thread at a time
         self._known: dict[SchemaRef, WriterSchema] = {}
         self._unknown: dict[SchemaRef, tuple[float, UnknownSchema]] = {}
         self._in_vain_until = (
@@ -63,7 +79,7 @@ class Registry:
         asked_before = {ref for ref in refs if ref in self._unknown}
         lacking = self._look([ref for ref in refs if ref not in self._known and ref not in told])
         waits = lacking.keys() - asked_before if now >= self._in_vain_until else set()
-        give_up = now + self._patience_s
+        give_up = now + self.patience_s
         while waits and time.monotonic() < give_up:
             # A producer registers and writes at once; the registry's other nodes may learn of it a moment later.
             time.sleep(_PAUSE_S)
@@ -78,9 +94,14 @@ class Registry:
 
     def _look(self, refs: Iterable[SchemaRef]) -> dict[SchemaRef, UnknownSchema]:
         """Ask once for each; what the registry has is kept, and what it has not is returned."""
+        wanted = list(refs)
+        if len(wanted) < 2:
+            answers = [self._schema(ref) for ref in wanted]
+        else:
+            with ThreadPoolExecutor(min(_AT_ONCE, len(wanted)), "floe-registry") as pool:
+                answers = list(pool.map(self._schema, wanted))
         lacking: dict[SchemaRef, UnknownSchema] = {}
-        for ref in refs:
-            found = self._schema(ref)
+        for ref, found in zip(wanted, answers, strict=True):
             if isinstance(found, WriterSchema):
                 self._known[ref] = found
                 self._unknown.pop(ref, None)
@@ -147,6 +168,21 @@ class Registry:
 
     def _ask(self, path: str, attempts: int = _ATTEMPTS) -> dict[str, Any] | list[Any] | UnknownSchema:
         """One answer of one of the addresses, tried for a while."""
+        with self._session() as session:
+            return self._ask_by(session, path, attempts)
+
+    @contextmanager
+    def _session(self) -> Iterator[requests.Session]:
+        try:
+            session = self._idle.pop()
+        except IndexError:
+            session = _new_session(self._settings)
+        yield session
+        self._idle.append(session)
+
+    def _ask_by(
+        self, session: requests.Session, path: str, attempts: int
+    ) -> dict[str, Any] | list[Any] | UnknownSchema:
         pause_s, last = _PAUSE_S, ""
         for attempt in range(attempts):
             if attempt:
@@ -154,7 +190,7 @@ class Registry:
                 pause_s = min(_LONGEST_PAUSE_S, pause_s * 2)
             for url in self._urls:
                 try:
-                    response = self._session.get(url + path, timeout=self._timeout_s)
+                    response = session.get(url + path, timeout=self._timeout_s)
                 except requests.exceptions.SSLError as error:
                     raise _refused(url, f"TLS fails: {error}", "check ssl.ca.location and the certificates") from None
                 except requests.exceptions.RequestException as error:
@@ -205,7 +241,7 @@ def _said(error: requests.exceptions.RequestException) -> str:
     return kinds.get(type(error).__name__, type(error).__name__)
 
 
-def _session(settings: Mapping[str, str]) -> requests.Session:
+def _new_session(settings: Mapping[str, str]) -> requests.Session:
     session = requests.Session()
     session.headers.update(_HEADERS)
     session.trust_env = True
@@ -226,8 +262,9 @@ _registries: dict[tuple[int, frozenset[tuple[str, str]]], Registry] = {}
 
 
 def registry_of(settings: Mapping[str, str]) -> Registry:
-    """The process's one registry of these settings; without settings one that is never asked."""
-    key = (os.getpid(), frozenset(settings.items()))
+    """The process's one registry of these settings, as patient as they say; without settings one that is never asked."""
+    key = (os.getpid(), frozenset(item for item in settings.items() if item[0] != _PATIENCE))
     if key not in _registries:
         _registries[key] = Registry(settings)
+    _registries[key].patience_s = patience_of(settings)
     return _registries[key]

@@ -16,7 +16,7 @@ from rich.table import Table
 from framework.adapters.files import load_or_raise
 from framework.adapters.sinks import log_line
 from framework.cli.options import json_option, loading_options
-from framework.cli.review import check_dangers, check_reviewed, review_options
+from framework.cli.review import check_reviewed, review_options
 from framework.cli.target_options import load_target_or_raise
 from framework.errors import ConfigError
 
@@ -87,6 +87,8 @@ def deploy(
         raise click.UsageError("name a FOLDER, or give --status or --stop")
     pipelines = load_or_raise([folder], target, variables, sets)
     allowed = check_reviewed(pipelines, reviewed, allow)
+    from framework.deploy.dangers import check_dangers
+
     check_dangers(pipelines, allowed)
     deployment = name or folder.absolute().name
     return _roll_out(pipelines, deployment, together, allow_remove, restart, dry_run, as_json)

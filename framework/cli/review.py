@@ -1,4 +1,4 @@
-"""Options of the verbs that start something: a reviewed plan, dangers that are allowed, and the check of both."""
+"""Options of the verbs that start something: a reviewed plan, and dangers that are allowed."""
 
 from __future__ import annotations
 
@@ -46,17 +46,3 @@ def check_reviewed(pipelines: Sequence[LoadedPipeline], reviewed: str | None, al
     saved = read_saved(Path(reviewed).read_text(encoding="utf-8"), reviewed)
     check_saved(pipelines, saved, reviewed)
     return allowed | allowed_codes(saved.allowed)
-
-
-def check_dangers(pipelines: Sequence[LoadedPipeline], allowed: frozenset[str]) -> None:
-    """Compare with what was deployed, before anything is started.
-
-    Raises:
-        ConfigError: a dangerous change that nobody has allowed.
-        SetupError: the broker cannot be asked.
-    """
-    from framework.deploy.deployed import changes_since, read_histories
-    from framework.plan.consent import check_consent
-
-    history = read_histories(pipelines)
-    check_consent({p.spec.name: changes_since(p, history) or () for p in pipelines}, allowed)

@@ -11,7 +11,7 @@ import click
 from framework.adapters.files import load_or_raise
 from framework.adapters.sinks import log_line
 from framework.cli.options import FILES, json_option, loading_options
-from framework.cli.review import check_dangers, check_reviewed, review_options
+from framework.cli.review import check_reviewed, review_options
 
 
 @click.command()
@@ -53,6 +53,7 @@ def run(
         if not quiet:
             click.echo(f"{time.monotonic() - started:7.1f} s  {log_line(text)}", err=True)
 
+    from framework.deploy.dangers import check_dangers
     from framework.runtime.job import run_job
 
     check_dangers(pipelines, allowed)

@@ -11,7 +11,7 @@ import click
 from framework.adapters.files import load_or_raise
 from framework.adapters.sinks import log_line
 from framework.cli.options import FILES, json_option, loading_options
-from framework.cli.review import check_dangers, check_reviewed, review_options
+from framework.cli.review import check_reviewed, review_options
 
 
 @click.command()
@@ -60,6 +60,8 @@ def submit(
         click.echo(f"submit: {log_line(text)}", err=True)
 
     if not print_only and not stage_only:
+        from framework.deploy.dangers import check_dangers
+
         check_dangers(pipelines, allowed)
     if not print_only:
         for application in applications:

@@ -159,9 +159,6 @@ class Watch:
     def reading_pause(self, pipeline: str) -> PauseChanged | None:
         return holding(self._pauses, Holds.READING, pipeline)
 
-    def commits_pause(self, table: str) -> PauseChanged | None:
-        return holding(self._pauses, Holds.COMMITS, table)
-
     def stop_request(self, pipeline: str, since_offset: int, now_ms: int) -> StopRequested | None:
         """The newest request to stop that stands at or behind an offset and whose deadline has not passed."""
         offset, event = self._stops.get(pipeline, (-1, None))

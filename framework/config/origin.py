@@ -83,11 +83,6 @@ class Origin:
             return file.at(line, column, 1)
         return Span(file.file, line, column, end.line, end_column)
 
-    def line_origin(self, line: int) -> tuple[str, int] | None:
-        """The file and line that a rendered line came from."""
-        piece = self._piece(line, 1)
-        return (self.sources[piece.file].file, piece.line) if piece else None
-
     def _piece(self, line: int, column: int) -> _Piece | None:
         if not 0 < line <= len(self.lines) or not self.lines[line - 1]:
             return None

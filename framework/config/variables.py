@@ -108,12 +108,6 @@ def values_of(
     return values, findings, frozenset(open_names)
 
 
-def unknown_given(declared: tuple[Declared, ...], target: Mapping | None, given: Mapped[str, str]) -> list[str]:
-    """Names given on the command line that neither the file nor the target knows."""
-    known = {variable.name for variable in declared} | set(target.keys if target else ())
-    return [name for name in given if name not in known]
-
-
 def unknown_variable(name: str, known: list[str]) -> Diagnostic:
     """The finding for a name that `--var` gives and nobody declares."""
     span = Span("--var", 1, 1, 1, len(name) + 1)

@@ -58,6 +58,12 @@ class Diagnostic:
     excerpt: str | None = None
     times: int = 1
 
+    def __str__(self) -> str:
+        place = f"{self.span.start}: " if self.span else ""
+        hint = f"; {self.hint}" if self.hint else ""
+        remedy = f"\n  remedy: {self.remedy}" if self.remedy else ""
+        return f"{place}{self.severity.value}[{self.code}] {self.message}{hint}{remedy}"
+
     @property
     def is_error(self) -> bool:
         return self.severity is Severity.ERROR

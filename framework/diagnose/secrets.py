@@ -145,8 +145,3 @@ def masked_line(line: str) -> str:
             length = len(ends[0]) if ends else len(rest)
             out = out[: found.end()] + re.sub(r"\S", "*", rest[:length]) + rest[length:]
     return out
-
-
-def shown_setting(key: str, value: str) -> str:
-    """The value of a setting as it may be shown."""
-    return HIDDEN if is_secret_name(key) and not _REFERENCE.fullmatch(value) else redacted(value)

@@ -159,9 +159,9 @@ def test_metrics_are_what_pyiceberg_would_have_written(lake: Lake) -> None:
     assert mine.data_file.file_format == other.data_file.file_format
 
 
-def by_day(lake: Lake) -> str:
+def by_day(lake: Lake, **properties: str) -> str:
     schema = Schema(NestedField(1, "id", LongType(), required=False), NestedField(2, "day", DateType(), required=False))
-    return lake.create("shop.days", schema, [PartitionFieldSpec("day")])
+    return lake.create("shop.days", schema, [PartitionFieldSpec("day")], **properties)
 
 
 def test_files_of_an_old_spec_keep_it(lake: Lake) -> None:

@@ -22,7 +22,7 @@ from framework.adapters.secrets import _KNOWN, hidden, resolve
 from framework.cli.main import run_main
 from framework.config.spec import SecretRef
 from framework.diagnose.render import FORMATS, render
-from framework.diagnose.secrets import HEADERS, holds_secret, is_secret_name, masked_line, redacted, shown_setting
+from framework.diagnose.secrets import HEADERS, holds_secret, is_secret_name, masked_line, redacted
 from framework.errors import SetupError
 from framework.ops.doctor import ask, ok
 from tests.unit.config.in_memory import PIPELINE, TARGET, codes, load, over
@@ -309,9 +309,6 @@ def test_doctor_shows_no_secret() -> None:
     assert SECRET not in json.dumps([finding.to_json() for finding in found])
 
 
-def test_a_setting_is_shown_without_its_secret() -> None:
-    """One function shows settings; references stay, since they say where a secret is kept and nothing of it."""
-    assert shown_setting("sasl.password", SECRET) == "***"
-    assert shown_setting("sasl.password", "${secret:env:X}") == "${secret:env:X}"
-    assert shown_setting("uri", f"http://u:{SECRET}@h/x") == "http://***@h/x"
+def test_no_header_that_may_be_written_in_clear_has_the_name_of_a_secret() -> None:
+    """The list of headers that may be written in clear names none that counts as a secret."""
     assert {name for name in HEADERS if is_secret_name(f"header.{name}")} == set()

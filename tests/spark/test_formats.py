@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from datetime import date, datetime, time, timezone
 from decimal import Decimal
 from pathlib import Path
+from time import monotonic
 from typing import Any
 from uuid import UUID
 
@@ -218,3 +219,32 @@ def state_of(project: Project, name: str, wanted: Callable[[dict[str, Any]], boo
     """What `floe status` says of a pipeline, once it is as wanted."""
     found: dict[str, Any] = next(p for p in project.status()["pipelines"] if p["pipeline"] == name)
     return found if wanted(found) else None
+
+
+def test_a_thousand_schema_ids_that_nobody_knows_are_dead_letters_in_time(
+    project: Project, broker: Broker, registry: ApicurioRegistry
+) -> None:
+    """Records that name schemas which the registry has not are waited for together: the run goes on, each is a dead letter with a
+    reason, the neighbours are rows; and it takes at most five seconds more than a run over as many good records."""
+    target = project.root / "pipelines" / "targets" / "it.yaml"
+    target.write_text(
+        target.read_text().replace('      unknown.schema.patience.ms: "500"\n', "")
+    )  # as it is by default
+    known, _ = registry.register("late-value", json.dumps(NEXT))
+    seconds = {}
+    for name in ("warm", "good", "bad"):
+        topic = broker.new_topic(name)
+        rows = [framed(known, avro_bytes(NEXT, {"id": i, "note": None})) for i in range(2_000)]
+        ids = [1_000_000 + i if name == "bad" else known for i in range(1_000)]
+        others = [framed(id_, avro_bytes(NEXT, {"id": -1, "note": None})) for id_ in ids]
+        broker.produce(topic, [each for pair in zip(rows, others, strict=False) for each in pair] + rows[1_000:])
+        text = TEXT.format(topic=topic, format="{type: avro, registry: main}", further="", name=name)
+        file = project.pipeline(name, text.replace("shop.dead_letters", f"shop.{name}_letters"))
+        began = monotonic()
+        project.run("run", file, "--until-caught-up")
+        seconds[name] = monotonic() - began
+    letters = project.table("shop.bad_letters").to_pylist()
+    assert len(letters) == 1_000
+    assert {(letter["code"], bool(letter["message"])) for letter in letters} == {("FLOE-D112", True)}
+    assert sorted(project.table("shop.bad").column("id").to_pylist()) == list(range(2_000))
+    assert seconds["bad"] < seconds["good"] + 5, seconds

@@ -21,9 +21,9 @@ from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import DataFile, ManifestFile
 from pyiceberg.table import Table
-from pyiceberg.table.metadata import TableMetadata, _generate_snapshot_id
+from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
-from pyiceberg.table.snapshots import Operation, Snapshot, Summary, UpdateMetrics, update_snapshot_summaries
+from pyiceberg.table.snapshots import Operation, Snapshot, Summary, update_snapshot_summaries
 from pyiceberg.table.update import (
     AddSnapshotUpdate,
     AssertCurrentSchemaId,
@@ -37,6 +37,7 @@ from pyiceberg.table.update import (
 from pyiceberg.types import IcebergType
 
 from framework.adapters.faults import reach
+from framework.adapters.iceberg.counters import counters
 from framework.adapters.iceberg.private import row_lineage as lineage
 from framework.adapters.iceberg.private.manifests import (
     SnapshotFiles,
@@ -46,6 +47,7 @@ from framework.adapters.iceberg.private.manifests import (
     schema_for_spec,
     to_iceberg,
 )
+from framework.adapters.iceberg.private.snapshot_id import new_snapshot_id
 from framework.adapters.iceberg.supported import unreadable, unwritable
 from framework.adapters.iceberg.views import head_of, snapshot_by_id, start_of, view_of
 from framework.adapters.secrets import hidden
@@ -119,8 +121,7 @@ class TableCommits:
             return CommitFailed(effect.table, effect.commit_id, said)
         if missing:
             return FilesGone(effect.table, effect.commit_id, missing)
-        # Not `new_snapshot_id`, which looks through all snapshots: an id that is taken is refused with the commit.
-        snapshot_id = _generate_snapshot_id()
+        snapshot_id = new_snapshot_id()
         files = SnapshotFiles(table.metadata, table.io, snapshot_id)
         try:
             attempt = self._write(effect, table, files, snapshot_id)
@@ -148,7 +149,7 @@ class TableCommits:
     def _with_main(self, table: Table) -> Table:
         """A table with a main branch. A first commit to another branch of an empty table is refused, so main comes
         first, with an empty snapshot; another writer may do the same at the same time, which serves as well."""
-        snapshot_id = _generate_snapshot_id()
+        snapshot_id = new_snapshot_id()
         files = SnapshotFiles(table.metadata, table.io, snapshot_id)
         written = files.write(None, (), ())
         snapshot = _snapshot(table.metadata, snapshot_id, None, written, (), {})
@@ -339,13 +340,8 @@ def _snapshot(
     own: dict[str, str],
 ) -> Snapshot:
     """A snapshot with the counters that every engine writes, and ours."""
-    metrics = UpdateMetrics()
-    for file in added:
-        metrics.add_file(file)
-    counters = metrics.to_dict()
-    partitions = {(file.spec_id, file.partition) for file in added if len(file.partition) > 0}
-    if partitions:
-        counters["changed-partition-count"] = str(len(partitions))
+    operation = Operation.OVERWRITE if written.added_deletes else Operation.APPEND
+    counted = counters(added, written.added_deletes, written.removed_deletes)
     return Snapshot(
         snapshot_id=snapshot_id,
         parent_snapshot_id=parent.snapshot_id if parent else None,
@@ -353,9 +349,7 @@ def _snapshot(
         # Readers refuse a snapshot log that runs backwards, which the clocks of two writers could make.
         timestamp_ms=max(time.time_ns() // 1_000_000, metadata.last_updated_ms),
         manifest_list=written.manifest_list,
-        summary=update_snapshot_summaries(
-            Summary(Operation.APPEND, **counters, **own), parent.summary if parent else None
-        ),
+        summary=update_snapshot_summaries(Summary(operation, **counted, **own), parent.summary if parent else None),
         schema_id=metadata.current_schema_id,
         first_row_id=written.first_row_id,
         added_rows=written.added_rows,

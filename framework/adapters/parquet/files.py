@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyiceberg.io import FileIO, OutputFile
-from pyiceberg.io.pyarrow import _get_parquet_writer_kwargs, parquet_path_to_id_mapping
+from pyiceberg.io.pyarrow import parquet_path_to_id_mapping
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema, sanitize_column_names
 from pyiceberg.table import TableProperties
@@ -30,6 +30,7 @@ from framework.adapters.file_io import file_io, location_provider
 from framework.adapters.parquet.encoding import SampledDictionaries, frugal
 from framework.adapters.parquet.metrics import LeafColumn, float_columns, nan_counts, statistics_plan
 from framework.adapters.parquet.partition import Partition, partitions
+from framework.adapters.parquet.private import writer_options
 from framework.adapters.parquet.sort import can_sort, sorted_rows
 from framework.adapters.parquet.statistics import CollectedColumn, collected_columns, file_metrics, split_offsets
 from framework.commit.events.event_types import DataFile
@@ -309,7 +310,7 @@ def _layout(
         locations=location_provider(location, table_properties),
         collected=collected_columns(statistics, parquet_path_to_id_mapping(file_schema)),
         floats=float_columns(schema, statistics),
-        writer_options=_get_parquet_writer_kwargs(table_properties),
+        writer_options=writer_options(table_properties),
         row_group_rows=property_as_int(
             table_properties, TableProperties.PARQUET_ROW_GROUP_LIMIT, TableProperties.PARQUET_ROW_GROUP_LIMIT_DEFAULT
         )

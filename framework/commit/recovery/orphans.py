@@ -16,7 +16,7 @@ DAY_MS = 24 * 60 * 60 * 1000
 # A file is young while the batch that wrote it may still be under way, or its announcement on the way to us.
 SAFETY_AGE_MS = DAY_MS
 DEFAULT_AGE_MS = 3 * DAY_MS
-SUFFIXES = (".parquet", ".avro")
+SUFFIXES = (".parquet", ".avro", ".puffin")
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ the snapshots given up is either given up too (`skip`) or noted as a gap that `f
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from framework.commit.events.event_types import DataWritten, SourceRange
@@ -222,13 +222,3 @@ def gaps_between(
         ranges = tuple(SourceRange(topic, tid, p, start, end) for (topic, tid, p), (start, end) in sorted(of.items()))
         gaps.append(Gap(f"{gap_id}{len(gaps) or ''}", pipeline, ranges))
     return tuple(gaps)
-
-
-def rows_by_pipeline(announced: Sequence[tuple[int, DataWritten]], paths: Collection[str]) -> Mapping[str, int]:
-    """Rows of the announcements whose files are among `paths`."""
-    rows: dict[str, int] = {}
-    for _, event in announced:
-        count = sum(file.record_count for file in event.files if file.path in paths)
-        if count:
-            rows[event.pipeline] = rows.get(event.pipeline, 0) + count
-    return rows

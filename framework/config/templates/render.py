@@ -57,10 +57,6 @@ class Rendered:
         return origin if clean == self.text.text else None
 
 
-class _Missing(Exception):
-    """An included file that cannot be read; the message says why."""
-
-
 def render(
     source: SourceText, context: Mapped[str, object], read_include: ReadInclude
 ) -> tuple[Rendered | None, list[Diagnostic]]:

@@ -10,7 +10,7 @@ from threading import Timer
 import pytest
 from google.protobuf import descriptor_pb2
 
-from framework.adapters.registry import Registry, registry_of
+from framework.adapters.registry import Registry, less_patient, patience_of, registry_of
 from framework.errors import RetriableError, SetupError
 from framework.record.formats.wire import UnknownSchema, WriterSchema
 from tests.format_samples import serialized
@@ -155,3 +155,20 @@ def test_a_process_has_one_client_of_a_registry() -> None:
     settings = {"url": "http://127.0.0.1:9"}
     assert registry_of(settings) is registry_of(json.loads(json.dumps(settings)))
     assert registry_of({}).schemas([]) == {}
+
+
+def test_a_batch_that_is_tried_again_spends_its_patience_once(server: RegistryServer) -> None:
+    """What a batch has waited counts in whichever process its next try runs, and schemas that are known stay known."""
+    settings = {"url": server.url, "unknown.schema.patience.ms": "600"}
+    known, _ = server.register("orders-value", INT)
+    patient, tired = registry_of(settings), registry_of(less_patient(settings, 0.7))
+    assert patient is tired, "one registry a process, however patient"
+    began = time.monotonic()
+    assert isinstance(tired.schemas([7])[7], UnknownSchema)
+    assert time.monotonic() - began < 0.5
+    assert less_patient({}, 1.0) == {}
+    assert patience_of(less_patient(settings, 0.2)) == pytest.approx(0.4)
+    registry_of(settings).schemas([known])
+    asked = len(server.state.requests)
+    registry_of(less_patient(settings, 1)).schemas([known])
+    assert len(server.state.requests) == asked

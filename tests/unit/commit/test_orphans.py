@@ -10,7 +10,8 @@ from framework.adapters.iceberg.files import path_key
 from framework.commit.recovery.orphans import StoredFile, inside, sort_out
 
 keys = st.sampled_from(
-    [f"/t/data/{n}.parquet" for n in range(6)] + ["/t/metadata/m.avro", "/t/metadata/v1.metadata.json"]
+    [f"/t/data/{n}.parquet" for n in range(6)]
+    + ["/t/metadata/m.avro", "/t/data/d.puffin", "/t/metadata/v1.metadata.json"]
 )
 NOW_MS, AGE_MS = 1_000, 50
 modified = st.none() | st.integers(0, 2 * AGE_MS).map(lambda age_ms: NOW_MS - age_ms)

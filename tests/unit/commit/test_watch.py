@@ -30,7 +30,6 @@ def test_a_pause_holds_until_it_is_taken_back_under_its_pattern() -> None:
     on, off = (PauseChanged(Holds.READING, "ord*", paused, "", "me", 0) for paused in (True, False))
     assert watch(on).reading_pause("orders") == on
     assert watch(on).reading_pause("refunds") is None
-    assert watch(on).commits_pause("orders") is None
     assert watch(on, off).reading_pause("orders") is None
     assert watch(CommitComplete("c", 0, 0, position=0, paused=(on,))).reading_pause("orders") == on
 

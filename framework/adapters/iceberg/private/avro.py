@@ -36,6 +36,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.typedef import TableVersion
 from pyiceberg.types import StructType
 from pyiceberg.utils.schema_conversion import AvroSchemaConversion
+from typing_extensions import override
 
 # As large as the blocks of Iceberg's Java writer: `DataFileConstants.DEFAULT_SYNC_INTERVAL` of Avro.
 BLOCK_BYTES = 64_000
@@ -60,13 +61,19 @@ def _form(name: str, schema: Schema, in_memory: Schema) -> Form:
 
 
 @lru_cache(maxsize=512)
-def manifest_form(version: TableVersion, in_memory: TableVersion, partition: StructType) -> Form:
-    """Of manifests of a format version, whose entries have in memory the fields of another one."""
-    file, record = (
-        manifest_entry_schema_with_data_file(each, data_file_with_partition(partition, each))
-        for each in (version, in_memory)
-    )
-    return _form("manifest_entry", file, record)
+def manifest_form(
+    version: TableVersion, in_memory: TableVersion, partition: StructType, more_field_ids: tuple[int, ...] = ()
+) -> Form:
+    """Of manifests of a format version, whose entries have in memory the fields of another one.
+
+    Args:
+        more_field_ids: fields of files that the entries have in memory, and that are written though PyIceberg's schema of
+            the version lacks them.
+    """
+    data_file, in_memory_file = (data_file_with_partition(partition, each) for each in (version, in_memory))
+    more = [field for field in in_memory_file.fields if field.field_id in more_field_ids]
+    file = manifest_entry_schema_with_data_file(version, StructType(*data_file.fields, *more))
+    return _form("manifest_entry", file, manifest_entry_schema_with_data_file(in_memory, in_memory_file))
 
 
 @lru_cache(maxsize=8)
@@ -76,14 +83,16 @@ def list_form(version: TableVersion, in_memory: TableVersion) -> Form:
 
 
 class BlockEncoder(BinaryEncoder):
-    """PyIceberg's encoder, its bytes gathered in `block`."""
+    """PyIceberg's encoder, its bytes gathered in `block`. Goes when PyIceberg writes a number with one call."""
 
     def __init__(self) -> None:
         self.block = bytearray()
 
+    @override
     def write(self, b: bytes) -> None:
         self.block += b
 
+    @override
     def write_int(self, integer: int) -> None:
         datum = (integer << 1) ^ (integer >> 63)
         block = self.block
@@ -92,13 +101,17 @@ class BlockEncoder(BinaryEncoder):
             datum >>= 7
         block.append(datum)
 
+    @override
     def write_bytes(self, b: bytes) -> None:
         self.write_int(len(b))
         self.block += b
 
 
 class BlockFile(AvroOutputFile[D]):
-    """An Avro file whose blocks end where they are large enough, written at once when it ends without an error."""
+    """An Avro file whose blocks end where they are large enough, written at once when it ends without an error.
+
+    Goes when PyIceberg writes several entries into one block, and keeps a writer for each schema.
+    """
 
     def __init__(self, output_file: OutputFile, form: Form, metadata: dict[str, str]) -> None:
         # All that the constructor of AvroOutputFile sets, which would also make a writer anew.
@@ -111,11 +124,13 @@ class BlockFile(AvroOutputFile[D]):
         self._values = 0
         self._whole = BlockEncoder()
 
+    @override
     def __enter__(self) -> AvroOutputFile[D]:
         self.encoder = self._whole
         self._write_header()
         return self
 
+    @override
     def __exit__(
         self, exctype: type[BaseException] | None, excinst: BaseException | None, exctb: TracebackType | None
     ) -> None:
@@ -125,12 +140,14 @@ class BlockFile(AvroOutputFile[D]):
                 stream.write(bytes(self._whole.block))
             self._sized.length = len(self._whole.block)
 
+    @override
     def _write_header(self) -> None:
         codec = self.metadata[AVRO_CODEC_KEY]
         codec = CODEC_MAPPING_ICEBERG_TO_AVRO.get(codec) or codec
         meta = {**self.metadata, AVRO_SCHEMA_KEY: self._avro_schema, AVRO_CODEC_KEY: codec}
         _HEADER.write(self.encoder, AvroFileHeader(MAGIC, meta, self.sync_bytes))
 
+    @override
     def write_block(self, objects: list[D]) -> None:
         for each in objects:
             self.writer.write(self._gathered, each)
@@ -138,6 +155,7 @@ class BlockFile(AvroOutputFile[D]):
             if len(self._gathered.block) >= BLOCK_BYTES:
                 self._end_block()
 
+    @override
     def tell(self) -> int:
         return len(self._whole.block)
 
@@ -155,43 +173,52 @@ class BlockFile(AvroOutputFile[D]):
 
 
 class _SizedOutput(OutputFile):
-    """An output file that knows its length once it is written, so that the store is not asked for it."""
+    """An output file that knows its length once it is written, so that the store is not asked for it.
+
+    Goes when PyIceberg takes a manifest's length from its stream.
+    """
 
     def __init__(self, inner: OutputFile) -> None:
         super().__init__(inner.location)
         self._inner = inner
         self.length: int | None = None
 
+    @override
     def __len__(self) -> int:
         return len(self._inner) if self.length is None else self.length
 
+    @override
     def exists(self) -> bool:
         return self._inner.exists()
 
+    @override
     def to_input_file(self) -> InputFile:
         return self._inner.to_input_file()
 
+    @override
     def create(self, overwrite: bool = False) -> OutputStream:
         return self._inner.create(overwrite)
 
 
 class ManifestWriterV2(IcebergManifestWriterV2):
-    """A data manifest of version 2."""
+    """A data manifest of version 2. Goes when PyIceberg's `AvroOutputFile` no longer needs `BlockFile`."""
 
     # The version whose fields an entry has in memory.
     in_memory: TableVersion = DEFAULT_READ_VERSION
 
+    @override
     def new_writer(self) -> AvroOutputFile[ManifestEntry]:
         form = manifest_form(self.version, self.in_memory, self._spec.partition_type(self._schema))
         return BlockFile(self._output_file, form, self._meta)
 
 
 class ManifestListWriterV2(IcebergListWriterV2):
-    """A manifest list of version 2."""
+    """A manifest list of version 2. Goes when PyIceberg's `AvroOutputFile` no longer needs `BlockFile`."""
 
     version: TableVersion = 2
     in_memory: TableVersion = DEFAULT_READ_VERSION
 
+    @override
     def __enter__(self) -> ManifestListWriter:
         form = list_form(self.version, self.in_memory)
         self._writer: AvroOutputFile[ManifestFile] = BlockFile(self._output_file, form, self._meta)

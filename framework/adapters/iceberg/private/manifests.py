@@ -1,7 +1,7 @@
 """From announced data files to Avro: manifests, one per partition spec, and the manifest list of a new snapshot.
 
-In: `DataFile` values of announcements and the manifests of the parent snapshot. Out: manifest files with their sequence
-numbers set, and the paths that were written, so that a refused attempt can be tidied up. Nothing is deleted here.
+In: `DataFile` values of announcements, rows to delete, and the manifests of the parent snapshot. Out: manifest files with their
+sequence numbers set, and the paths that were written, so that a refused attempt can be tidied up. No file is removed here.
 Files are written under the spec they were made for: PyIceberg's own append puts all of them under the table's current
 default spec, and rows vanish from filtered scans once the spec has changed.
 """
@@ -12,7 +12,7 @@ import base64
 import math
 import uuid
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -55,12 +55,21 @@ from pyiceberg.utils.bin_packing import ListPacker
 from pyiceberg.utils.properties import property_as_bool, property_as_int
 
 from framework.adapters.file_io import location_provider
+from framework.adapters.iceberg.private import row_deletes
 from framework.adapters.iceberg.private import row_lineage as lineage
 from framework.adapters.iceberg.private.avro import ManifestListWriterV2, ManifestWriterV2
+from framework.adapters.iceberg.private.delete_manifests import DeleteManifestWriterV2, DeleteManifestWriterV3
+from framework.adapters.iceberg.private.deletion_vectors import Positions
+from framework.adapters.iceberg.private.live_files import LiveFiles, UnsupportedDeletes, live_files
 from framework.commit.events.event_types import DataFile
 
-# Tables of format version 1 keep PyIceberg's writer.
-_WRITERS: dict[int, type[ManifestWriterV2]] = {2: ManifestWriterV2, lineage.VERSION: lineage.ManifestWriterV3}
+# Tables of format version 1 keep PyIceberg's writer, and have no deletes.
+_WRITERS: dict[tuple[int, ManifestContent], type[ManifestWriterV2]] = {
+    (2, ManifestContent.DATA): ManifestWriterV2,
+    (2, ManifestContent.DELETES): DeleteManifestWriterV2,
+    (lineage.VERSION, ManifestContent.DATA): lineage.ManifestWriterV3,
+    (lineage.VERSION, ManifestContent.DELETES): DeleteManifestWriterV3,
+}
 _FILE_FIELDS = tuple(field.name for field in DATA_FILE_TYPE[DEFAULT_READ_VERSION].fields)
 
 
@@ -143,12 +152,15 @@ def _bounds(bounds: dict[str, str]) -> dict[int, bytes]:
 @dataclass(frozen=True)
 class WrittenSnapshot:
     """The manifest list of a new snapshot, and the manifests it names. `first_row_id` and `added_rows` are the row ids that
-    it took, which tables have from format version 3 on."""
+    it took, which tables have from format version 3 on. `added_deletes` and `removed_deletes` are the delete files, or the
+    deletion vectors in them, that it names anew and no longer."""
 
     manifest_list: str
     manifests: tuple[ManifestFile, ...]
     first_row_id: int | None = None
     added_rows: int | None = None
+    added_deletes: tuple[IcebergDataFile, ...] = ()
+    removed_deletes: tuple[IcebergDataFile, ...] = ()
 
 
 class SnapshotFiles:
@@ -168,21 +180,42 @@ class SnapshotFiles:
         )
 
     def write(
-        self, parent_snapshot_id: int | None, parent: Sequence[ManifestFile], files: Iterable[IcebergDataFile]
+        self,
+        parent_snapshot_id: int | None,
+        parent: Sequence[ManifestFile],
+        files: Iterable[IcebergDataFile],
+        deletes: Mapping[str, Positions] | None = None,
+        live: LiveFiles | None = None,
     ) -> WrittenSnapshot:
         """Write everything.
 
         The new files come first, then the parent's data manifests (merged where many small ones have gathered), then
-        its delete manifests as they are.
+        its delete manifests: as they are, unless rows are deleted.
+
+        Args:
+            deletes: by path of a data file of the parent, which rows of it are deleted; the first row is 0. Some may be
+                deleted already.
+            live: the parent's live files, where they are at hand; they are read otherwise.
+
+        Raises:
+            WrongDeletes: a file of `deletes` is not live, is one of `files`, or has no such row.
+            UnsupportedDeletes: the table has deletes that cannot be carried over, or its version has none.
+            DamagedDeletionVector: an old deletion vector is not what its entry says.
         """
         added: dict[int, list[IcebergDataFile]] = defaultdict(list)
         for file in files:
             added[file.spec_id].append(file)
+        parent = [manifest for manifest in parent if manifest.has_added_files() or manifest.has_existing_files()]
+        changes = self._deletes(parent, added, deletes, live) if deletes else []
+        new_deletes = self._delete_files(changes)
         new = [self._added(spec_id, group) for spec_id, group in sorted(added.items())]
-        live = [manifest for manifest in parent if manifest.has_added_files() or manifest.has_existing_files()]
-        data = [manifest for manifest in live if manifest.content == ManifestContent.DATA]
-        deletes = [manifest for manifest in live if manifest.content == ManifestContent.DELETES]
-        manifests = new + self._merged(data) + deletes
+        data = [manifest for manifest in parent if manifest.content == ManifestContent.DATA]
+        listed = [manifest for manifest in parent if manifest.content == ManifestContent.DELETES]
+        removed: list[IcebergDataFile] = []
+        if new_deletes:
+            listed, removed = self._without({key for change in changes for key in change.replaced}, listed)
+            listed = self._added_deletes(new_deletes) + listed
+        manifests = new + self._merged(data) + listed
         added_rows = None
         if self._next_row_id is not None:
             manifests, added_rows = lineage.with_row_ids(manifests, self._next_row_id)
@@ -190,7 +223,78 @@ class SnapshotFiles:
         self.written.append(path)
         with self._list_writer(path, parent_snapshot_id) as writer:
             writer.add_manifests(manifests)
-        return WrittenSnapshot(path, tuple(manifests), self._next_row_id, added_rows)
+        return WrittenSnapshot(
+            path, tuple(manifests), self._next_row_id, added_rows, tuple(new_deletes), tuple(removed)
+        )
+
+    # ---- deletes ----------------------------------------------------------------------------------------------------
+
+    def _deletes(
+        self,
+        parent: Sequence[ManifestFile],
+        added: Mapping[int, Sequence[IcebergDataFile]],
+        deletes: Mapping[str, Positions],
+        live: LiveFiles | None,
+    ) -> list[row_deletes.FileDeletes]:
+        version = self._metadata.format_version
+        if live is None:
+            live = live_files(self._io, parent, version, bounds_of=())
+        paths = {file.file_path for group in added.values() for file in group}
+        return row_deletes.resolved(self._io, live, deletes, paths, version)
+
+    def _delete_files(self, changes: Sequence[row_deletes.FileDeletes]) -> list[IcebergDataFile]:
+        for spec_id in {change.file.spec_id for change in changes}:
+            self._check_rewritable(spec_id)
+        if self._metadata.format_version >= lineage.VERSION:
+            return row_deletes.write_vector_files(self._io, self._new_file("puffin"), changes)
+        return row_deletes.write_position_delete_files(self._io, self._new_file("parquet"), changes)
+
+    def _new_file(self, suffix: str) -> Callable[[], str]:
+        def path() -> str:
+            name = f"{self._attempt}-{len(self.written)}-deletes.{suffix}"
+            self.written.append(self._locations.new_data_location(name))
+            return self.written[-1]
+
+        return path
+
+    def _added_deletes(self, files: Sequence[IcebergDataFile]) -> list[ManifestFile]:
+        by_spec: dict[int, list[IcebergDataFile]] = defaultdict(list)
+        for file in files:
+            by_spec[file.spec_id].append(file)
+        return [self._added(spec_id, group, ManifestContent.DELETES) for spec_id, group in sorted(by_spec.items())]
+
+    def _without(
+        self, gone: set[row_deletes.EntryKey], manifests: Sequence[ManifestFile]
+    ) -> tuple[list[ManifestFile], list[IcebergDataFile]]:
+        """Delete manifests in which these entries are deleted, and their files. What stood beside one of them stays, in a
+        manifest with them; manifests that have none of them are merged as those of data are."""
+        untouched, touched = [], defaultdict[int, list[ManifestEntry]](list)
+        for manifest in manifests:
+            entries = lineage.read_live_entries(self._io, manifest) if gone else []
+            if any(row_deletes.entry_key(entry.data_file) in gone for entry in entries):
+                touched[manifest.partition_spec_id] += entries
+            else:
+                untouched.append(manifest)
+        written, removed = self._merged(untouched), []
+        for spec_id, entries in sorted(touched.items()):
+            self._check_rewritable(spec_id)
+            with self._writer(spec_id, ManifestContent.DELETES) as writer:
+                for entry in entries:
+                    if row_deletes.entry_key(entry.data_file) in gone:
+                        removed.append(entry.data_file)
+                        writer.delete(entry)
+                    else:
+                        writer.existing(entry)
+            written.append(self._finished(writer))
+        if len(removed) != len(gone):  # else a file would have two deletion vectors, or lose one
+            raise row_deletes.WrongDeletes(f"{len(gone)} delete entries were to go, and {len(removed)} were found")
+        return written, removed
+
+    def _check_rewritable(self, spec_id: int) -> None:
+        if not _can_be_rewritten(self._metadata, self._metadata.specs()[spec_id]):
+            raise UnsupportedDeletes(f"partition spec {spec_id} has columns or transforms that floe cannot write")
+
+    # ---- manifests --------------------------------------------------------------------------------------------------
 
     def _list_writer(self, path: str, parent_snapshot_id: int | None) -> ManifestListWriter:
         output, number = self._io.new_output(path), self._sequence_number
@@ -209,15 +313,15 @@ class SnapshotFiles:
             avro_compression=self._compression,
         )
 
-    def _writer(self, spec_id: int) -> ManifestWriter:
+    def _writer(self, spec_id: int, content: ManifestContent = ManifestContent.DATA) -> ManifestWriter:
         spec = self._metadata.specs()[spec_id]
         schema = schema_for_spec(self._metadata, spec)
         path = self._locations.new_metadata_location(f"{self._attempt}-m{len(self.written)}.avro")
         self.written.append(path)
         output = self._io.new_output(path)
         version = self._metadata.format_version
-        if version in _WRITERS:
-            return _WRITERS[version](spec, schema, output, self._snapshot_id, self._compression)
+        if (version, content) in _WRITERS:
+            return _WRITERS[version, content](spec, schema, output, self._snapshot_id, self._compression)
         return write_manifest(
             format_version=version,
             spec=spec,
@@ -235,8 +339,10 @@ class SnapshotFiles:
             manifest.min_sequence_number = self._sequence_number
         return manifest
 
-    def _added(self, spec_id: int, files: list[IcebergDataFile]) -> ManifestFile:
-        with self._writer(spec_id) as writer:
+    def _added(
+        self, spec_id: int, files: list[IcebergDataFile], content: ManifestContent = ManifestContent.DATA
+    ) -> ManifestFile:
+        with self._writer(spec_id, content) as writer:
             for file in files:
                 # As `add` does, which makes a second entry of each.
                 writer.add_entry(ManifestEntry(ManifestEntryStatus.ADDED, self._snapshot_id, None, None, file))
@@ -278,13 +384,13 @@ class SnapshotFiles:
         entries = [entry for manifest in manifests for entry in self._entries(manifest)]
         if not entries:
             return []
-        with self._writer(spec_id) as writer:
+        with self._writer(spec_id, manifests[0].content) as writer:
             for entry in entries:
                 writer.existing(entry)
         return [self._finished(writer)]
 
     def _entries(self, manifest: ManifestFile) -> list[ManifestEntry]:
-        if self._next_row_id is not None:
+        if self._next_row_id is not None or manifest.content == ManifestContent.DELETES:
             return lineage.read_live_entries(self._io, manifest)
         return manifest.fetch_manifest_entry(self._io)
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from pyiceberg.catalog.rest import RestCatalog
 from requests import Response, Session
+from typing_extensions import override
 
 from framework.adapters.file_io_guard import from_server
 
@@ -27,7 +28,10 @@ _REFUSALS = frozenset({401, 403, 419})
 
 
 class BoundedRestCatalog(RestCatalog):
-    """PyIceberg's REST catalog; every request that it makes is bounded."""
+    """PyIceberg's REST catalog; every request that it makes is bounded.
+
+    Goes when PyIceberg takes time-outs and an adapter for its session from the catalog's properties.
+    """
 
     def __init__(self, name: str, **properties: str) -> None:
         self.refused = False
@@ -38,12 +42,14 @@ class BoundedRestCatalog(RestCatalog):
         super().__init__(name, **properties)
         self.refused = False  # a token that was rebuilt while connecting is good now
 
+    @override
     def _fetch_config(self) -> None:
         # Judged before a session is made of it: `auth` and `ssl` in what a server sends would name classes and certificates.
         own = dict(self.properties)
         super()._fetch_config()
         self.properties = from_server(self.properties, own)
 
+    @override
     def _create_session(self) -> Session:
         session: Session = super()._create_session()
         # Every verb of a session ends in `request`, whatever adapter is mounted for signing.

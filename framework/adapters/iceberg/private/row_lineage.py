@@ -25,24 +25,19 @@ from pyiceberg.manifest import (
     _inherit_from_manifest,
 )
 from pyiceberg.typedef import TableVersion
+from typing_extensions import override
 
 from framework.adapters.iceberg.private.avro import ManifestListWriterV2, ManifestWriterV2
+from framework.adapters.iceberg.private.entry_fields import FILE_FIELDS, FIRST_ROW_ID
 
 VERSION: TableVersion = 3
 _MANIFEST_FIELDS = [field.name for field in MANIFEST_LIST_FILE_SCHEMAS[VERSION].fields]
-_FILE_FIELDS = [field.name for field in MANIFEST_ENTRY_SCHEMAS[VERSION].find_field("data_file").field_type.fields]  # type: ignore[attr-defined]
 _MANIFEST_FIRST_ROW_ID = _MANIFEST_FIELDS.index("first_row_id")
-_FILE_FIRST_ROW_ID = _FILE_FIELDS.index("first_row_id")
 
 
 def first_row_id(manifest: ManifestFile) -> int | None:
     """The id from which the manifest's files inherit theirs; None for one of deletes, or written before version 3."""
     return manifest[_MANIFEST_FIRST_ROW_ID] if len(manifest) > _MANIFEST_FIRST_ROW_ID else None
-
-
-def file_first_row_id(file: DataFile) -> int | None:
-    """The id of the file's first row as its manifest entry says it; None where it is inherited."""
-    return file[_FILE_FIRST_ROW_ID] if len(file) > _FILE_FIRST_ROW_ID else None
 
 
 def with_row_ids(manifests: Sequence[ManifestFile], next_row_id: int) -> tuple[list[ManifestFile], int]:
@@ -86,7 +81,7 @@ def read_manifests(io: FileIO, manifest_list: str) -> tuple[ManifestFile, ...]:
 
 
 def read_live_entries(io: FileIO, manifest: ManifestFile) -> list[ManifestEntry]:
-    """The live entries of a data manifest, each with what it inherits written out: so it can stand in another manifest.
+    """The live entries of a manifest, each with what it inherits written out: so it can stand in another manifest.
 
     A file without a first row id has the next after those before it; where the manifest itself has none yet, neither have
     its files, and they inherit from the manifest that they are written into.
@@ -104,25 +99,30 @@ def read_live_entries(io: FileIO, manifest: ManifestFile) -> list[ManifestEntry]
     for entry in entries:
         file = entry.data_file
         if free is None:
-            file[_FILE_FIRST_ROW_ID] = None
-        elif file[_FILE_FIRST_ROW_ID] is None:
-            file[_FILE_FIRST_ROW_ID] = free
+            file[FIRST_ROW_ID] = None
+        elif file[FIRST_ROW_ID] is None:
+            file[FIRST_ROW_ID] = free
             free += file.record_count
     return entries
 
 
 class ManifestWriterV3(ManifestWriterV2):
-    """A data manifest of version 3. A file's first row id is written as it is; a new file has none and inherits it."""
+    """A data manifest of version 3. A file's first row id is written as it is; a new file has none and inherits it.
+
+    Goes when PyIceberg writes manifests of version 3.
+    """
 
     in_memory = VERSION
 
     @property
+    @override
     def version(self) -> TableVersion:
         return VERSION
 
+    @override
     def prepare_entry(self, entry: ManifestEntry) -> ManifestEntry:
         entry = super().prepare_entry(entry)
-        missing = len(_FILE_FIELDS) - len(entry.data_file)
+        missing = len(FILE_FIELDS) - len(entry.data_file)
         if missing:
             values = [entry.data_file[place] for place in range(len(entry.data_file))]
             entry.data_file = DataFile(*values, *[None] * missing)
@@ -130,7 +130,10 @@ class ManifestWriterV3(ManifestWriterV2):
 
 
 class ManifestListWriterV3(ManifestListWriterV2):
-    """A manifest list of version 3, of manifests as `with_row_ids` gives them."""
+    """A manifest list of version 3, of manifests as `with_row_ids` gives them.
+
+    Goes when PyIceberg writes manifest lists of version 3.
+    """
 
     version = in_memory = VERSION
 

@@ -36,6 +36,7 @@ from pyiceberg.table.update import (
 )
 from pyiceberg.typedef import IcebergBaseModel, Identifier
 from pyiceberg.utils.properties import property_as_int
+from typing_extensions import override
 
 from framework.adapters.file_io import location_provider
 
@@ -112,7 +113,8 @@ def _memory_bytes(known: _Known) -> int:
 class FlatSqlCatalog(SqlCatalog):
     """A `SqlCatalog` whose `commit_table` costs the same at the first and at the 5,000th snapshot. Safe for threads.
 
-    It also writes metadata of format version 3, which PyIceberg reads and does not write.
+    It also writes metadata of format version 3, which PyIceberg reads and does not write. Goes when PyIceberg commits to a SQL
+    catalog without copying and rendering all snapshots, and writes version 3.
     """
 
     writes_version_3 = True
@@ -123,6 +125,7 @@ class FlatSqlCatalog(SqlCatalog):
         self._staged = threading.local()  # the `_Known` of a commit in progress
         super().__init__(name, **properties)
 
+    @override
     def commit_table(
         self, table: Table, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]
     ) -> CommitTableResponse:
@@ -140,6 +143,7 @@ class FlatSqlCatalog(SqlCatalog):
         known: _Known | None = getattr(self._staged, "known", None)
         return known if known is not None and known.metadata is metadata else None
 
+    @override
     def _convert_orm_to_iceberg(self, orm_table: CatalogRow) -> Table:
         key = (orm_table.table_namespace, orm_table.table_name)
         with self._known_lock:
@@ -156,6 +160,7 @@ class FlatSqlCatalog(SqlCatalog):
             catalog=self,
         )
 
+    @override
     def _update_and_stage_table(
         self,
         current_table: Table | None,
@@ -183,6 +188,7 @@ class FlatSqlCatalog(SqlCatalog):
             catalog=self,
         )
 
+    @override
     def _write_metadata(self, metadata: TableMetadata, io: FileIO, metadata_path: str) -> None:  # type: ignore[override]
         """Write a metadata file; an instance method here, since it uses what was rendered before."""
         own = isinstance(metadata, TableMetadataV3)

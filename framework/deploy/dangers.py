@@ -1,0 +1,23 @@
+"""Dangerous changes since the last deployment, refused before anything is started.
+
+In: pipelines, and the codes that a person allowed. Out: nothing, or an error that names each change and its code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from framework.config.spec import LoadedPipeline
+from framework.deploy.deployed import changes_since, read_histories
+from framework.plan.consent import check_consent
+
+
+def check_dangers(pipelines: Sequence[LoadedPipeline], allowed: frozenset[str]) -> None:
+    """Compare with what was deployed.
+
+    Raises:
+        ConfigError: a dangerous change that nobody has allowed.
+        SetupError: the broker cannot be asked.
+    """
+    history = read_histories(pipelines)
+    check_consent({p.spec.name: changes_since(p, history) or () for p in pipelines}, allowed)
