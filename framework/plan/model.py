@@ -16,6 +16,7 @@ from framework.config.spec import (
     KeySpec,
     RouteMode,
     RouteRule,
+    TablePolicy,
     TablesSpec,
 )
 from framework.config.table_names import Catalogs
@@ -141,8 +142,18 @@ class Plan:
     @property
     def is_distributed(self) -> bool:
         """Whether any table may be written through the exchange."""
+        return self.follows_keys or any(p.distribution is Distribution.HASH for p in self._policies)
+
+    @property
+    def follows_keys(self) -> bool:
+        """Whether any table may keep one row for each key. Then a batch waits until the one before is committed: which rows it
+        replaces is only known when those are there (invariant 18)."""
+        return any(policy.write.is_upsert for policy in self._policies)
+
+    @property
+    def _policies(self) -> tuple[TablePolicy, ...]:
         tables = self.write.tables
-        return any(p.distribution is Distribution.HASH for p in (tables.defaults, *(p for _, p in tables.overrides)))
+        return (tables.defaults, *(policy for _, policy in tables.overrides))
 
     @property
     def hints_of_tables(self) -> tuple[FieldHint, ...]:
