@@ -121,6 +121,16 @@ ENTRIES = (
         "Somebody set a property that Parquet's writer cannot heed: a size that is no positive number, a codec or a metrics mode that does not exist. A task would fail over it and stop every table of the pipeline, so this table alone is refused until it is unset.",
     ),
     Code(
+        "FLOE-R144",
+        "Rows of a table cannot be replaced by key",
+        "`write.mode: upsert` needs a table of format version 2 or 3 that has the key columns, and whose deletes floe can read; equality deletes of other writers it cannot. The message says what is wrong. The pipeline holds: it reads nothing past the batch, tries again, and goes on by itself when the table is mended; a run that is to end ends. A change that were left out could not be made up for later.",
+    ),
+    Code(
+        "FLOE-R145",
+        "Changes by key are written by batches alone",
+        "Which change of a key is the newest is found among all that a batch has of it, by the order of the source. A record that comes back from the dead letters has no place in that order, so it is not written to a table that follows its keys.",
+    ),
+    Code(
         "FLOE-R140",
         "The catalog refuses a table or a change of it",
         "It answers that these credentials may not make or change the table, or that it will not. For 20 s it is asked again; then records that ask for the change are dead letters, or what `errors.policy` says, and it is asked again each minute. All other records are written.",
