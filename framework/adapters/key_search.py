@@ -1,8 +1,8 @@
 """Where the live rows of keys are: the key columns of data files, read and compared value by value.
 
-In: keys, each once, and the live files of a snapshot. Out: the file, position and row id of every live row with one of the keys.
-Exact: hashes choose no row, a file is passed over only if its bounds say that none of the keys is in it, and rows that are
-deleted already are not found.
+In: keys, each once, and the live files of a snapshot. Out: the file, position and row id of every live row with one of
+the keys. Exact: hashes choose no row, a file is passed over only if its bounds say that none of the keys is in it, and
+rows that are deleted already are not found.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _ROWS_AT_ONCE = 2_000_000
 
 @dataclass(frozen=True)
 class Hits:
-    """Live rows with one of the keys, as arrays of one length: the key's row, the file's place among those that were searched,
-    the position in the file, and the row id, -1 where the table has none."""
+    """Live rows with one of the keys, as arrays of one length: the key's row, the file's place among those that were
+    searched, the position in the file, and the row id, -1 where the table has none."""
 
     keys: Ints
     files: Ints
@@ -113,9 +113,7 @@ def _hits(
         )
 
 
-def _key_columns(
-    io: FileIO, file: LiveFile, key_ids: Sequence[int], like: Sequence[pa.Array]
-) -> list[pa.Array] | None:
+def _key_columns(io: FileIO, file: LiveFile, key_ids: Sequence[int], like: Sequence[pa.Array]) -> list[pa.Array] | None:
     """A file's key columns in the types of the keys; None where it has not all of them, and so no key."""
     with io.new_input(file.path).open() as stream:
         opened = pq.ParquetFile(stream)
@@ -173,8 +171,8 @@ def _large(kind: pa.DataType) -> pa.DataType:
 
 
 class _LookUp:
-    """Values of key columns to the row of their key. Several columns are taken one after the other: the numbers that stand for
-    those so far, and the next column's, make a new number."""
+    """Values of key columns to the row of their key. Several columns are taken one after the other: the numbers that
+    stand for those so far, and the next column's, make a new number."""
 
     def __init__(self, columns: Sequence[pa.Array]) -> None:
         self._sets = [column if len(columns) == 1 else pc.unique(column) for column in columns]

@@ -1,8 +1,8 @@
 """The keys that a batch changes, in a file of its own: who commits needs them where the table has changed meanwhile.
 
-In: keys and where their live rows were found. Out: a Parquet file and the same again. A key stands in as many rows as it has
-live rows, and once if it has none; so whoever goes by `file` and `pos` alone needs no key column. Written beside the data
-files of its batch and named by its announcement; nothing refers to it after the commit.
+In: keys and where their live rows were found. Out: a Parquet file and the same again. A key stands in as many rows as
+it has live rows, and once if it has none; so whoever goes by `file` and `pos` alone needs no key column. Written beside
+the data files of its batch and named by its announcement; nothing refers to it after the commit.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from framework.plan.canonical import plain
 from framework.plan.diff import PlanChange
 from framework.plan.explain import plan_to_json
 from framework.plan.model import Plan
-from framework.runtime.tables import plan_creation
+from framework.runtime.table_creation import plan_creation
 from framework.table.arrow_schema import parse_schema
 from framework.table.changes import AddColumn, CreateTable, Refusal, WidenColumn
 from framework.table.create import location_of, plan_create

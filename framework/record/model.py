@@ -50,8 +50,8 @@ class RecordBlock:
     """Consecutive records of one slice, about 100,000 of them. All sequences are of one length.
 
     `values` and `keys` are None where the record has none (a None value is a tombstone). `timestamps_ms` is -1 where
-    the broker gives none. `values` may be a `framework.record.value_buffer.JoinedValues`; `keys` and `headers` may be built on
-    demand: few records are ever asked for theirs.
+    the broker gives none. `values` may be a `framework.record.value_buffer.JoinedValues`; `keys` and `headers` may be
+    built on demand: few records are ever asked for theirs.
     """
 
     topic: str
@@ -97,7 +97,8 @@ class DeadLetter:
 
 @dataclass(frozen=True)
 class AlikeRows:
-    """Rows of tables that have the same columns: row `i` is of `tables[numbers[i]]`; those of each table are in offset order."""
+    """Rows of tables that have the same columns: row `i` is of `tables[numbers[i]]`; those of each table are in offset
+    order."""
 
     tables: tuple[str, ...]
     numbers: Numbers
@@ -120,8 +121,9 @@ class AlikeRows:
 
 @dataclass(frozen=True)
 class KeyedRows:
-    """Changes of a table that follows its keys, from one block: `upserts` in the table's file schema, and `deletes`, of which only
-    the key columns are there, in the order of the policy's `key`. Each has the source offsets of its rows, ascending."""
+    """Changes of a table that follows its keys, from one block: `upserts` in the table's file schema, and `deletes`, of
+    which only the key columns are there, in the order of the policy's `key`. Each has the source offsets of its rows,
+    ascending."""
 
     upserts: pa.Table
     upsert_offsets: Ints
@@ -136,12 +138,12 @@ class KeyedRows:
 class BlockResult:
     """What became of a block. When `needs` is not empty, nothing of `rows` for those tables may be written.
 
-    A table has its rows in `rows`, or, where that was asked for, in one of `alike`, or, where it follows its keys, in `keyed`, and
-    never in two of them.
+    A table has its rows in `rows`, or, where that was asked for, in one of `alike`, or, where it follows its keys, in
+    `keyed`, and never in two of them.
 
-    The record counts satisfy, when `needs` is empty: records in block = written + filtered + len(dead_letters) + dropped.
-    `failure` is the first record that the policy `fail` stops at; it is among `dead_letters` too. `refused` are the offsets of
-    all records that were, whatever the policy made of them.
+    The record counts satisfy, when `needs` is empty: records in block = written + filtered + len(dead_letters) +
+    dropped. `failure` is the first record that the policy `fail` stops at; it is among `dead_letters` too. `refused`
+    are the offsets of all records that were, whatever the policy made of them.
     """
 
     rows: dict[str, pa.Table] = field(default_factory=dict)

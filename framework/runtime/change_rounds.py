@@ -6,9 +6,11 @@ each round gave. A batch and a replay of dead letters take the same rounds, so a
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from framework.adapters.registry import less_patient
 from framework.errors import FloeError
 from framework.record.model import TableNeed
 from framework.runtime.tables import TableRegistry
@@ -37,8 +39,12 @@ def change_tables_until_they_hold(
         TableBlocked: a table that must be written cannot be.
         FloeError: FLOE-R325, there is no end of changes.
     """
+    began_s = time.monotonic()
     for again in range(CHANGE_ROUNDS):
-        needs = run(context_now(base, tables))
+        context = context_now(base, tables)
+        if again:
+            context = replace(context, registry=less_patient(base.registry, time.monotonic() - began_s))
+        needs = run(context)
         if not needs:
             return again
         tables.satisfy(needs)

@@ -25,7 +25,7 @@ from framework.runtime.batch_runner import BatchRunner
 from framework.runtime.failures import LOG_REMEDY, of_batch, said
 from framework.runtime.handover import AnnouncedBatch, BatchHandover, OfferedBatch
 from framework.runtime.pipeline_state import Standing
-from framework.runtime.tables import TableRegistry
+from framework.runtime.table_refresh import TableRefresh
 from framework.runtime.worker_report import WorkerReport
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class PacedQuery:
         chain: BatchChain,
         pacer: BatchPacer,
         announcer: Announcer,
-        tables: TableRegistry,
+        refresh: TableRefresh,
         standing: Standing,
         report: WorkerReport,
         handover: BatchHandover,
@@ -51,7 +51,7 @@ class PacedQuery:
         self._chain = chain
         self._pacer = pacer
         self._announcer = announcer
-        self._tables = tables
+        self._refresh = refresh
         self._standing = standing
         self._report = report
         self._handover = handover
@@ -137,14 +137,14 @@ class PacedQuery:
         self._handover.offer(batch)
         self._write_offer(batch.scope.ends)
         try:
-            self._tables.begin_batch(self._report.rows)
+            self._refresh.begin_batch(self._report.rows)
         except BaseException as error:  # handed to the batch, which would wait for ever
             batch.tables_refreshed.set_exception(error)
         else:
             batch.tables_refreshed.set_result(None)
 
     def _await_batch(self, query: Any) -> None:
-        self._tables.refresh_meanwhile(self._handover.has_come_back)
+        self._refresh.during_batch(self._handover.has_come_back)
         while (done := self._handover.wait(0.1)) is None:
             _check(query, self._handover)
         self._take_in(done)

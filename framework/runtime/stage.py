@@ -6,12 +6,10 @@ nothing open between rounds: a task that needs a change reports no files, so no 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from framework.adapters.registry import less_patient
 from framework.commit.offsets import cut_tasks
 from framework.record.condemned import NO_CARE, Care
 from framework.record.model import TableNeed, TaskReport
@@ -50,14 +48,9 @@ class StageOfBatch:
 
         reports: list[TaskReport] = []
         work = self._work()
-        began_s: float | None = None
 
         def run(context: TaskContext) -> Sequence[TableNeed]:
-            nonlocal work, began_s
-            if began_s is None:
-                began_s = time.monotonic()
-            else:
-                context = replace(context, registry=less_patient(context.registry, time.monotonic() - began_s))
+            nonlocal work
             context = replace(context, keyed=self.keyed.load(context.tables))
             done, work, needs = run_stage(self.session, work, context)
             reports.extend(done)

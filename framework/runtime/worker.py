@@ -3,9 +3,9 @@
 In: a Plan, resolved connections and a Spark session. Out: batches, each announced once, and what the run reports of itself. Keeps
 invariant 2: older runs are fenced before anything is read, and a fenced worker stops for good.
 
-Two threads do the work. The one that calls `run` paces: `batch_chain`, `batch_pacer` and `paced_query` are its own. Spark's
-callback thread does batches: `batch_runner` is its own. They pass the values of `handover` to each other. The announcer goes
-with the batch, to whoever has it; only the table registry is in use by both at once, and has a lock.
+Two threads do the work. The one that calls `run` paces: `batch_chain`, `batch_pacer`, `table_refresh` and `paced_query` are its
+own. Spark's callback thread does batches: `batch_runner` is its own. They pass the values of `handover` to each other. The
+announcer goes with the batch, to whoever has it; only the table registry is in use by both at once, and has a lock.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from framework.runtime.paced_query import PacedQuery
 from framework.runtime.patience import Trouble, gives_up, pause_s
 from framework.runtime.pipeline_state import Standing
 from framework.runtime.source import PipelineSource
+from framework.runtime.table_refresh import TableRefresh
 from framework.runtime.tables import TableRegistry
 from framework.runtime.worker_report import WorkerReport
 
@@ -75,7 +76,7 @@ class PipelineWorker:
             chain=self.chain,
             pacer=self._pacer,
             announcer=self.announcer,
-            tables=self._tables,
+            refresh=TableRefresh(self._tables, say),
             standing=self.standing,
             report=self.report,
             handover=self._handover,

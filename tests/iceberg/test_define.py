@@ -24,6 +24,7 @@ from framework.config.spec import CreatePolicy, FieldHint, PartitionFieldSpec, R
 from framework.errors import FloeError, TableBlocked
 from framework.record.model import TableTarget
 from framework.record.process import process_block
+from framework.runtime.table_refresh import TableRefresh
 from framework.runtime.tables import TableRegistry
 from framework.table.arrow_schema import arrow_schema
 from framework.table.changes import AlterTable, CreateTable
@@ -331,9 +332,10 @@ def test_the_next_batch_follows_what_others_changed(lake: Lake) -> None:
     names = [lake.create(f"ns.t{i}") for i in range(22)]
     catalog = IcebergTables(lake.settings)
     registry = TableRegistry(plan(defaults=TablePolicy()), catalog, lambda _: None)
+    refresh = TableRefresh(registry, lambda _: None)
     for name in names:
         registry.load(name)
-    registry.begin_batch(names[:2])
+    refresh.begin_batch(names[:2])
     with lake.plain(names[0]).update_spec() as update:
         update.add_identity("name")
     with lake.plain(names[0]).update_sort_order() as order:
@@ -342,23 +344,23 @@ def test_the_next_batch_follows_what_others_changed(lake: Lake) -> None:
         columns.add_column("more", LongType())
     with lake.plain(names[0]).transaction() as transaction:
         transaction.set_properties(owner="somebody")
-    registry.begin_batch(names[:2])
+    refresh.begin_batch(names[:2])
     found = registry.targets[names[0]]
     assert (found.spec_id, found.sort_order_id, found.schema_id) == (1, 1, 1)
     assert found.properties["owner"] == "somebody"
     with lake.plain(names[1]).update_spec() as update:
         update.add_identity("name")
     for _ in names:
-        registry.begin_batch(names)
-        registry.refresh_meanwhile(lambda: False)
+        refresh.begin_batch(names)
+        refresh.during_batch(lambda: False)
     assert registry.targets[names[1]].spec_id == 1
     Path(lake.settings["uri"].removeprefix("sqlite:///")).write_bytes(b"no database" * 1000)
     with pytest.raises(FloeError):
         registry.load(names[0])
-    registry.begin_batch(names[:2])
-    registry.begin_batch(names)
-    registry.refresh_meanwhile(lambda: False)
-    registry.begin_batch(names)
+    refresh.begin_batch(names[:2])
+    refresh.begin_batch(names)
+    refresh.during_batch(lambda: False)
+    refresh.begin_batch(names)
     assert registry.targets[names[0]] == found
 
 
@@ -368,16 +370,17 @@ def test_a_table_among_many_that_can_no_longer_be_written_is_written_as_it_was(l
     names = [lake.create(f"ns.t{i}") for i in range(21)]
     said: list[str] = []
     registry = TableRegistry(plan(defaults=TablePolicy()), lake.tables, said.append)
+    refresh = TableRefresh(registry, said.append)
     for name in names:
         registry.load(name)
     with lake.plain(names[0]).transaction() as transaction:
         transaction.set_properties({"encryption.key-id": "k"})
-    registry.begin_batch(names)
-    registry.refresh_meanwhile(lambda: True)
-    registry.begin_batch(names)
+    refresh.begin_batch(names)
+    refresh.during_batch(lambda: True)
+    refresh.begin_batch(names)
     assert said == []
-    registry.refresh_meanwhile(lambda: False)
-    registry.begin_batch(names)
+    refresh.during_batch(lambda: False)
+    refresh.begin_batch(names)
     assert len(said) == 1
     assert names[0] in said[0]
     assert "encrypted" in registry.troubles[names[0]]
@@ -395,8 +398,9 @@ def test_what_a_batch_asks_for_is_decided_once_by_the_driver(lake: Lake) -> None
     made = plan(defaults=TablePolicy())
     capped = replace(made, route=replace(made.route, max_new_tables_per_hour=1))
     registry = TableRegistry(capped, lake.tables, said.append)
+    refresh = TableRefresh(registry, said.append)
     registry.satisfy([TableNeed("ns.one", (("id", "long"),)), TableNeed("ns.two", (("id", "long"),))])
-    registry.begin_batch(["ns.one"])
+    refresh.begin_batch(["ns.one"])
     registry.satisfy([TableNeed("ns.two", (("id", "long"),)), TableNeed("ns.one", (("x", "string"), ("y", "long")))])
     assert lake.tables.list_tables() == ["ns.one"]
     assert registry.refused == (

@@ -18,8 +18,9 @@ from framework.errors import FloeError, SetupError
 from framework.plan.catalogs import used_catalogs
 from framework.record.model import TableNeed
 from framework.recovery.orphans import _why_not
-from framework.runtime import tables as registries
+from framework.runtime import table_refresh
 from framework.runtime.job import open_catalog
+from framework.runtime.table_refresh import TableRefresh
 from framework.runtime.tables import TableRegistry, reachable_tables
 from framework.table.arrow_schema import arrow_schema, parse_schema
 from framework.table.changes import CreateTable
@@ -145,11 +146,12 @@ def test_a_coordinator_begins_while_one_catalog_answers(lakes: Lakes) -> None:
 def test_a_catalog_that_is_down_holds_up_its_own_tables_alone(lakes: Lakes, monkeypatch: pytest.MonkeyPatch) -> None:
     """Invariant 10: a commit to it fails for now. A batch for tables of both goes on with what is known of its tables, which
     is said once; a batch for its tables alone waits, and so does one that needs a change there."""
-    monkeypatch.setattr(registries, "REFRESH_AFTER_S", 0.0)  # everything is old at once
+    monkeypatch.setattr(table_refresh, "REFRESH_AFTER_S", 0.0)  # everything is old at once
     lakes.hot.create(HOT)
     lakes.cold.create(HOT)
     said: list[str] = []
     registry = TableRegistry(plan(defaults=TablePolicy()), lakes.tables, said.append)
+    refresh = TableRefresh(registry, said.append)
     for name in (HOT, COLD):
         registry.load(name)
     known = registry.targets[COLD]
@@ -159,14 +161,14 @@ def test_a_catalog_that_is_down_holds_up_its_own_tables_alone(lakes: Lakes, monk
         update.add_column("more", SCHEMA.fields[1].field_type)
 
     for _ in range(2):
-        registry.begin_batch([COLD, HOT])
+        refresh.begin_batch([COLD, HOT])
     assert registry.targets[COLD] == known
     assert registry.targets[HOT].schema_id == 1
     assert [line for line in said if "as they were known" in line] == said
     assert len(said) == 1
     assert COLD in said[0]
     with pytest.raises(FloeError, match=COLD):
-        registry.begin_batch([COLD])
+        refresh.begin_batch([COLD])
     with pytest.raises(FloeError, match=COLD):
         registry.satisfy([TableNeed(COLD, (("other", "string"),))])
     answer = lakes.tables.commit(effect)

@@ -11,9 +11,10 @@ from framework.config.spec import ErrorPolicy, EvolveMode, RouteRule, TablePolic
 from framework.errors import FloeError, TableBlocked
 from framework.ops import preview_facts
 from framework.ops.preview import Action
-from framework.runtime import table_troubles
+from framework.runtime import table_creation, table_refresh, table_troubles
 from framework.runtime import tables as registries
 from framework.runtime.patience import is_outage
+from framework.runtime.table_refresh import TableRefresh
 from framework.runtime.tables import TableRegistry
 from framework.table import trouble
 from framework.table.model import TableNeed
@@ -44,18 +45,19 @@ def test_a_table_that_cannot_be_loaded_is_refused_alone(lake: Lake, monkeypatch:
     kept = lose(lake, "ns.bad")
     rules = [RouteRule("ns.bad"), RouteRule("ns.t")]
     registry = TableRegistry(plan(rules, defaults=TablePolicy()), lake.tables, lambda _: None)
+    refresh = TableRefresh(registry, lambda _: None)
     registry.preload()
     assert [name for name, _ in registry.refused] == ["ns.bad"]
     assert set(registry.targets) == {"ns.t"}
     monkeypatch.setattr(table_troubles, "REFUSED_FOR_S", 0.0)
-    registry.begin_batch(["ns.t"])
+    refresh.begin_batch(["ns.t"])
     assert registry.refused == ()
     needs = [TableNeed("ns.bad", (("x", "long"),)), TableNeed("ns.t", (("x", "long"),))]
     registry.satisfy(needs)
     assert "cannot be loaded" in dict(registry.refused)["ns.bad"]
     assert "x" in lake.plain("ns.t").schema().column_names
     kept.rename(kept.with_suffix(".json"))
-    registry.begin_batch(["ns.t"])
+    refresh.begin_batch(["ns.t"])
     registry.satisfy(needs)
     assert registry.refused == ()
     assert "x" in lake.plain("ns.bad").schema().column_names
@@ -88,17 +90,18 @@ def test_a_table_that_is_known_is_written_as_it_was(lake: Lake, monkeypatch: pyt
     """A table that this run knows and that cannot be loaded any more is written as it was known, and records that ask for a
     change of it are refused with the reason; the dead-letter table stops the pipeline."""
     waited(monkeypatch)
-    monkeypatch.setattr(registries, "REFRESH_AFTER_S", 0.0)
+    monkeypatch.setattr(table_refresh, "REFRESH_AFTER_S", 0.0)
     names = ["ns.a", "ns.b", "ns.c"]
     for name in names:
         lake.create(name)
     registry = TableRegistry(plan(defaults=TablePolicy()), lake.tables, lambda _: None)
+    refresh = TableRefresh(registry, lambda _: None)
     for name in names:
         registry.load(name)
     known = registry.targets["ns.a"]
     lose(lake, "ns.a")
     for _ in range(2):
-        registry.begin_batch(names)
+        refresh.begin_batch(names)
         assert registry.targets["ns.a"] == known
     assert "written as it was known" in registry.troubles["ns.a"]
     registry.satisfy([TableNeed("ns.a", (("x", "long"),)), TableNeed("ns.b", (("x", "long"),))])
@@ -108,11 +111,12 @@ def test_a_table_that_is_known_is_written_as_it_was(lake: Lake, monkeypatch: pyt
     assert "x" in lake.plain("ns.b").schema().column_names
     letters = replace(plan(defaults=TablePolicy()).write, dead_letter_table="ns.c")
     strict = TableRegistry(replace(plan(defaults=TablePolicy()), write=letters), lake.tables, lambda _: None)
+    strict_refresh = TableRefresh(strict, lambda _: None)
     for name in ("ns.b", "ns.c"):
         strict.load(name)
     lose(lake, "ns.c")
     with pytest.raises(TableBlocked, match=r"the dead-letter table ns\.c cannot be written"):
-        strict.begin_batch(["ns.b", "ns.c"])
+        strict_refresh.begin_batch(["ns.b", "ns.c"])
 
 
 @pytest.mark.parametrize("gone", [True, False], ids=["gone", "dropped"])
@@ -160,14 +164,14 @@ def test_what_nobody_foresaw_of_one_table_stops_no_other(lake: Lake, monkeypatch
     registry = TableRegistry(plan(defaults=TablePolicy()), lake.tables, lambda _: None)
     registry.preload()
     registry.load("ns.bad")
-    evolve, create = registries.plan_evolution, registries.plan_creation
+    evolve, create = registries.plan_evolution, table_creation.plan_creation
 
     def cursed(need: TableNeed) -> None:
         if "cursed" in dict(need.fields):
             raise ValueError("no such thing")
 
     monkeypatch.setattr(registries, "plan_evolution", lambda found, need: cursed(need) or evolve(found, need))
-    monkeypatch.setattr(registries, "plan_creation", lambda made, need: cursed(need) or create(made, need))
+    monkeypatch.setattr(table_creation, "plan_creation", lambda made, need: cursed(need) or create(made, need))
     asked = {"ns.bad": "cursed", "ns.new_bad": "cursed", "ns.t": "x", "ns.new": "x"}
     registry.satisfy([TableNeed(name, ((field, "long"),)) for name, field in asked.items()])
     assert "ValueError: no such thing" in registry.targets["ns.bad"].frozen

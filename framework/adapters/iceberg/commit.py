@@ -38,7 +38,9 @@ from pyiceberg.types import IcebergType
 
 from framework.adapters.faults import reach
 from framework.adapters.iceberg.counters import counters
+from framework.adapters.iceberg.keyed_rows import rows_to_delete
 from framework.adapters.iceberg.private import row_lineage as lineage
+from framework.adapters.iceberg.private.live_files import live_files
 from framework.adapters.iceberg.private.manifests import (
     SnapshotFiles,
     UnknownSpec,
@@ -115,7 +117,9 @@ class TableCommits:
         if reason is not None:
             return CommitFailed(effect.table, effect.commit_id, reason)
         try:
-            missing = tuple(path for path in effect.examine if not table.io.new_input(path).exists())
+            # Without its keys a batch cannot be committed at all, so they are looked for however young they are.
+            looked_for = dict.fromkeys((*effect.examine, *_key_paths(effect)))
+            missing = tuple(path for path in looked_for if not table.io.new_input(path).exists())
         except Exception as error:  # each store has exceptions of its own, and nothing was sent yet
             said = f"whether its files are there cannot be told: {_words(error)}"
             return CommitFailed(effect.table, effect.commit_id, said)
@@ -172,7 +176,13 @@ class TableCommits:
         added = _iceberg_files(effect, metadata)
         parent = _parent(effect, metadata)
         listed = self._manifests(table.io, parent, metadata.format_version) if parent else ()
-        written = files.write(parent.snapshot_id if parent else None, listed, added)
+        live, deletes = None, None
+        if effect.keyed:
+            live = live_files(
+                table.io, listed, metadata.format_version, {each for one in effect.keyed for each in one.key_ids}
+            )
+            deletes = rows_to_delete(table.io, metadata, effect.view.branch, live, effect.keyed)
+        written = files.write(parent.snapshot_id if parent else None, listed, added, deletes, live)
         own = summary(effect.progress, effect.commit_id, effect.valid_through_ms)
         if isinstance(effect, RecoverTable):
             own |= effect.notes
@@ -218,6 +228,8 @@ class TableCommits:
             after = self.apply(table, requirements, updates)
         except Exception as error:  # invariant 7: whatever it was, the table says what came of it
             return self._read_back(effect, table, attempt, error)
+        # Nothing refers to files of keys, and whoever else tries this commit is refused before it reads them.
+        self._remove(table.io, _key_paths(effect))
         parent = _parent(effect, metadata)
         self._remember(attempt.snapshot.manifest_list, attempt.manifests, parent.manifest_list if parent else None)
         return _committed(effect, after.metadata, attempt.snapshot)
@@ -274,6 +286,10 @@ class TableCommits:
                 continue  # it was named, and writing it failed
             except Exception as error:  # each store has exceptions of its own
                 log.warning("metadata file %s of a refused commit is left behind: %s", path, error)
+
+
+def _key_paths(effect: CommitTable) -> list[str]:
+    return [file.path for one in effect.keyed for file in one.keys]
 
 
 def _changed(effect: CommitTable, metadata: TableMetadata) -> str | None:

@@ -84,9 +84,13 @@ def take_prefix(
                 blocked = f"batch {event.batch} of pipeline {event.pipeline} is announced for it on two branches"
             break
         batch = batch_of(event)
-        if alone is not None and batch != alone or event.keyed is not None and events and batch_of(events[-1]) != batch:
+        if (alone is not None and batch != alone) or (
+            event.keyed is not None and events and batch_of(events[-1]) != batch
+        ):
             if divided:
-                blocked = f"batches of two pipelines change its rows at once: {events[-1].pipeline} and {event.pipeline}"
+                blocked = (
+                    f"batches of two pipelines change its rows at once: {events[-1].pipeline} and {event.pipeline}"
+                )
             break
         verdict = check_before(
             table, recorded.get(event.pipeline), newest.get(event.pipeline), parts[batch], announcement

@@ -73,7 +73,10 @@ def test_what_was_announced_before_a_withdrawal_is_not_lost() -> None:
 @pytest.mark.parametrize(
     ("module", "of_the_other"),
     [
-        ("batch_runner", {"batch_chain", "batch_pacer", "paced_query", "pipeline_state", "worker_report"}),
+        (
+            "batch_runner",
+            {"batch_chain", "batch_pacer", "paced_query", "pipeline_state", "table_refresh", "worker_report"},
+        ),
         ("batch_chain", {"batch_runner", "careful", "stage"}),
         ("batch_pacer", {"batch_runner", "careful", "stage", "announcer"}),
         ("paced_query", {"careful", "stage"}),

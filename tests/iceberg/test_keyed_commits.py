@@ -1,0 +1,251 @@
+"""Commits that change rows by their keys, to real tables: after each the table is what a dictionary would hold,
+whatever others did to it between the search for live rows and the commit."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyiceberg.schema import Schema
+from pyiceberg.types import LongType, NestedField, StringType
+
+from framework.adapters.iceberg import keyed_rows
+from framework.adapters.iceberg.private.live_files import live_files
+from framework.adapters.iceberg.private.row_lineage import read_manifests
+from framework.adapters.key_search import Hits, search
+from framework.adapters.keys_file import read_found, read_keys, write_keys
+from framework.commit.events.event_types import KeyedChanges
+from framework.commit.machine.effects import CommitConflict, CommitTable, Committed, FilesGone
+from framework.config.spec import PartitionFieldSpec
+from tests.iceberg.conftest import Lake
+
+pytestmark = pytest.mark.iceberg
+
+SCHEMA = Schema(
+    NestedField(1, "shop", LongType(), required=True),
+    NestedField(2, "code", StringType(), required=True),
+    NestedField(3, "day", LongType(), required=False),
+    NestedField(4, "name", StringType(), required=False),
+    identifier_field_ids=[1, 2],
+)
+KEYS = pa.schema(
+    [
+        pa.field("shop", pa.int64(), metadata={"PARQUET:field_id": "1"}),
+        pa.field("code", pa.string(), metadata={"PARQUET:field_id": "2"}),
+    ]
+)
+Key = tuple[int, str]
+Row = tuple[int, str] | None  # day and name; None: deleted
+
+
+class Table:
+    """One table and what it should hold; plays the part of a pipeline's tasks, which share no code with the committing
+    side but the search."""
+
+    def __init__(self, lake: Lake, version: str, partitioned: bool) -> None:
+        self.lake = lake
+        self.offset = 0
+        self.rows: dict[Key, tuple[int, str]] = {}
+        spec = [PartitionFieldSpec("day", "identity")] if partitioned else []
+        self.name = lake.create(f"shop.t{uuid.uuid4().hex[:8]}", SCHEMA, spec, format_version=version)
+
+    def probe(self, changes: dict[Key, Row]) -> CommitTable:
+        """What a batch announces, as its tasks found the table."""
+        plain = self.lake.plain(self.name)
+        head = plain.current_snapshot()
+        manifests = read_manifests(plain.io, head.manifest_list) if head else ()
+        live = live_files(plain.io, manifests, plain.format_version)
+        files = list(live.by_path.values())
+        keys = pa.Table.from_pylist([{"shop": s, "code": c} for s, c in changes], KEYS)
+        hits = search(plain.io, files, (1, 2), keys)
+        path = f"{plain.location()}/data/{uuid.uuid4().hex}-keys.parquet"
+        written = write_keys(plain.io, path, keys, hits, [file.path for file in files])
+        keyed = KeyedChanges(head.snapshot_id if head else None, (1, 2), (written,), len(keys), 0, 0)
+        rows = [
+            {"shop": s, "code": c, "day": row[0], "name": row[1]} for (s, c), row in changes.items() if row is not None
+        ]
+        self.offset += 1
+        return replace(
+            self.lake.effect(self.name, self.lake.files(self.name, rows) if rows else (), self.offset), keyed=(keyed,)
+        )
+
+    def commit(self, effect: CommitTable, changes: dict[Key, Row]) -> None:
+        """As the coordinator does: examine anew and decide again after a conflict."""
+        for _ in range(3):
+            answer = self.lake.tables.commit(effect)
+            if isinstance(answer, Committed):
+                break
+            assert isinstance(answer, CommitConflict), answer
+            effect = replace(effect, view=self.lake.view(self.name), commit_id=uuid.uuid4().hex)
+        else:
+            raise AssertionError("no end of conflicts")
+        for key, row in changes.items():
+            self.rows.pop(key, None)
+            if row is not None:
+                self.rows[key] = row
+
+    def upsert(self, changes: dict[Key, Row]) -> None:
+        self.commit(self.probe(changes), changes)
+
+    def check(self) -> None:
+        found = self.lake.plain(self.name).scan().to_arrow().to_pylist()
+        held = sorted((row["shop"], row["code"], row["day"], row["name"]) for row in found)
+        assert held == sorted((*key, *row) for key, row in self.rows.items())
+
+    # ---- what others do ---------------------------------------------------------------------------------------------
+
+    def foreign_insert(self, key: Key, row: tuple[int, str]) -> None:
+        if key in self.rows:
+            return
+        data = [{"shop": key[0], "code": key[1], "day": row[0], "name": row[1]}]
+        table = self.lake.plain(self.name)
+        table.append(pa.Table.from_pylist(data, schema=table.schema().as_arrow()))
+        self.rows[key] = row
+
+    def foreign_delete(self, key: Key) -> None:
+        if self.lake.plain(self.name).current_snapshot() is None:
+            return
+        self.lake.plain(self.name).delete(f"shop = {key[0]} and code = '{key[1]}'")
+        self.rows.pop(key, None)
+
+    def foreign_rewrite(self) -> None:
+        """All rows into new files, as a compaction leaves them."""
+        table = self.lake.plain(self.name)
+        if table.current_snapshot() is not None:
+            table.overwrite(table.scan().to_arrow())
+
+
+keys = st.tuples(st.integers(1, 3), st.sampled_from(["a", "b", "ab"]))
+rows = st.tuples(st.integers(1, 2), st.sampled_from(["x", "y", ""]))
+changes_of = st.dictionaries(keys, st.none() | rows, min_size=1, max_size=5)
+foreign = st.one_of(
+    st.tuples(st.just("insert"), keys, rows), st.tuples(st.just("delete"), keys), st.tuples(st.just("rewrite"))
+)
+steps = st.lists(st.tuples(changes_of, st.lists(foreign, max_size=2)), min_size=1, max_size=5)
+
+
+def interfere(table: Table, acts: Sequence[tuple[Any, ...]]) -> None:
+    for act, *arguments in acts:
+        getattr(table, f"foreign_{act}")(*arguments)
+
+
+@pytest.mark.parametrize("partitioned", [False, True])
+@pytest.mark.timeout(600)
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(steps)
+def test_a_table_is_the_fold_of_its_changes(
+    lake: Lake, partitioned: bool, steps: list[tuple[dict[Key, Row], list[tuple[Any, ...]]]]
+) -> None:
+    """Inserts, updates, deletes, moves between partitions and keys that come back, with appends, deletes and rewrites
+    of others between search and commit: the table holds one row for each live key. Invariants 13 to 15."""
+    table = Table(lake, "2", partitioned)
+    for changes, acts in steps:
+        effect = table.probe(changes)
+        interfere(table, acts)
+        table.commit(effect, changes)
+        table.check()
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(changes_of, min_size=1, max_size=6))
+def test_a_table_of_version_3_is_the_fold_of_its_changes(lake: Lake, steps: list[dict[Key, Row]]) -> None:
+    """The same by deletion vectors; others that write version 3 are in the tests with Spark."""
+    table = Table(lake, "3", False)
+    for changes in steps:
+        table.upsert(changes)
+        table.check()
+
+
+def test_two_batches_that_were_announced_at_once_follow_one_another(lake: Lake) -> None:
+    """Invariant 18 is for row ids and speed: a batch that was searched for before the one in front of it was committed
+    is searched for again, and no key is there twice."""
+    table = Table(lake, "3", False)
+    table.upsert({(1, "a"): (1, "first")})
+    second, third = {(1, "a"): (1, "second"), (2, "a"): (1, "new")}, {(1, "a"): (2, "third"), (2, "a"): None}
+    effects = [table.probe(second), table.probe(third)]
+    table.commit(effects[0], second)
+    table.commit(effects[1], third)
+    table.check()
+
+
+def test_a_key_that_is_in_the_table_twice_is_there_once_after_a_change(lake: Lake) -> None:
+    """Rows that somebody doubled go together, and a delete takes all of them."""
+    table = Table(lake, "2", False)
+    for _ in range(2):
+        table.foreign_insert((1, "a"), (1, "x"))
+        table.rows.clear()
+        table.foreign_insert((2, "b"), (1, "x"))
+        table.rows.clear()
+    table.upsert({(1, "a"): (1, "y"), (2, "b"): None})
+    assert table.rows == {(1, "a"): (1, "y")}
+    table.check()
+
+
+def test_a_file_of_keys_is_gone_after_the_commit_and_says_so_before(lake: Lake) -> None:
+    """The files of keys are removed once the commit is certain; where one is lost before, the table waits and says
+    which."""
+    table = Table(lake, "2", False)
+    effect = table.probe({(1, "a"): (1, "x")})
+    path = effect.keyed[0].keys[0].path
+    io = lake.plain(table.name).io
+    assert read_keys(io, path).to_pylist() == [{"shop": 1, "code": "a"}]
+    io.delete(path)
+    answer = lake.tables.commit(effect)
+    assert answer == FilesGone(table.name, effect.commit_id, (path,))
+    again = table.probe({(1, "a"): (1, "x")})
+    table.commit(again, {(1, "a"): (1, "x")})
+    assert not io.new_input(again.keyed[0].keys[0].path).exists()
+
+
+def test_a_search_that_trusts_an_old_snapshot_is_found_out(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mutation for invariant 15: without the look at files that are new since the search, a rewrite by others
+    doubles a key."""
+    monkeypatch.setattr(keyed_rows, "_unknown", lambda *_: [])
+    table = Table(lake, "2", False)
+    table.upsert({(1, "a"): (1, "x")})
+    effect = table.probe({(1, "a"): (1, "y")})
+    table.foreign_rewrite()
+    table.commit(effect, {(1, "a"): (1, "y")})
+    with pytest.raises(AssertionError):
+        table.check()
+
+
+def test_keys_of_every_kind_are_compared_exactly(lake: Lake) -> None:
+    """Keys that differ in one column, in case, in spaces or in what stands behind a common beginning are different
+    keys."""
+    table = Table(lake, "2", False)
+    different = [
+        (1, "a"),
+        (1, "A"),
+        (1, "a "),
+        (11, ""),
+        (1, "1"),
+        (2**62, "a"),
+        (1, "ä"),
+        (1, "a" * 200),
+        (1, "a" * 201),
+    ]
+    table.upsert({key: (1, str(number)) for number, key in enumerate(different)})
+    table.upsert({key: (2, str(number)) for number, key in enumerate(different) if number % 2})
+    table.check()
+
+
+def test_a_file_of_keys_has_a_row_for_each_place(lake: Lake) -> None:
+    """A key without a live row stands in it once, without a place; one with two live rows twice."""
+    table = Table(lake, "2", False)
+    io = lake.plain(table.name).io
+    keys_ = pa.Table.from_pylist([{"shop": s, "code": "a"} for s in (1, 2, 3)], KEYS)
+    hits = Hits(*(np.array(each, np.int64) for each in ([2, 2], [0, 1], [5, 7], [-1, -1])))
+    path = f"{lake.plain(table.name).location()}/data/keys.parquet"
+    written = write_keys(io, path, keys_, hits, ["one", "two"])
+    assert written.record_count == 4
+    found = read_found(io, path)
+    assert list(zip(found.paths.to_pylist(), found.positions.tolist(), strict=True)) == [("one", 5), ("two", 7)]
+    assert sorted(row["shop"] for row in read_keys(io, path).to_pylist()) == [1, 2, 3]
