@@ -69,10 +69,15 @@ def check(project: Project, rows: Rows) -> None:
     assert sorted(found, key=lambda row: row["id"]) == [rows[key] for key in sorted(rows)]
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     ("version", "partition_by"),
-    [("2", "region"), ("3", "region"), ("2", '"bucket(4, id)"'), ("3", "")],
-    ids=["2-moves", "3-moves", "2-by-key", "3-unpartitioned"],
+    [
+        pytest.param("2", "region", id="2-moves"),
+        pytest.param("3", "region", id="3-moves"),
+        pytest.param("2", '"bucket(4, id)"', id="2-by-key", marks=pytest.mark.slow),
+        pytest.param("3", "", id="3-unpartitioned", marks=pytest.mark.slow),
+    ],
 )
 def test_a_table_holds_the_newest_row_of_each_key(
     tmp_path: Path, broker: Broker, version: str, partition_by: str
@@ -82,13 +87,13 @@ def test_a_table_holds_the_newest_row_of_each_key(
     topic = broker.new_topic("upsert", partitions=3)
     file = project.pipeline("upsert", PIPELINE.format(topic=topic, version=version, partition_by=partition_by))
     rows: Rows = {}
-    for seed, count in ((1, COUNT), (2, 5_000), (3, 3)):
+    for seed, count in ((1, COUNT), (2, 5_000)):
         documents = changes(seed, count)
         produce(broker, topic, documents)
         project.run("run", file, "--until-caught-up", timeout_s=300)
         check(project, fold(rows, documents))
 
-    late = [{**each, "late": "a column"} for each in changes(4, 2_000)]
+    late = [{**each, "late": "a column"} for each in changes(3, 2_000)]
     produce(broker, topic, late)
     project.run("run", file, "--until-caught-up", timeout_s=300)
     fold(rows, late)
@@ -97,7 +102,16 @@ def test_a_table_holds_the_newest_row_of_each_key(
     assert project.tables("shop") == ["shop.orders"]
 
 
-@pytest.mark.parametrize("fault", ["announced=kill", "files-written=kill", "before-commit=kill", "committed=kill"])
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "announced=kill",
+        pytest.param("files-written=kill", marks=pytest.mark.slow),
+        pytest.param("before-commit=kill", marks=pytest.mark.slow),
+        pytest.param("committed=kill", marks=pytest.mark.slow),
+    ],
+)
 def test_a_run_that_dies_leaves_no_key_with_two_rows(tmp_path: Path, broker: Broker, fault: str) -> None:
     """Whatever was announced or committed when a run was killed, the next one goes on from there."""
     project = Project(tmp_path, broker.bootstrap_servers)
