@@ -5,6 +5,7 @@ Every default is that of the dataclasses in `framework.config.spec`; a test keep
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from framework.config.evolution import EVOLVE_SHORTHANDS, evolve_mode
@@ -59,7 +60,7 @@ def build_pipeline(document: Values) -> PipelineSpec:
         source=_source(document["source"]),
         transform_sql=document.get("transform", {}).get("sql"),
         routes=_routes(document["routes"]),
-        tables=_tables(document.get("tables", {})),
+        tables=_appended(_tables(document.get("tables", {})), document.get("errors", {}).get("dead_letter_table")),
         errors=_errors(document.get("errors", {})),
         control_topic=commit.get("control_topic", PipelineSpec.control_topic),
         max_waiting_batches=int(commit.get("max_waiting_batches", PipelineSpec.max_waiting_batches)),
@@ -131,6 +132,13 @@ def _tables(tables: Values) -> TablesSpec:
     return TablesSpec(table_policy(defaults), overrides)
 
 
+def _appended(tables: TablesSpec, dead_letter_table: str | None) -> TablesSpec:
+    """The policies with the dead-letter table apart where it would be upserted: each dead letter is a row."""
+    if dead_letter_table is None or not tables.policy_for(dead_letter_table).write.is_upsert:
+        return tables
+    return replace(tables, append_only=(dead_letter_table,))
+
+
 def _spelled_out(policy: Values) -> Values:
     """The policy with a one-word `evolve` written out, so that an override replaces all of it."""
     word = policy.get("evolve")
@@ -173,6 +181,9 @@ def table_policy(values: Values) -> TablePolicy:
         else evolve_mode(key, value)
         for key, value in _own(values.get("evolve", {})).items()
     }
+    write = _write_policy(_own(values.get("write", {})))
+    if write.deletes is Deletes.DELETION_VECTORS:
+        create["properties"] = _with_deletion_vectors(create.get("properties", ()))
     case = Case(values["case"]) if "case" in values else TablePolicy.case
     catalog = values.get("catalog", TablePolicy.catalog)
     distribution = Distribution(values["distribution"]) if "distribution" in values else TablePolicy.distribution
@@ -184,7 +195,7 @@ def table_policy(values: Values) -> TablePolicy:
         catalog,
         distribution,
         _values_policy(_own(values.get("values", {}))),
-        _write_policy(_own(values.get("write", {}))),
+        write,
     )
 
 
@@ -193,10 +204,18 @@ def _values_policy(values: Values) -> ValuesPolicy:
     return ValuesPolicy(**{key: words[key](value) for key, value in values.items()})
 
 
+def _with_deletion_vectors(properties: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+    """The properties of new tables with the format version that knows deletion vectors, where they say none."""
+    return properties if "format-version" in dict(properties) else (*properties, ("format-version", "3"))
+
+
 def _write_policy(values: Values) -> WritePolicy:
+    """The words of an append table say nothing: they may come from the defaults of a file with upsert tables."""
+    if values.get("mode") != WriteMode.UPSERT.value:
+        return WritePolicy()
     order, delete_when = values.get("order"), values.get("delete_when")
     return WritePolicy(
-        mode=WriteMode(values["mode"]) if "mode" in values else WritePolicy.mode,
+        mode=WriteMode.UPSERT,
         key=tuple(values.get("key", ())),
         order_field=order["field"] if isinstance(order, dict) else None,
         delete_when=DeleteWhen(**_own(delete_when))

@@ -22,6 +22,8 @@ from framework.config.rules import secrets as rules_secrets
 from framework.config.rules import source as rules_source
 from framework.config.rules import tables as rules_tables
 from framework.config.rules import tests as rules_tests
+from framework.config.rules import upsert as rules_upsert
+from framework.config.rules import upsert_surroundings as rules_upsert_surroundings
 from framework.config.rules.across import findings_between
 from framework.config.rules.rules import Document
 from framework.config.schema import check
@@ -44,6 +46,8 @@ RULES = (
     *rules_secrets.RULES,
     *rules_create.RULES,
     *rules_tables.RULES,
+    *rules_upsert.RULES,
+    *rules_upsert_surroundings.RULES,
     *rules_tests.RULES,
 )
 DEFAULT_TARGET = "local"

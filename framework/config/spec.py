@@ -329,18 +329,28 @@ class TablePolicy:
 
 @dataclass(frozen=True)
 class TablesSpec:
-    """`overrides` are (glob, complete policy) pairs, already merged over the defaults; the first that matches wins."""
+    """`overrides` are (glob, complete policy) pairs, already merged over the defaults; the first that matches wins.
+
+    `append_only` are identifiers of tables that are appended to whatever their policy says: the table of dead letters.
+    """
 
     defaults: TablePolicy = field(default_factory=TablePolicy)
     overrides: tuple[tuple[str, TablePolicy], ...] = ()
+    append_only: tuple[str, ...] = ()
 
     def policy_for(self, table: str) -> TablePolicy:
         """The policy of one table, by its name with or without its catalog."""
         table = self.fold(identifier_of(table))
-        for glob, policy in self.overrides:
-            if fnmatchcase(table, self.fold(glob)):
-                return policy
-        return self.defaults
+        matching = (policy for glob, policy in self.overrides if fnmatchcase(table, self.fold(glob)))
+        policy = next(matching, self.defaults)
+        if policy.write.is_upsert and table in map(self.fold, self.append_only):
+            return replace(policy, write=WritePolicy())
+        return policy
+
+    @property
+    def has_upserts(self) -> bool:
+        """Whether any table may be upserted."""
+        return any(policy.write.is_upsert for policy in (self.defaults, *(policy for _, policy in self.overrides)))
 
     def fold(self, name: str) -> str:
         """A name as names and patterns are compared: the case policy of the defaults holds of them."""
@@ -359,7 +369,7 @@ class TablesSpec:
     def in_one_catalog(self) -> TablesSpec:
         """The same with every table in the default catalog, so that full names are those of the pipeline file."""
         overrides = tuple((glob, replace(policy, catalog=DEFAULT_CATALOG)) for glob, policy in self.overrides)
-        return TablesSpec(replace(self.defaults, catalog=DEFAULT_CATALOG), overrides)
+        return replace(self, defaults=replace(self.defaults, catalog=DEFAULT_CATALOG), overrides=overrides)
 
 
 @dataclass(frozen=True)

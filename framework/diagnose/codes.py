@@ -17,6 +17,7 @@ from framework.diagnose import (
     codes_tables,
     codes_templates,
     codes_tests,
+    codes_upsert,
     codes_yaml,
 )
 from framework.diagnose.entry import CodeEntry
@@ -26,6 +27,7 @@ _FAMILIES = (
     codes_shape.ENTRIES,
     codes_references.ENTRIES,
     codes_rules.ENTRIES,
+    codes_upsert.ENTRIES,
     codes_templates.ENTRIES,
     codes_setup.ENTRIES,
     codes_plans.ENTRIES,

@@ -73,6 +73,16 @@ ENTRIES = (
         "`catalog` in `tables` says another catalog for it than what was deployed. New rows go to a table of that name there; the old table stays with the rows it has, and is not written any more. What was announced for it is still committed.",
     ),
     Code(
+        "FLOE-P110",
+        "A table is written in another mode",
+        "`write.mode` of a table was `append` and becomes `upsert`, or the other way round. From append to upsert, records replace and delete rows that are there; two rows of one key that are there already block the table. From upsert to append, records of a key that is there become further rows of it.",
+    ),
+    Code(
+        "FLOE-P111",
+        "The key of an upsert table changes",
+        "Rows that are there were made unique by the old key. By the new one several of them may be the same, which blocks the table; records that replaced one row may now add one.",
+    ),
+    Code(
         "FLOE-R410",
         "The record of a deployed application is damaged",
         "`floe deploy` keeps what it has started in `run/` of the state directory. A file there is not what was written.",

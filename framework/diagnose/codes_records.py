@@ -141,4 +141,9 @@ ENTRIES = (
         "The record asks for too many columns",
         "With its new fields the table would have more columns than `evolve.max_columns` of the table lets it have, fields inside of columns counted. Raise the bound, or leave fields out by `evolve.exclude`, and replay the dead letters.",
     ),
+    Code(
+        "FLOE-D311",
+        "A record without its key",
+        "The table is written by its key (`write.key`), and the record has no value for a column of it: the field is missing, null, or left out because it does not fit its column. No row could be found by such a key, so neither a row nor a delete is written.",
+    ),
 )

@@ -25,12 +25,14 @@ ENTRIES = (
     Code(
         "FLOE-T107",
         "An identifier field that nobody has seen",
-        "The first records have no value for it, so its type is not known. Declare it under `source.schema`.",
+        "The first records have no value for it, so its type is not known. Declare it under `source.schema`. The columns of "
+        "`write.key` are identifier fields, too.",
     ),
     Code(
         "FLOE-T108",
         "A field that cannot identify rows",
-        "Iceberg's identifier fields are single values, at the top or in structs, and neither `float` nor `double`.",
+        "Iceberg's identifier fields are single values, at the top or in structs, and neither `float` nor `double`. The columns "
+        "of `write.key` are identifier fields, too; a number in JSON is a `double` where `source.schema` declares no other type.",
     ),
     Code(
         "FLOE-T109",
@@ -43,6 +45,25 @@ ENTRIES = (
         "More columns than the table may have",
         "Records ask for columns beyond `evolve.max_columns` of the table, fields inside of columns counted. Those that ask are "
         "dead letters. Raise the bound, or keep the fields out by `evolve.exclude`.",
+    ),
+    Code(
+        "FLOE-T111",
+        "The table lacks a column of its key",
+        "An upsert table finds rows by the columns of `write.key`, and the table that is there does not have one of them. Its "
+        "rows have no value for it, so it cannot be added later. Choose columns that the table has.",
+    ),
+    Code(
+        "FLOE-T112",
+        "A column that cannot be part of a key",
+        "A column of `write.key` is a `float`, a `double`, a list, a map or a struct in the table that is there. Choose another "
+        "column.",
+    ),
+    Code(
+        "FLOE-T113",
+        "The table's format version has no such deletes",
+        "Format version 1 knows no deletes, so such a table cannot be upserted; version 2 has position deletes, and version 3 "
+        "deletion vectors. Upgrade the table (`ALTER TABLE ... SET TBLPROPERTIES ('format-version' = '3')`), or use "
+        "`deletes: auto`.",
     ),
     Code("FLOE-T201", "The policy refuses a change", "`evolve` of this table does not allow what the record asks for."),
     Code("FLOE-T203", "An identifier field must stay required", "Iceberg's identifier fields cannot be made optional."),

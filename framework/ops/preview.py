@@ -17,7 +17,7 @@ from pyiceberg.types import IcebergType, ListType, PrimitiveType, StructType
 from framework.adapters.iceberg.define import DEFAULT_PROPERTIES
 from framework.commit.events.event_types import DataComplete, Heartbeat
 from framework.commit.offsets import PartitionFacts, PartitionKey, SafeOffset, check_announced, decide_start
-from framework.config.spec import Case, CreatePolicy, PartitionFieldSpec
+from framework.config.spec import Case, CreatePolicy, PartitionFieldSpec, WritePolicy
 from framework.config.units import partition_text
 from framework.errors import FloeError
 from framework.plan.canonical import plain
@@ -29,6 +29,7 @@ from framework.table.arrow_schema import parse_schema
 from framework.table.changes import AddColumn, CreateTable, Refusal, WidenColumn
 from framework.table.create import location_of, plan_create
 from framework.table.evolve import plan_evolution
+from framework.table.keys import key_of
 from framework.table.model import ObservedType, TableNeed, TableTarget
 from framework.table.policy.rules import TableRules
 from framework.table.policy.words import Aspect
@@ -68,7 +69,8 @@ class Problem:
 @dataclass(frozen=True)
 class TablePreview:
     """`columns` are made or added; `properties` are set, or those of the table that is there but floe's own; `location` is
-    where its files lie, "" where the catalog chooses; `notes` say what is left as it is, or waits for a record."""
+    where its files lie, "" where the catalog chooses; `notes` say what is left as it is, or waits for a record;
+    `upserted_by` is the key of an upsert table, () where rows are just added."""
 
     table: str
     action: Action
@@ -78,6 +80,7 @@ class TablePreview:
     notes: tuple[str, ...] = ()
     code: str = ""
     location: str = ""
+    upserted_by: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -139,6 +142,8 @@ class PipelinePreview:
 
 def _table_json(table: TablePreview) -> dict[str, object]:
     value = {key: plain(item) for key, item in asdict(table).items()}
+    if not table.upserted_by:
+        del value["upserted_by"]
     return {**value, "properties": dict(table.properties)}
 
 
@@ -183,6 +188,10 @@ def preview_start(
 
 def preview_table(plan: Plan, table: str, found: TableTarget | None) -> TablePreview:
     """What becomes of one table that the routes name, or that holds the dead letters."""
+    return replace(_preview_table(plan, table, found), upserted_by=plan.write.tables.policy_for(table).write.key)
+
+
+def _preview_table(plan: Plan, table: str, found: TableTarget | None) -> TablePreview:
     if found is None:
         pattern = plan.write.tables.policy_for(table).create.location
         own = "" if table == plan.write.dead_letter_table else location_of(pattern, table) or ""
@@ -223,6 +232,13 @@ def _existing(plan: Plan, table: str, found: TableTarget) -> TablePreview:
         return TablePreview(table, Action.KEEP)
     policy = plan.write.tables.policy_for(table)
     notes = [*_left_as_it_is(plan, table, found)]
+    if policy.write.is_upsert:
+        key = key_of(replace(found, policy=policy))
+        if isinstance(key, Refusal):
+            return TablePreview(table, Action.REFUSE, notes=(key.reason, *notes), code=key.code)
+        notes += [
+            f"{name} is part of the key and optional: records without it are dead letters" for name in key.optional
+        ]
     declared = _declared(plan, table, found.format_version)
     if declared is None:
         return TablePreview(table, Action.KEEP, notes=tuple(notes))
@@ -246,7 +262,8 @@ def _existing(plan: Plan, table: str, found: TableTarget) -> TablePreview:
 def _declared(plan: Plan, table: str, version: int) -> CreateTable | None:
     """A table of this format version with what the file declares and nothing else; None where it declares nothing."""
     policy = plan.write.tables.policy_for(table)
-    free = replace(policy, create=CreatePolicy(properties=(("format-version", str(version)),)))
+    made = CreatePolicy(properties=(("format-version", str(version)),))
+    free = replace(policy, create=made, write=WritePolicy())
     change = plan_create(TableNeed(table, ()), free, plan.hints_of_tables, plan.decode.metadata_columns)
     return change if isinstance(change, CreateTable) else None
 

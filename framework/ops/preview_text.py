@@ -142,6 +142,8 @@ def _table_lines(table: TablePreview, dead_letters: bool) -> Iterator[Line]:
     text = f"{table.table}: {head[table.action]}"
     if table.action is Action.REFUSE:
         text += f": {notes.pop(0)}  [{table.code}]"
+    if table.upserted_by:
+        text += f", upserted by {', '.join(table.upserted_by)}"
     if table.partition_by:
         text += f", partitioned by {', '.join(table.partition_by)}"
     if table.location:

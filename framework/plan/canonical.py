@@ -41,17 +41,17 @@ def plan_value(plan: Plan) -> dict[str, object]:
 
 
 def step_value(step: Plan | Step) -> dict[str, object]:
-    """A step as JSON values. Policies of tables that only add rows are without `write`, so that a file which does not use the
-    word has the value and the hash that it had before there was one."""
-    return {key: _without_usual_write(plain(item)) for key, item in asdict(step).items()}
+    """A step as JSON values. What is said of upsert tables is left out where there are none, so that a file which has none
+    has the value and the hash that it had before there were any."""
+    return {key: _without_unused(plain(item)) for key, item in asdict(step).items()}
 
 
-def _without_usual_write(value: object) -> object:
+def _without_unused(value: object) -> object:
     if isinstance(value, list):
-        return [_without_usual_write(item) for item in value]
+        return [_without_unused(item) for item in value]
     if not isinstance(value, dict):
         return value
-    return {key: _without_usual_write(item) for key, item in value.items() if (key, item) != ("write", _USUAL_WRITE)}
+    return {key: _without_unused(item) for key, item in value.items() if _UNUSED.get(key, _USED) != item}
 
 
 def settings_digests(target: TargetSpec) -> dict[str, str]:
@@ -85,7 +85,8 @@ def plain(value: object) -> object:
     return value
 
 
-_USUAL_WRITE = plain(asdict(WritePolicy()))
+_USED = object()
+_UNUSED: dict[str, object] = {"write": plain(asdict(WritePolicy())), "append_only": []}
 
 
 def first_difference(one: object, other: object) -> str:

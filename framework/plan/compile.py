@@ -127,7 +127,8 @@ def compile_plan(loaded: LoadedPipeline) -> Plan:
             transactional_id=transactional_id(target.prefix, spec.name),
             trigger_every_ms=spec.trigger_every_ms or shortest_interval_ms(loaded),
             heartbeat_ms=HEARTBEAT_MS,
-            max_waiting_batches=spec.max_waiting_batches,
+            # Which rows a batch replaces is known when the batch before it is in the tables.
+            max_waiting_batches=1 if spec.tables.has_upserts else spec.max_waiting_batches,
             max_waiting_bytes=spec.max_waiting_bytes,
         ),
         coordinator_group=coordinator_group(target.prefix, spec.control_topic),

@@ -138,6 +138,38 @@ def _catalogs(before: Value, after: Value, has_run: bool) -> Iterator[Danger]:
             yield Danger("FLOE-P109", f"table {table}", f"in catalog {was}", f"in catalog {now}", why)
 
 
+def _writes(before: Value, after: Value, has_run: bool) -> Iterator[Danger]:
+    """How the tables are written that both plans write: their mode, and the key of upsert tables."""
+    old, new = before["write"]["tables"], after["write"]["tables"]
+    told: set[tuple[str, str]] = set()
+    for table in sorted({table for table, _ in _rules(before)} & {table for table, _ in _rules(after)}):
+        (_, was), (glob, now) = _policy(old, table), _policy(new, table)
+        was_mode, now_mode = (policy.get("write", {}).get("mode", "append") for policy in (was, now))
+        place = f"tables.overrides[{glob}].write" if glob else "tables.defaults.write"
+        code = "FLOE-P110" if was_mode != now_mode else "FLOE-P111"
+        if (code, place) in told:
+            continue
+        if was_mode != now_mode:
+            told.add((code, place))
+            # An override's line says nothing of a mode that it did not have.
+            before_it = None if glob and was_mode == "append" else was_mode
+            yield Danger(code, f"{place}.mode", before_it, now_mode, _MODES[now_mode])
+        elif now_mode == "upsert" and _key(was) != _key(now):
+            told.add((code, place))
+            why = "rows that are there are unique by the old key; two that are one by the new key block the table"
+            yield Danger(code, f"{place}.key", _key(was), _key(now), why)
+
+
+def _key(policy: Value) -> str:
+    return ", ".join(policy["write"]["key"])
+
+
+_MODES = {
+    "upsert": "records replace and delete rows that are there; two rows of one key that are there block the table",
+    "append": "records no longer replace rows: each one is a further row of its key, and none is deleted",
+}
+
+
 def _places(tables: Value, table: str) -> str:
     """The catalog that a table lives in; several, with their patterns, where its name comes from the record."""
     catalogs = tuple((glob, policy.get("catalog", DEFAULT_CATALOG)) for glob, policy in tables["overrides"])
@@ -152,7 +184,7 @@ _ANEW = (
     "a new name or prefix is a new consumer group: it starts at {start}, and rows that are in the tables come again; "
     "stop the other one for good first"
 )
-_RULES: tuple[Rule, ...] = (_routes, _interval, _starting_offsets, _data_loss, _drops, _group, _catalogs)
+_RULES: tuple[Rule, ...] = (_routes, _interval, _starting_offsets, _data_loss, _drops, _group, _catalogs, _writes)
 
 
 def renamed_from(new: Value, others: Sequence[Value]) -> Danger | None:

@@ -12,11 +12,11 @@ from dataclasses import asdict, dataclass, replace
 from enum import Enum
 from typing import Any
 
-from framework.config.spec import PartitionFieldSpec, SortFieldSpec, TablePolicy
+from framework.config.spec import PartitionFieldSpec, SortFieldSpec, TablePolicy, WriteMode
 from framework.config.units import partition_text, sort_text
 from framework.plan.canonical import plain
 from framework.plan.dangers import Danger, dangers, renamed_from
-from framework.plan.explain import condition_text, duration
+from framework.plan.explain import condition_text, delete_text, duration
 
 # Where a part of the plan is found in the pipeline file, the longest prefix first.
 _IN_THE_FILE = (
@@ -47,6 +47,8 @@ _LEFT_OUT = (
     "route.rules",
     "route.catalogs",
     "commit.catalog",
+    "commit.tables.append_only",
+    "write.tables.append_only",
     "announce.transactional_id",
 )
 # What an older floe did before a policy had the key, so that a newer one changes nothing by having it.
@@ -131,6 +133,8 @@ def _facts(value: Any, path: str) -> Iterator[tuple[tuple[str, str], str]]:
     elif path.endswith(".overrides"):
         for glob, policy in value:
             yield from _facts({**_POLICY, **policy}, f"{path}[{glob}]")
+    elif path.endswith(".write") and isinstance(value, Mapping):
+        yield from _write_facts(value, _place(path), path.endswith(".defaults.write"))
     elif path.endswith(".partition_by"):
         yield (_place(path), ""), ", ".join(partition_text(PartitionFieldSpec(**field)) for field in value) or "none"
     elif path == "write.error_stages":
@@ -150,6 +154,21 @@ def _facts(value: Any, path: str) -> Iterator[tuple[tuple[str, str], str]]:
             yield (_place(path), text), text
     elif value is not None:
         yield (_place(path).removesuffix("_ms"), ""), duration(value) if path.endswith("_ms") else _text(value)
+
+
+def _write_facts(write: Mapping[str, Any], place: str, is_default: bool) -> Iterator[tuple[tuple[str, str], str]]:
+    """How a table is written, in the words of the file. Of append tables only the mode of the defaults: no other word is in use."""
+    if is_default or write["mode"] != WriteMode.APPEND.value:
+        yield (f"{place}.mode", ""), str(write["mode"])
+    if write["mode"] == WriteMode.APPEND.value:
+        return
+    yield (f"{place}.key", ""), ", ".join(write["key"])
+    yield (f"{place}.order", ""), write["order_field"] or "source"
+    if write["delete_when"] is not None:
+        yield (f"{place}.delete_when", ""), delete_text(write["delete_when"])
+    yield (f"{place}.deletes", ""), str(write["deletes"])
+    if write["history"] is not None:
+        yield (f"{place}.history", ""), str(write["history"])
 
 
 def _sorted_by(field: Mapping[str, Any]) -> str:

@@ -19,6 +19,7 @@ from framework.config.spec import (
     FormatType,
     TablePolicy,
     ValuesPolicy,
+    WritePolicy,
 )
 from framework.config.units import partition_text, sort_text
 from framework.plan.canonical import step_value
@@ -82,6 +83,7 @@ def _lines(step: Step, plan: Plan) -> list[str]:
     if isinstance(step, WriteFiles):
         lines = [f"{glob}: {_policy(policy)}" for glob, policy in step.tables.overrides]
         lines.append(f"{'other tables' if lines else 'tables'}: {_policy(step.tables.defaults)}")
+        lines += [f"{name}: rows are added, each dead letter is one" for name in step.tables.append_only]
         dead = f" in {step.dead_letter_table}" if step.dead_letter_table else ""
         dead += f" and topic {step.dead_letter_topic}" if step.dead_letter_topic else ""
         stages = "".join(f"; at {stage}: {policy.value}" for stage, policy in step.error_stages)
@@ -90,6 +92,7 @@ def _lines(step: Step, plan: Plan) -> list[str]:
         return [
             f"one transaction a batch on {step.control_topic}, as {step.transactional_id}",
             f"a batch every {duration(step.trigger_every_ms)}, sooner when a full one waits",
+            *(["one batch at a time: the next is read when this one is in its tables"] if plan.is_upserted else []),
         ]
     return _commit_lines(step)
 
@@ -169,6 +172,7 @@ def _policy(policy: TablePolicy) -> str:
         f"{create}; columns {evolve.columns.value}{paths}, "
         f"data_type {evolve.data_type.value}, nullability {evolve.nullability.value}{otherwise}, case {policy.case.value}"
         + _values(policy.values)
+        + _write(policy.write)
         + (f", distribution {policy.distribution.value}" if policy.distribution is not Distribution.NONE else "")
     )
 
@@ -185,6 +189,26 @@ def _values(values: ValuesPolicy) -> str:
         if word is not usual
     )
     return "".join(said)
+
+
+def _write(write: WritePolicy) -> str:
+    """Nothing of a table whose rows are just added."""
+    if not write.is_upsert:
+        return ""
+    order = f"the larger {write.order_field} is newer" if write.order_field else "the later record is newer"
+    parts = [f"upserted by {', '.join(write.key)}", order]
+    if write.delete_when is not None:
+        parts.append(f"deleted when {delete_text(asdict(write.delete_when))}")
+    parts.append(f"deletes {write.deletes.value}")
+    if write.history:
+        parts.append(f"every change in {write.history}")
+    return f"; {', '.join(parts)}"
+
+
+def delete_text(delete_when: Mapping[str, object]) -> str:
+    """What deletes a row, in words: `op = 'd'`, or a tombstone."""
+    field = delete_when["field"]
+    return "the record is a tombstone" if field is None else f"{field} = {delete_when['equals']!r}"
 
 
 def duration(milliseconds: int) -> str:

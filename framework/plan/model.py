@@ -16,7 +16,6 @@ from framework.config.spec import (
     KeySpec,
     RouteMode,
     RouteRule,
-    TablePolicy,
     TablesSpec,
 )
 from framework.config.table_names import Catalogs
@@ -142,18 +141,15 @@ class Plan:
     @property
     def is_distributed(self) -> bool:
         """Whether any table may be written through the exchange."""
-        return self.follows_keys or any(p.distribution is Distribution.HASH for p in self._policies)
-
-    @property
-    def follows_keys(self) -> bool:
-        """Whether any table may keep one row for each key. Then a batch waits until the one before is committed: which rows it
-        replaces is only known when those are there (invariant 18)."""
-        return any(policy.write.is_upsert for policy in self._policies)
-
-    @property
-    def _policies(self) -> tuple[TablePolicy, ...]:
         tables = self.write.tables
-        return (tables.defaults, *(policy for _, policy in tables.overrides))
+        policies = (tables.defaults, *(policy for _, policy in tables.overrides))
+        return self.is_upserted or any(policy.distribution is Distribution.HASH for policy in policies)
+
+    @property
+    def is_upserted(self) -> bool:
+        """Whether any table's rows follow their keys; then one batch at a time is on its way to the tables (invariant 18): which
+        rows the next one replaces is known when it has come there."""
+        return self.write.tables.has_upserts
 
     @property
     def hints_of_tables(self) -> tuple[FieldHint, ...]:

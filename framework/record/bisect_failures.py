@@ -13,7 +13,8 @@ import pyarrow as pa
 
 from framework.errors import FloeError
 from framework.record.failure import RecordFailure, shown
-from framework.record.model import BlockResult, RecordBlock
+from framework.record.keyed_rows import joined_changes
+from framework.record.model import BlockResult, KeyedRows, RecordBlock
 from framework.table.evolve import merge_needs
 
 # More records of one block than these are refused for no reason that we know: an error of ours, or of the machine.
@@ -96,9 +97,12 @@ def joined(parts: list[BlockResult]) -> BlockResult:
     """The results of consecutive parts of a block as one, in the order of the parts."""
     found = BlockResult()
     rows: dict[str, list[pa.Table]] = {}
+    keyed: dict[str, list[KeyedRows]] = {}
     for part in parts:
         for table, some in part.rows.items():
             rows.setdefault(table, []).append(some)
+        for table, changes in part.keyed.items():
+            keyed.setdefault(table, []).append(changes)
         for table, need in part.needs.items():
             found.needs[table] = merge_needs([found.needs[table], need]) if table in found.needs else need
         found.dead_letters += part.dead_letters
@@ -111,4 +115,5 @@ def joined(parts: list[BlockResult]) -> BlockResult:
             found.failure = part.failure
     # One chunk a column, as every result has it.
     found.rows = {table: pa.concat_tables(some).combine_chunks() for table, some in rows.items()}
+    found.keyed = {table: joined_changes(some) for table, some in keyed.items()}
     return found

@@ -14,6 +14,7 @@ import numpy as np
 
 from framework.config.spec import FormatType
 from framework.plan.model import Decode, Plan
+from framework.record.arrays import Ints
 from framework.record.bisect_failures import contained, joined
 from framework.record.block_state import BlockState
 from framework.record.column_limit import set_aside_wide, within_bounds
@@ -110,9 +111,11 @@ def _block(
     if plan.decode.format.type is FormatType.JSON:
         return _json_block(block, plan, tables, schemas, encode, scatter)
     state = BlockState(block, plan, tables)
-    positions = with_value(block.values)
-    state.drop(without_value(block.values))
-    decoded = decode_rows(block, state.refuse_unreadable_metadata(positions), plan.decode, schemas)
+    positions = state.refuse_unreadable_metadata(_taken(state))
+    tombstones = positions[state.tombstones[positions]] if state.takes_tombstones else None
+    if tombstones is not None:
+        positions = positions[~state.tombstones[positions]]
+    decoded = decode_rows(block, positions, plan.decode, schemas, tombstones)
     for position, failure in decoded.failures.items():
         state.fail(position, failure)
     state.drop(decoded.dropped)
@@ -121,13 +124,21 @@ def _block(
     return state.result()
 
 
+def _taken(state: BlockState) -> Ints:
+    """The positions of the records that are not dropped for having no value."""
+    if state.takes_tombstones:
+        return np.arange(len(state.block), dtype=np.int64)
+    state.drop(without_value(state.block.values))
+    return with_value(state.block.values)
+
+
 def _json_block(
     block: RecordBlock, plan: Plan, tables: Mapping[str, TableTarget], schemas: Schemas, encode: bool, scatter: bool
 ) -> BlockResult:
-    read = read_json(block, plan.decode, schemas)
-    state = BlockState(block, plan, tables, read.values, encode, scatter)
-    positions = with_value(block.values)
-    state.drop(without_value(block.values))
+    state = BlockState(block, plan, tables, encode, scatter)
+    read = read_json(block, plan.decode, schemas, state.takes_tombstones)
+    state.values = read.values
+    positions = _taken(state)
     for position, failure in read.failures.items():
         state.fail(position, failure)
     if read.failures:

@@ -9,26 +9,39 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import groupby
+from operator import itemgetter
 from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
 
-from framework.config.metadata import HEADER, metadata_column
+from framework.config.metadata import metadata_column
 from framework.config.spec import Case, ErrorPolicy, FieldHint, RouteMode, TablePolicy
 from framework.errors import AccountingError
 from framework.plan.model import Plan
-from framework.record.arrays import Ints
+from framework.record.arrays import Ints, Mask
 from framework.record.convert.nested import fold
 from framework.record.convert.table_shape import TableShape, table_shape
 from framework.record.failure import RecordFailure
 from framework.record.gaps import REMEDY
 from framework.record.infer_types import apply_hints, merge_fields, missing_fields, observe_records, settle_fields
-from framework.record.letters.dead_letter import PAST_LAST_TIMESTAMP_MS
+from framework.record.keyed_rows import as_changes, no_key, without_key
+from framework.record.keyed_tables import (
+    absent_keys,
+    delete_policy,
+    deletes_of,
+    is_deletes,
+    key_columns,
+    keyed_tables,
+    table_of,
+)
+from framework.record.metadata_values import MetadataValues
 from framework.record.model import (
     AlikeRows,
     BlockResult,
     ColumnDetail,
+    KeyedRows,
     ObservedType,
     RecordBlock,
     TableNeed,
@@ -36,33 +49,17 @@ from framework.record.model import (
 )
 from framework.record.route import routing_fields
 from framework.record.rows.dictionary_text import together
+from framework.record.value_buffer import with_value
 from framework.table.column_details import merge_details
 from framework.table.policy.admitted import admitted_fields
 from framework.table.policy.answers import Act
 from framework.table.policy.metadata_columns import metadata_columns, own_fields, spellings
 from framework.table.policy.rules import TableRules, rules_of
-from framework.table.types import NANOSECONDS_SINCE, format_version, without_nanoseconds
+from framework.table.types import NANOSECONDS_SINCE, format_version, known_part, without_nanoseconds
 
 _T = TypeVar("_T")
-HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+_NONE: Ints = np.empty(0, np.int64)
 _NO_MATCH = RecordFailure("route", "FLOE-D201", "no rule of routes matches the record")
-
-
-def is_text(name: str) -> bool:
-    """Whether a metadata column is made of bytes that must be UTF-8."""
-    return name == "key_text" or name.startswith(HEADER)
-
-
-def _last(headers: list[tuple[str, bytes | None]], name: str) -> bytes | None:
-    """The value of a header; of several with one name the last one, as Kafka's own `lastHeader` has it."""
-    wanted = name.removeprefix(HEADER)
-    return next((value for key, value in reversed(headers) if key == wanted), None)
-
-
-def _not_text(name: str) -> RecordFailure:
-    what = "key" if name == "key_text" else f"header {name.removeprefix(HEADER)}"
-    column = metadata_column(name)
-    return RecordFailure("decode", "FLOE-D104", f"{column}: the record's {what} is not UTF-8", field_path=column)
 
 
 @dataclass(frozen=True)
@@ -73,6 +70,7 @@ class _Ask:
     fields: Mapping[str, ObservedType]
     hinted: bool = True
     details: Mapping[str, ColumnDetail] | None = None
+    others: Sequence[int] = ()  # places of further records that ask for the same
 
 
 class BlockState:
@@ -80,7 +78,7 @@ class BlockState:
 
     `values` are the bytes that are parsed: those of the block, or what its wire format or envelope holds. With `encode` text
     may be given as dictionaries (framework.record.rows.dictionary_text); with `scatter` rows of tables that are alike
-    may be given unsorted.
+    may be given unsorted. Where tables follow their keys (`keyed`), `tables` and `shapes` have their second targets too.
     """
 
     def __init__(
@@ -88,15 +86,17 @@ class BlockState:
         block: RecordBlock,
         plan: Plan,
         tables: Mapping[str, TableTarget],
-        values: Sequence[bytes | None] | None = None,
         encode: bool = False,
         scatter: bool = False,
     ) -> None:
         self.block = block
         self.encode = encode
         self.scatter = scatter
-        self.values = block.values if values is None else values
+        self.values: Sequence[bytes | None] = block.values
         self.plan = plan
+        self.keyed = keyed_tables(plan, tables)
+        if self.keyed is not None:
+            tables = {**tables, **self.keyed.targets}
         self.tables = tables
         self.shapes: dict[str, TableShape] = {
             name: table_shape(target, plan.decode.hints, plan.decode.metadata_columns)
@@ -115,8 +115,9 @@ class BlockState:
         self._result = BlockResult()
         self._details: dict[str, dict[str, ColumnDetail]] = {}
         self._rules: dict[str, TableRules] = {}
+        self._without_table: dict[str, Ints] = {}  # what records of keys are for, by table that must be created
         self._lacking_metadata: dict[str, dict[str, ObservedType]] = {}
-        self._texts: dict[str, list[str | None]] = {}
+        self._metadata = MetadataValues(block, plan.decode.metadata_columns)
 
     # ---- what the steps report -----------------------------------------------------------------------------------
 
@@ -163,10 +164,12 @@ class BlockState:
         at: int,
         hinted: bool = True,
         details: Mapping[str, ColumnDetail] | None = None,
+        others: Sequence[int] = (),
     ) -> None:
         """The table must gain these fields, or be created with them, for the record at this place, the first of those that ask
-        for them; `hinted` puts declared types in their places."""
-        self._asked.setdefault(table, []).append(_Ask(at, fields, hinted, details))
+        for them; `hinted` puts declared types in their places. A delete asks for its key alone."""
+        fields = self._of_key(table, fields) if is_deletes(table) else fields
+        self._asked.setdefault(table_of(table), []).append(_Ask(at, fields, hinted, details, others))
 
     def need_metadata(self, table: str, at: int) -> None:
         """The table must gain the metadata columns that it has not, where it may, for the record at this place."""
@@ -181,26 +184,50 @@ class BlockState:
     def _settle_needs(self) -> None:
         """Records are looked at in order, whichever way each of them went: the first kind that is seen decides, and neither it
         nor the order of columns may depend on the way."""
-        for table in dict.fromkeys((*self._showing, *self._asked)):
-            shown = np.setdiff1d(np.array(self._showing.get(table, []), np.int64), list(self.alone)).astype(np.int64)
+        for table in dict.fromkeys((*map(table_of, self._showing), *self._asked)):
+            shown = self._shown(table)
+            deleting = self._shown(deletes_of(table))
+            found = np.sort(np.concatenate([shown, deleting]))
             asked = sorted(self._asked.get(table, []), key=lambda each: each.at)
-            ends = np.searchsorted(shown, [ask.at for ask in asked]).tolist()
+            ends = np.searchsorted(found, [ask.at for ask in asked]).tolist()
             begin = 0
             for end, ask in zip(ends, asked, strict=True):
-                self._add_shown(table, shown[begin:end].tolist())
+                self._add_all_shown(table, found[begin:end], deleting)
                 self._add_need(table, ask)
                 begin = end
-            self._add_shown(table, shown[begin:].tolist())
+            self._add_all_shown(table, found[begin:], deleting)
+            if table not in self.tables and self._follows_key(table):
+                told = [np.array([ask.at, *ask.others], np.int64) for ask in asked]
+                self._without_table[table] = np.unique(np.concatenate([found, *told])).astype(np.int64)
 
-    def _add_shown(self, table: str, positions: list[int]) -> None:
+    def _shown(self, name: str) -> Ints:
+        """The records that show a table what to be, without those that are judged alone."""
+        if name not in self._showing:
+            return _NONE
+        return np.setdiff1d(np.array(self._showing[name], np.int64), list(self.alone)).astype(np.int64)
+
+    def _add_all_shown(self, table: str, positions: Ints, deleting: Ints) -> None:
+        if not len(deleting):
+            self._add_shown(table, positions.tolist())
+            return
+        for is_delete, run in groupby(
+            zip(positions.tolist(), np.isin(positions, deleting).tolist(), strict=True), itemgetter(1)
+        ):
+            self._add_shown(deletes_of(table) if is_delete else table, [position for position, _ in run])
+
+    def _add_shown(self, name: str, positions: list[int]) -> None:
         if not positions:
             return
-        fields = observe_records([self.values[i] or b"" for i in positions])
+        table, fields = table_of(name), observe_records([self.values[i] or b"" for i in positions])
         if table in self.tables:
             fields = admitted_fields(missing_fields(fields, self.shapes[table].root), self.policy(table))
         fields = self.own_fields(fields)
+        fields = self._of_key(table, fields) if is_deletes(name) else fields
         if fields or table not in self.tables:
             self._add_need(table, _Ask(positions[0], fields))
+
+    def _of_key(self, table: str, fields: Mapping[str, ObservedType]) -> dict[str, ObservedType]:
+        return {name: fields[name] for name in fields if key_columns([name], self.policy(table))}
 
     def _add_need(self, table: str, ask: _Ask) -> None:
         if ask.details is not None:
@@ -233,12 +260,41 @@ class BlockState:
         found = self._rules.get(table)
         if found is None:
             target = self.tables.get(table)
-            found = rules_of(target) if target else TableRules(self.plan.write.tables.policy_for(table))
+            found = rules_of(target) if target else TableRules(self._policy_of_new(table))
             self._rules[table] = found
         return found
 
     def policy(self, table: str) -> TablePolicy:
         return self.rules(table).policy
+
+    def _policy_of_new(self, name: str) -> TablePolicy:
+        policy = self.plan.write.tables.policy_for(table_of(name))
+        return delete_policy(policy) if is_deletes(name) else policy
+
+    def _follows_key(self, name: str) -> bool:
+        return self.keyed is not None and self.policy(table_of(name)).write.is_upsert
+
+    def gives_unsorted(self, names: Iterable[str]) -> bool:
+        """Whether rows of these tables may be given unsorted: those of a key are told apart from deletes."""
+        return self.scatter and not any(map(self._follows_key, names))
+
+    @cached_property
+    def routing_paths(self) -> frozenset[str]:
+        """The dotted paths that tell where a record goes, and whether it deletes there."""
+        paths = routing_fields(self.plan.route)
+        return paths if self.keyed is None else paths | self.keyed.fields
+
+    @cached_property
+    def takes_tombstones(self) -> bool:
+        """Whether records without a value may delete; where they may not they are dropped."""
+        return self.keyed is not None and self.keyed.takes_tombstones
+
+    @cached_property
+    def tombstones(self) -> Mask:
+        """Which of the block's records have no value."""
+        gone: Mask = np.ones(len(self.block), dtype=bool)
+        gone[with_value(self.block.values)] = False
+        return gone
 
     def hints(self, insensitive: bool) -> dict[str, FieldHint]:
         return {fold(hint.path, insensitive): hint for hint in self.plan.decode.hints}
@@ -268,42 +324,11 @@ class BlockState:
 
     def metadata(self, positions: Ints) -> dict[str, pa.Array]:
         """The values of the metadata columns for these records, by Kafka's name of the field."""
-        block, wanted = self.block, self.plan.decode.metadata_columns
-        arrays: dict[str, pa.Array] = {}
-        if "topic" in wanted:
-            arrays["topic"] = pa.repeat(pa.scalar(block.topic), len(positions))
-        if "partition" in wanted:
-            arrays["partition"] = pa.repeat(pa.scalar(block.partition, pa.int32()), len(positions))
-        if "offset" in wanted:
-            arrays["offset"] = pa.array(np.asarray(block.offsets, np.int64)[positions])
-        if "timestamp" in wanted:
-            stamps = np.asarray(block.timestamps_ms, np.int64)[positions]
-            absent = (stamps < 0) | (stamps >= PAST_LAST_TIMESTAMP_MS)
-            arrays["timestamp"] = pa.array(np.where(absent, 0, stamps) * 1000, pa.timestamp("us", "UTC"), mask=absent)
-        if "key" in wanted:
-            arrays["key"] = pa.array([block.key(i) for i in positions.tolist()], pa.binary())
-        if "headers" in wanted:
-            found = [[{"key": k, "value": v} for k, v in block.headers_of(i)] for i in positions.tolist()]
-            arrays["headers"] = pa.array(found, HEADERS)
-        for name in wanted:
-            if is_text(name):
-                arrays[name] = pa.array([self._texts[name][i] for i in positions.tolist()], pa.string())
-        return arrays
+        return self._metadata.at(positions)
 
     def refuse_unreadable_metadata(self, positions: Ints) -> Ints:
         """The positions without those whose key or header is to be a column of text and is no text."""
-        bad: dict[int, RecordFailure] = {}
-        for name in self.plan.decode.metadata_columns:
-            if not is_text(name):
-                continue
-            texts: list[str | None] = [None] * len(self.block)
-            for i in positions.tolist():
-                data = self.block.key(i) if name == "key_text" else _last(self.block.headers_of(i), name)
-                try:
-                    texts[i] = None if data is None else str(data, "utf-8")
-                except UnicodeDecodeError:
-                    bad.setdefault(i, _not_text(name))
-            self._texts[name] = texts
+        bad = self._metadata.unreadable(positions)
         for position, failure in bad.items():
             self.fail(position, failure)
         return positions[~np.isin(positions, list(bad))] if bad else positions
@@ -315,7 +340,7 @@ class BlockState:
 
     @cached_property
     def _routing_names(self) -> list[str]:
-        roots = {fold(path.split(".")[0], self.insensitive) for path in routing_fields(self.plan.route)}
+        roots = {fold(path.split(".")[0], self.insensitive) for path in self.routing_paths}
         names = self.plan.decode.metadata_columns
         return [name for name in names if fold(metadata_column(name), self.insensitive) in roots]
 
@@ -325,7 +350,9 @@ class BlockState:
         """Rows of records that are judged alone leave every table they were put in."""
         if self.plan.route.mode is not RouteMode.ALL_MATCH or not self.alone:
             return
-        gone = np.fromiter(self.alone, dtype=np.int64)
+        self._take_back(np.fromiter(self.alone, dtype=np.int64))
+
+    def _take_back(self, gone: Ints) -> None:
         for table, found in self._rows.items():
             kept = []
             for positions, rows in found:
@@ -353,8 +380,43 @@ class BlockState:
             f"the record at offset {block.offsets[position]} of {place} is {what}", place=place, remedy=REMEDY
         )
 
+    def _refuse_without_key(self) -> None:
+        """Records of keys that have no value for a key column leave every table that they were put in."""
+        failures: dict[int, RecordFailure] = {}
+        for name, found in sorted(self._rows.items()):
+            if not self._follows_key(name):
+                continue
+            for positions, rows in found:
+                for column, missing in without_key(rows, self.policy(name)):
+                    for position in positions[missing].tolist():
+                        failures.setdefault(position, no_key(column, table_of(name)))
+        for table, waiting in sorted(self._without_table.items()):
+            policy = self.policy(table)
+            seen = [name for name, kind in self._needs[table].items() if known_part(kind) is not None]
+            declared = [hint.path.split(".")[0] for hint in self.plan.hints_of_tables]
+            absent = absent_keys([*seen, *declared, *self.metadata_columns], policy)
+            if absent:
+                # None of its records has a key: such a table could not be made.
+                del self._needs[table]
+                for position in waiting.tolist():
+                    failures.setdefault(position, no_key(absent[0], table))
+        for position in sorted(failures.keys() - set(self._failed)):
+            self.fail(position, failures[position])
+        if failures:
+            self._take_back(np.fromiter(failures, dtype=np.int64))
+            self._rows = {name: kept for name, found in self._rows.items() if (kept := [f for f in found if len(f[0])])}
+
+    def _changes(self, table: str, found: Mapping[bool, tuple[Ints, pa.Table]]) -> KeyedRows:
+        """`found` are a table's upserts (False) and deletes (True)."""
+        upserts = found.get(False) or (_NONE, self.shapes[table].schema.empty_table())
+        deletes = found.get(True) or (_NONE, self.shapes[deletes_of(table)].schema.empty_table())
+        self._check_once(np.sort(np.concatenate([upserts[0], deletes[0]])), f"among the changes of {table}")
+        return as_changes(upserts, deletes, np.asarray(self.block.offsets, np.int64))
+
     def result(self) -> BlockResult:
         self._settle_needs()
+        if self.keyed is not None:
+            self._refuse_without_key()
         result = self._result
         places: list[Ints] = [np.empty(0, np.int64)]
         if len(self._alike) == 1 and not self._rows and not self._needs:
@@ -364,7 +426,9 @@ class BlockState:
             places.append(positions)
         else:
             self._split_alike()
-        for table, found in sorted(self._rows.items()):
+        changes: dict[str, dict[bool, tuple[Ints, pa.Table]]] = {}
+        for name, found in sorted(self._rows.items()):
+            table = table_of(name)
             if table in self._needs:
                 continue
             positions, rows = found[0]
@@ -375,8 +439,12 @@ class BlockState:
                 order = np.argsort(positions, kind="stable")
                 positions, rows = positions[order], rows.take(pa.array(order))
             self._check_once(positions, f"in {table}")
-            result.rows[table] = rows
+            if self._follows_key(name):
+                changes.setdefault(table, {})[is_deletes(name)] = positions, rows
+            else:
+                result.rows[table] = rows
             places.append(positions)
+        result.keyed = {table: self._changes(table, found) for table, found in changes.items()}
         written = np.zeros(len(self.block), dtype=bool)
         written[np.concatenate(places)] = True
         result.written = int(written.sum())

@@ -69,7 +69,7 @@ def set_aside_wide(
         if result.needs:
             why = next(iter(_Bounds(plan, tables).beyond(result.needs).values()), None)
             result = refuse(one, why) if why is not None else result
-        if not result.needs and not result.rows:
+        if not result.needs and not result.rows and not result.keyed:
             gone.add(at)
             refused.append(result)
     if not gone:

@@ -119,7 +119,8 @@ class _Fitting:
         """Whether a value that does not fit is refused can mostly be told without its place, which costs much to find."""
         if failure.code not in _UNFIT or self._discarded or self._is_nothing(failure):
             return
-        answer = self.rules.unfit_value(failure.wider is not None, can_move=True)
+        is_key = failure.field_path in self.shape.keys
+        answer = self.rules.unfit_value(failure.wider is not None and not is_key, can_move=not is_key)
         if answer.act is Act.REFUSE:
             raise refused(failure, answer)
 
@@ -149,11 +150,14 @@ class _Fitting:
         if self._is_nothing(failure):
             self._discard(failure, steps)
             return
-        answer = self.rules.unfit_value(failure.wider is not None, can_move=True)
+        # A key column is what it is: its type never changes, and no value stands beside it.
+        is_key = steps[0].column in self.shape.keys
+        can_widen = failure.wider is not None and not is_key
+        answer = self.rules.unfit_value(can_widen, can_move=not is_key)
         if answer.act is Act.BESIDE:
             if self._move(failure, steps):
                 return
-            answer = self.rules.unfit_value(failure.wider is not None, can_move=False)
+            answer = self.rules.unfit_value(can_widen, can_move=False)
         if answer.act is Act.CHANGE:
             assert failure.wider is not None
             self.wider[_keys(steps)] = observed_along(steps, failure.wider)

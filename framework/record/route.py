@@ -9,45 +9,26 @@ A rendered name is confined: its values hold letters, digits, `_` and `-` only, 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from decimal import Decimal
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from framework.config.patterns import compiled
-from framework.config.spec import Case, Condition, RouteMode, RouteRule
+from framework.config.spec import Case, RouteMode, RouteRule
 from framework.config.table_names import placed
 from framework.plan.model import Plan, Route
 from framework.record.arrays import Ints, Mask, Numbers
-from framework.record.convert.nested import fold
+from framework.record.conditions import FieldColumns, Scalar, matches, text_of, value_at
 from framework.record.failure import RecordFailure, shown
-from framework.record.json.strict_parser import JsonValue, NumberText
+from framework.record.json.strict_parser import JsonValue
+from framework.record.keyed_routes import Routed, columns_with_deletes
+from framework.record.keyed_tables import KeyedTables
 
 _PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
 _NAME_VALUE = re.compile(r"[A-Za-z0-9_-]{1,128}", re.ASCII)
-_EXACT_DOUBLE = 1 << 53
-
-Scalar = bool | int | float | Decimal | str | None
-
-
-@dataclass(frozen=True)
-class Routed:
-    """Pairs of (row, table): `rows[i]` goes to `names[labels[i]]`. `unrouted` rows match no rule; `refused` rows are named
-    a table they may not have, and are judged one by one; `elsewhere` counts rows for tables that are not asked for. With
-    `all_in_order` the pairs are every row once, in order."""
-
-    rows: Ints
-    labels: Numbers
-    names: list[str]
-    unrouted: Ints
-    refused: Ints
-    elsewhere: int = 0
-    all_in_order: bool = False
 
 
 def routing_fields(route: Route) -> frozenset[str]:
@@ -63,34 +44,6 @@ def lower_values(plan: Plan) -> bool:
 
 
 # ---- one value --------------------------------------------------------------------------------------------------
-
-
-def text_of(value: Scalar) -> str | None:
-    """A value as it may stand in a table's name or be matched: text, whole numbers, true and false."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        return value
-    if isinstance(value, int):
-        return str(value)
-    if isinstance(value, (float, Decimal)) and -_EXACT_DOUBLE < value < _EXACT_DOUBLE and value == int(value):
-        return str(int(value))
-    return None
-
-
-def matches(condition: Condition, value: Scalar) -> bool:
-    """Whether a field's value meets the condition; a value of another kind never equals (`5` is not `"5"`)."""
-    if value is None:
-        return False
-    if condition.matches is not None:
-        text = text_of(value)
-        return text is not None and compiled(condition.matches).is_all_of(text)
-    expected = condition.equals
-    if isinstance(expected, bool) or isinstance(value, bool):
-        return expected is value
-    if isinstance(expected, str) or isinstance(value, str):
-        return isinstance(expected, str) and isinstance(value, str) and expected == value
-    return expected is not None and value == expected
 
 
 def render(rule: RouteRule, values: tuple[Scalar, ...], route: Route, lower: bool) -> str | None:
@@ -139,9 +92,18 @@ def asked_for(names: list[str], route: Route) -> list[str]:
     return [name for name in names if name in route.only_tables] if route.only_tables else names
 
 
-def route_record(record: dict[str, JsonValue], topic: str, route: Route, lower: bool, insensitive: bool) -> list[str]:
-    """The tables of one record, none when no rule matches. Raises RecordFailure."""
-    fields = {path: _value_at(record, path, insensitive) for path in sorted(routing_fields(route))}
+def route_record(
+    record: dict[str, JsonValue],
+    topic: str,
+    route: Route,
+    lower: bool,
+    insensitive: bool,
+    keyed: KeyedTables | None = None,
+) -> list[str]:
+    """The tables of one record, none when no rule matches. Raises RecordFailure, also for a field of `keyed` that cannot be
+    told."""
+    paths = routing_fields(route) if keyed is None else routing_fields(route) | keyed.fields
+    fields = {path: value_at(record, path, insensitive) for path in sorted(paths)}
     tables: list[str] = []
     for rule in route.rules:
         when = rule.when
@@ -160,97 +122,32 @@ def route_record(record: dict[str, JsonValue], topic: str, route: Route, lower: 
     return tables
 
 
-def _value_at(record: JsonValue, path: str, insensitive: bool) -> Scalar:
-    found: list[JsonValue] = [record]
-    for step in path.split("."):
-        wanted = fold(step, insensitive)
-        found = [
-            value
-            for outer in found
-            if isinstance(outer, dict)
-            for name, value in outer.items()
-            if value is not None and fold(name, insensitive) == wanted
-        ]
-    scalars = [value for value in found if isinstance(value, (bool, str))]
-    if len(scalars) > 1:
-        raise RecordFailure(
-            "route", "FLOE-D306", f"{path}: the record has two keys that differ only in case", field_path=path
-        )
-    if not scalars:
-        return None
-    value = scalars[0]
-    if isinstance(value, NumberText):
-        return int(value) if value.is_integer_literal and len(value) < 1000 else float(value)
-    return value
-
-
 # ---- many records -----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Coded:
-    """A column as codes into its distinct values; code -1 is null."""
-
-    codes: Numbers
-    values: list[Scalar]
-
-
-class _Columns:
-    """Looks fields up by dotted path, once each; `ambiguous` marks rows that have two spellings of one."""
-
-    def __init__(self, table: pa.Table, insensitive: bool) -> None:
-        self._table = table
-        self._insensitive = insensitive
-        self._coded: dict[str, _Coded] = {}
-        self.ambiguous: Mask = np.zeros(table.num_rows, dtype=bool)
-
-    def __len__(self) -> int:
-        return len(self.ambiguous)
-
-    def coded(self, path: str) -> _Coded:
-        if path not in self._coded:
-            self._coded[path] = self._encode(path)
-        return self._coded[path]
-
-    def _encode(self, path: str) -> _Coded:
-        rows = self._table.num_rows
-        steps = path.split(".")
-        found = [
-            self._table.column(i)
-            for i, name in enumerate(self._table.column_names)
-            if fold(name, self._insensitive) == fold(steps[0], self._insensitive)
-        ]
-        for step in steps[1:]:
-            found = [
-                pc.struct_field(column, [i])
-                for column in found
-                if pa.types.is_struct(column.type)
-                for i, child in enumerate(column.type)
-                if fold(child.name, self._insensitive) == fold(step, self._insensitive)
-            ]
-        codes: Numbers | None = None
-        values: list[Scalar] = []
-        for column in found:
-            if pa.types.is_nested(column.type) or pa.types.is_null(column.type):
-                continue
-            if isinstance(column, pa.ChunkedArray):
-                column = column.combine_chunks()
-            encoded = column.dictionary_encode()
-            own = encoded.indices
-            own = (own.fill_null(-1) if own.null_count else own).to_numpy(zero_copy_only=False)
-            if codes is None:
-                codes, values = own, encoded.dictionary.to_pylist()
-                continue
-            self.ambiguous |= (codes >= 0) & (own >= 0)
-            codes = np.where((codes < 0) & (own >= 0), own + len(values), codes)
-            values += encoded.dictionary.to_pylist()
-        return _Coded(np.full(rows, -1, np.int32) if codes is None else codes, values)
+def route_columns(
+    table: pa.Table,
+    topic: str,
+    route: Route,
+    lower: bool,
+    insensitive: bool,
+    keyed: KeyedTables | None = None,
+    tombstones: Mask | None = None,
+) -> Routed:
+    """The tables of many records at once; `tombstones` are rows of records without a value, given with `keyed`."""
+    columns = FieldColumns(table, insensitive)
+    if keyed is None:
+        return _routed(columns, topic, route, lower)
+    for path in keyed.fields:
+        columns.coded(path)
+    routed = _routed(columns, topic, route, lower)
+    return columns_with_deletes(
+        routed, columns, keyed, np.zeros(len(columns), bool) if tombstones is None else tombstones
+    )
 
 
-def route_columns(table: pa.Table, topic: str, route: Route, lower: bool, insensitive: bool) -> Routed:
-    """The tables of many records at once."""
-    rows = table.num_rows
-    columns = _Columns(table, insensitive)
+def _routed(columns: FieldColumns, topic: str, route: Route, lower: bool) -> Routed:
+    rows = len(columns)
     first_match = route.mode is RouteMode.FIRST_MATCH
     for path in routing_fields(route):
         columns.coded(path)
@@ -298,7 +195,7 @@ def route_columns(table: pa.Table, topic: str, route: Route, lower: bool, insens
     return Routed(all_rows, all_labels, list(names), np.flatnonzero(~matched), np.flatnonzero(refused), elsewhere)
 
 
-def _candidates(rule: RouteRule, columns: _Columns, topic: str, pending: Mask) -> Mask:
+def _candidates(rule: RouteRule, columns: FieldColumns, topic: str, pending: Mask) -> Mask:
     when = rule.when
     if when is None:
         return pending.copy()
@@ -306,15 +203,13 @@ def _candidates(rule: RouteRule, columns: _Columns, topic: str, pending: Mask) -
         return np.zeros_like(pending)
     if when.field is None:
         return pending.copy()
-    coded = columns.coded(when.field)
-    meets = np.array([*(matches(when, value) for value in coded.values), False], dtype=bool)
-    chosen: Mask = pending & meets[coded.codes]
+    chosen: Mask = pending & columns.meets(when)
     return chosen
 
 
 def _labels(
     rule: RouteRule,
-    columns: _Columns,
+    columns: FieldColumns,
     selected: Ints,
     route: Route,
     lower: bool,

@@ -33,7 +33,7 @@ class KeyedTables:
             TableBlocked: FLOE-R144, rows of one of them cannot be replaced by key.
             FloeError: its catalog or store does not answer.
         """
-        if not self._plan.follows_keys:
+        if not self._plan.is_upserted:
             return {}
         letters = self._plan.write.dead_letter_table
         keyed = {name: each for name, each in targets.items() if each.policy.write.is_upsert and name != letters}

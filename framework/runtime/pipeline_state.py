@@ -112,7 +112,7 @@ class Standing:
         )
         is_paused = hold is not None and hold.state is not Health.BLOCKED
         awaited = None
-        if self._plan.follows_keys and not is_paused:
+        if self._plan.is_upserted and not is_paused:
             awaited = commit_hold(watch.waiting(name), watch.has_seen(name, self._announced_batch))
             hold = awaited or hold
         if awaited is None:

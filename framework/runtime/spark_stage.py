@@ -50,7 +50,7 @@ def run_stage(
     reports: list[TaskReport] = [pickle.loads(bytes(row[0])) for row in rows]
     failed = [report for report in reports if report.failure is not None]
     again = [report for report in reports if report.needs]
-    if plan.follows_keys and (failed or again):
+    if plan.is_upserted and (failed or again):
         # The newest change of a key is found among all that the batch has of it, so no part of it may be done already.
         remove_files(context, reports)
         return failed, [] if failed else work, [] if failed else merged_needs(report.needs for report in again)

@@ -3,7 +3,8 @@
 In: a TableNeed, the table's policy, the pipeline's hints and metadata columns. Out: CreateTable or Refusal. Columns come in
 the order they were first seen (without those that `evolve.include` and `exclude` keep out), then hinted columns no record
 had yet, then metadata columns; all optional, except hints that say `required`. Every partition column must be among them: a
-table cannot be partitioned by it later without a second spec, so creation waits until it is seen or declared.
+table cannot be partitioned by it later without a second spec, so creation waits until it is seen or declared. The columns of an
+upsert table's key are its identifier fields.
 """
 
 from __future__ import annotations
@@ -121,7 +122,7 @@ def location_of(pattern: str | None, table: str) -> str | None:
 def _identifiers(schema: Schema, policy: TablePolicy, table: str) -> frozenset[int] | Refusal:
     """The ids of the fields that identify rows, or why they cannot."""
     found = set()
-    for path in policy.create.identifier_fields:
+    for path in policy.write.key or policy.create.identifier_fields:
         names = tuple(path.split("."))
         try:
             field = schema.find_field(path, case_sensitive=policy.case is not Case.INSENSITIVE)

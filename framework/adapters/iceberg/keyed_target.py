@@ -8,17 +8,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pyiceberg.schema import Schema
 from pyiceberg.table import Table
-from pyiceberg.types import DoubleType, FloatType, IcebergType
 
 from framework.adapters.iceberg.private import row_lineage as lineage
 from framework.adapters.iceberg.private.live_files import LiveFiles, UnsupportedDeletes, live_files
 from framework.adapters.iceberg.views import head_of
 from framework.adapters.key_search import ROW_ID_FIELD
-from framework.config.spec import Case
 from framework.errors import TableBlocked
 from framework.table.arrow_schema import parse_schema
+from framework.table.changes import Refusal
+from framework.table.keys import key_of
 from framework.table.model import TableTarget
 
 # The name that Iceberg gives a row's id where a file holds it.
@@ -49,12 +48,6 @@ def keyed_target_of(loaded: Table, target: TableTarget, known: KeyedTarget | Non
             target.name,
             f"it was replaced under this run: its uuid is {metadata.table_uuid}, and the run knows {target.table_uuid}",
             "bring the table back, or start the pipeline again: a new run begins with what it finds",
-        )
-    if metadata.format_version < 2:
-        raise blocked(
-            target.name,
-            "it has Iceberg format version 1, which cannot delete rows",
-            "ALTER TABLE ... SET TBLPROPERTIES ('format-version'='2'), or write to another table",
         )
     key_ids = key_ids_of(target)
     for field_id in key_ids:
@@ -92,25 +85,17 @@ def key_ids_of(target: TableTarget) -> tuple[int, ...]:
     """The field ids of the key columns that the policy names, in its order.
 
     Raises:
-        TableBlocked: FLOE-R144, a column is not there, or is of a type that cannot be a key.
+        TableBlocked: FLOE-R144, the table cannot be written by this key.
     """
     schema = parse_schema(target.schema_json)
     if any(field.name == ROW_ID and field.field_id != ROW_ID_FIELD for field in schema.fields):
         raise blocked(
             target.name, f"it has a column {ROW_ID}, a name that Iceberg keeps for the ids of rows", "rename the column"
         )
-    ids = []
-    for name in target.policy.write.key:
-        found = _column(schema, name, target.policy.case)
-        if found is None:
-            remedy = f"add the column {name} to the table, or correct `write.key`"
-            raise blocked(target.name, f"it has no column {name}, which `write.key` names", remedy)
-        field_id, kind = found
-        if not kind.is_primitive or isinstance(kind, (FloatType, DoubleType)):
-            remedy = "name other columns in `write.key`"
-            raise blocked(target.name, f"its column {name} is of the type {kind}, which cannot be a key", remedy)
-        ids.append(field_id)
-    return tuple(ids)
+    key = key_of(target)
+    if isinstance(key, Refusal):
+        raise blocked(target.name, key.reason, f"`floe explain {key.code}` says what to do")
+    return tuple(field.field_id for field in key.fields)
 
 
 def blocked(table: str, reason: str, remedy: str) -> TableBlocked:
@@ -118,11 +103,3 @@ def blocked(table: str, reason: str, remedy: str) -> TableBlocked:
     return TableBlocked(
         f"rows of table {table} cannot be replaced by key: {reason}", code="FLOE-R144", place=table, remedy=remedy
     )
-
-
-def _column(schema: Schema, name: str, case: Case) -> tuple[int, IcebergType] | None:
-    fields = schema.fields
-    found = next((field for field in fields if field.name == name), None)
-    if found is None and case is Case.INSENSITIVE:
-        found = next((field for field in fields if field.name.lower() == name.lower()), None)
-    return None if found is None else (found.field_id, found.field_type)

@@ -15,7 +15,7 @@ _SMT = "single message transforms have no equivalent; `transform.sql` projects a
 # Patterns of whole keys, the first that matches; whether something is lost, and the sentence.
 _REASONS: tuple[tuple[str, bool, str], ...] = (
     (r"iceberg\.tables\.default-id-columns|iceberg\.table\..+\.id-columns", False,
-     "the sink needs them for updates alone; `create.identifier_fields` gives new tables identifier fields"),
+     "the sink needs them for updates alone, and `iceberg.tables.upsert-mode-enabled` is not true"),
     (r"iceberg\.tables\.schema-force-optional", False, "floe makes every column optional that no declared field requires"),
     (r"iceberg\.tables\.replace-null-with-default", False, "JSON has no defaults, so null stays null"),
     (r"iceberg\.control\.commit\.(timeout-ms|threads)", False, _OWN_PACE),

@@ -1,7 +1,7 @@
 """An Iceberg sink of Kafka Connect as a pipeline file, and as the target that it would run against.
 
 In: the connector's settings. Out: plain values of both files, and a sentence for each key that has no home
-in them. What a pipeline file cannot say (upserts, Avro, a Hadoop catalog, tables that only records know) is refused by name:
+in them. What a pipeline file cannot say (a Hadoop catalog, tables that only records know) is refused by name:
 no file is better than one that writes other tables.
 """
 
@@ -13,6 +13,7 @@ from typing import Any
 
 from framework.config.connector.keys import SMT_REASONS, why_not
 from framework.config.connector.target import format_of, target_of
+from framework.config.connector.writes import Unsayable, writes_of
 from framework.config.patterns import unfit
 from framework.config.rules.permitted import is_property_allowed, never_a_property
 from framework.config.units import partition_field, partition_text
@@ -68,6 +69,7 @@ class _Import:
         tables = self._table_names()
         source, routes = self._source(), self._routes(tables)
         defaults, overrides = self._policies(tables)
+        self._add_writes(tables, defaults, overrides)
         control = self.take("iceberg.control.topic") or "control-iceberg"
         # Connect writes Avro to its control topic, and floe refuses a control topic that holds what is not its own.
         self.note("iceberg.control.topic", f"`{control}` is Connect's own; floe's commit log is `{control}-floe`")
@@ -105,11 +107,6 @@ class _Import:
         self.notes.append(Note(key, reason, lost))
 
     def _refuse(self) -> None:
-        if self.flag("iceberg.tables.upsert-mode-enabled"):
-            raise _refused("iceberg.tables.upsert-mode-enabled", "floe appends rows; it has no upserts", "")
-        for key in ("iceberg.tables.cdc-field", "iceberg.tables.cdc.field"):
-            if self.take(key):
-                raise _refused(key, "floe appends rows; it applies no updates and deletes", "")
         converter = self.settings.get("value.converter", "")
         if "ByteArray" in converter:
             raise _refused("value.converter", f"the values are read with {converter}, which gives no fields", "")
@@ -268,6 +265,22 @@ class _Import:
         if branch:
             override["commit"] = {"branch": branch}
         return override if len(override) > 1 else None
+
+    def _add_writes(self, tables: list[str], defaults: Values, overrides: list[Values]) -> None:
+        """`write` of the policies of a sink that upserts, or that follows a field of changes."""
+        writes = writes_of(self.settings, tables)
+        if isinstance(writes, Unsayable):
+            raise _refused(writes.key, writes.message, writes.remedy)
+        self.taken |= writes.taken
+        for key, reason in writes.notes:
+            self.note(key, reason, lost=True)
+        if writes.defaults:
+            defaults["write"] = writes.defaults
+        for table, write in writes.tables:
+            override = next((one for one in overrides if one["match"] == table), None)
+            if override is None:
+                overrides.append(override := {"match": table})
+            override["write"] = write
 
     def _partition(self, key: str, creates: bool) -> list[str]:
         text = self.take(key)

@@ -63,6 +63,12 @@ def _policies(
             findings.append(
                 Diagnostic("FLOE-C423", message, node.span, path=f"routes.rules[{index}].table", remedy=remedy)
             )
+        elif first != node.span and first.file != node.span.file and policy.write.is_upsert:
+            message = f"`{table}` is upserted here and by {first.file}:{first.line}, whose records have no common order"
+            remedy = "write it by one pipeline that reads all of the topics"
+            findings.append(
+                Diagnostic("FLOE-C462", message, node.span, path=f"routes.rules[{index}].table", remedy=remedy)
+            )
         if table in dead_letter_tables:
             message = f"`{table}` is the dead-letter table of {dead_letter_tables[table].file}"
             findings.append(

@@ -58,7 +58,7 @@ def partition_columns(document: Document) -> Iterator[Diagnostic]:
                 yield at("FLOE-C218", f"`{partition_text(field)}` is given twice", item, path, "keep one of them")
             seen.add(partition_text(field))
             yield from _transformed_column(document, field, item, path)
-            if field.transform == "identity" and (kind := _kind(document, field.column)) in _NANOSECONDS:
+            if field.transform == "identity" and (kind := column_kind(document, field.column)) in _NANOSECONDS:
                 message = f"a table cannot be partitioned by each value of `{field.column}`, which is `{kind}`"
                 yield at("FLOE-C415", message, item, path, f"write `day({field.column})`, or another transform")
         seen = set()
@@ -73,10 +73,10 @@ def partition_columns(document: Document) -> Iterator[Diagnostic]:
             yield from _transformed_column(document, order.by, item, path)
         for path, item in document.items(*policy, "create", "identifier_fields"):
             column = document.text(*path)
-            if column is None or not _is_column(column):
+            if column is None or not is_column(column):
                 continue
-            yield from _missing_column(document, column, item, path)
-            kind = _kind(document, column)
+            yield from missing_column(document, column, item, path)
+            kind = column_kind(document, column)
             if kind in ("float", "double"):
                 message = f"`{column}` is `{kind}`, and Iceberg lets no float identify rows"
                 yield at("FLOE-C415", message, item, path, "declare another type, or choose another column")
@@ -86,11 +86,11 @@ def partition_columns(document: Document) -> Iterator[Diagnostic]:
 
 
 def _transformed_column(document: Document, field: PartitionFieldSpec, item: Node, path: Path) -> Iterator[Diagnostic]:
-    missing = list(_missing_column(document, field.column, item, path))
+    missing = list(missing_column(document, field.column, item, path))
     if missing:
         yield from missing
         return
-    kind, fits = _kind(document, field.column), _SOURCES.get(field.transform)
+    kind, fits = column_kind(document, field.column), _SOURCES.get(field.transform)
     if kind and fits and kind not in fits:
         message = f"`{field.transform}` needs {listed(fits)}, but `{field.column}` is `{kind}`"
         yield at("FLOE-C415", message, item, path, "declare another type, or choose another transform")
@@ -103,7 +103,7 @@ def _transformed_column(document: Document, field: PartitionFieldSpec, item: Nod
         yield at("FLOE-C415", message, item, path, "choose another transform")
 
 
-def _missing_column(document: Document, column: str, item: Node, path: Path) -> Iterator[Diagnostic]:
+def missing_column(document: Document, column: str, item: Node, path: Path) -> Iterator[Diagnostic]:
     """The finding where no table can have the column: one of Kafka's that is not asked for, or one that SQL does not give."""
     if column.startswith(PREFIX) and column not in _metadata(document):
         name = column.removeprefix(PREFIX)
@@ -115,14 +115,14 @@ def _missing_column(document: Document, column: str, item: Node, path: Path) -> 
         )
         hint = None if name in known else did_you_mean(column, _METADATA_TYPES)
         yield at("FLOE-C414", f"there is no column `{column}`", item, path, remedy, hint)
-    elif not _kind(document, column) and _all_declared(document):
+    elif not column_kind(document, column) and _all_declared(document):
         declared = [entry.key for entry in document.mapping("source", "schema")]
         message = f"`transform.sql` and `source.schema` give no column `{column}`"
         hint = did_you_mean(column, declared)
         yield at("FLOE-C414", message, item, path, "declare it under `source.schema`", hint)
 
 
-def _kind(document: Document, column: str) -> str:
+def column_kind(document: Document, column: str) -> str:
     """The declared type of a column without its numbers; "" when it is not declared."""
     folded = column.lower()
     declared = next((e.key for e in document.mapping("source", "schema") if e.key.lower() == folded), column)
@@ -141,7 +141,7 @@ def _plain(kind: object) -> str | None:
     return str(kind[0]) if isinstance(kind, list) else str(kind) if kind else None
 
 
-def _is_column(text: str) -> bool:
+def is_column(text: str) -> bool:
     return re.fullmatch(COLUMN, text) is not None
 
 

@@ -78,13 +78,14 @@ def overrides_apply(document: Document) -> Iterator[Diagnostic]:
 
 
 def overrides_are_meant(document: Document) -> Iterator[Diagnostic]:
-    """An override matches the dead-letter table or a table of the routes, where all their names are literal."""
+    """An override matches the dead-letter table, a history or a table of the routes, where all their names are literal."""
     tables = [document.text(*path, "table") for path, _ in document.items("routes", "rules")]
     names = [table for table in tables if table and "{" not in table]
     if not tables or len(names) != len(tables):
         return
     letters = document.text("errors", "dead_letter_table")
-    written = [*names, letters] if letters else names
+    histories = (document.text(*policy, "write", "history") for policy in table_policies(document))
+    written = [*names, *(name for name in (letters, *histories) if name)]
     for path, _ in document.items("tables", "overrides"):
         glob, node = document.text(*path, "match"), document.node(*path, "match")
         if glob and node is not None and not any(document.names_match(name, glob) for name in written):

@@ -66,7 +66,9 @@ class UnsupportedConverter(Converter):
 class TableShape:
     """`root` converts records to rows; `schema` is the Arrow schema of `root.target` with field ids; `metadata` are the
     columns floe fills itself, by name, with the Kafka field each takes; `no_text` are the lower-cased names of all columns,
-    at any depth, that are neither text nor structure; `always_required` are the paths of columns that identify rows."""
+    at any depth, that are neither text nor structure; `always_required` are the paths of columns that identify rows; `keys` are
+    the key columns of a table that follows its keys. Whether a record has its key is looked at in the end
+    (framework.record.keyed_rows): no converter requires it."""
 
     root: StructConverter
     schema: pa.Schema
@@ -77,6 +79,7 @@ class TableShape:
     names: frozenset[str]
     no_text: frozenset[str]
     always_required: frozenset[tuple[str, ...]]
+    keys: frozenset[str] = frozenset()
 
     @cached_property
     def maps(self) -> frozenset[str]:
@@ -106,7 +109,9 @@ class TableShape:
 def table_shape(target: TableTarget, hints: tuple[FieldHint, ...], metadata_columns: tuple[str, ...]) -> TableShape:
     """The shape of a table; cached per schema, hints and case policy."""
     reads_text = target.policy.values.text_as_number is TextAsNumber.READ
-    return _shape(target.schema_json, hints, metadata_columns, target.policy.case is Case.INSENSITIVE, reads_text)
+    write = target.policy.write
+    key = write.key if write.is_upsert else ()
+    return _shape(target.schema_json, hints, metadata_columns, target.policy.case is Case.INSENSITIVE, reads_text, key)
 
 
 @lru_cache(maxsize=4096)
@@ -116,11 +121,15 @@ def _shape(
     metadata_columns: tuple[str, ...],
     insensitive: bool,
     reads_text: bool,
+    key: tuple[str, ...],
 ) -> TableShape:
     schema = parse_schema(schema_json)
     by_path = _by_path(hints, insensitive)
     root = converter_for(schema.as_struct(), "", by_path, insensitive, reads_text)
     assert isinstance(root, StructConverter)
+    folded = {fold(name, insensitive) for name in key}
+    keys = frozenset(child.name for child in root.children if fold(child.name, insensitive) in folded)
+    root = replace(root, children=tuple(replace(c, required=False) if c.name in keys else c for c in root.children))
     metadata = {metadata_column(name): name for name in metadata_columns}
     own = {name: child for child in root.children if (name := _metadata_name(child.name, metadata, insensitive))}
     parse_fields = {
@@ -141,6 +150,7 @@ def _shape(
         names=frozenset(fold(child.name, insensitive) for child in root.children),
         no_text=frozenset(_no_text(root)),
         always_required=frozenset(_always_required(schema.as_struct(), always_required(schema), ())),
+        keys=keys,
     )
 
 

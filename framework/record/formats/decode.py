@@ -36,6 +36,8 @@ from framework.record.formats.wire import (
 from framework.record.model import ColumnDetail, RecordBlock
 
 Failures = dict[int, RecordFailure]
+# The column of rows that have none; no field has this name.
+_NO_VALUE = "\0no value"
 
 
 @dataclass
@@ -57,11 +59,13 @@ class Items:
     header: str
 
 
-def decode_rows(block: RecordBlock, positions: Ints, decode: Decode, schemas: Schemas) -> Decoded:
-    """The typed rows of the records at these positions."""
+def decode_rows(
+    block: RecordBlock, positions: Ints, decode: Decode, schemas: Schemas, tombstones: Ints | None = None
+) -> Decoded:
+    """The typed rows of the records at these positions, and of `tombstones`, which have the columns of their keys alone."""
     values = [value for i in positions.tolist() if (value := block.values[i]) is not None]
     with without_cycle_collection():
-        return _decode_rows(block, positions, values, decode, schemas)
+        return _decode_rows(block, positions, values, decode, schemas, tombstones)
 
 
 @contextmanager
@@ -76,7 +80,14 @@ def without_cycle_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _decode_rows(block: RecordBlock, positions: Ints, values: list[bytes], decode: Decode, schemas: Schemas) -> Decoded:
+def _decode_rows(
+    block: RecordBlock,
+    positions: Ints,
+    values: list[bytes],
+    decode: Decode,
+    schemas: Schemas,
+    tombstones: Ints | None,
+) -> Decoded:
     decoded = _decode(Items(values, positions, block, VALUE_HEADER), decode.format, decode.format.column, schemas)
     if decode.format.envelope is Envelope.DEBEZIUM:
         parts, decoded.parts = decoded.parts, []
@@ -85,6 +96,9 @@ def _decode_rows(block: RecordBlock, positions: Ints, values: list[bytes], decod
             decoded.parts += flat.parts
             decoded.failures |= flat.failures
             decoded.dropped += flat.dropped
+    if tombstones is not None and len(tombstones):
+        columns = pa.table({_NO_VALUE: pa.nulls(len(tombstones))})
+        decoded.parts.append(TypedRows(tombstones, columns, {_NO_VALUE: "null"}))
     if decode.key is not None:
         _add_key(decoded, block, decode.key, schemas)
     return decoded

@@ -18,7 +18,7 @@ from framework.record.arrays import Ints, Mask
 from framework.record.block_state import BlockState
 from framework.record.convert.converter import Converter
 from framework.record.convert.nested import ChildField, fold
-from framework.record.convert.table_shape import relaxed
+from framework.record.convert.table_shape import TableShape, relaxed
 from framework.record.convert.typed_columns import (
     convert_typed,
     holds_nothing,
@@ -33,6 +33,7 @@ from framework.record.field_path import Step, columns_of, required_and_missing
 from framework.record.formats.present_values import rows_with_value
 from framework.record.infer_types import missing_fields
 from framework.record.json.single_record import json_value
+from framework.record.keyed_tables import table_of
 from framework.record.model import ColumnDetail, ObservedType
 from framework.record.refusal import no_column, no_table, no_value, refused
 from framework.record.route import lower_values, route_columns, route_record
@@ -81,13 +82,16 @@ def route_and_convert(state: BlockState, typed: TypedRows) -> None:
     for name, column in state.routing_metadata(places).items():
         same = [n for n in routing.column_names if fold(n, state.insensitive) == fold(name, state.insensitive)]
         routing = routing.drop_columns(same).append_column(name, column)
-    routed = route_columns(routing, state.block.topic, plan.route, lower_values(plan), state.insensitive)
+    tombstones = state.tombstones[places] if state.takes_tombstones else None
+    routed = route_columns(
+        routing, state.block.topic, plan.route, lower_values(plan), state.insensitive, state.keyed, tombstones
+    )
     state.unrouted(places[routed.unrouted].tolist())
     state.drop(routed.elsewhere)
     for row in routed.refused.tolist():
         record = {name: json_value(plain_value(routing.column(name)[row])) for name in routing.column_names}
         try:
-            route_record(record, state.block.topic, plan.route, lower_values(plan), state.insensitive)
+            route_record(record, state.block.topic, plan.route, lower_values(plan), state.insensitive, state.keyed)
         except RecordFailure as failure:
             state.fail(int(places[row]), failure)
     failures: dict[int, RecordFailure] = {}
@@ -101,11 +105,12 @@ def route_and_convert(state: BlockState, typed: TypedRows) -> None:
         if name not in state.tables:
             answer = state.rules(name).missing_table()
             if answer.act is Act.REFUSE:
-                _fail(failures, mine, no_table(name, answer))
+                _fail(failures, mine, no_table(table_of(name), answer))
             elif answer.act is Act.CHANGE:
                 kept[mine] = True
                 shown = state.own_fields(typed.present(part))
-                state.need(name, shown, _first(mine, typed), hinted=typed.by_schema, details=typed.details)
+                own = places[mine].tolist()
+                state.need(name, shown, min(own), hinted=typed.by_schema, details=typed.details, others=own)
             continue
         kept[mine] = True
         _unknown_columns(state, name, mine, part, typed, failures)
@@ -146,7 +151,7 @@ def _unknown_columns(
             _fail(failures, mine[asking], no_column(column, name, answer))
     # A schema says what will come: the column is widened for its type before a value asks for it.
     if typed.by_schema and rules.unfit_value(can_widen=True, can_move=False).act is Act.CHANGE:
-        wider = widening(_unhinted(state, name, present), shape.root)
+        wider = widening(_unhinted(state, name, _beside_key(present, shape)), shape.root)
         if wider:
             state.need(name, wider, first, hinted=False)
 
@@ -154,6 +159,12 @@ def _unknown_columns(
 def _first(mine: Ints, typed: TypedRows) -> int:
     """The place of the first record of these rows: the one that asks for what they have in common."""
     return int(typed.places[mine].min())
+
+
+def _beside_key(kinds: dict[str, ObservedType], shape: TableShape) -> dict[str, ObservedType]:
+    """Without the columns of a table's key, whose types never change."""
+    keys = {fold(name, shape.insensitive) for name in shape.keys}
+    return {name: kind for name, kind in kinds.items() if fold(name, shape.insensitive) not in keys}
 
 
 def _unhinted(state: BlockState, name: str, kinds: dict[str, ObservedType]) -> dict[str, ObservedType]:
@@ -225,7 +236,7 @@ def _unfit_values(column: _Column, bad: Mask, failures: dict[int, RecordFailure]
     state, child, source = column.state, column.child, column.source
     rules, shape = state.rules(column.table), state.shapes[column.table]
     at = np.flatnonzero(bad)
-    wider = widening({child.name: observed_from_typed(source.type)}, shape.root)
+    wider = widening(_beside_key({child.name: observed_from_typed(source.type)}, shape), shape.root)
     answer = rules.unfit_value(can_widen=bool(wider), can_move=False)
     if answer.act is Act.CHANGE:
         state.need(column.table, wider, _first(column.mine, column.typed), hinted=False)

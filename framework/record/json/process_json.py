@@ -28,8 +28,9 @@ from framework.record.json.maps import parse_with_maps
 from framework.record.json.mixed_kinds import Leniency
 from framework.record.json.parse_plan import ParseGroup, parse_groups, project
 from framework.record.json.single_record import judge
+from framework.record.keyed_routes import Routed
 from framework.record.model import AlikeRows
-from framework.record.route import Routed, lower_values, route_columns, routing_fields
+from framework.record.route import lower_values, route_columns
 from framework.record.rows.dictionary_text import is_encoded, plain_schema
 from framework.table.policy.admitted import never_admitted
 from framework.table.policy.answers import Act
@@ -62,13 +63,13 @@ def _is_readable(state: BlockState, shape: TableShape) -> bool:
         return False
     if not shape.maps:
         return True
-    roots = {fold(path.split(".")[0], state.insensitive) for path in routing_fields(state.plan.route)}
+    roots = {fold(path.split(".")[0], state.insensitive) for path in state.routing_paths}
     return roots.isdisjoint(fold(name, state.insensitive) for name in shape.maps)
 
 
 def _process_groups(state: BlockState, positions: Ints, groups: list[ParseGroup]) -> None:
     """Tables disagree about parse types: route on the routing fields alone, then parse for each group of tables."""
-    roots = {fold(path.split(".")[0], state.insensitive) for path in routing_fields(state.plan.route)}
+    roots = {fold(path.split(".")[0], state.insensitive) for path in state.routing_paths}
     routing: dict[str, pa.DataType] = {}
     for group in groups:
         for field in group.schema:
@@ -116,7 +117,7 @@ def _parse(state: BlockState, positions: Ints, schema: pa.Schema) -> tuple[list[
 def _leniency(state: BlockState, known: pa.Schema) -> Leniency:
     """Fields that may be brought to one kind: never those that rules look at. Numbers may become text only where no column
     of that name, at any depth, is more than text: a number must not be taken for base64."""
-    roots = {path.split(".")[0].lower() for path in routing_fields(state.plan.route)}
+    roots = {path.split(".")[0].lower() for path in state.routing_paths}
     strict = frozenset[str]().union(*(shape.no_text for shape in state.shapes.values()))
     free = [field for field in known if field.name.lower() not in roots]
     return Leniency(
@@ -141,7 +142,7 @@ def _beside(schema: pa.Schema) -> dict[str, pa.DataType]:
 def _not_to_infer(state: BlockState, parts: list[Part], known: pa.Schema) -> dict[str, pa.DataType]:
     """Inferred fields that should have been parsed to a given type: other spellings of known fields, and routing fields
     whose text Arrow took for timestamps."""
-    roots = {fold(path.split(".")[0], state.insensitive) for path in routing_fields(state.plan.route)}
+    roots = {fold(path.split(".")[0], state.insensitive) for path in state.routing_paths}
     spelled = {field.name.lower(): field.type for field in known} if state.any_insensitive else {}
     found: dict[str, pa.DataType] = {}
     for part in parts:
@@ -173,7 +174,10 @@ def _route(state: BlockState, part: Part) -> Routed:
     for name, column in state.routing_metadata(part.positions).items():
         same = [n for n in table.column_names if fold(n, state.insensitive) == fold(name, state.insensitive)]
         table = table.drop_columns(same).append_column(name, column)
-    routed = route_columns(table, state.block.topic, plan.route, lower_values(plan), state.insensitive)
+    tombstones = state.tombstones[part.positions] if state.takes_tombstones else None
+    routed = route_columns(
+        table, state.block.topic, plan.route, lower_values(plan), state.insensitive, state.keyed, tombstones
+    )
     state.unrouted(part.positions[routed.unrouted].tolist())
     state.judge_alone(part.positions[routed.refused].tolist())
     state.drop(routed.elsewhere)
@@ -192,7 +196,7 @@ def _give_to_tables(state: BlockState, part: Part, schema: pa.Schema, routed: Ro
         if name in known and _respelled(part.table.field(name).type, schema.field(name).type, state.any_insensitive)
     }
     groups = _alike(state, routed.names)
-    if state.scatter and len(groups) == 1 < len(routed.names) and routed.all_in_order:
+    if len(groups) == 1 < len(routed.names) and routed.all_in_order and state.gives_unsorted(routed.names):
         rows = _Rows(part.positions, routed.labels, known, extra, respelled)
         if _give_unsorted(state, routed.names, rows):
             return

@@ -15,6 +15,8 @@ from framework.record.failure import RecordFailure
 from framework.record.fit_to_table import Fitted, fit
 from framework.record.infer_types import observe_record
 from framework.record.json.strict_parser import JsonValue, NumberText, parse_record
+from framework.record.keyed_routes import record_with_deletes
+from framework.record.keyed_tables import table_of
 from framework.record.refusal import no_table
 from framework.record.route import asked_for, lower_values, route_record
 from framework.table.policy.answers import Act
@@ -31,17 +33,21 @@ def judge(state: BlockState) -> None:
             continue
         try:
             record = parse_record(value)
+            with_metadata = _with_metadata(state, position, record)
             names = route_record(
-                _with_metadata(state, position, record),
+                with_metadata,
                 state.block.topic,
                 state.plan.route,
                 lower_values(state.plan),
                 state.insensitive,
+                state.keyed,
             )
             if not names:
                 state.unrouted([position])
                 continue
             names = asked_for(names, state.plan.route)
+            is_tombstone = state.takes_tombstones and bool(state.tombstones[position])
+            names = record_with_deletes(names, with_metadata, state.keyed, is_tombstone, state.insensitive)
             if not names:
                 state.drop(1)
                 continue
@@ -66,7 +72,7 @@ def _fit_to_tables(
             continue
         answer = state.rules(table).missing_table()
         if answer.act is Act.REFUSE:
-            raise no_table(table, answer)
+            raise no_table(table_of(table), answer)
         if answer.act is Act.CHANGE:
             missing.append(table)
     shown = observe_record(own) if missing else {}

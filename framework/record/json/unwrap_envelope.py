@@ -37,10 +37,10 @@ class JsonRead:
     parts: list[TypedRows] = field(default_factory=list)
 
 
-def read_json(block: RecordBlock, decode: Decode, schemas: Schemas) -> JsonRead:
-    """The texts of a block's records."""
+def read_json(block: RecordBlock, decode: Decode, schemas: Schemas, with_tombstones: bool = False) -> JsonRead:
+    """The texts of a block's records; with tombstones a record without a value has the fields of its key alone."""
     spec = decode.format
-    if spec.registry is None and spec.envelope is Envelope.NONE and decode.key is None:
+    if not with_tombstones and spec.registry is None and spec.envelope is Envelope.NONE and decode.key is None:
         return JsonRead(block.values)
     read = JsonRead(list(block.values))
     connect = ConnectRecords()
@@ -54,6 +54,8 @@ def read_json(block: RecordBlock, decode: Decode, schemas: Schemas) -> JsonRead:
                 text = framed.payload
             if text is not None and spec.envelope is Envelope.DEBEZIUM:
                 text = None if connect.take(text, i) else _flat(text)
+            if data is None and with_tombstones:
+                text = b"{}"
             if text is not None and decode.key is not None:
                 text = _with_key(text, block.key(i), block.headers[i] or (), decode.key, schemas)
         except RecordFailure as failure:

@@ -41,6 +41,10 @@ OPTIONAL = {
     "iceberg.tables.evolve-schema-enabled": FLAG,
     "iceberg.tables.schema-case-insensitive": FLAG,
     "iceberg.tables.dynamic-enabled": FLAG,
+    "iceberg.tables.upsert-mode-enabled": FLAG,
+    "iceberg.tables.cdc-field": st.sampled_from(["", "op", "_cdc.op", "1"]),
+    "iceberg.tables.default-id-columns": st.sampled_from(["", "id", "id, id", "id,a.b", "ID,id"]),
+    "iceberg.table.shop.a.id-columns": st.sampled_from(["", "key", "x y"]),
     "iceberg.control.topic": TEXT,
     "iceberg.control.commit.interval-ms": st.sampled_from(["1", "1500", "60000", "x", "0", "7200000"]),
     "errors.tolerance": st.sampled_from(["all", "none"]),
@@ -193,13 +197,58 @@ def test_a_record_goes_to_every_table_that_matches() -> None:
     assert [rule["when"]["matches"] for rule in routes["rules"]] == ["x|y", "y"]
 
 
-@pytest.mark.parametrize("key", ["iceberg.tables.upsert-mode-enabled", "iceberg.tables.cdc-field"])
-def test_updates_are_refused(key: str) -> None:
-    """A sink that updates rows is no pipeline that appends them."""
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"iceberg.tables.upsert-mode-enabled": "true"},
+        {"iceberg.tables.cdc-field": "op"},
+        {"iceberg.tables.upsert-mode-enabled": "true", "iceberg.tables.default-id-columns": "customer.id"},
+        {"iceberg.tables.cdc-field": "not a field", "iceberg.tables.default-id-columns": "id"},
+        {
+            "iceberg.tables.upsert-mode-enabled": "true",
+            "iceberg.tables.default-id-columns": "id",
+            "iceberg.tables.default-commit-branch": "audit",
+        },
+        {
+            "iceberg.tables.upsert-mode-enabled": "true",
+            "iceberg.tables.default-id-columns": "id",
+            "iceberg.tables.auto-create-props.format-version": "1",
+        },
+    ],
+)
+def test_updates_that_a_file_cannot_say_are_refused(settings: dict[str, str]) -> None:
+    """A sink that updates rows by a key that no setting names, or otherwise than an upsert table can, makes no file."""
     with pytest.raises(ConfigError) as raised:
-        import_connector("one", {**SINK, key: "true"})
+        import_connector("one", {**SINK, **settings})
 
     assert raised.value.code == "FLOE-R405"
+
+
+def test_updates_become_upserts() -> None:
+    """Upsert mode and a field of changes become `write`, with the key of all tables or of each."""
+    upserts = {"iceberg.tables": "shop.a,shop.b", "iceberg.tables.upsert-mode-enabled": "true"}
+    keys = {"iceberg.tables.default-id-columns": "id, region", "iceberg.table.shop.b.id-columns": "number"}
+
+    tables = import_connector("one", {**SINK, **upserts, **keys}).pipeline["tables"]
+
+    assert tables["defaults"]["write"] == {"mode": "upsert", "key": ["id", "region"]}
+    assert tables["overrides"] == [{"match": "shop.b", "write": {"key": ["number"]}}]
+
+    changes = {"iceberg.tables.cdc-field": "op", "iceberg.table.shop.orders.id-columns": "id"}
+    imported = import_connector("one", {**SINK, **changes})
+
+    write = {"mode": "upsert", "key": ["id"], "delete_when": {"field": "op", "equals": "d"}}
+    assert "write" not in imported.pipeline["tables"]["defaults"]
+    assert imported.pipeline["tables"]["overrides"] == [{"match": "shop.orders", "write": write}]
+    assert "iceberg.tables.cdc-field" in {note.key for note in imported.notes if note.lost}
+
+
+def test_a_sink_that_adds_rows_stays_one() -> None:
+    """Columns of a key alone change nothing: the sink needs them for updates only, and the file says so."""
+    imported = import_connector("one", {**SINK, "iceberg.tables.default-id-columns": "id"})
+
+    assert "write" not in imported.pipeline["tables"]["defaults"]
+    assert [note.lost for note in imported.notes if note.key == "iceberg.tables.default-id-columns"] == [False]
 
 
 def test_reasons_are_sentences() -> None:

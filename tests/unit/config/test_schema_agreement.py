@@ -22,6 +22,7 @@ from framework.config.spec import (
     KafkaSourceSpec,
     PipelineSpec,
     RoutesSpec,
+    WritePolicy,
 )
 from framework.config.text import SourceText
 from framework.config.tree import parse, plain
@@ -191,6 +192,14 @@ def test_schema_defaults_are_those_of_the_spec() -> None:
         "identifier_fields": [],
         "properties": dict(CreatePolicy().properties),
     }
+    write = WritePolicy()
+    assert defaults(table["write"]) == {
+        "mode": write.mode.value,
+        "key": list(write.key),
+        "order": "source",
+        "deletes": write.deletes.value,
+    }
+    assert write.order_field is None
     assert defaults(top["source"]["properties"]["kafka"]) == {
         "connection": "main",
         "starting_offsets": kafka.starting_offsets,

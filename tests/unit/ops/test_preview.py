@@ -22,6 +22,8 @@ from framework.config.spec import (
     FieldHint,
     PartitionFieldSpec,
     TablePolicy,
+    WriteMode,
+    WritePolicy,
 )
 from framework.errors import StateDisagreement
 from framework.ops.preview import Action, PartitionStart, PipelinePreview, Problem, preview_start, preview_table
@@ -222,3 +224,32 @@ def test_where_files_lie_is_in_the_plan() -> None:
     there = preview_table(plan(), "shop.orders", table(None, {"owner": "you", "floe.progress": "{}"}))
     assert there.location == table().location
     assert there.properties == (("owner", "you"),)
+
+
+def test_the_mode_of_each_table_is_in_the_plan() -> None:
+    """An upsert table is shown with its key, whether it is made or there; other tables have no such word."""
+    keyed = plan(TablePolicy(write=WritePolicy(WriteMode.UPSERT, ("id",))), FieldHint("id", "long"), AT)
+    made = preview_table(keyed, "shop.orders", None)
+    assert (made.action, made.columns, made.upserted_by) == (
+        Action.CREATE,
+        ("id long required", "at timestamptz"),
+        ("id",),
+    )
+    there = preview_table(keyed, "shop.orders", table())
+    assert there.action is Action.KEEP
+    assert there.notes == ("id is part of the key and optional: records without it are dead letters",)
+    shown = PipelinePreview(keyed, "sha256:0", Action.START, None, (), tables=(made, there))
+    assert json.dumps(shown.to_json()).count('"upserted_by": ["id"]') == 2
+    assert "shop.orders: is made, upserted by id" in "\n".join(map(str, pipeline_lines(shown, (), False)))
+    appended = replace(shown, plan=plan(), tables=(preview_table(plan(), "shop.orders", table()),))
+    assert "upserted_by" not in json.dumps(appended.to_json())
+
+
+@pytest.mark.parametrize(
+    ("key", "version", "code"), [("id", 1, "FLOE-T113"), ("number", 2, "FLOE-T111"), ("id", 2, "")]
+)
+def test_a_table_that_cannot_be_upserted_is_refused(key: str, version: int, code: str) -> None:
+    """What a table lacks for upserts is found before a run, with its code and nothing done."""
+    keyed = plan(TablePolicy(write=WritePolicy(WriteMode.UPSERT, (key,))))
+    shown = preview_table(keyed, "shop.orders", replace(table(), format_version=version))
+    assert (shown.code, shown.action is Action.REFUSE) == (code, code != "")

@@ -5,7 +5,17 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from framework.config.spec import Condition, RouteRule, SecretRef
+from framework.config.spec import (
+    Condition,
+    Deletes,
+    DeleteWhen,
+    RouteRule,
+    SecretRef,
+    TablePolicy,
+    TablesSpec,
+    WriteMode,
+    WritePolicy,
+)
 from framework.plan.canonical import canonical, first_difference, plan_hash
 from framework.plan.compile import compile_plan
 from framework.plan.explain import explain_plan
@@ -22,6 +32,42 @@ def test_the_hash_is_of_what_runs() -> None:
     assert plan_hash([loaded(conf={"spark.cores.max": "9"})]) != reviewed
     kafka = {"main": {**loaded().target.kafka["main"], "bootstrap.servers": "elsewhere:9092"}}
     assert plan_hash([replace(loaded(), target=replace(loaded().target, kafka=kafka))]) != reviewed
+
+
+def test_words_of_upserts_are_in_it_where_they_are_used() -> None:
+    """A plan whose tables are appended to says nothing of upserts, so its hash is the one of before there were any; each word
+    of an upsert table changes the hash."""
+    text = json.dumps(canonical(loaded()))
+    assert "append_only" not in text
+    assert "order_field" not in text
+    base = WritePolicy(WriteMode.UPSERT, ("id",))
+    policies = (
+        WritePolicy(),
+        base,
+        replace(base, key=("id", "region")),
+        replace(base, order_field="at"),
+        replace(base, delete_when=DeleteWhen()),
+        replace(base, delete_when=DeleteWhen("op", 1)),
+        replace(base, delete_when=DeleteWhen("op", True)),
+        replace(base, deletes=Deletes.POSITION_DELETES),
+        replace(base, history="shop.changes"),
+    )
+    specs = [replace(loaded().spec, tables=TablesSpec(TablePolicy(write=write))) for write in policies]
+    hashes = [plan_hash([replace(loaded(), spec=spec)]) for spec in specs]
+    assert len(set(hashes)) == len(policies)
+    assert hashes[0] == plan_hash([loaded()])
+
+
+def test_one_batch_is_in_flight_before_upsert_tables() -> None:
+    """Where any table is upserted, the run reads nothing more while a batch is not in its tables; the steps say so."""
+    policy = TablePolicy(write=WritePolicy(WriteMode.UPSERT, ("id",)))
+    spec = replace(loaded().spec, tables=TablesSpec(TablePolicy(), (("shop.refunds", policy),)))
+    plan = compile_plan(replace(loaded(), spec=spec))
+    assert plan.announce.max_waiting_batches == 1
+    assert compile_plan(loaded()).announce.max_waiting_batches == loaded().spec.max_waiting_batches
+    steps = dict(explain_plan(plan))
+    assert any("one batch at a time" in line for line in steps["Announce"])
+    assert any("upserted by id" in line for line in steps["WriteFiles"])
 
 
 def test_values_that_python_calls_equal_are_different() -> None:

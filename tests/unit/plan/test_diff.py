@@ -17,6 +17,8 @@ from framework.config.spec import (
     RouteRule,
     TablePolicy,
     TablesSpec,
+    WriteMode,
+    WritePolicy,
 )
 from framework.diagnose.codes import CODES
 from framework.errors import ConfigError
@@ -43,6 +45,12 @@ def tables(*intervals_ms: int, glob: str = "shop.*") -> TablesSpec:
 def in_catalogs(*overrides: tuple[str, str]) -> TablesSpec:
     """Tables that match a pattern in a catalog; the others in the default one."""
     return TablesSpec(TablePolicy(), tuple((glob, TablePolicy(catalog=catalog)) for glob, catalog in overrides))
+
+
+def upserted(*key: str, glob: str = "") -> TablesSpec:
+    """Tables that are upserted by a key: all of them, or those that match a pattern."""
+    policy = TablePolicy(write=WritePolicy(WriteMode.UPSERT, key))
+    return TablesSpec(TablePolicy(), ((glob, policy),)) if glob else TablesSpec(policy)
 
 
 ANY_SHOP = {"rules": (RouteRule("shop.{kind}"),), "allow_tables": ("shop.*",)}
@@ -188,7 +196,29 @@ DANGERS: list[tuple[str, LoadedPipeline, LoadedPipeline, str, str | None, str | 
         "in catalog cold for shop.a*, else default",
         "in catalog cold for shop.a*, cold for shop.b*, else default",
     ),
+    ("P110", loaded(), changed(tables=upserted("id")), "tables.defaults.write.mode", "append", "upsert"),
+    ("P110", changed(tables=upserted("id")), loaded(), "tables.defaults.write.mode", "upsert", "append"),
+    (
+        "P110",
+        loaded(),
+        changed(tables=upserted("id", glob="shop.refunds")),
+        "tables.overrides[shop.refunds].write.mode",
+        None,
+        "upsert",
+    ),
+    (
+        "P111",
+        changed(tables=upserted("id")),
+        changed(tables=upserted("id", "region")),
+        "tables.defaults.write.key",
+        "id",
+        "id, region",
+    ),
 ]
+
+
+# What is a danger in the one direction and in the other.
+BOTH_WAYS = ("P104", "P107", "P109", "P110", "P111")
 
 
 @pytest.mark.parametrize(("code", "before", "after", "subject", "was", "is_now"), DANGERS)
@@ -199,9 +229,7 @@ def test_each_danger_is_on_the_line_that_it_is_about(
     found = [change for change in changes(before, after) if change.danger]
     assert [(c.danger, c.subject, c.before, c.after) for c in found] == [(f"FLOE-{code}", subject, was, is_now)]
     assert found[0].why
-    assert not [
-        c for c in changes(after, before) if c.danger == f"FLOE-{code}" and code not in ("P104", "P107", "P109")
-    ]
+    assert not [c for c in changes(after, before) if c.danger == f"FLOE-{code}" and code not in BOTH_WAYS]
 
 
 def test_before_the_first_run_some_changes_are_harmless() -> None:
@@ -234,6 +262,13 @@ def test_a_plan_of_another_version_can_be_compared() -> None:
         ("add", "slices"),
         ("remove", "source.ancient"),
     ]
+
+
+def test_a_key_of_tables_that_no_rule_leads_to_is_no_danger() -> None:
+    """Words of upserts for tables that are not written are changes, and take nothing away."""
+    found = changes(loaded(), changed(tables=upserted("id", glob="else.*")))
+    assert "tables.overrides[else.*].write.key" in {change.subject for change in found}
+    assert not [change for change in found if change.danger]
 
 
 def test_only_a_table_that_moves_is_a_danger() -> None:

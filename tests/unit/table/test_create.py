@@ -14,6 +14,8 @@ from framework.config.spec import (
     PartitionFieldSpec,
     SortFieldSpec,
     TablePolicy,
+    WriteMode,
+    WritePolicy,
 )
 from framework.table.changes import CreateTable, Refusal
 from framework.table.create import plan_create
@@ -175,6 +177,22 @@ def test_identifier_fields_are_required_and_found_under_the_case_policy() -> Non
     assert [field.name for field in schema.fields if field.required] == ["id", "o"]
     assert schema.find_field("o.a").required
     assert schema.find_field("o.b").optional
+
+
+def test_the_key_of_an_upsert_table_identifies_its_rows() -> None:
+    """The columns of the key are required and identifier fields; one that cannot be a key makes no table."""
+
+    def keyed(*key: str) -> CreateTable | Refusal:
+        policy = TablePolicy(write=WritePolicy(WriteMode.UPSERT, key))
+        return plan_create(TableNeed("ns.t", FIELDS), policy, (), ())
+
+    schema = schema_of(keyed("ID", "name"))
+    assert schema.identifier_field_names() == {"id", "name"}
+    assert [field.name for field in schema.fields if field.required] == ["id", "name"]
+    for column, code in (("x", "FLOE-T108"), ("missing", "FLOE-T107")):
+        change = keyed("id", column)
+        assert isinstance(change, Refusal)
+        assert change.code == code
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,143 @@
+"""Tables that follow their keys, as one block sees them: which records delete, and where those that do go.
+
+In: the plan and the tables of a block. Out: for each such table a second target, with the key columns alone, and the names under
+which both travel. A record that deletes takes the same ways as any other, so its key is converted exactly as a row's is. Names
+of second targets never leave `framework.record`: `table_of` gives the table's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from pyiceberg.schema import Schema
+
+from framework.config.spec import (
+    Case,
+    Condition,
+    DeleteWhen,
+    Envelope,
+    EvolveMode,
+    TablePolicy,
+    TablesSpec,
+    WritePolicy,
+)
+from framework.plan.model import Plan
+from framework.record.convert.nested import fold
+from framework.table.arrow_schema import parse_schema
+from framework.table.model import TableTarget
+
+# No table's name holds a NUL.
+_DELETES = "\0deletes"
+DEBEZIUM_DELETES = DeleteWhen("__op", "d")
+
+
+def deletes_of(table: str) -> str:
+    """The name under which deletes of a table travel."""
+    return table + _DELETES
+
+
+def is_deletes(name: str) -> bool:
+    return name.endswith(_DELETES)
+
+
+def table_of(name: str) -> str:
+    """The table of a name, whichever of the two it is."""
+    return name.removesuffix(_DELETES)
+
+
+def delete_when(write: WritePolicy, envelope: Envelope) -> DeleteWhen | None:
+    """What makes a record of the table a delete; Debezium's envelope says it without a word of the pipeline file."""
+    if not write.is_upsert:
+        return None
+    return write.delete_when or (DEBEZIUM_DELETES if envelope is Envelope.DEBEZIUM else None)
+
+
+@dataclass(frozen=True)
+class KeyedTables:
+    """
+    Attributes:
+        targets: the second targets, by their names.
+        fields: the paths that tell whether a record deletes.
+        takes_tombstones: whether a record without a value may delete.
+    """
+
+    tables: TablesSpec
+    envelope: Envelope
+    targets: Mapping[str, TableTarget]
+    fields: frozenset[str]
+    takes_tombstones: bool
+
+    def delete_when(self, table: str) -> DeleteWhen | None:
+        known = self.targets.get(deletes_of(table))
+        policy = known.policy if known is not None else self.tables.policy_for(table)
+        return delete_when(policy.write, self.envelope)
+
+    def condition(self, table: str) -> Condition | None:
+        """What a record's field must be for the record to delete; None where no field says it."""
+        said = self.delete_when(table)
+        return None if said is None or said.field is None else Condition(said.field, said.equals)
+
+    def deletes_by_tombstone(self, table: str) -> bool:
+        said = self.delete_when(table)
+        return said is not None and said.field is None
+
+
+def keyed_tables(plan: Plan, tables: Mapping[str, TableTarget]) -> KeyedTables | None:
+    """None where no table may follow its keys."""
+    spec = plan.write.tables
+    policies = (spec.defaults, *(policy for _, policy in spec.overrides), *(each.policy for each in tables.values()))
+    writes = [policy.write for policy in policies if policy.write.is_upsert]
+    if not writes:
+        return None
+    # No rule leads to the dead-letter table: its rows are made elsewhere, and are never of a key.
+    targets = {
+        deletes_of(name): delete_target(target)
+        for name, target in tables.items()
+        if target.policy.write.is_upsert and name != plan.write.dead_letter_table
+    }
+    envelope = plan.decode.format.envelope
+    said = [when for write in writes if (when := delete_when(write, envelope)) is not None]
+    fields = frozenset(when.field for when in said if when.field is not None)
+    return KeyedTables(spec, envelope, targets, fields, any(when.field is None for when in said))
+
+
+def key_columns(names: Iterable[str], policy: TablePolicy) -> tuple[str, ...]:
+    """Of these names those of the key, as they are spelled there, in the order of the policy's key."""
+    insensitive = policy.case is Case.INSENSITIVE
+    spelled: dict[str, str] = {}
+    for name in names:
+        spelled.setdefault(fold(name, insensitive), name)
+    return tuple(spelled[folded] for key in policy.write.key if (folded := fold(key, insensitive)) in spelled)
+
+
+def absent_keys(names: Iterable[str], policy: TablePolicy) -> list[str]:
+    """The columns of the policy's key, in order, that none of these names is."""
+    insensitive = policy.case is Case.INSENSITIVE
+    present = {fold(name, insensitive) for name in names}
+    return [key for key in policy.write.key if fold(key, insensitive) not in present]
+
+
+def delete_policy(policy: TablePolicy) -> TablePolicy:
+    """What a table's policy says of a delete: of the key as of a row's; whatever else the record has is left out."""
+    evolve = replace(policy.evolve, columns=EvolveMode.DISCARD_VALUE, include=(), exclude=())
+    return replace(policy, evolve=evolve)
+
+
+def delete_target(target: TableTarget) -> TableTarget:
+    """The second target of a table: its key columns, as they are."""
+    return replace(
+        target,
+        name=deletes_of(target.name),
+        schema_json=_key_schema(target.schema_json, target.policy.write.key, target.policy.case),
+        policy=delete_policy(target.policy),
+    )
+
+
+@lru_cache(maxsize=1024)
+def _key_schema(schema_json: str, key: tuple[str, ...], case: Case) -> str:
+    schema = parse_schema(schema_json)
+    policy = TablePolicy(case=case, write=WritePolicy(key=key))
+    by_name = {field.name: field for field in schema.fields}
+    return Schema(*(by_name[name] for name in key_columns(by_name, policy))).model_dump_json()

@@ -1,0 +1,71 @@
+"""Whether a table that is there can be upserted by a key."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
+from pyiceberg.schema import Schema
+from pyiceberg.types import DoubleType, IcebergType, ListType, LongType, NestedField, StringType, StructType
+
+from framework.config.spec import Case, Deletes, TablePolicy, WriteMode, WritePolicy
+from framework.table.changes import Refusal
+from framework.table.keys import TableKey, key_of
+from framework.table.model import TableTarget
+
+
+def table(*key: str, version: int = 2, deletes: Deletes = Deletes.AUTO, case: Case = Case.INSENSITIVE) -> TableTarget:
+    """A table of columns that can be a key and of such that cannot."""
+    nested: list[IcebergType] = [ListType(10, StringType()), StructType(NestedField(11, "a", LongType()))]
+    schema = Schema(
+        NestedField(1, "Id", LongType(), required=True),
+        NestedField(2, "region", StringType(), required=False),
+        NestedField(3, "price", DoubleType(), required=False),
+        NestedField(4, "tags", nested[0], required=False),
+        NestedField(5, "customer", nested[1], required=False),
+    )
+    policy = TablePolicy(write=WritePolicy(WriteMode.UPSERT, key, deletes=deletes), case=case)
+    spec = UNPARTITIONED_PARTITION_SPEC.model_dump_json()
+    schema_json = schema.model_dump_json()
+    return TableTarget(
+        "shop.orders", "uuid", "file:///t", schema_json, 0, spec, 0, 0, 11, {}, policy, format_version=version
+    )
+
+
+def test_a_key_is_columns_of_the_table() -> None:
+    """The columns come in the order of the policy, as the table spells them; those that may be null are told."""
+    key = key_of(table("region", "id"))
+
+    assert isinstance(key, TableKey)
+    assert [field.field_id for field in key.fields] == [2, 1]
+    assert key.optional == ("region",)
+
+
+@pytest.mark.parametrize(
+    ("found", "code"),
+    [
+        (table("number"), "FLOE-T111"),
+        (table("id", case=Case.SENSITIVE), "FLOE-T111"),
+        (table("a"), "FLOE-T111"),
+        (table("price"), "FLOE-T112"),
+        (table("tags"), "FLOE-T112"),
+        (table("customer"), "FLOE-T112"),
+        (table("id", version=1), "FLOE-T113"),
+        (table("id", deletes=Deletes.DELETION_VECTORS), "FLOE-T113"),
+        (table("id", version=3, deletes=Deletes.POSITION_DELETES), "FLOE-T113"),
+    ],
+)
+def test_what_cannot_be_upserted_is_refused_by_name(found: TableTarget, code: str) -> None:
+    """A column that is not there or cannot be compared, and a format version without the deletes, each have their code."""
+    refusal = key_of(found)
+
+    assert isinstance(refusal, Refusal)
+    assert refusal.code == code
+
+
+@pytest.mark.parametrize("deletes", [Deletes.AUTO, Deletes.COPY_ON_WRITE])
+def test_auto_takes_what_the_version_has(deletes: Deletes) -> None:
+    """Without a wish for a kind of deletes, versions 2 and 3 can both be upserted."""
+    for version in (2, 3):
+        assert isinstance(key_of(replace(table("id", deletes=deletes), format_version=version)), TableKey)
