@@ -165,6 +165,10 @@ class Watch:
         offset, event = self._stops.get(pipeline, (-1, None))
         return event if event is not None and offset >= since_offset and now_ms <= event.deadline_ms else None
 
+    def has_seen(self, pipeline: str, batch: int) -> bool:
+        """Whether a batch, or a later one, was seen to its end; so what of it waits is among `waiting`."""
+        return self._complete.get(pipeline, 0) >= batch
+
     def waiting(self, pipeline: str) -> Waiting:
         queue = self._queues.get(pipeline)
         return queue.waiting() if queue is not None else Waiting()

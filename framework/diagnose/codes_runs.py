@@ -121,6 +121,16 @@ ENTRIES = (
         "Somebody set a property that the Parquet writer cannot use: a size that is not a positive number, or a codec or a metrics mode that does not exist. Tasks would fail and stop every table of the pipeline, so floe refuses this one table until the property is unset.",
     ),
     Code(
+        "FLOE-R144",
+        "Rows of a table cannot be replaced by key",
+        "`write.mode: upsert` needs a table of format version 2 or 3 that has the key columns, and whose deletes floe can read; equality deletes of other writers it cannot. The message says what is wrong. The pipeline holds: it reads nothing past the batch, tries again, and goes on by itself when the table is mended; a run that is to end ends. A change that were left out could not be made up for later.",
+    ),
+    Code(
+        "FLOE-R145",
+        "Changes by key are written by batches alone",
+        "Which change of a key is the newest is found among all that a batch has of it, by the order of the source. A record that comes back from the dead letters has no place in that order, so it is not written to a table that follows its keys.",
+    ),
+    Code(
         "FLOE-R140",
         "The catalog refuses a table or a change of it",
         "The catalog answers that these credentials may not create or change the table, or that it will not do so. floe asks again for 20 s. After that, records that need the change are dead letters, or what `errors.policy` says, and floe asks again every minute. All other records are written.",

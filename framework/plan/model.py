@@ -142,11 +142,13 @@ class Plan:
     def is_distributed(self) -> bool:
         """Whether any table may be written through the exchange."""
         tables = self.write.tables
-        return any(p.distribution is Distribution.HASH for p in (tables.defaults, *(p for _, p in tables.overrides)))
+        policies = (tables.defaults, *(policy for _, policy in tables.overrides))
+        return self.is_upserted or any(policy.distribution is Distribution.HASH for policy in policies)
 
     @property
     def is_upserted(self) -> bool:
-        """Whether any table's rows follow their keys; then one batch at a time is on its way to the tables."""
+        """Whether any table's rows follow their keys; then one batch at a time is on its way to the tables (invariant 18): which
+        rows the next one replaces is known when it has come there."""
         return self.write.tables.has_upserts
 
     @property

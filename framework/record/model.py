@@ -13,7 +13,7 @@ from itertools import accumulate
 import numpy as np
 import pyarrow as pa
 
-from framework.commit.events.event_types import DataFile
+from framework.commit.events.event_types import DataFile, KeysFile
 from framework.record.arrays import Ints, Numbers
 from framework.table.model import ColumnDetail, ObservedType, TableNeed, TableTarget
 
@@ -22,6 +22,7 @@ __all__ = [
     "BlockResult",
     "ColumnDetail",
     "DeadLetter",
+    "KeyedPart",
     "KeyedRows",
     "ObservedType",
     "RecordBlock",
@@ -175,12 +176,36 @@ class SliceReport:
 
 
 @dataclass(frozen=True)
+class KeyedPart:
+    """What one task made of the changes of a table that follows its keys: of all changes of some keys in the batch.
+
+    Live rows were looked for at `base_snapshot_id`. The counts add up to the changes that reached the task: `inserted` and
+    `updated` keys have a row in its files, `deleted` ones had one in the table, `ignored` deletes found none, and a change is
+    `superseded` by a newer one of its key.
+    """
+
+    base_snapshot_id: int | None
+    key_ids: tuple[int, ...]
+    keys: KeysFile
+    inserted: int
+    updated: int
+    deleted: int
+    superseded: int
+    ignored: int
+
+    @property
+    def changes(self) -> int:
+        return self.superseded + self.inserted + self.updated + self.deleted + self.ignored
+
+
+@dataclass(frozen=True)
 class TaskReport:
     """What a task tells the driver about its slices; sent as one pickled value.
 
-    `files` maps a table's name to its data files, `targets` to the (table_uuid, schema_id) they were written for,
-    `rows` to its rows. With `needs` the task must be done again once the tables are changed, and `files` is empty.
-    `failure` is the first record that the policy `fail` stops at.
+    `files` maps a table's name to its data files, `targets` to the (table_uuid, schema_id) they were written for, `rows`
+    to its rows. With `needs` the task must be done again once the tables are changed, and `files` is empty. `failure` is
+    the first record that the policy `fail` stops at. `keyed` has the changes of tables that follow their keys; a target
+    stands for each of them, too.
     """
 
     slices: tuple[SliceReport, ...]
@@ -189,3 +214,4 @@ class TaskReport:
     rows: dict[str, int]
     needs: dict[str, TableNeed]
     failure: DeadLetter | None = None
+    keyed: dict[str, KeyedPart] = field(default_factory=dict)

@@ -6,6 +6,7 @@ accounting, or an error that stops the batch before anything is announced. Keeps
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -15,6 +16,7 @@ from framework.commit.events.event_types import (
     DataComplete,
     DataFile,
     DataWritten,
+    KeyedChanges,
     SourceRange,
     TableCommitPolicy,
 )
@@ -84,14 +86,17 @@ def summarise(
     files: dict[str, dict[tuple[str, int], list[DataFile]]] = {}
     rows: dict[str, int] = {}
     for report in reports:
-        for table, table_files in report.files.items():
-            files.setdefault(table, {}).setdefault(report.targets[table], []).extend(table_files)
+        for table in report.files.keys() | report.keyed.keys():
+            group = files.setdefault(table, {}).setdefault(report.targets[table], [])
+            group.extend(report.files.get(table, ()))
         for table, count in report.rows.items():
             rows[table] = rows.get(table, 0) + count
     written = [
         piece
         for table in sorted(files)
-        for piece in _announcements(plan, scope, table, files[table], ranges, after or {})
+        for piece in _announcements(
+            plan, scope, table, files[table], ranges, after or {}, keyed_changes(reports, table)
+        )
     ]
     events: list[ControlEvent] = [*number_parts(written)]
     tables = tuple(sorted(rows))
@@ -131,10 +136,14 @@ def _announcements(
     groups: Mapping[tuple[str, int], list[DataFile]],
     ranges: tuple[SourceRange, ...],
     after: Mapping[str, int],
+    keyed: KeyedChanges | None,
 ) -> list[DataWritten]:
     """One DataWritten a schema that files were written for, each split below the size limit."""
     commit = plan.commit.tables.policy_for(table).commit
-    policy = TableCommitPolicy(commit.interval_ms, commit.max_bytes, commit.max_rows, commit.branch)
+    # Invariant 18: the next batch waits for the commit of this one, and comes when the interval has passed. So what is
+    # announced is due at once, for all of the pipeline's tables.
+    interval_ms = 0 if plan.is_upserted else commit.interval_ms
+    policy = TableCommitPolicy(interval_ms, commit.max_bytes, commit.max_rows, commit.branch)
     return [
         piece
         for (table_uuid, schema_id), group in groups.items()
@@ -151,9 +160,25 @@ def _announcements(
                 policy,
                 base_batch=scope.base_batch,
                 after_batch=after.get(table_uuid),
+                keyed=keyed,
             )
         )
     ]
+
+
+def keyed_changes(reports: Iterable[TaskReport], table: str) -> KeyedChanges | None:
+    """What the batch does to a table that follows its keys, over all tasks; None for a table that is appended to."""
+    parts = [report.keyed[table] for report in reports if table in report.keyed]
+    if not parts:
+        return None
+    return KeyedChanges(
+        parts[0].base_snapshot_id,
+        parts[0].key_ids,
+        tuple(part.keys for part in parts),
+        inserted=sum(part.inserted for part in parts),
+        updated=sum(part.updated for part in parts),
+        deleted=sum(part.deleted for part in parts),
+    )
 
 
 def _check_coverage(scope: BatchScope, reports: list[TaskReport]) -> None:
@@ -202,21 +227,38 @@ def _adds_up(line: Accounting) -> bool:
 
 
 def _check_files(scope: BatchScope, reports: list[TaskReport]) -> None:
-    """The files of a table hold the rows that tasks counted for it: who counts a row need not be who writes it."""
-    differences: dict[str, int] = {}
+    """The files of a table hold the rows that tasks counted for it: who counts a row need not be who writes it. Where the table
+    follows its keys, every change that was counted reached a writer, and the files hold its inserted and updated keys."""
+    told: Counter[str] = Counter()
+    held: Counter[str] = Counter()
+    arrived: Counter[str] = Counter()
+    winners: Counter[str] = Counter()
+    found_at: dict[str, set[tuple[object, ...]]] = {}
     for report in reports:
-        for table, count in report.rows.items():
-            differences[table] = differences.get(table, 0) + count
-        for table, files in report.files.items():
-            differences[table] = differences.get(table, 0) - sum(file.record_count for file in files)
-    for table, difference in differences.items():
-        if difference:
-            raise AccountingError(
-                f"batch {scope.batch}: the files for {table} hold {counted(abs(difference), 'row')} "
-                f"{'fewer' if difference > 0 else 'more'} than its tasks counted",
-                place=table,
-                remedy="nothing was announced; the batch is tried again. If this repeats, report it with the driver's log",
-            )
+        told.update(report.rows)
+        held.update({table: sum(file.record_count for file in files) for table, files in report.files.items()})
+        for table, part in report.keyed.items():
+            arrived[table] += part.changes
+            winners[table] += part.inserted + part.updated
+            found_at.setdefault(table, set()).add((part.base_snapshot_id, part.key_ids, report.targets[table]))
+    for table in sorted(told.keys() | held.keys() | arrived.keys()):
+        if table not in found_at:
+            _check_equal(scope, table, f"the files for {table} hold", held[table] - told[table], "row")
+            continue
+        _check_equal(scope, table, f"writers of {table} got", arrived[table] - told[table], "change")
+        _check_equal(scope, table, f"the files for {table} hold", held[table] - winners[table], "row")
+        # Two bases, or two schemas, would be two answers to which change of a key is the newest.
+        _check_equal(scope, table, f"rows of {table} were looked for in", len(found_at[table]) - 1, "state of it", "states of it")
+
+
+def _check_equal(scope: BatchScope, table: str, who: str, difference: int, thing: str, plural: str = "") -> None:
+    if difference:
+        raise AccountingError(
+            f"batch {scope.batch}: {who} {counted(abs(difference), thing, plural)} "
+            f"{'fewer' if difference < 0 else 'more'} than its tasks counted",
+            place=table,
+            remedy="nothing was announced; the batch is tried again. If this repeats, report it with the driver's log",
+        )
 
 
 def _check_error_limits(plan: Plan, batch: Accounting, totals: Accounting) -> None:

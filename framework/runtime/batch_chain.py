@@ -87,7 +87,7 @@ class BatchChain:
     def advance(self, batch: AnnouncedBatch) -> None:
         """A batch is announced: the next one starts where it ends."""
         self.positions = dict(batch.scope.ends)
-        self._standing.announced()
+        self._standing.announced(batch.scope.batch)
         self._report.add(batch.result, batch.control_offset)
 
     def heartbeat(self, is_idle: bool) -> None:
@@ -108,6 +108,8 @@ class BatchChain:
         if group:
             self.positions.update({key: safe.offset for key, safe in group.items()})
             newest = max(group.values(), key=lambda safe: safe.batch)
+            if newest.run == self._run_id:
+                self._standing.awaits(newest.batch)
             self._report.totals = newest.totals
         # Invariant 2: the number of a batch that was not announced is used again; a number left out breaks the chain.
         self._batch = newest.batch if group else 0

@@ -21,6 +21,7 @@ from framework.runtime.announcer import Announcer
 from framework.runtime.batch import summarise
 from framework.runtime.careful import Careful
 from framework.runtime.handover import AnnouncedBatch, BatchHandover, OfferedBatch
+from framework.runtime.keyed_tables import KeyedTables
 from framework.runtime.stage import StageOfBatch
 from framework.runtime.tables import TableRegistry
 from framework.task.context import TaskContext
@@ -57,6 +58,7 @@ class BatchRunner:
         self._announced = announced
         self._newest_announced = newest_announced
         self._handover = handover
+        self._keyed = KeyedTables(plan, catalog)
         self._careful = Careful(say)
         self._say = say
 
@@ -77,7 +79,7 @@ class BatchRunner:
         started = time.monotonic()
         scope = batch.scope
         batch.tables_refreshed.result()
-        stage = StageOfBatch(session, scope, self._context(scope), self._tables)
+        stage = StageOfBatch(session, scope, self._context(scope), self._tables, self._keyed)
         reports, rewrites = self._careful.do(scope, stage.write, stage.look_for_deadly)
         reach("files-written")
         known = self._tables.targets.values()

@@ -91,6 +91,11 @@ class ControlWatch:
         with self._lock:
             return self._watch.waiting(pipeline)
 
+    def has_seen(self, pipeline: str, batch: int) -> bool:
+        """See `Watch.has_seen`."""
+        with self._lock:
+            return self._watch.has_seen(pipeline, batch)
+
     def newest(self, pipeline: str) -> Mapping[str, Newest]:
         """See `Watch.newest`."""
         with self._lock:

@@ -36,6 +36,11 @@ _OUTAGE_CODES = frozenset(
 )
 
 
+# Rows of a table cannot be replaced by key until somebody mends it. Records of its batches cannot be left out, nor can others go
+# ahead of them: the batch is tried again.
+_HOLDING_CODES = frozenset({"FLOE-R144"})
+
+
 @dataclass(frozen=True)
 class Trouble:
     """Errors in a row without a batch between them: how many, and since when (seconds of a monotonic clock)."""
@@ -49,6 +54,11 @@ def is_outage(error: FloeError) -> bool:
     return error.code in _OUTAGE_CODES
 
 
+def holds_batches(error: FloeError) -> bool:
+    """Whether the pipeline holds until somebody mends a table: nothing is read past the batch, and nothing of it is lost."""
+    return error.code in _HOLDING_CODES
+
+
 def is_retriable(error: FloeError) -> bool:
     """Whether doing the batch again may help: not when a person must decide, and never after being fenced."""
     return is_outage(error) or isinstance(error, RetriableError | OutcomeUnknown | AccountingError)
@@ -56,6 +66,8 @@ def is_retriable(error: FloeError) -> bool:
 
 def gives_up(error: FloeError, trouble: Trouble, now_s: float, has_an_end: bool) -> bool:
     """Whether to end the run with this error. `has_an_end`: the run reads to fixed offsets, so somebody waits for it."""
+    if holds_batches(error):
+        return has_an_end or now_s - trouble.since_s > SERVICE_PATIENCE_S
     if not is_retriable(error):
         return True
     if has_an_end and not is_outage(error):

@@ -6,16 +6,23 @@ reason why nothing is read for now. Decides nothing that the protocol depends on
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 
 from framework.commit.events.event_types import Health
-from framework.commit.machine.condition import Condition, reading_hold
+from framework.commit.machine.condition import Condition, commit_hold, reading_hold
 from framework.commit.watch import Newest
-from framework.errors import FloeError
+from framework.errors import DeadlinePassed, FloeError
 from framework.plan.model import Plan
 from framework.runtime.control_watch import ControlWatch
+from framework.runtime.patience import holds_batches
 from framework.runtime.state_publisher import StateTeller
 from framework.runtime.worker_report import WorkerReport
+
+# A commit comes within moments; while it does, nobody is told that the run waits for it.
+SILENT_FOR_S = 30.0
+# A run that is to end waits so long for the commit of one batch.
+COMMIT_PATIENCE_S = 120.0
 
 
 class Standing:
@@ -30,6 +37,8 @@ class Standing:
         self._teller: StateTeller | None = None
         self._troubled = False  # a batch has failed, and none was announced since
         self._tables: Callable[[], Mapping[str, str]] = dict
+        self._announced_batch = 0  # by this run
+        self._awaits_commit_since_s: float | None = None
 
     def follow_tables(self, troubles: Callable[[], Mapping[str, str]]) -> None:
         """`troubles` gives the tables that are in trouble by themselves, with the reason of each."""
@@ -49,19 +58,28 @@ class Standing:
         self._say(f"batch failed ({error.message}); attempt {failures + 1} follows")
         self._report.state, self._report.reason = "degraded", error.message
         self._troubled = True
-        self.tell(Health.DEGRADED, error.message, error.remedy, error.code, failures)
+        state = Health.BLOCKED if holds_batches(error) else Health.DEGRADED
+        self.tell(state, error.message, error.remedy, error.code, failures)
 
-    def announced(self) -> None:
-        """A batch was: what troubled the run is over."""
+    def announced(self, batch: int) -> None:
+        """A batch of this run was: what troubled the run is over."""
         self._troubled = False
+        self.awaits(batch)
+
+    def awaits(self, batch: int) -> None:
+        """The newest batch of this run that is announced; where tables follow their keys, the next one waits for its commit."""
+        self._announced_batch = batch
 
     def hold(self, has_an_end: bool) -> Condition | None:
         """Why nothing is read for now, as the control topic says; said when it begins and ends. Heartbeats go on meanwhile.
 
         Raises:
             FloeError: FLOE-R137, the run is to catch up and then to end, which it cannot while a person holds it.
+            DeadlinePassed: nor can it while no batch is committed, on which the next one rests.
         """
         hold = self._hold(has_an_end)
+        if hold is not None and self._awaited_s() < SILENT_FOR_S:
+            return hold  # between any two batches whose tables follow their keys
         # Figures alone are no news.
         if (hold is not None) != (self._report.state == "held"):
             self._say(f"reads nothing: {hold.reason}" if hold is not None else "reads on")
@@ -90,12 +108,29 @@ class Standing:
         hold = reading_hold(
             watch.reading_pause(name), watch.waiting(name), announce.max_waiting_batches, announce.max_waiting_bytes
         )
+        is_paused = hold is not None and hold.state is not Health.BLOCKED
+        awaited = None
+        if self._plan.is_upserted and not is_paused:
+            awaited = commit_hold(watch.waiting(name), watch.has_seen(name, self._announced_batch))
+            hold = awaited or hold
+        if awaited is None:
+            self._awaits_commit_since_s = None
+        elif self._awaits_commit_since_s is None:
+            self._awaits_commit_since_s = time.monotonic()
+        if awaited is not None and has_an_end and self._awaited_s() > COMMIT_PATIENCE_S:
+            said = f"pipeline {name} cannot catch up: {awaited.reason}"
+            raise DeadlinePassed(said, code=awaited.code, place=name, remedy=awaited.remedy)
         if hold is not None and hold.state is Health.BLOCKED:
             watch.ask_for_low_water()
         elif hold is not None and has_an_end:
             said = f"pipeline {name} cannot catch up: {hold.reason}"
             raise FloeError(said, code="FLOE-R137", place=name, remedy=hold.remedy)
         return hold
+
+    def _awaited_s(self) -> float:
+        """For how long the commit of the last batch has been waited for; without end where something else holds the run."""
+        since_s = self._awaits_commit_since_s
+        return float("inf") if since_s is None else time.monotonic() - since_s
 
 
 def _in_words(troubles: Mapping[str, str]) -> str:

@@ -19,7 +19,7 @@ from framework.record.model import TableNeed, TaskReport
 from framework.runtime.change_rounds import merged_needs
 from framework.task.context import TaskContext, Work, spans_of
 from framework.task.exchange import exchange
-from framework.task.output import REPORT_SCHEMA
+from framework.task.output import REPORT_SCHEMA, remove_files
 from framework.task.stage import make_sending_task, make_task
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ def run_stage(
     """Run the stage once, with a task for each piece of `work`.
 
     Returns:
-        The reports of the tasks that are done; the work of those that must be done again once the tables are changed;
-        and what the tables need.
+        The reports of the tasks that are done; the work of those that must be done again once the tables are changed, which
+        is all of it where tables follow their keys; and what the tables need.
     """
     plan = context.plan
     numbers = session.range(0, len(work), 1, max(1, len(work)))
@@ -49,9 +49,13 @@ def run_stage(
         rows = numbers.mapInArrow(make_task(context, work), REPORT_SCHEMA).collect()
     reports: list[TaskReport] = [pickle.loads(bytes(row[0])) for row in rows]
     failed = [report for report in reports if report.failure is not None]
+    again = [report for report in reports if report.needs]
+    if plan.is_upserted and (failed or again):
+        # The newest change of a key is found among all that the batch has of it, so no part of it may be done already.
+        remove_files(context, reports)
+        return failed, [] if failed else work, [] if failed else merged_needs(report.needs for report in again)
     if failed:
         return failed, [], []
-    again = [report for report in reports if report.needs]
     spans = [
         [Span(p.slice.topic, p.slice.partition, p.slice.start, p.slice.end) for p in report.slices] for report in again
     ]

@@ -15,6 +15,7 @@ from framework.record.condemned import NO_CARE, Care
 from framework.record.model import TableNeed, TaskReport
 from framework.runtime.batch import BatchScope
 from framework.runtime.change_rounds import change_tables_until_they_hold, context_now
+from framework.runtime.keyed_tables import KeyedTables
 from framework.runtime.tables import TableRegistry
 from framework.task.context import TaskContext
 
@@ -34,12 +35,13 @@ class StageOfBatch:
     scope: BatchScope
     base: TaskContext
     tables: TableRegistry
+    keyed: KeyedTables
 
     def write(self, care: Care = NO_CARE) -> tuple[list[TaskReport], int]:
         """The reports of all tasks, and how often a part was written again for changed tables.
 
         Raises:
-            TableBlocked: the dead-letter table cannot be written.
+            TableBlocked: the dead-letter table cannot be written, or rows of some table cannot be replaced by key.
             FloeError: FLOE-R325, there is no end of changes.
         """
         from framework.runtime.spark_stage import run_stage
@@ -49,6 +51,7 @@ class StageOfBatch:
 
         def run(context: TaskContext) -> Sequence[TableNeed]:
             nonlocal work
+            context = replace(context, keyed=self.keyed.load(context.tables))
             done, work, needs = run_stage(self.session, work, context)
             reports.extend(done)
             return needs

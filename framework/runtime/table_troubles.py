@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping
 
+from framework.adapters.iceberg.keyed_target import blocked
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.config.table_names import catalog_of
 from framework.errors import FloeError, TableBlocked
@@ -125,6 +126,7 @@ class TableTroubles:
 
         Raises:
             FloeError: an outage of a catalog or its store, or what is no matter of a table at all.
+            TableBlocked: FLOE-R144, it is the trouble of a table that follows its keys: the pipeline holds.
         """
         self.is_undecided = False
         for catalog in sorted({catalog_of(name) for name in failed}):
@@ -152,6 +154,7 @@ class TableTroubles:
         ]
         sound = needs_probes(failed) and self._answers(catalog, own, loaded, known)
         outage: FloeError | None = None
+        holding: FloeError | None = None
         self.is_undecided = sound
         for name, verdict in judge(failed, sound, sound).items():
             error = own[name]
@@ -161,12 +164,15 @@ class TableTroubles:
                 with self._lock:
                     self._as_known[name] = error.message
                 self._tell(name, f"{name} is written as this run knew it: {error.message}")
+            elif self._plan.write.tables.policy_for(name).write.is_upsert:
+                # A change that became a dead letter could not be made up for: others of its key go on.
+                holding = holding or blocked(name, error.message, error.remedy)
             elif name in known:
                 self.freeze(name, error.message)
             else:
                 self.refuse(name, error.message)
-        if outage is not None:
-            raise outage
+        if (error_of_all := outage or holding) is not None:
+            raise error_of_all
 
     def _answers(
         self, catalog: str, failed: Collection[str], loaded: Collection[str], known: Mapping[str, TableTarget]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -16,6 +17,9 @@ from framework.commit.offsets import Span
 from framework.plan.model import Plan
 from framework.record.condemned import Condemned
 from framework.record.model import Slice, TableTarget
+
+if TYPE_CHECKING:
+    from framework.adapters.iceberg.keyed_target import KeyedTarget
 
 guard_logging()  # a worker's log lines name records
 
@@ -39,6 +43,8 @@ class TaskContext:
     # Do without compiled modules, in small blocks: some task of this batch ended for no known reason.
     is_plain: bool = False
     is_trial: bool = False  # files are removed once they are written
+    # Where live rows are, of each table that follows its keys; for whoever writes them alone.
+    keyed: dict[str, KeyedTarget] = field(default_factory=dict, repr=False)
 
 
 def known_to_tasks(tables: Mapping[str, TableTarget]) -> dict[str, TableTarget]:

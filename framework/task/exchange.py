@@ -1,4 +1,5 @@
-"""Spark's exchange between decoding and writing, for tables with `distribution: hash`: one writer a table and partition.
+"""Spark's exchange between decoding and writing: for tables with `distribution: hash` one writer a table and partition, for
+tables that follow their keys one writer a key.
 
 In: the rows that tasks made for such tables, and their reports. Out: the same reports, and those of the writers, which hold
 files and no slices. A task that needs a table changed sends no rows, so what is written belongs to tasks that are done.
@@ -8,17 +9,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 
 from framework.adapters.memory import release_memory
 from framework.config.spec import Distribution
 from framework.plan.model import Plan
-from framework.record.model import TableTarget, TaskReport
+from framework.record.model import KeyedRows, TableTarget, TaskReport
 from framework.record.rows.dictionary_text import plain_table
 from framework.task.context import TaskContext
+from framework.task.keyed_writer import DELETE, UPSERT, KeyedWriter, with_positions
 from framework.task.output import new_writer, report_batch
 
 if TYPE_CHECKING:
@@ -26,9 +30,18 @@ if TYPE_CHECKING:
     from pyiceberg.schema import Schema
     from pyspark.sql import DataFrame
 
-# What tasks send: a report, or rows of one table as an Arrow stream. `place` decides which writer gets them.
-SENT_SCHEMA = "place string, report binary, table string, rows binary"
-_SENT = pa.schema([("place", pa.string()), ("report", pa.binary()), ("table", pa.string()), ("rows", pa.binary())])
+# What tasks send: a report, or rows of one table as an Arrow stream. `place` decides which writer gets them; `change` says what
+# rows of a table that follows its keys do to it.
+SENT_SCHEMA = "place string, report binary, table string, rows binary, change string"
+_SENT = pa.schema(
+    [
+        ("place", pa.string()),
+        ("report", pa.binary()),
+        ("table", pa.string()),
+        ("rows", pa.binary()),
+        ("change", pa.string()),
+    ]
+)
 # Rows are sent in pieces of about this size: large enough for the exchange, small enough to be many in memory.
 _PIECE_BYTES = 1024 * 1024
 
@@ -49,15 +62,23 @@ def _shape(spec_json: str, schema_json: str) -> tuple[PartitionSpec, Schema]:
     return PartitionSpec.model_validate_json(spec_json), parse_schema(schema_json)
 
 
+@dataclass(frozen=True)
+class _Address:
+    place: str
+    table: str
+    change: str | None = None
+
+
 class Outbox:
-    """The rows of one task for distributed tables, by table and partition, until the task is done."""
+    """The rows of one task for distributed tables, by table and partition or bucket of keys, until the task is done."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._waiting: dict[str, tuple[str, list[pa.Table], int]] = {}
-        self._pieces: list[tuple[str, str, bytes]] = []
+        self._waiting: dict[_Address, tuple[list[pa.Table], int]] = {}
+        self._pieces: list[tuple[_Address, bytes]] = []
 
     def takes(self, table: str) -> bool:
+        """Whether rows of the table, which are only added, go here; changes by key always do."""
         return self._plan.write.tables.policy_for(table).distribution is Distribution.HASH
 
     def add(self, target: TableTarget, rows: pa.Table) -> None:
@@ -66,12 +87,38 @@ class Outbox:
 
         spec, schema = _shape(target.spec_json, target.schema_json)
         for partition in partitions(plain_table(rows), spec, schema):
-            place = json.dumps([target.name, *partition.values])
-            _, waiting, nbytes = self._waiting.get(place, (target.name, [], 0))
-            waiting.append(partition.rows)
-            self._waiting[place] = (target.name, waiting, nbytes + partition.rows.nbytes)
-            if nbytes + partition.rows.nbytes >= _PIECE_BYTES:
-                self._pack(place)
+            self._put(_Address(json.dumps([target.name, *partition.values]), target.name), partition.rows)
+
+    def add_keyed(self, target: TableTarget, changes: KeyedRows, source: tuple[int, int]) -> None:
+        """Take changes of a table that follows its keys, with where they stood in the source.
+
+        Args:
+            source: the number of their topic among the pipeline's, by name, and their partition.
+        """
+        from framework.adapters.iceberg.keyed_target import key_ids_of
+        from framework.adapters.parquet.key_places import key_places
+
+        spec, schema = _shape(target.spec_json, target.schema_json)
+        key_ids = key_ids_of(target)
+        sent = ((UPSERT, changes.upserts, changes.upsert_offsets), (DELETE, changes.deletes, changes.delete_offsets))
+        for change, rows, offsets in sent:
+            if not len(rows):
+                continue
+            rows = with_positions(plain_table(rows), source, offsets)
+            places = key_places(rows, schema, spec, key_ids, self._plan.read.slices)
+            order = np.argsort(places, kind="stable")
+            ordered = rows.take(pa.array(order))
+            numbers, starts = np.unique(places[order], return_index=True)
+            for number, start, end in zip(numbers, starts, [*starts[1:], len(rows)], strict=True):
+                address = _Address(json.dumps([target.name, int(number)]), target.name, change)
+                self._put(address, ordered.slice(start, end - start))
+
+    def _put(self, address: _Address, rows: pa.Table) -> None:
+        waiting, nbytes = self._waiting.get(address, ([], 0))
+        waiting.append(rows)
+        self._waiting[address] = (waiting, nbytes + rows.nbytes)
+        if nbytes + rows.nbytes >= _PIECE_BYTES:
+            self._pack(address)
 
     def discard(self) -> None:
         self._waiting.clear()
@@ -79,19 +126,19 @@ class Outbox:
 
     def sent(self) -> Iterator[pa.RecordBatch]:
         """Everything that was added; call once, at the end."""
-        for place in list(self._waiting):
-            self._pack(place)
+        for address in list(self._waiting):
+            self._pack(address)
         while self._pieces:
-            place, table, rows = self._pieces.pop()
-            yield _row(place, None, table, rows)
+            address, rows = self._pieces.pop()
+            yield _row(address.place, None, address.table, rows, address.change)
 
-    def _pack(self, place: str) -> None:
-        table, waiting, _ = self._waiting.pop(place)
+    def _pack(self, address: _Address) -> None:
+        waiting, _ = self._waiting.pop(address)
         rows = pa.concat_tables(waiting).combine_chunks()
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as stream:
             stream.write_table(rows)
-        self._pieces.append((place, table, sink.getvalue().to_pybytes()))
+        self._pieces.append((address, sink.getvalue().to_pybytes()))
 
 
 def sent_report(report: bytes) -> pa.RecordBatch:
@@ -99,8 +146,11 @@ def sent_report(report: bytes) -> pa.RecordBatch:
     return _row("", report, None, None)
 
 
-def _row(place: str, report: bytes | None, table: str | None, rows: bytes | None) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist([{"place": place, "report": report, "table": table, "rows": rows}], _SENT)
+def _row(
+    place: str, report: bytes | None, table: str | None, rows: bytes | None, change: str | None = None
+) -> pa.RecordBatch:
+    row = {"place": place, "report": report, "table": table, "rows": rows, "change": change}
+    return pa.RecordBatch.from_pylist([row], _SENT)
 
 
 def make_receiver(context: TaskContext):  # type: ignore[no-untyped-def]  # a closure for mapInArrow
@@ -109,17 +159,22 @@ def make_receiver(context: TaskContext):  # type: ignore[no-untyped-def]  # a cl
     def receive(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         pa.set_cpu_count(1)
         writer = new_writer(context)
+        keyed = KeyedWriter(context, writer)
         for batch in batches:
             for row in batch.to_pylist():
                 if row["report"] is not None:
                     yield pa.RecordBatch.from_arrays([pa.array([row["report"]], pa.binary())], ["report"])
+                elif row["change"] is not None:
+                    keyed.add(row["table"], row["change"], row["rows"])
                 else:
                     rows = pa.ipc.open_stream(row["rows"]).read_all()
                     writer.add(context.tables[row["table"]], rows)
+        parts = keyed.finish()
         files = writer.finish()
-        if files:
-            targets = {name: (t.table_uuid, t.schema_id) for name in files for t in (context.tables[name],)}
-            yield report_batch(TaskReport((), files, targets, {}, {}, None))
+        if files or parts:
+            names = [*files, *(name for name in parts if name not in files)]
+            targets = {name: (t.table_uuid, t.schema_id) for name in names for t in (context.tables[name],)}
+            yield report_batch(TaskReport((), files, targets, {}, {}, None, parts))
         release_memory()
 
     return receive

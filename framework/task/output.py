@@ -5,7 +5,9 @@ In: a TaskContext or a report. Out: the writer of the task's files, and the row 
 
 from __future__ import annotations
 
+import contextlib
 import pickle
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -32,6 +34,20 @@ def new_writer(context: TaskContext) -> TableWriter:
         plan.write.buffer_bytes,
         plan.write.target_file_bytes,
     )
+
+
+def remove_files(context: TaskContext, reports: Iterable[TaskReport]) -> None:
+    """Remove what tasks wrote in vain: it was never announced, so it is nobody's. A file that cannot be removed now stays for
+    the removal of orphans."""
+    from framework.adapters.file_io import file_io
+    from framework.config.table_names import catalog_of
+
+    for report in reports:
+        paths = [(table, file.path) for table, files in report.files.items() for file in files]
+        paths += [(table, part.keys.path) for table, part in report.keyed.items()]
+        for table, path in paths:
+            with contextlib.suppress(OSError):
+                file_io(context.io_properties[catalog_of(table)], path).delete(path)
 
 
 def report_batch(report: TaskReport) -> pa.RecordBatch:

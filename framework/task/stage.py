@@ -97,7 +97,7 @@ def _run_slices(slices: list[Slice], context: TaskContext, outbox: Outbox | None
         total = SliceSum()
         for block in fetcher.fetch(piece, block_records):
             for result in processor.results(block):
-                run.add(result)
+                run.add(result, piece.topic, piece.partition)
                 total.add(result)
             total.see(block)
             del block, result  # or its bytes would be held until there is another one

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from framework.record.model import BlockResult, DeadLetter, SliceReport, TableNeed, TaskReport
+from framework.errors import FloeError
+from framework.record.model import BlockResult, DeadLetter, KeyedRows, SliceReport, TableNeed, TaskReport
 from framework.task.context import TaskContext
 from framework.task.exchange import Outbox
+from framework.task.newest_changes import number_of_topic
 from framework.task.output import new_writer
 
 
@@ -27,8 +29,8 @@ class TaskRun:
         self.rows: dict[str, int] = {}
         self.slices: list[SliceReport] = []
 
-    def add(self, result: BlockResult) -> None:
-        """Take in one block: its rows are buffered unless some table must change first."""
+    def add(self, result: BlockResult, topic: str = "", partition: int = -1) -> None:
+        """Take in one block of a topic's partition: its rows are buffered unless some table must change first."""
         from framework.record.letters.dead_letter import dead_letters_to_arrow
         from framework.table.evolve import merge_needs
 
@@ -50,6 +52,8 @@ class TaskRun:
             self.rows[name] = self.rows.get(name, 0) + len(letters)
         for table, rows in result.rows.items():
             self._write(table, rows)
+        for table, changes in result.keyed.items():
+            self._send(table, changes, topic, partition)
         for alike in result.alike:
             if self.outbox is None and self.writer.add_alike(
                 [self.context.tables[name] for name in alike.tables], alike
@@ -66,6 +70,20 @@ class TaskRun:
             writer = self.outbox if self.outbox is not None and self.outbox.takes(table) else self.writer
             writer.add(self.context.tables[table], rows)
             self.rows[table] = self.rows.get(table, 0) + len(rows)
+
+    def _send(self, table: str, changes: KeyedRows, topic: str, partition: int) -> None:
+        """Changes by key are written behind the exchange alone: whoever writes one must have all of its key."""
+        if self.outbox is None and not self.context.is_trial:
+            raise FloeError(
+                f"{len(changes):,} changes are for {table}, which follows its keys: only a batch of a run can write them",
+                code="FLOE-R145",
+                place=table,
+                remedy="send the records to their topic again, as the newest of their keys",
+            )
+        if self.outbox is not None and len(changes):
+            source = number_of_topic(topic, tuple(self.context.topic_ids)), partition
+            self.outbox.add_keyed(self.context.tables[table], changes, source)
+            self.rows[table] = self.rows.get(table, 0) + len(changes)
 
     def finish(self) -> TaskReport:
         if self.needs or self.failure:

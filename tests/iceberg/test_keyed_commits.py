@@ -22,7 +22,7 @@ from framework.adapters.iceberg.private.row_lineage import read_manifests
 from framework.adapters.key_search import Hits, search
 from framework.adapters.keys_file import read_found, read_keys, write_keys
 from framework.commit.events.event_types import KeyedChanges
-from framework.commit.machine.effects import CommitConflict, Committed, CommitTable, FilesGone
+from framework.commit.machine.effects import CommitConflict, CommitTable, Committed, FilesGone
 from framework.config.spec import PartitionFieldSpec
 from tests.iceberg.conftest import Lake
 

@@ -27,6 +27,7 @@ from framework.adapters.iceberg.files import (
     place_of,
     references_of,
 )
+from framework.adapters.iceberg.keyed_target import KeyedTarget, blocked, keyed_target_of
 from framework.adapters.iceberg.supported_tables import refused, unreadable, unwritable
 from framework.adapters.iceberg.views import SnapshotInfo, ancestry, head_of, info_of, target_of, view_of
 from framework.adapters.parquet.usable import unusable
@@ -163,6 +164,31 @@ class IcebergTables:
                 remedy="ALTER TABLE ... UNSET TBLPROPERTIES (...) for the named property",
             )
         return target
+
+    def load_keyed(self, target: TableTarget, known: KeyedTarget | None = None) -> KeyedTarget:
+        """Where the live rows of a table are that follows its keys, at its head now.
+
+        Args:
+            known: what was read before; it is returned where it is of the same head.
+
+        Raises:
+            FloeError: the catalog or the store cannot be asked now.
+            TableBlocked: rows of the table cannot be replaced by key as it is now.
+        """
+        loaded = self._load(target.name)
+        if loaded is None:
+            raise blocked(target.name, "it was dropped under this run", "bring it back, or start the pipeline again")
+        try:
+            return keyed_target_of(loaded, target, known)
+        except FloeError:
+            raise
+        except Exception as error:  # each store has exceptions of its own
+            raise FloeError(
+                f"the manifests of table {target.name} cannot be read: {first_line(error)}",
+                code="FLOE-R135",
+                place=target.name,
+                remedy="check that the store answers and that the table's manifests can be read",
+            ) from error
 
     def snapshots(self, table: str, branch: str = "main", limit: int | None = None) -> list[SnapshotInfo]:
         """The branch's snapshots, newest first; none when there is no such table or branch."""

@@ -102,6 +102,20 @@ def reading_hold(pause: PauseChanged | None, waiting: Waiting, max_batches: int,
     return Condition(Health.BLOCKED, reason, HELD_REMEDY, "FLOE-R139") if reason is not None else None
 
 
+def commit_hold(waiting: Waiting, is_seen: bool) -> Condition | None:
+    """Why a live run whose tables follow their keys reads nothing for now: a batch of it is not committed yet (invariant 18).
+    None: all are.
+
+    Args:
+        is_seen: whether what the run announced last is among what waits, or was.
+    """
+    if is_seen and not waiting.batches:
+        return None
+    where = f" for {waiting.oldest_table}" if waiting.oldest_table else ""
+    reason = f"a batch is announced{where}, and the next one is done when it is committed: it may replace rows of it"
+    return Condition(Health.BLOCKED, reason, HELD_REMEDY, "FLOE-R139")
+
+
 def table_condition(facts: TableFacts) -> Condition:
     """The state of a table."""
     report = facts.report

@@ -1,0 +1,105 @@
+"""A table that follows its keys, as tasks must know it to find the live rows of keys: one snapshot, and where its rows are.
+
+In: a table as it was just loaded, and the target that tasks write by. Out: a `KeyedTarget`, small when pickled, or why rows of
+the table cannot be replaced by key, in words for people. Nothing is decided here of what becomes of such a table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyiceberg.table import Table
+
+from framework.adapters.iceberg.private import row_lineage as lineage
+from framework.adapters.iceberg.private.live_files import LiveFiles, UnsupportedDeletes, live_files
+from framework.adapters.iceberg.views import head_of
+from framework.adapters.key_search import ROW_ID_FIELD
+from framework.errors import TableBlocked
+from framework.table.arrow_schema import parse_schema
+from framework.table.changes import Refusal
+from framework.table.keys import key_of
+from framework.table.model import TableTarget
+
+# The name that Iceberg gives a row's id where a file holds it.
+ROW_ID = "_row_id"
+
+
+@dataclass(frozen=True)
+class KeyedTarget:
+    """`snapshot_id` is the head at which live rows are looked for, None where the table has no snapshot; `key_ids` are the field
+    ids of its key columns, in the order of the pipeline file. Of `files` only the bounds of key columns are kept."""
+
+    snapshot_id: int | None
+    key_ids: tuple[int, ...]
+    files: LiveFiles
+    format_version: int
+
+
+def keyed_target_of(loaded: Table, target: TableTarget, known: KeyedTarget | None = None) -> KeyedTarget:
+    """The head's live files, read anew unless `known` is of that very head.
+
+    Raises:
+        TableBlocked: FLOE-R144, rows of the table cannot be replaced by key as it is now.
+        Exception: a manifest cannot be read; each store has exceptions of its own.
+    """
+    metadata = loaded.metadata
+    if str(metadata.table_uuid) != target.table_uuid:
+        raise blocked(
+            target.name,
+            f"it was replaced under this run: its uuid is {metadata.table_uuid}, and the run knows {target.table_uuid}",
+            "bring the table back, or start the pipeline again: a new run begins with what it finds",
+        )
+    key_ids = key_ids_of(target)
+    for field_id in key_ids:
+        if field_id not in metadata.schema().field_ids:
+            name = parse_schema(target.schema_json).find_field(field_id).name
+            raise blocked(target.name, f"its key column {name} was dropped", "bring the column back")
+    head = head_of(metadata, target.policy.commit.branch)
+    snapshot_id = head.snapshot_id if head is not None else None
+    if known is not None and (known.snapshot_id, known.key_ids, known.format_version) == (
+        snapshot_id,
+        key_ids,
+        metadata.format_version,
+    ):
+        return known
+    if head is None:
+        return KeyedTarget(None, key_ids, LiveFiles({}), metadata.format_version)
+    manifests = (
+        lineage.read_manifests(loaded.io, head.manifest_list)
+        if metadata.format_version >= lineage.VERSION
+        else head.manifests(loaded.io)
+    )
+    try:
+        files = live_files(loaded.io, manifests, metadata.format_version, key_ids)
+    except UnsupportedDeletes as error:
+        raise blocked(
+            target.name,
+            f"{error}, which floe does not read: a row that they delete would be taken for a live one",
+            "CALL system.rewrite_data_files(table => '...', options => map('delete-file-threshold', '1')) in Spark applies "
+            "them; let no other writer make such deletes",
+        ) from error
+    return KeyedTarget(snapshot_id, key_ids, files, metadata.format_version)
+
+
+def key_ids_of(target: TableTarget) -> tuple[int, ...]:
+    """The field ids of the key columns that the policy names, in its order.
+
+    Raises:
+        TableBlocked: FLOE-R144, the table cannot be written by this key.
+    """
+    schema = parse_schema(target.schema_json)
+    if any(field.name == ROW_ID and field.field_id != ROW_ID_FIELD for field in schema.fields):
+        raise blocked(
+            target.name, f"it has a column {ROW_ID}, a name that Iceberg keeps for the ids of rows", "rename the column"
+        )
+    key = key_of(target)
+    if isinstance(key, Refusal):
+        raise blocked(target.name, key.reason, f"`floe explain {key.code}` says what to do")
+    return tuple(field.field_id for field in key.fields)
+
+
+def blocked(table: str, reason: str, remedy: str) -> TableBlocked:
+    """The error for a table whose rows cannot be replaced by key now: the pipeline holds, and loses nothing."""
+    return TableBlocked(
+        f"rows of table {table} cannot be replaced by key: {reason}", code="FLOE-R144", place=table, remedy=remedy
+    )

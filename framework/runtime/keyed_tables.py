@@ -1,0 +1,55 @@
+"""Where the live rows of a pipeline's keyed tables are, looked at anew for each batch: its changes are found against that head.
+
+In: the tables as tasks are about to be given them. Out: by name a `KeyedTarget` for each that follows its keys: one call of its
+catalog, and its manifests where the head has moved. Tables that are appended to cost nothing. Raises where rows of a table
+cannot be replaced by key, before anything is read: the pipeline holds, since a change that is left out cannot be made up for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+from framework.adapters.iceberg.keyed_target import KeyedTarget, blocked
+from framework.adapters.iceberg.tables import IcebergTables
+from framework.plan.model import Plan
+from framework.table.model import TableTarget
+
+LOADERS = 4
+
+
+class KeyedTables:
+    """Of one run of a pipeline; what was read of a table is kept until its head moves."""
+
+    def __init__(self, plan: Plan, catalog: IcebergTables) -> None:
+        self._plan = plan
+        self._catalog = catalog
+        self._known: dict[str, KeyedTarget] = {}
+
+    def load(self, targets: Mapping[str, TableTarget]) -> dict[str, KeyedTarget]:
+        """The keyed ones among these tables, at their heads now.
+
+        Raises:
+            TableBlocked: FLOE-R144, rows of one of them cannot be replaced by key.
+            FloeError: its catalog or store does not answer.
+        """
+        if not self._plan.is_upserted:
+            return {}
+        letters = self._plan.write.dead_letter_table
+        keyed = {name: each for name, each in targets.items() if each.policy.write.is_upsert and name != letters}
+        _check_distinct(keyed)
+        with ThreadPoolExecutor(LOADERS) as pool:
+            found = pool.map(lambda each: self._catalog.load_keyed(each, self._known.get(each.name)), keyed.values())
+            self._known = dict(zip(keyed, found, strict=True))
+        return self._known
+
+
+def _check_distinct(targets: Mapping[str, TableTarget]) -> None:
+    """A key's changes under two names of one table would be two newest ones."""
+    by_uuid: dict[str, str] = {}
+    for name, target in targets.items():
+        other = by_uuid.setdefault(target.table_uuid, name)
+        if other != name:
+            raise blocked(
+                name, f"it is the table {other} under another name", "use one name for it in the pipeline file"
+            )

@@ -1,0 +1,216 @@
+"""Changes of tables that follow their keys, written by the one task that has all changes of a key.
+
+In: changes as tasks sent them, and the live files of each table's base snapshot. Out: the newest row of each key in data files,
+with the id of the row that it replaces, and a file of the keys with where their live rows are. A delete writes no row, but its
+key stands in that file even without a live row: the table's head may have one by the time of the commit. A task that fails
+reports nothing, and what it wrote is nobody's.
+
+Held until all changes are there: the rows as they were sent, compressed; of the key columns and the source positions the values.
+Rows are unpacked piece by piece when the winners are known, and buffered within the bound of the `TableWriter` that they go to.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from framework.record.arrays import Ints
+from framework.record.model import KeyedPart, TableTarget
+from framework.task.context import TaskContext
+from framework.task.newest_changes import Flags, Positions, count, newest, row_ids
+
+if TYPE_CHECKING:
+    from framework.adapters.iceberg.keyed_target import KeyedTarget
+    from framework.adapters.iceberg.private.live_files import LiveFile
+    from framework.adapters.parquet.files import TableWriter
+
+UPSERT, DELETE = "upsert", "delete"
+# Beside the columns of a table while its rows travel; no table has columns of these names.
+_TOPIC, _PARTITION, _OFFSET = "__floe_topic", "__floe_partition", "__floe_offset"
+_POSITIONS = (_TOPIC, _PARTITION, _OFFSET)
+
+
+def with_positions(rows: pa.Table, source: tuple[int, int], offsets: Ints) -> pa.Table:
+    """The rows with where they stood: the topic's number, its partition and each row's offset."""
+    topic, partition = source
+    rows = rows.append_column(_TOPIC, pa.array(np.full(len(rows), topic, np.int32)))
+    rows = rows.append_column(_PARTITION, pa.array(np.full(len(rows), partition, np.int32)))
+    return rows.append_column(_OFFSET, pa.array(offsets, pa.int64()))
+
+
+@dataclass
+class _Changes:
+    """Of one table: pieces as they were sent, and of all of them the keys and positions, in the same order."""
+
+    pieces: list[tuple[bytes, bool]] = field(default_factory=list)
+    keys: list[pa.Table] = field(default_factory=list)
+    positions: list[pa.Table] = field(default_factory=list)
+
+
+class KeyedWriter:
+    """Of one task. Rows go to `writer`, whose files are the task's; the files of keys are this writer's own."""
+
+    def __init__(self, context: TaskContext, writer: TableWriter) -> None:
+        self._context = context
+        self._writer = writer
+        self._changes: dict[str, _Changes] = {}
+
+    def add(self, table: str, change: str, rows: bytes) -> None:
+        """Take a piece of changes: an Arrow stream of rows, or of keys to delete, with their positions."""
+        changes = self._changes.setdefault(table, _Changes())
+        names = _key_names(self._context.tables[table], self._context.keyed[table].key_ids)
+        head = _columns(rows, [*names, *_POSITIONS])
+        changes.pieces.append((rows, change == DELETE))
+        changes.keys.append(head.select(names))
+        changes.positions.append(head.select(_POSITIONS))
+
+    def finish(self) -> dict[str, KeyedPart]:
+        """Find the winners and their live rows, and write; by table what was made of its changes.
+
+        Raises:
+            OSError: a file cannot be read or written; each store has exceptions of its own.
+        """
+        parts = {}
+        for table in sorted(self._changes):
+            parts[table] = self._finish(table, self._changes.pop(table))
+        return parts
+
+    def _finish(self, table: str, changes: _Changes) -> KeyedPart:
+        from framework.adapters.file_io import file_io
+        from framework.adapters.key_search import key_codes, search
+        from framework.adapters.keys_file import write_keys
+        from framework.adapters.parquet.files import layout_of
+        from framework.config.table_names import catalog_of
+
+        target, base = self._context.tables[table], self._context.keyed[table]
+        keys = pa.concat_tables(changes.keys).combine_chunks()
+        winners = newest(key_codes(keys.columns), _positions(changes.positions))
+        keys = keys.take(pa.array(winners))
+        layout = layout_of(target)
+        io = file_io(self._context.io_properties[catalog_of(table)], target.location)
+        files = files_to_search(base, target, keys)
+        hits = search(io, files, base.key_ids, keys)
+        ids = row_ids(len(keys), hits.keys, hits.row_ids)
+
+        is_winner, is_delete = self._write_rows(target, base, changes.pieces, winners, ids)
+        is_live = np.zeros(len(keys), np.bool_)
+        is_live[hits.keys] = True
+        counts = count(is_delete, is_winner, is_live)
+        name = f"{self._context.plan.pipeline}-{self._context.run}-{self._context.batch}-{uuid.uuid4()}-keys.parquet"
+        path = layout.locations.new_data_location(name)
+        keys = keys.cast(pa.schema([layout.arrow.field(place) for place in _places(target, base.key_ids)]))
+        written = write_keys(io, path, keys, hits, [file.path for file in files])
+        return KeyedPart(
+            base.snapshot_id,
+            base.key_ids,
+            written,
+            counts.inserted,
+            counts.updated,
+            counts.deleted,
+            counts.superseded,
+            counts.ignored,
+        )
+
+    def _write_rows(
+        self,
+        target: TableTarget,
+        base: KeyedTarget,
+        pieces: list[tuple[bytes, bool]],
+        winners: Ints,
+        ids: pa.Array,
+    ) -> tuple[Flags, Flags]:
+        """Winners to the writer, piece by piece; of every change whether it is a winner, and whether it deletes."""
+        from framework.adapters.iceberg.keyed_target import ROW_ID
+        from framework.adapters.iceberg.private.row_lineage import VERSION
+
+        has_ids = base.format_version >= VERSION
+        written = with_row_id_column(target) if has_ids else target
+        is_delete: list[Flags] = []
+        start = 0
+        for piece, deletes in _unpacked(pieces):
+            end = start + len(piece)
+            is_delete.append(np.full(len(piece), deletes, np.bool_))
+            first, last = np.searchsorted(winners, [start, end])
+            if not deletes and first < last:
+                rows = piece.drop_columns(list(_POSITIONS)).take(pa.array(winners[first:last] - start))
+                if has_ids:
+                    rows = rows.append_column(ROW_ID, ids.slice(first, last - first))
+                self._writer.add(written, rows)
+            start = end
+        is_winner = np.zeros(start, np.bool_)
+        is_winner[winners] = True
+        return is_winner, np.concatenate(is_delete)
+
+
+def files_to_search(base: KeyedTarget, target: TableTarget, keys: pa.Table) -> list[LiveFile]:
+    """The live files that may hold one of the keys: where the key decides the partition, those of the keys' partitions, and
+    those that another spec partitions; else all of them."""
+    from pyiceberg.partitioning import PartitionSpec
+    from pyiceberg.types import IntegerType, LongType, StringType
+
+    from framework.adapters.parquet.key_places import partition_of_key
+    from framework.adapters.parquet.partition import partitions
+    from framework.table.arrow_schema import parse_schema
+
+    files = list(base.files.by_path.values())
+    spec, schema = PartitionSpec.model_validate_json(target.spec_json), parse_schema(target.schema_json)
+    kinds = [each.field_type for each in spec.partition_type(schema).fields]
+    # Values of other types may be spelled in several ways: a miss would leave two rows of one key.
+    is_plain = all(isinstance(kind, (IntegerType, LongType, StringType)) for kind in kinds)
+    if not is_plain or len(partition_of_key(spec, base.key_ids)) != len(spec.fields) or not spec.fields:
+        return files
+    wanted = {partition.values for partition in partitions(keys, spec, schema)}
+    return [file for file in files if file.spec_id != spec.spec_id or file.partition in wanted]
+
+
+def with_row_id_column(target: TableTarget) -> TableTarget:
+    """The table with the column in which version 3 keeps a row's id, where a file cannot go by the position alone."""
+    import json
+    from dataclasses import replace
+
+    from framework.adapters.iceberg.keyed_target import ROW_ID
+    from framework.adapters.key_search import ROW_ID_FIELD
+
+    schema = json.loads(target.schema_json)
+    schema["fields"].append({"id": ROW_ID_FIELD, "name": ROW_ID, "type": "long", "required": False})
+    properties = {**target.properties, f"write.metadata.metrics.column.{ROW_ID}": "none"}
+    return replace(target, schema_json=json.dumps(schema), properties=properties)
+
+
+def _places(target: TableTarget, key_ids: Sequence[int]) -> list[int]:
+    from framework.table.arrow_schema import parse_schema
+
+    ids = [each.field_id for each in parse_schema(target.schema_json).fields]
+    return [ids.index(field_id) for field_id in key_ids]
+
+
+def _key_names(target: TableTarget, key_ids: Sequence[int]) -> list[str]:
+    from framework.table.arrow_schema import parse_schema
+
+    schema = parse_schema(target.schema_json)
+    return [schema.find_field(field_id).name for field_id in key_ids]
+
+
+def _columns(stream: bytes, names: Sequence[str]) -> pa.Table:
+    """Some columns of an Arrow stream, in this order; the others are not unpacked."""
+    schema = pa.ipc.open_stream(stream).schema
+    places = sorted(schema.get_field_index(name) for name in names)
+    options = pa.ipc.IpcReadOptions(included_fields=places)
+    return pa.ipc.open_stream(stream, options=options).read_all().select(list(names))
+
+
+def _unpacked(pieces: list[tuple[bytes, bool]]) -> Iterator[tuple[pa.Table, bool]]:
+    """Each piece, in order; none is held any longer."""
+    for place, (rows, deletes) in enumerate(pieces):
+        pieces[place] = (b"", deletes)
+        yield pa.ipc.open_stream(rows).read_all(), deletes
+
+
+def _positions(pieces: Sequence[pa.Table]) -> Positions:
+    held = pa.concat_tables(pieces)
+    return Positions(*(np.asarray(held.column(name), np.int64) for name in _POSITIONS))

@@ -1,0 +1,94 @@
+"""Of many changes of a table's keys in one batch, the newest of each key, and what it does to the table.
+
+In: the key of each change, where in the source it stood, and which of the keys have live rows. Out: the rows of the winners, and
+counts that add up to the changes that came in. Pure. The order is the source's own: partition and offset. A key whose changes
+come from several partitions has no order of its own, so the highest (topic, partition, offset) wins, topics by their names: any
+task that does the batch again, in whatever pieces, finds the same winner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from framework.record.arrays import Ints
+
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Positions:
+    """Where changes stood in the source: arrays of one length. `topics` are numbers in the order of the topics' names."""
+
+    topics: Ints
+    partitions: Ints
+    offsets: Ints
+
+
+@dataclass(frozen=True)
+class ChangeCounts:
+    """What became of changes: all but `superseded` are one for each key. `ignored` are deletes of keys without a live row."""
+
+    superseded: int
+    inserted: int
+    updated: int
+    deleted: int
+    ignored: int
+
+    @property
+    def changes(self) -> int:
+        """How many changes came in."""
+        return self.superseded + self.inserted + self.updated + self.deleted + self.ignored
+
+
+def newest(codes: Ints, positions: Positions) -> Ints:
+    """The rows of the newest change of each key, ascending.
+
+    Args:
+        codes: for each change a number that stands for its key.
+    """
+    if not len(codes):
+        return np.empty(0, np.int64)
+    order = np.lexsort((positions.offsets, positions.partitions, positions.topics, codes))
+    ordered = codes[order]
+    is_last = np.append(ordered[1:] != ordered[:-1], True)
+    return np.sort(order[is_last])
+
+
+def count(is_delete: Flags, is_winner: Flags, is_live: Flags) -> ChangeCounts:
+    """Counts of all changes.
+
+    Args:
+        is_delete, is_winner: of each change.
+        is_live: of each winner, in order, whether its key has a live row.
+    """
+    deletes = is_delete[is_winner]
+    return ChangeCounts(
+        superseded=int(np.count_nonzero(~is_winner)),
+        inserted=int(np.count_nonzero(~deletes & ~is_live)),
+        updated=int(np.count_nonzero(~deletes & is_live)),
+        deleted=int(np.count_nonzero(deletes & is_live)),
+        ignored=int(np.count_nonzero(deletes & ~is_live)),
+    )
+
+
+def row_ids(winners: int, keys: Ints, found: Ints) -> pa.Array:
+    """For each winner the id of its key's live row, null without one; where a key has several, the lowest.
+
+    Args:
+        winners: how many there are.
+        keys, found: of each live row the winner whose key it has, and its id, -1 where the table gave it none.
+    """
+    ids = np.full(winners, np.iinfo(np.int64).max)
+    known = found >= 0
+    np.minimum.at(ids, keys[known], found[known])
+    return pa.array(ids, pa.int64(), mask=ids == np.iinfo(np.int64).max)
+
+
+def number_of_topic(topic: str, topics: Sequence[str]) -> int:
+    """The topic's place among those of the pipeline, by name."""
+    return sorted(topics).index(topic)

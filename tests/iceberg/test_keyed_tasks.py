@@ -1,0 +1,403 @@
+"""Batches of changes by key, from the rows of blocks to the commit: whoever reads a change and in whatever pieces it travels,
+the table is what a dictionary would hold, and rows keep their ids."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import json
+import pickle
+import uuid
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from zlib import crc32
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.types import BooleanType, DateType, DecimalType, LongType, NestedField, StringType, UUIDType
+
+from framework.adapters.iceberg.keyed_target import KeyedTarget, keyed_target_of
+from framework.adapters.key_search import search
+from framework.adapters.parquet.key_places import key_places
+from framework.adapters.parquet.partition import partitions
+from framework.commit.events.event_types import Accounting, DataComplete, DataWritten
+from framework.commit.machine.effects import Committed
+from framework.config.spec import PartitionFieldSpec, WriteMode, WritePolicy
+from framework.errors import AccountingError, FloeError, TableBlocked
+from framework.plan.model import Plan
+from framework.record.model import BlockResult, KeyedRows, Slice, SliceReport, TaskReport
+from framework.runtime.batch import BatchScope, summarise
+from framework.runtime.keyed_tables import KeyedTables
+from framework.table.arrow_schema import arrow_schema, parse_schema
+from framework.task import keyed_writer
+from framework.task.context import TaskContext
+from framework.task.exchange import make_receiver
+from framework.task.output import remove_files
+from framework.task.task_run import Outbox, TaskRun
+from tests.iceberg.conftest import Lake
+from tests.record_samples import plan as sample_plan
+from tests.record_samples import policy
+
+pytestmark = pytest.mark.iceberg
+
+SCHEMA = Schema(
+    NestedField(1, "shop", LongType(), required=True),
+    NestedField(2, "code", StringType(), required=True),
+    NestedField(3, "day", LongType(), required=False),
+    NestedField(4, "name", StringType(), required=False),
+    identifier_field_ids=[1, 2],
+)
+UPSERT = replace(policy(), write=WritePolicy(WriteMode.UPSERT, key=("code", "shop")))
+SPECS: dict[str, list[PartitionFieldSpec]] = {
+    "unpartitioned": [],
+    "by a column that moves": [PartitionFieldSpec("day", "identity")],
+    "by the key": [PartitionFieldSpec("code", "bucket", 3), PartitionFieldSpec("shop", "identity")],
+}
+Key = tuple[int, str]
+Row = tuple[int, str] | None  # day and name; None: deleted
+Change = tuple[int, Key, Row]  # the source's partition comes first
+
+
+def upserting(name: str, slices: int = 3) -> Plan:
+    made = sample_plan(allow=("shop.*",), overrides=[(name, UPSERT)])
+    return replace(made, read=replace(made.read, slices=slices))
+
+
+class Pipeline:
+    """A run's driver and tasks without Spark, and the table's coordinator."""
+
+    def __init__(self, lake: Lake, name: str) -> None:
+        self.lake = lake
+        self.name = name
+        self.plan = upserting(name)
+        self.tables = KeyedTables(self.plan, lake.tables)
+        self.offsets = {("events", 0): 0, ("events", 1): 0}
+        self.batch = 0
+        self.rows: dict[Key, tuple[int, str]] = {}
+
+    def context(self) -> TaskContext:
+        target = self.lake.tables.load_target(self.name, UPSERT)
+        assert target is not None
+        return TaskContext(
+            plan=self.plan,
+            kafka={},
+            io_properties=self.lake.tables.io_properties(),
+            tables={self.name: target},
+            topic_ids={"events": "id"},
+            run="run",
+            batch=self.batch,
+            keyed=self.tables.load({self.name: target}),
+        )
+
+    def reports(
+        self, context: TaskContext, changes: Sequence[Change], block: int = 3
+    ) -> tuple[BatchScope, list[TaskReport]]:
+        """What tasks report, one for each partition, with an exchange between them."""
+        schema = arrow_schema(parse_schema(context.tables[self.name].schema_json))
+        starts, sent, reports = dict(self.offsets), [], []
+        for partition in (0, 1):
+            own = [(key, row) for at, key, row in changes if at == partition]
+            start = self.offsets["events", partition]
+            run = TaskRun(context, outbox := Outbox(self.plan))
+            for first in range(0, len(own), block):
+                run.add(
+                    BlockResult(keyed={self.name: keyed_rows(own[first : first + block], start + first, schema)}),
+                    "events",
+                    partition,
+                )
+            piece = Slice("events", "id", partition, start, start + len(own))
+            run.slices.append(SliceReport(piece, len(own), 0, 0, 0, 0, None))
+            reports.append(run.finish())
+            sent += list(outbox.sent())
+            self.offsets["events", partition] += len(own)
+        for receiver in range(self.plan.read.slices):
+            own_rows = [each for each in sent if crc32(each.column("place")[0].as_py().encode()) % 3 == receiver]
+            for made in make_receiver(context)(own_rows):
+                reports.append(unpickled(made))
+        self.batch += 1
+        return BatchScope("run", self.batch, starts, dict(self.offsets), {"events": "id"}), reports
+
+    def announce(self, changes: Sequence[Change]) -> DataWritten:
+        scope, reports = self.reports(self.context(), changes)
+        written, complete = summarise(self.plan, scope, reports, Accounting()).events
+        assert isinstance(written, DataWritten)
+        assert isinstance(complete, DataComplete)
+        assert complete.accounting == Accounting(len(changes), len(changes), rows=len(changes))
+        return written
+
+    def do(self, changes: Sequence[Change]) -> DataWritten:
+        """One batch, committed; afterwards the table holds what a fold of the changes holds."""
+        before = dict(self.rows)
+        written = self.announce(changes)
+        assert written.keyed is not None
+        effect = replace(self.lake.effect(self.name, written.files, self.batch), keyed=(written.keyed,))
+        assert isinstance(self.lake.tables.commit(effect), Committed)
+        for _, key, row in sorted(changes, key=lambda change: change[0]):
+            self.rows.pop(key, None)
+            if row is not None:
+                self.rows[key] = row
+        inserted, updated, deleted = (
+            len(self.rows.keys() - before.keys()),
+            len({key for _, key, _ in changes} & self.rows.keys() & before.keys()),
+            len(before.keys() - self.rows.keys()),
+        )
+        assert (written.keyed.inserted, written.keyed.updated, written.keyed.deleted) == (inserted, updated, deleted)
+        self.check()
+        return written
+
+    def check(self) -> None:
+        found = self.lake.plain(self.name).scan().to_arrow().to_pylist()
+        held = sorted((row["shop"], row["code"], row["day"], row["name"]) for row in found)
+        assert held == sorted((*key, *row) for key, row in self.rows.items())
+
+    def ids(self) -> dict[Key, int]:
+        """By key the id of its live row, read from files and metadata."""
+        table = self.lake.plain(self.name)
+        target = self.lake.tables.load_target(self.name, UPSERT)
+        assert target is not None
+        base = keyed_target_of(table, target)
+        keys = pa.Table.from_pylist([{"code": code, "shop": shop} for shop, code in self.rows])
+        hits = search(table.io, list(base.files.by_path.values()), base.key_ids, keys)
+        found = {list(self.rows)[key]: int(row) for key, row in zip(hits.keys, hits.row_ids, strict=True)}
+        assert len(found) == len(hits)
+        return found
+
+
+def unpickled(made: pa.RecordBatch) -> TaskReport:
+    report = pickle.loads(made.column("report")[0].as_py())
+    assert isinstance(report, TaskReport)
+    return report
+
+
+def keyed_rows(changes: Sequence[tuple[Key, Row]], first: int, schema: pa.Schema) -> KeyedRows:
+    placed = list(enumerate(changes, first))
+    upserts = [(offset, key, row) for offset, (key, row) in placed if row is not None]
+    deletes = [(offset, key) for offset, (key, row) in placed if row is None]
+    keys = pa.schema([schema.field("code"), schema.field("shop")])
+    return KeyedRows(
+        pa.Table.from_pylist([{"shop": k[0], "code": k[1], "day": r[0], "name": r[1]} for _, k, r in upserts], schema),
+        np.array([offset for offset, _, _ in upserts], np.int64),
+        pa.Table.from_pylist([{"shop": shop, "code": code} for _, (shop, code) in deletes], keys),
+        np.array([offset for offset, _ in deletes], np.int64),
+    )
+
+
+def made(lake: Lake, version: str, spec: str) -> Pipeline:
+    name = lake.create(f"shop.t{uuid.uuid4().hex[:8]}", SCHEMA, SPECS[spec], format_version=version)
+    return Pipeline(lake, name)
+
+
+keys = st.tuples(st.integers(1, 3), st.sampled_from(["a", "b", "ab"]))
+rows = st.tuples(st.integers(1, 2), st.sampled_from(["x", "y", ""]))
+batches = st.lists(
+    st.lists(st.tuples(st.integers(0, 1), keys, st.none() | rows), min_size=1, max_size=12), min_size=1, max_size=4
+)
+
+
+@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize("version", ["2", "3"])
+@pytest.mark.timeout(600)
+def test_batches_of_changes_are_a_fold(lake: Lake, version: str, spec: str) -> None:
+    """After each batch the table holds what a fold of its changes holds, and the announcement counts what happened."""
+
+    @settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(batches)
+    def holds(found: list[list[Change]]) -> None:
+        pipeline = made(lake, version, spec)
+        for changes in found:
+            pipeline.do(changes)
+
+    holds()
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_a_row_keeps_its_id_for_as_long_as_its_key_lives(lake: Lake, spec: str) -> None:
+    """Format version 3: an update keeps the row's id, also in another partition; a key that comes back has a new one."""
+    pipeline = made(lake, "3", spec)
+    pipeline.do([(0, (1, "a"), (1, "x")), (0, (2, "b"), (1, "x")), (1, (3, "c"), (1, "x"))])
+    first = pipeline.ids()
+    pipeline.do([(0, (1, "a"), (2, "y")), (1, (4, "d"), (1, "x")), (1, (3, "c"), None)])
+    second = pipeline.ids()
+    pipeline.do([(0, (1, "a"), (1, "z")), (1, (3, "c"), (1, "again"))])
+    third = pipeline.ids()
+
+    assert len({*first.values(), second[4, "d"], third[3, "c"]}) == 5
+    assert {key: third[key] for key in ((1, "a"), (2, "b"))} == {key: first[key] for key in ((1, "a"), (2, "b"))}
+    assert second[1, "a"] == first[1, "a"]
+
+
+def test_a_batch_may_only_delete(lake: Lake) -> None:
+    """Such a batch has no data file; keys without a live row stand in its file of keys, but in no count."""
+    pipeline = made(lake, "2", "unpartitioned")
+    pipeline.do([(0, (1, "a"), (1, "x")), (0, (2, "b"), (1, "x"))])
+    written = pipeline.do([(0, (1, "a"), None), (1, (9, "z"), None)])
+
+    assert written.files == ()
+    assert written.keyed is not None
+    assert written.keyed.deleted == 1
+    assert sum(file.record_count for file in written.keyed.keys) == 2
+    nothing = pipeline.do([(0, (9, "z"), None)])
+    assert nothing.keyed is not None
+    assert nothing.keyed.deleted == 0
+
+
+def test_keys_of_one_partition_are_looked_for_in_its_files_alone(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the partition follows from the key, a task opens no file of another partition."""
+    pipeline = made(lake, "2", "by the key")
+    pipeline.do([(0, (shop, code), (1, "x")) for shop in (1, 2, 3) for code in ("a", "b")])
+    context = pipeline.context()
+    base, target = context.keyed[pipeline.name], context.tables[pipeline.name]
+    some = pa.Table.from_pylist(
+        [{"code": "a", "shop": 2}], schema=pa.schema([("code", pa.string()), ("shop", pa.int64())])
+    )
+
+    assert {file.partition[1] for file in keyed_writer.files_to_search(base, target, some)} == {2}
+    # What another spec partitions is looked at, wherever the key would lie by this one.
+    other = json.dumps({**json.loads(target.spec_json), "spec-id": 7})
+    assert (
+        len(keyed_writer.files_to_search(base, replace(target, spec_json=other), some)) == len(base.files.by_path) == 6
+    )
+
+
+def test_work_that_was_in_vain_leaves_no_file(lake: Lake) -> None:
+    """Files of rows and of keys that will not be announced are removed."""
+    pipeline = made(lake, "2", "unpartitioned")
+    context = pipeline.context()
+    _, reports = pipeline.reports(context, [(0, (1, "a"), (1, "x")), (0, (2, "b"), None)])
+    folder = Path(context.tables[pipeline.name].location.removeprefix("file://"))
+    assert list(folder.rglob("*.parquet"))
+
+    remove_files(context, reports)
+
+    assert not list(folder.rglob("*.parquet"))
+
+
+def test_a_change_that_reached_no_writer_stops_the_batch(lake: Lake) -> None:
+    """What senders counted must have arrived, and be in the files, or nothing is announced."""
+    pipeline = made(lake, "2", "unpartitioned")
+    scope, reports = pipeline.reports(pipeline.context(), [(0, (1, "a"), (1, "x")), (0, (1, "a"), (1, "y"))])
+    (writer,) = (each for each in reports if each.keyed)
+    part = writer.keyed[pipeline.name]
+    for wrong, words in (
+        (replace(part, superseded=0), "got 1 changes less"),
+        (replace(part, superseded=0, inserted=2), "hold 1 rows less"),
+        (replace(part, inserted=0, ignored=1), "hold 1 rows more"),
+    ):
+        changed = [replace(each, keyed={pipeline.name: wrong}) if each is writer else each for each in reports]
+        with pytest.raises(AccountingError, match=words):
+            summarise(pipeline.plan, scope, changed, Accounting())
+    elsewhere = replace(
+        writer, keyed={pipeline.name: replace(part, base_snapshot_id=7, superseded=0, inserted=0)}, files={}
+    )
+    with pytest.raises(AccountingError, match="states of it"):
+        summarise(pipeline.plan, scope, [*reports, elsewhere], Accounting())
+
+
+def test_without_the_exchange_nothing_is_written_by_key(lake: Lake) -> None:
+    """Dead letters that come back are no batch: their changes are refused, not written and not forgotten."""
+    pipeline = made(lake, "2", "unpartitioned")
+    context = pipeline.context()
+    schema = arrow_schema(parse_schema(context.tables[pipeline.name].schema_json))
+    result = BlockResult(keyed={pipeline.name: keyed_rows([((1, "a"), (1, "x"))], 0, schema)})
+
+    with pytest.raises(FloeError, match="follows its keys") as caught:
+        TaskRun(context).add(result, "events", 0)
+    assert caught.value.code == "FLOE-R145"
+    TaskRun(replace(context, is_trial=True)).add(result, "events", 0)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"key": ("nothing",)}, "no column nothing"),
+        ({"key": ("code",)}, "uuid"),
+    ],
+)
+def test_a_table_whose_rows_cannot_be_replaced_is_refused_by_name(
+    lake: Lake, change: dict[str, tuple[str, ...]], words: str
+) -> None:
+    """A missing key column, and a table that is another one now, are said with what to do."""
+    pipeline = made(lake, "2", "unpartitioned")
+    target = lake.tables.load_target(pipeline.name, replace(UPSERT, write=replace(UPSERT.write, **change)))
+    assert target is not None
+    target = replace(target, table_uuid=str(uuid.uuid4())) if words == "uuid" else target
+    with pytest.raises(TableBlocked, match=words) as caught:
+        pipeline.tables.load({pipeline.name: target})
+    assert caught.value.code == "FLOE-R144"
+    assert caught.value.remedy
+
+
+def test_a_table_of_version_1_is_refused_by_name(lake: Lake) -> None:
+    """Format version 1 cannot delete rows."""
+    name = f"shop.t{uuid.uuid4().hex[:8]}"
+    lake.catalog.create_namespace_if_not_exists("shop")
+    lake.catalog.create_table(name, SCHEMA, properties={"format-version": "1"})
+    with pytest.raises(TableBlocked, match="format version 1"):
+        Pipeline(lake, name).context()
+
+
+def test_one_table_under_two_names_is_refused(lake: Lake) -> None:
+    """A key would have a newest change under each of the names."""
+    pipeline = made(lake, "2", "unpartitioned")
+    target = pipeline.context().tables[pipeline.name]
+    with pytest.raises(TableBlocked, match="another name"):
+        pipeline.tables.load({pipeline.name: target, "shop.other": replace(target, name="shop.other")})
+
+
+def test_a_head_that_did_not_move_is_not_read_again(lake: Lake) -> None:
+    """Its manifests are read once; a new snapshot is read anew."""
+    pipeline = made(lake, "2", "unpartitioned")
+    pipeline.do([(0, (1, "a"), (1, "x"))])
+    first, again = (pipeline.context().keyed[pipeline.name] for _ in range(2))
+    assert first is again
+    pipeline.do([(0, (1, "a"), (1, "y"))])
+    moved: KeyedTarget = pipeline.context().keyed[pipeline.name]
+    assert moved.snapshot_id != first.snapshot_id
+
+
+def test_equal_keys_go_to_one_place_whatever_their_type_and_encoding() -> None:
+    """Any type that a key may have; text as it is or as places in a dictionary."""
+    schema = Schema(
+        NestedField(1, "flag", BooleanType(), required=True),
+        NestedField(2, "on", DateType(), required=True),
+        NestedField(3, "price", DecimalType(9, 2), required=True),
+        NestedField(4, "id", UUIDType(), required=True),
+        NestedField(5, "text", StringType(), required=True),
+    )
+    values = [
+        {
+            "flag": bool(i % 2),
+            "on": datetime.date(2026, 1, 1 + i % 5),
+            "price": decimal.Decimal(i % 3),
+            "id": uuid.UUID(int=i % 4).bytes,
+            "text": f"t{i % 7}",
+        }
+        for i in range(840)
+    ]
+    table = pa.Table.from_pylist(values, schema=arrow_schema(schema))
+    encoded = table.set_column(4, "text", table.column("text").dictionary_encode())
+    for field_ids in ([1], [2], [3], [4], [5], [5, 1, 4]):
+        places = key_places(table, schema, UNPARTITIONED_PARTITION_SPEC, field_ids, 8)
+        assert places.tolist() == key_places(encoded, schema, UNPARTITIONED_PARTITION_SPEC, field_ids, 8).tolist()
+        by_key: dict[object, set[int]] = {}
+        for value, place in zip(values, places.tolist(), strict=True):
+            key = tuple(value[schema.find_field(field_id).name] for field_id in field_ids)
+            by_key.setdefault(key, set()).add(place)
+        assert all(len(found) == 1 for found in by_key.values())
+        assert len(set.union(*by_key.values())) > 1 or len(by_key) < 3
+
+
+def test_whole_partitions_go_to_one_place_where_the_key_decides_them(lake: Lake) -> None:
+    """So a file's rows are looked for by one task."""
+    pipeline = made(lake, "2", "by the key")
+    target = pipeline.context().tables[pipeline.name]
+    spec, schema = PartitionSpec.model_validate_json(target.spec_json), parse_schema(target.schema_json)
+    table = pa.Table.from_pylist([{"shop": i % 5, "code": f"c{i}"} for i in range(400)])
+    for partition in partitions(table, spec, schema):
+        assert len(set(key_places(partition.rows, schema, spec, (2, 1), 8).tolist())) == 1

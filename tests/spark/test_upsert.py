@@ -1,0 +1,129 @@
+"""`write.mode: upsert`: a table holds the newest row of each key, whatever came between."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import Broker
+from tests.project import Project
+
+pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.iceberg]
+
+PIPELINE = """
+    source:
+      kafka: {{connection: main, topics: [{topic}]}}
+      schema: {{id: {{type: long}}, op: {{type: string}}, region: {{type: string}}, n: {{type: long}}}}
+    routes:
+      rules: [{{table: shop.orders}}]
+      allow_tables: ["shop.*"]
+    tables:
+      defaults:
+        write: {{mode: upsert, key: [id], delete_when: {{field: op, equals: d}}}}
+        create: {{partition_by: [{partition_by}], properties: {{format-version: "{version}"}}}}
+        commit: {{interval: 1s}}
+    errors: {{policy: dead_letter, dead_letter_table: shop.dead_letters}}
+"""
+# More than one batch and more than one task: the first batch is 25,000 records, and a task takes 20,000 at least.
+COUNT = 60_000
+KEYS = 9_000
+REGIONS = ["eu", "us", "ap"]
+
+Document = dict[str, Any]
+Rows = dict[int, Document]
+
+
+def changes(seed: int, count: int = COUNT) -> list[Document]:
+    """Inserts, updates that move a row to another partition, deletes, deletes of what is not there, and keys that come back."""
+    pick = random.Random(seed)
+    return [
+        {
+            "id": pick.randrange(KEYS),
+            "op": "d" if pick.random() < 0.2 else "u",
+            "region": pick.choice(REGIONS),
+            "n": seed * COUNT + i,
+        }
+        for i in range(count)
+    ]
+
+
+def fold(rows: Rows, documents: Iterable[Document]) -> Rows:
+    for each in documents:
+        rows.pop(each["id"], None)
+        if each["op"] != "d":
+            rows[each["id"]] = each
+    return rows
+
+
+def produce(broker: Broker, topic: str, documents: list[Document]) -> None:
+    broker.produce(topic, documents, keys=[str(each["id"]) for each in documents])
+
+
+def check(project: Project, rows: Rows) -> None:
+    found = project.table("shop.orders").select(["id", "op", "region", "n"]).to_pylist()
+    assert len(found) == len({row["id"] for row in found}), "two rows of one key"
+    assert sorted(found, key=lambda row: row["id"]) == [rows[key] for key in sorted(rows)]
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    ("version", "partition_by"),
+    [
+        pytest.param("2", "region", id="2-moves"),
+        pytest.param("3", "region", id="3-moves"),
+        pytest.param("2", '"bucket(4, id)"', id="2-by-key", marks=pytest.mark.slow),
+        pytest.param("3", "", id="3-unpartitioned", marks=pytest.mark.slow),
+    ],
+)
+def test_a_table_holds_the_newest_row_of_each_key(
+    tmp_path: Path, broker: Broker, version: str, partition_by: str
+) -> None:
+    """Three runs over changes of few keys, several batches each, and a column that appears: the table is the fold."""
+    project = Project(tmp_path, broker.bootstrap_servers)
+    topic = broker.new_topic("upsert", partitions=3)
+    file = project.pipeline("upsert", PIPELINE.format(topic=topic, version=version, partition_by=partition_by))
+    rows: Rows = {}
+    for seed, count in ((1, COUNT), (2, 5_000)):
+        documents = changes(seed, count)
+        produce(broker, topic, documents)
+        project.run("run", file, "--until-caught-up", timeout_s=300)
+        check(project, fold(rows, documents))
+
+    late = [{**each, "late": "a column"} for each in changes(3, 2_000)]
+    produce(broker, topic, late)
+    project.run("run", file, "--until-caught-up", timeout_s=300)
+    fold(rows, late)
+    found = project.table("shop.orders").select(["id", "late"]).to_pylist()
+    assert {row["id"]: row["late"] for row in found} == {key: row.get("late") for key, row in rows.items()}
+    assert project.tables("shop") == ["shop.orders"]
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "announced=kill",
+        pytest.param("files-written=kill", marks=pytest.mark.slow),
+        pytest.param("before-commit=kill", marks=pytest.mark.slow),
+        pytest.param("committed=kill", marks=pytest.mark.slow),
+    ],
+)
+def test_a_run_that_dies_leaves_no_key_with_two_rows(tmp_path: Path, broker: Broker, fault: str) -> None:
+    """Whatever was announced or committed when a run was killed, the next one goes on from there."""
+    project = Project(tmp_path, broker.bootstrap_servers)
+    topic = broker.new_topic("upsert", partitions=2)
+    file = project.pipeline("upsert", PIPELINE.format(topic=topic, version="3", partition_by="region"))
+    first = changes(1, 4_000)
+    produce(broker, topic, first)
+    project.run("run", file, "--until-caught-up", timeout_s=300)
+    second = changes(2, 4_000)
+    produce(broker, topic, second)
+    project.run("run", file, "--until-caught-up", code=None, env={"FLOE_FAULT": fault}, timeout_s=300)
+    third = changes(3, 4_000)
+    produce(broker, topic, third)
+    project.run("run", file, "--until-caught-up", timeout_s=300)
+    check(project, fold(fold(fold({}, first), second), third))
