@@ -17,7 +17,7 @@ from pyiceberg.types import IcebergType, ListType, PrimitiveType, StructType
 from framework.adapters.iceberg.define import DEFAULT_PROPERTIES
 from framework.commit.events.event_types import DataComplete, Heartbeat
 from framework.commit.offsets import PartitionFacts, PartitionKey, SafeOffset, check_announced, decide_start
-from framework.config.spec import Case, CreatePolicy, EvolveMode, PartitionFieldSpec, WritePolicy
+from framework.config.spec import Case, CreatePolicy, PartitionFieldSpec, WritePolicy
 from framework.config.units import partition_text
 from framework.errors import FloeError
 from framework.plan.canonical import plain

@@ -248,7 +248,9 @@ def _check_files(scope: BatchScope, reports: list[TaskReport]) -> None:
         _check_equal(scope, table, f"writers of {table} got", arrived[table] - told[table], "change")
         _check_equal(scope, table, f"the files for {table} hold", held[table] - winners[table], "row")
         # Two bases, or two schemas, would be two answers to which change of a key is the newest.
-        _check_equal(scope, table, f"rows of {table} were looked for in", len(found_at[table]) - 1, "state of it", "states of it")
+        _check_equal(
+            scope, table, f"rows of {table} were looked for in", len(found_at[table]) - 1, "state of it", "states of it"
+        )
 
 
 def _check_equal(scope: BatchScope, table: str, who: str, difference: int, thing: str, plural: str = "") -> None:
