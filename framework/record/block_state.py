@@ -29,7 +29,6 @@ from framework.record.infer_types import apply_hints, merge_fields, missing_fiel
 from framework.record.keyed_rows import as_changes, no_key, without_key
 from framework.record.keyed_tables import (
     absent_keys,
-    delete_policy,
     deletes_of,
     is_deletes,
     key_columns,
@@ -53,6 +52,7 @@ from framework.record.value_buffer import with_value
 from framework.table.column_details import merge_details
 from framework.table.policy.admitted import admitted_fields
 from framework.table.policy.answers import Act
+from framework.table.policy.delete_policy import delete_policy
 from framework.table.policy.metadata_columns import metadata_columns, own_fields, spellings
 from framework.table.policy.rules import TableRules, rules_of
 from framework.table.types import NANOSECONDS_SINCE, format_version, known_part, without_nanoseconds

@@ -18,7 +18,6 @@ from framework.config.spec import (
     Condition,
     DeleteWhen,
     Envelope,
-    EvolveMode,
     TablePolicy,
     TablesSpec,
     WritePolicy,
@@ -27,6 +26,7 @@ from framework.plan.model import Plan
 from framework.record.convert.nested import fold
 from framework.table.arrow_schema import parse_schema
 from framework.table.model import TableTarget
+from framework.table.policy.delete_policy import delete_policy
 
 # No table's name holds a NUL.
 _DELETES = "\0deletes"
@@ -117,12 +117,6 @@ def absent_keys(names: Iterable[str], policy: TablePolicy) -> list[str]:
     insensitive = policy.case is Case.INSENSITIVE
     present = {fold(name, insensitive) for name in names}
     return [key for key in policy.write.key if fold(key, insensitive) not in present]
-
-
-def delete_policy(policy: TablePolicy) -> TablePolicy:
-    """What a table's policy says of a delete: of the key as of a row's; whatever else the record has is left out."""
-    evolve = replace(policy.evolve, columns=EvolveMode.DISCARD_VALUE, include=(), exclude=())
-    return replace(policy, evolve=evolve)
 
 
 def delete_target(target: TableTarget) -> TableTarget:

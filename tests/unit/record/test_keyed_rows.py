@@ -264,6 +264,16 @@ def test_keys_of_each_type_are_exact(kind: str, value: object, bad: object, data
     assert [offset for offset, *_ in found["refused"]] == [2, 3]
 
 
+def test_a_key_is_not_widened_behind_a_value_that_is_left_out() -> None:
+    """A key column's type is asked to change on no way, whatever became of the fields before it."""
+    chosen = keyed(otherwise=EvolveMode.DISCARD_VALUE)
+    tables = {"ns.t": target(columns={"a": "long", "id": "int"}, table_policy=chosen)}
+    values = [{"a": "x", "id": 2147483648}, {"a": "x", "id": 1}]
+    types = {"a": pa.string(), "id": pa.int64(), "op": pa.string()}
+    found = every_way(values, plan(defaults=chosen), tables, types)
+    assert (found["upserts"], found["refused"]) == ({1: {"a": None, "id": 1}}, [no_key(0)])
+
+
 def test_what_does_not_fit_beside_the_key_harms_no_delete() -> None:
     """A delete is decided by its key alone: other fields may be missing, of another type, or unknown."""
     chosen = keyed(columns=EvolveMode.FREEZE, data_type=EvolveMode.FREEZE, nullability=EvolveMode.FREEZE)
