@@ -79,7 +79,7 @@ def plan(pipelines: Sequence[LoadedPipeline], *, offline: bool = False) -> list[
     Raises:
         SetupError: the broker or the catalog cannot be asked.
     """
-    from framework.deploy.deployed import History
+    from framework.deploy.last_deployed import History
     from framework.ops.preview_facts import preview, preview_offline
 
     return preview_offline(pipelines, History()) if offline else preview(pipelines)

@@ -12,75 +12,75 @@ MATRIX = Path(__file__).parent / "unit" / "record" / "type_matrix.golden"
 
 HEAD = """# Types and values
 
-What becomes of a JSON value in a column of each Iceberg type. A value is converted exactly (to the nearest value for
-`float` and `double`), or its record is an error with the code shown; nothing is cut, rounded or defaulted. Every line of
+This page shows what happens to a JSON value in a column of each Iceberg type. A value is converted exactly (to the nearest value
+for `float` and `double`), or its record is an error with the code shown. Nothing is cut, rounded or defaulted. Every line of
 these tables is a test, in columns and record by record.
 
-- Numbers and booleans written as text are read like the real ones, but not text that would lose something: `"007"`, `"+49"`
-  and `"1e3"` are codes, and errors in a column of numbers (`float` and `double` take exponents). `values.text_as_number: refuse`
-  takes no text at all. A `string` column takes numbers, booleans, objects and arrays as their JSON text.
+- Numbers and booleans written as text are read like real ones, unless they would lose something: `"007"`, `"+49"` and `"1e3"`
+  are codes, and errors in a number column (`float` and `double` accept exponents). With `values.text_as_number: refuse`, no text is
+  accepted. A `string` column accepts numbers, booleans, objects and arrays as their JSON text.
 - A whole number that a `double` would change, such as `9007199254740993`, is an error (FLOE-D303), unless the field is declared
-  `double`: then it becomes the nearest one.
-- `[]`, `{}` and what holds nothing else, such as `[null]`, are null in a column of another kind, as they are where there is no
-  column yet. They are errors where `evolve.data_type` refuses what does not fit, as in these tables, and with `values.empty: refuse`.
-  Where null is forbidden they are values that do not fit.
-- Both words hold on every way: in columns that formats with a schema bring, and where `transform.sql` reads, which takes them from
+  `double`: then it becomes the nearest double.
+- `[]`, `{}` and values that contain nothing else, such as `[null]`, are null in a column of another kind, and also if there is no
+  column yet. They are errors if `evolve.data_type` refuses values that do not fit, as in these tables, and with
+  `values.empty: refuse`. Where null is forbidden, they are values that do not fit.
+- Both settings apply everywhere: to columns from formats with a schema, and to what `transform.sql` reads, where they come from
   `tables.defaults`.
 - A number in a `date`, `time` or timestamp column needs a declared `unit` (`d`, `s`, `ms`, `us`, `ns`).
-- A `timestamptz` needs a zone, in the text or declared; a `timestamp` has none, so text with a zone is refused unless a
-  declared `zone` says whose wall clock to keep. A local time that a zone's clock shows twice or never is refused.
-- Text is ISO 8601 (calendar, ordinal and week dates, basic or extended), or has the declared `format`. A format that is
-  itself an ISO form admits every ISO form. Digits behind the column's unit must be zeros.
+- A `timestamptz` needs a time zone, in the text or declared. A `timestamp` has none, so text with a zone is refused unless a
+  declared `zone` says whose local time to keep. A local time that occurs twice or never in a zone is refused.
+- Text is ISO 8601 (calendar, ordinal and week dates, basic or extended), or has the declared `format`. If the format is itself an
+  ISO form, every ISO form is accepted. Digits beyond the column's unit must be zeros.
 - `binary` and `fixed[n]` are base64 with padding, or hexadecimal with `format: hex`.
-- Dates and timestamps lie in the years 1 to 9999, those in nanoseconds in 1677 to 2262; others are out of range.
+- Dates and timestamps are in the years 1 to 9999, those in nanoseconds in 1677 to 2262; others are out of range.
 - Lists, structs and maps convert element by element; JSON objects become structs or maps, as the table says.
-  Records with a map inside of a struct or list, a map whose keys are no text, or a rule that looks into a map are converted
+  Records with a map inside a struct or list, a map whose keys are not text, or a rule that looks into a map are converted
   one by one, more slowly.
-- Fields a record lacks are null. Keys that differ only in case are one field under `case: insensitive`; a record that has
-  two of them is an error (FLOE-D306), as is one with a key twice (FLOE-D103).
+- Fields that a record lacks are null. Keys that differ only in case are one field under `case: insensitive`. A record that has
+  two of them is an error (FLOE-D306), as is one that has the same key twice (FLOE-D103).
 
 ## Types of new columns
 
-A field without a declared type gets `boolean`, `double` or `string`; objects become structs, arrays lists. Text stays
-`string`, also where it looks like a time: declare it.
+A field without a declared type gets `boolean`, `double` or `string`; objects become structs, arrays become lists. Text stays
+`string`, even if it looks like a time: declare it.
 
-`list<double>`, `map<string, long>` and `struct<name: string, at: timestamptz>`, one in another as needed, declare what arrays and
-objects become: only so an object becomes a map. Fields that are not among a declared struct's are new columns as any others are.
-`format`, `unit` and `zone` are for the values in lists and maps, and those of a struct's field stand under its own path:
-`items: "list<struct<at: timestamptz>>"` beside `items.at: {type: timestamptz, zone: UTC}`. A struct's name that is more than a word
-stands in backquotes.
+Declare what arrays and objects become with `list<double>`, `map<string, long>` and `struct<name: string, at: timestamptz>`, nested
+as needed. An object becomes a map only if you declare it. Fields that a declared struct does not name become new columns like any
+others. `format`, `unit` and `zone` apply to the values in lists and maps; for a field of a struct, give them under its own path:
+`items: "list<struct<at: timestamptz>>"` beside `items.at: {type: timestamptz, zone: UTC}`. A struct's field name that is more than a
+word needs backquotes.
 
-Null, empty objects and empty lists ask for no column until a value
-comes. Where kinds contradict each other, the first one seen wins: it makes no difference where a batch ends.
+Null, empty objects and empty lists add no column until a value comes. If values are of different kinds, the first kind wins. It
+makes no difference where a batch ends.
 
-**Whole numbers become `double`**, since JSON does not tell a count from a measure that happens to be whole: of 48 such fields in
+**Whole numbers become `double`**, since JSON cannot tell a count from a measurement that happens to be whole. Of 48 such fields in
 the data sets of vega, 18 get fractions later, half of them after a whole number, and a column cannot change from `long` to
 `double`. A double holds every whole number up to 9,007,199,254,740,992. The exceptions:
 
 - A declared type, always: `store_id: long` under `source.schema`. `floe init --from-file` and `--from-topic` propose `long` for
-  what is whole in every record they see.
+  fields that are whole in every record they see.
 - `values: {whole_numbers: long}` for tables whose producers write fractions as fractions.
-- What `create.identifier_fields` or `create.partition_by` name: no float identifies rows or goes into buckets.
-- A field whose first value is a whole number that a double does not hold: `long`, or `decimal(38, 0)` beyond 64 bits.
+- Fields that `create.identifier_fields` or `create.partition_by` name: a float cannot identify rows or go into buckets.
+- A field whose first value is a whole number that a double cannot hold: `long`, or `decimal(38, 0)` beyond 64 bits.
 
 ## Wider values
 
-Where `evolve.data_type` is `widen` (the default), a value that fits a wider type Iceberg can promote to widens the column
+If `evolve.data_type` is `widen` (the default) and a value fits a wider type that Iceberg can promote to, the column is widened
 instead: `int` to `long`, `float` to `double`, a decimal to more digits of the same scale.
 
 ## What only format version 3 has
 
-New tables have format version 2 unless `create.properties` says `format-version: "3"`; an existing table keeps its own, and
-what follows goes by that. Version 3 gives every row an id: `_row_id` and `_last_updated_sequence_number`, which engines that
-know them read. Nothing of what it brings is rounded or dropped in silence:
+New tables have format version 2 unless `create.properties` says `format-version: "3"`. An existing table keeps its own version,
+and the following depends on that. Version 3 gives every row an id: `_row_id` and `_last_updated_sequence_number`, for engines that
+support them. Nothing that version 3 adds is silently rounded or dropped:
 
 | version 3 | in floe |
 |---|---|
-| `timestamp_ns`, `timestamptz_ns` | exact, from 1677-09-21 to 2262-04-11; a moment outside is an error (FLOE-D302). They come from a declared type and from formats that count nanoseconds. In a table of an older version the same column counts microseconds, and a moment with nanoseconds is an error (FLOE-D303). Tables are partitioned by their year, month, day, hour or bucket, not by the moment itself, which PyIceberg could not read. Spark 4.1 cannot read a table that has such a column |
+| `timestamp_ns`, `timestamptz_ns` | exact, from 1677-09-21 to 2262-04-11; other times are errors (FLOE-D302). They come from a declared type and from formats with nanoseconds. In a table of an older version the same column has microseconds, and a time with nanoseconds is an error (FLOE-D303). Partition tables by their year, month, day, hour or bucket, not by the timestamp itself, which PyIceberg could not read. Spark 4.1 cannot read a table that has such a column |
 | `initial-default` of a column | read by every reader for files from before the column came |
-| `write-default` of a column | not used: a value that a record lacks is null, and where the column is required the record is an error (FLOE-D305), since a value that was never sent would look like one that was. Other writers' rows keep theirs |
-| `variant`, `unknown`, `geometry`, `geography` | a table that has such a column is refused (FLOE-R131), and none can be declared; a `string` column takes objects and arrays as their JSON text |
-| deletion vectors | those of other writers stay in force; floe only adds rows |
+| `write-default` of a column | not used: a value that a record lacks is null, and an error if the column is required (FLOE-D305), since otherwise a value that was never sent would look like one that was. Other writers' rows keep theirs |
+| `variant`, `unknown`, `geometry`, `geography` | a table that has such a column is refused (FLOE-R131), and none can be declared; a `string` column accepts objects and arrays as their JSON text |
+| deletion vectors | those of other writers stay in effect; floe only adds rows |
 | encrypted tables | refused (FLOE-R131) |
 """  # noqa: E501 (a row of a table is one line)
 

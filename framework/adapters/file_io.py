@@ -1,4 +1,4 @@
-"""The one way to a FileIO and to a table's location provider: no class is imported because a table says so.
+"""Opens every FileIO and every table's location provider; no class is imported because a table says so.
 
 In: a target's own settings, a table's location and properties. Out: PyIceberg's FileIO and location provider. Whoever may alter
 a table may set its properties, and PyIceberg imports the class that `write.py-location-provider.impl` names; invariant: here it

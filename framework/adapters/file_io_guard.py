@@ -1,9 +1,9 @@
-"""The one door to a catalog: what opens one opens it here, and whatever is loaded through it is checked.
+"""Opens every catalog, and checks every table that is loaded through it.
 
-In: PyIceberg's settings as the target has them, and where the target lets tables have files. Out: a catalog whose FileIOs have
-the target's settings alone, and which gives no table that lies elsewhere. Whoever may alter a table may set its location and its
-properties, and PyIceberg reads classes to import, hosts and credentials from them; invariant: none of those is ever read from a
-table, and no file is read, written or removed where a table's location leads out of the target's places.
+In: PyIceberg's settings as the target has them, and where the target allows tables to have files. Out: a catalog whose FileIOs
+have only the target's settings, and which returns no table located elsewhere. Whoever may alter a table may set its location and
+its properties, and PyIceberg reads classes to import, hosts and credentials from them. Invariant: none of those is ever read from
+a table, and no file is read, written or removed outside the target's places.
 """
 
 from __future__ import annotations
@@ -143,8 +143,8 @@ def _guard_new_places(catalog: Any, roots: Collection[str]) -> None:
 
 def _elsewhere(table: str, what: str, place: str, remedy: str) -> TableBlocked:
     return TableBlocked(
-        f"table {table} has {what} {place}, which is not where the target lets tables have files",
+        f"table {table} has {what} {place}, where the target does not allow tables to have files",
         code="FLOE-R142",
         place=table,
-        remedy=f"{remedy}; or name the place under `allow.locations` in the target",
+        remedy=f"{remedy}; or add the place to `allow.locations` in the target",
     )

@@ -1,4 +1,4 @@
-"""The outside, gathered as values for the loader: environment, the local stack's state, files.
+"""Gathers the environment as values for the loader: variables, the local stack's state, files.
 
 In: this process. Out: a `World`. Nothing is decided here; `framework.config.load` does that.
 """
@@ -21,6 +21,7 @@ from framework.config.check_files import kind_of
 from framework.config.load import LoadResult, load_pipelines
 from framework.config.spec import LoadedPipeline
 from framework.config.world import World
+from framework.diagnose.counted import counted
 from framework.diagnose.diagnostic import Diagnostic
 from framework.errors import ConfigError, SetupError
 
@@ -54,7 +55,7 @@ def read_bytes(path: Path) -> bytes:
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(handle, "rb") as stream:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise OSError(errno.EINVAL, "it is no plain file")
+            raise OSError(errno.EINVAL, "it is not a plain file")
         content = stream.read(_MAX_BYTES + 1)
     if len(content) > _MAX_BYTES:
         raise OSError(errno.EFBIG, "it is larger than 4 MiB")
@@ -69,11 +70,11 @@ def rewrite_text(path: Path, before: str, after: str) -> None:
     """
     content = path.read_bytes()
     if read_text(path) != before:
-        raise ConfigError("the file changed meanwhile", code="FLOE-R402", place=str(path), remedy="try again")
+        raise ConfigError("the file changed in the meantime", code="FLOE-R402", place=str(path), remedy="try again")
     windows, lines = content.count(b"\r\n"), content.count(b"\n")
     if 0 < windows < lines:
-        remedy = "save it with line ends of one kind"
-        raise ConfigError("the file has line ends of two kinds", code="FLOE-R402", place=str(path), remedy=remedy)
+        remedy = "save it with one kind of line endings"
+        raise ConfigError("the file mixes two kinds of line endings", code="FLOE-R402", place=str(path), remedy=remedy)
     mark = b"\xef\xbb\xbf" if content.startswith(b"\xef\xbb\xbf") else b""
     path = path.resolve()
     handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
@@ -143,7 +144,7 @@ def pipeline_files(paths: Sequence[str | Path], world: World) -> list[Path]:
             "there is no pipeline file here",
             code="FLOE-P004",
             place=", ".join(map(str, paths)),
-            remedy="name a file, or a folder with pipeline files in it",
+            remedy="name a file, or a folder with pipeline files",
         )
     return found
 
@@ -175,7 +176,7 @@ def pipelines_or_raise(results: Sequence[LoadResult]) -> list[LoadedPipeline]:
     if lacking := [result.file for result in results if result.ok and result.pipeline is None]:
         # Checking files can do without the values of the place where they run; what is made of a file cannot.
         raise SetupError(
-            "a value that the file refers to is missing here",
+            "the file refers to a value that is missing here",
             code="FLOE-C305",
             place=", ".join(lacking),
             remedy="set it in the environment, or run `floe local up`; `floe validate` names it",
@@ -183,9 +184,7 @@ def pipelines_or_raise(results: Sequence[LoadResult]) -> list[LoadedPipeline]:
     errors = [finding for finding in findings if finding.is_error]
     if errors:
         wrong = len({result.file for result in results if not result.ok})
-        raise_findings(
-            f"{len(errors)} error{'s' if len(errors) > 1 else ''} in {wrong} file{'s' if wrong > 1 else ''}", findings
-        )
+        raise_findings(f"{counted(len(errors), 'error')} in {counted(wrong, 'file')}", findings)
     return [result.pipeline for result in results if result.pipeline is not None]
 
 

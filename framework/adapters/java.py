@@ -50,7 +50,7 @@ def find_java() -> str:
     candidate = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     if candidate is None or not Path(candidate).is_file():
         where = f"JAVA_HOME={home}" if home else "PATH"
-        raise SetupError("Java 17 or 21 is needed and none is found", code="FLOE-E021", place=where, remedy=_remedy())
+        raise SetupError("Java 17 or 21 is needed, and there is none", code="FLOE-E021", place=where, remedy=_remedy())
     answer = subprocess.run([candidate, "-version"], capture_output=True, text=True, check=False)
     major = java_major(answer.stderr + answer.stdout)
     if answer.returncode != 0 or major is None:  # macOS ships a `java` that only says that there is no Java
@@ -63,4 +63,4 @@ def find_java() -> str:
 
 
 def _remedy() -> str:
-    return f"{install_command()}   (or set JAVA_HOME to a Java 17 or 21 that is already there)"
+    return f"{install_command()}   (or set JAVA_HOME to an installed Java 17 or 21)"

@@ -1,7 +1,7 @@
-"""What a worker keeps of its memory: the room of a large block while it works, and little when others may be long in coming.
+"""How much memory a worker keeps: room for a large block while it works, and little while it may wait for long.
 
-In: nothing. Out: nothing; the C library is told what to keep, or what it and Arrow keep for later is released. A worker that
-waits for its next task would otherwise hold what its largest one needed.
+In: nothing. Out: nothing; the C library is told what to keep, or what it and Arrow keep for later is released. Otherwise a worker
+that waits for its next task would hold as much as its largest task needed.
 """
 
 from __future__ import annotations

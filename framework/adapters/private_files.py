@@ -1,8 +1,8 @@
-"""The one way to write what floe keeps for itself: state, plans, logs, caches. Nobody else reads or writes them.
+"""Writes all files that floe keeps for itself: state, plans, logs, caches. Nobody else may read or write them.
 
-In: paths and contents. Out: folders of mode 0700 and files of mode 0600, whatever the umask, complete or absent. Plans hold what
-files say, logs hold what records say, and what lies in a cache is run; invariant: a folder is used only if it is ours, and no
-link leads a file elsewhere. What a person asked for by name in a folder of theirs (`floe init`) is as their umask says.
+In: paths and contents. Out: folders of mode 0700 and files of mode 0600, whatever the umask, complete or absent. Plans and logs
+may quote files and records, and code from caches is run. Invariant: a folder is used only if it belongs to this user alone, and
+no link leads a file elsewhere. Files that a person asks for by name (`floe init`) get the modes of their umask.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ def _check(folder: Path) -> None:
     link, found = folder.lstat(), folder.stat()
     mine = os.geteuid()
     if stat.S_ISLNK(link.st_mode) and link.st_uid != mine:
-        raise _refused(folder, "it is a link that somebody else made")
+        raise _refused(folder, "it is a link that another user made")
     if not stat.S_ISDIR(found.st_mode):
-        raise _refused(folder, "it is no folder")
+        raise _refused(folder, "it is not a folder")
     if found.st_uid != mine:
         raise _refused(folder, f"it belongs to user {found.st_uid}, not to {mine}")
     if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
@@ -59,7 +59,7 @@ def _refused(folder: Path, why: str) -> SetupError:
         f"the folder {folder} is not used: {why}",
         code="FLOE-E030",
         place=str(folder),
-        remedy=f"look at what is in it, then `chmod 700 {folder}`; or name another one: FLOE_HOME, XDG_CACHE_HOME, state_dir",
+        remedy=f"check what is in it, then `chmod 700 {folder}`; or set another folder: FLOE_HOME, XDG_CACHE_HOME, state_dir",
     )
 
 

@@ -1,9 +1,9 @@
 """Schema registries over Confluent's HTTP interface: schemas by id or GUID, kept for the life of the process.
 
-In: a connection's settings and the ids that a block names. Out: for each its schema, or that the registry has none. A
-schema never changes under its id, so what was found is kept. What was not found is asked for again for a while, all of
-it together, and then only once in a minute; after a wait in vain there is no other for a minute. Several ids are asked
-for at once. A registry that does not answer is an error that may be tried again: no record is judged without an answer.
+In: a connection's settings and the ids that a block names. Out: for each id its schema, or that the registry has none. A schema
+never changes under its id, so found schemas are kept. Missing ones are asked for again for a while, all together; after a wait
+without success, the client does not wait again for a minute. A registry that does not answer is an error that may be tried again:
+without an answer no record becomes a dead letter.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _MOST_UNKNOWN = 10_000
 _MOST_REFERENCES = 1_000
 _AT_ONCE = 8  # requests of one process; garbage may name a new id in each record
 _NOT_FOUND = {40401, 40402, 40403}
-_NO_REGISTRY = "check that the url is a schema registry's, path included"
+_NO_REGISTRY = "check that the url is that of a schema registry, path included"
 _HEADERS = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
 
 
@@ -205,14 +205,14 @@ class Registry:
             f"the schema registry does not answer: {last}",
             code="FLOE-R141",
             place=", ".join(self._urls),
-            remedy="the batch waits and is tried again; check that the registry runs and that executors reach it",
+            remedy="the batch waits and is tried again; check that the registry runs and that executors can reach it",
         )
 
 
 def _answer(url: str, path: str, response: requests.Response) -> dict[str, Any] | list[Any] | UnknownSchema | str:
     """An answer as a value; text says why another attempt is worth it."""
     if response.status_code in (401, 403):
-        remedy = "check basic.auth.user.info or bearer.auth.token of the registry connection, and what it may read"
+        remedy = "check basic.auth.user.info or bearer.auth.token of the registry connection, and its permissions"
         raise _refused(url, f"it answers {response.status_code} to {path}", remedy)
     try:
         body = response.json()

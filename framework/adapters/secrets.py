@@ -82,12 +82,12 @@ def _from_package(key: str, secret: SecretRef) -> str:
     point = offered(GROUP).get(secret.scheme)
     if point is None:
         remedy = f"use {', '.join(_BUILT_IN)}, or install the package that offers `{secret.scheme}` where this runs"
-        raise _refused(key, secret, "has a scheme that nothing here can read", remedy)
+        raise _refused(key, secret, "has an unknown scheme", remedy)
     try:
         found = point.load()(secret.name)
     except Exception as error:  # somebody else's code: its words may hold the secret, so only its kind is told
         said = f"cannot be read: {point.value} failed with {type(error).__name__}"
-        raise _refused(key, secret, said, "check the vault's address and this process's rights") from None
+        raise _refused(key, secret, said, "check the vault's address and this process's permissions") from None
     if not isinstance(found, str) or not found:
         raise _refused(key, secret, f"is empty: {point.value} gave no text", "check the secret's name in the vault")
     return found

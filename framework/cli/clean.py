@@ -1,4 +1,4 @@
-"""`floe clean`: files below the tables' locations that nothing names; shown, or with --delete removed."""
+"""`floe clean`: lists orphan files below the tables' locations, or removes them with --delete."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from framework.cli.options import json_option
 from framework.cli.target_options import CONTROL_TOPIC, open_control
 from framework.commit.recovery.orphans import DEFAULT_AGE_MS, SAFETY_AGE_MS
 from framework.config.units import duration_ms
+from framework.diagnose.counted import counted
 from framework.errors import ConfigError
 
 SHOWN = 20
@@ -18,16 +19,16 @@ SHOWN = 20
 
 @click.command()
 @click.argument("patterns", nargs=-1, metavar="[TABLE...]")
-@click.option("--target", "-t", default=None, help="The target; `local` where none is named.")
+@click.option("--target", "-t", default=None, help="The target; `local` if you name none.")
 @click.option("--connection", default=None, help="The target's Kafka connection; its only one if not named.")
 @click.option(
     "--control-topic", "control_topics", multiple=True, default=(CONTROL_TOPIC,), show_default=True,
-    help="Every control topic through which the tables are filled; may be repeated.",
+    help="A control topic through which the tables are filled; repeat it to name all of them.",
 )  # fmt: skip
 @click.option(
     "--older-than", default=f"{DEFAULT_AGE_MS // 86_400_000}d", show_default=True, help="How old a file must be."
 )
-@click.option("--delete", is_flag=True, help="Remove what is found; without it everything stays.")
+@click.option("--delete", is_flag=True, help="Delete the orphan files; without it they are only listed.")
 @json_option
 def clean(
     patterns: tuple[str, ...],
@@ -38,11 +39,11 @@ def clean(
     delete: bool,
     as_json: bool,
 ) -> None:
-    """Find orphan files of the tables that floe fills: written by a batch that was never announced, or by a commit that was
-    refused. A dry run, unless --delete is given. Pipelines may go on meanwhile.
+    """Find orphan files of the tables that floe fills: files of a batch that was never announced, or of a commit that was
+    refused. A dry run unless you give --delete. Pipelines may keep running.
 
-    Spared are files that any snapshot, manifest or the table's metadata names, files that an announcement in the control
-    topic names, and files younger than --older-than, which is a day at least.
+    It never touches a file that a snapshot, a manifest or the table's metadata names, a file that an announcement in the
+    control topic names, or a file younger than --older-than, which is at least a day.
 
     \b
     floe clean --target prod
@@ -57,7 +58,7 @@ def clean(
         raise click.BadParameter(f"`{older_than}` is not a duration, such as 3d or 36h", param_hint="--older-than")
     if age_ms < SAFETY_AGE_MS:
         raise ConfigError(
-            f"--older-than {older_than} is below the safety age of one day: younger files may belong to a batch under way",
+            f"--older-than {older_than} is below the safety age of one day: younger files may belong to a batch in progress",
             code="FLOE-R374",
             place="--older-than",
             remedy="name one day or more, such as --older-than 1d",
@@ -85,13 +86,15 @@ def clean(
             click.echo(f"{report.table}: not looked at: {report.skipped}")
             continue
         spared = ", ".join(f"{count:,} {reason}" for reason, count in report.spared.items()) or "none"
-        click.echo(f"{report.table}: {len(report.orphans):,} orphans, {report.bytes:,} bytes; spared: {spared}")
+        click.echo(
+            f"{report.table}: {counted(len(report.orphans), 'orphan')}, {counted(report.bytes, 'byte')}; spared: {spared}"
+        )
         for file in report.orphans[:SHOWN]:
             click.echo(f"  {file.size:>12,}  {file.location}")
         if len(report.orphans) > SHOWN:
             click.echo(f"  ... and {len(report.orphans) - SHOWN:,} more; --json lists all")
     total = sum(len(r.orphans) for r in reports)
     if delete:
-        click.echo(f"{sum(r.removed for r in reports):,} files removed")
+        click.echo(f"{counted(sum(r.removed for r in reports), 'file')} removed")
     else:
-        click.echo(f"dry run: {total:,} files would be removed" + ("; --delete removes them" if total else ""))
+        click.echo(f"dry run: {counted(total, 'file')} would be removed" + ("; --delete removes them" if total else ""))

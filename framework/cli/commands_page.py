@@ -1,4 +1,4 @@
-"""The reference page of all verbs, made from the commands themselves, so that it cannot tell anything else.
+"""The reference page of all verbs, made from the commands themselves, so that it cannot differ from them.
 
 In: click's own description of every command. Out: Markdown.
 """

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.command()
 @target_options
 def coordinator(target: str | None, connection: str | None, control_topic: str) -> None:
-    """Commit what pipelines announce, until SIGTERM. Several may run: one owns the control topic, the others wait."""
+    """Commit what pipelines announce, until SIGTERM. Several may run: one owns the control topic, the others stand by."""
     from framework.plan.compile import coordinator_group
     from framework.runtime.coordinator import Coordinator
     from framework.runtime.job import open_catalog

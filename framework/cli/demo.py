@@ -18,6 +18,7 @@ from rich.table import Table
 
 from framework.adapters.sinks import unguarded
 from framework.cli.local import KAFKA_PORT, STATE_DIR, progress_lines
+from framework.diagnose.counted import counted
 from framework.errors import FloeError, SetupError
 from framework.local.landed import Landed
 from framework.local.nycflights import DemoTopic
@@ -48,8 +49,8 @@ def demo(context: click.Context, by: str, kafka_port: int | None, state_dir: Pat
 
 @demo.command("pizzas")
 @click.option("--rate", type=click.FloatRange(0.01, 10_000), default=20.0, show_default=True, help="Orders per second.")
-@click.option("--seconds", type=click.FloatRange(min=0.1), help="End after this long; without it, at Ctrl-C.")
-@click.option("--seed", type=int, help="Make the same orders every time.")
+@click.option("--seconds", type=click.FloatRange(min=0.1), help="Stop after this many seconds; without it, at Ctrl-C.")
+@click.option("--seed", type=int, help="Make the same orders on every run.")
 @KAFKA_PORT
 @STATE_DIR
 def pizzas_command(
@@ -69,7 +70,7 @@ def pizzas_command(
         sent = pizzas.produce(
             state.bootstrap_servers, rate, seconds, lambda n: line.update(f"{n:,} orders"), random.Random(seed)
         )
-    click.echo(f"{sent:,} orders written to {pizzas.TOPIC}")
+    click.echo(f"{counted(sent, 'order')} written to {pizzas.TOPIC}")
 
 
 def _flights(by: str, kafka_port: int | None, state_dir: Path) -> None:
@@ -147,7 +148,7 @@ def _pipeline_file(name: str) -> str:
 def _show(console: Console, tables: list[Landed], namespace: str) -> None:
     most = max((facts.rows for facts in tables), default=1)
     width = max(_SHORTEST_BAR, min(_LONGEST_BAR, console.width - _NUMBERS_WIDTH))
-    grid = Table(title=f"{len(tables)} tables in {namespace}", title_justify="left", title_style="bold")
+    grid = Table(title=f"{counted(len(tables), 'table')} in {namespace}", title_justify="left", title_style="bold")
     grid.add_column("table")
     for heading in ("rows", "partitions", "files", "snapshots"):
         grid.add_column(heading, justify="right")
@@ -159,7 +160,7 @@ def _show(console: Console, tables: list[Landed], namespace: str) -> None:
     if len(tables) > _SHOWN:
         rest = tables[_SHOWN:]
         sums = [sum(getattr(facts, name) for facts in rest) for name in ("rows", "partitions", "files", "snapshots")]
-        grid.add_row(f"{len(rest)} smaller tables", *(f"{number:,}" for number in sums), "", style="dim")
+        grid.add_row(f"{counted(len(rest), 'smaller table')}", *(f"{number:,}" for number in sums), "", style="dim")
     console.print(grid)
 
 
@@ -183,5 +184,5 @@ def _check(tables: list[Landed], namespace: str, by: str) -> None:
             "the tables do not hold every record exactly once",
             code="FLOE-R190",
             place=namespace,
-            remedy="look at `floe status` and `floe log`; `floe local down --wipe` begins anew",
+            remedy="look at `floe status` and `floe log`; `floe local down --wipe` deletes everything and starts over",
         )

@@ -1,4 +1,4 @@
-"""`floe deploy FOLDER`: roll a folder of pipelines out; `--status` and `--stop` look at what was deployed, and end it."""
+"""`floe deploy FOLDER`: rolls out a folder of pipelines; `--status` shows what was deployed, and `--stop` ends it."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ _WIDTH = 132
 @click.argument("folder", required=False, type=click.Path(exists=True, file_okay=False, path_type=Path))
 @loading_options
 @review_options
-@click.option("--name", help="The deployment's name; the folder's without it.")
-@click.option("--together", is_flag=True, help="One application for all pipelines; without it each has its own.")
-@click.option("--allow-remove", is_flag=True, help="Stop what was deployed and is in no file any more.")
+@click.option("--name", help="The deployment's name; by default the folder's name.")
+@click.option("--together", is_flag=True, help="One application for all pipelines; by default each has its own.")
+@click.option("--allow-remove", is_flag=True, help="Stop pipelines that were deployed and are no longer in any file.")
 @click.option(
     "--restart",
     type=click.IntRange(0),
     default=MOST_RESTARTS,
     show_default=True,
-    help="Starts again at most, after failures in a row.",
+    help="How often to restart at most, after failures in a row.",
 )
 @click.option("--dry-run", is_flag=True, help="Show what would be done; do nothing.")
-@click.option("--status", "show_status", is_flag=True, help="Show what is deployed, and how it does.")
+@click.option("--status", "show_status", is_flag=True, help="Show what is deployed and its state.")
 @click.option("--stop", "stop_now", is_flag=True, help="Drain and stop what is deployed.")
 @json_option
 def deploy(
@@ -66,11 +66,11 @@ def deploy(
     stop_now: bool,
     as_json: bool,
 ) -> int:
-    """Start what is new in FOLDER, restart what changed, leave the rest alone; stop what is gone with --allow-remove.
+    """Start what is new in FOLDER, restart what changed, leave the rest alone. With --allow-remove, stop what is gone.
 
-    Each pipeline becomes an application of its own with a supervisor on this machine, which starts it again after a
-    failure. Drivers go through spark-submit to the target's master and run what was rendered now, whatever becomes of the
-    files. A second run changes nothing.
+    Each pipeline becomes an application of its own. A supervisor on this machine restarts it after a failure. Drivers go
+    through spark-submit to the target's master. They run what is rendered now, even if the files change later. A second
+    run changes nothing.
 
     \b
     floe deploy pipelines/ --target prod --dry-run
@@ -148,7 +148,7 @@ def prepare(pipelines: Sequence[LoadedPipeline], deployment: str, together: bool
     spec = pipelines[0].target
     if deploy_mode_of(spec, None) == "cluster":
         raise ConfigError(
-            "floe deploy keeps drivers on this machine, and the target runs them in the cluster",
+            "floe deploy runs drivers on this machine, but the target runs them in the cluster",
             code="FLOE-P003",
             place=spec.name,
             remedy="set spark.submit.deployMode to client, or hand them to the cluster with `floe submit`",
@@ -200,7 +200,7 @@ def _status(applications: Applications, name: str | None, as_json: bool) -> int:
         shown = [one.to_json() for one in found]
         click.echo(json.dumps({"command": "deploy", "ok": sound, "applications": shown}))
     elif not found:
-        click.echo("nothing is deployed from this machine: `floe deploy FOLDER` does it")
+        click.echo("nothing is deployed from this machine; `floe deploy FOLDER` deploys")
     else:
         console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
         console.width = max(console.width, _WIDTH)

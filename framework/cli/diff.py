@@ -1,4 +1,4 @@
-"""`floe diff FILE...`: what differs between what was deployed and the files."""
+"""`floe diff FILE...`: how the files differ from what was deployed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from framework.cli.plan import look, print_lines
 @click.option(
     "--against",
     type=click.Path(exists=True, dir_okay=False),
-    help="A saved plan to compare with, instead of what was deployed; broker and catalog are not asked.",
+    help="A saved plan to compare with, instead of what was deployed; does not ask broker or catalog.",
 )
 @click.option("--exit-code", "with_code", is_flag=True, help="End with 1 when something differs.")
 @json_option
@@ -31,12 +31,12 @@ def diff(
     with_code: bool,
     as_json: bool,
 ) -> int:
-    """Show what would change: deployed on the left, the files on the right. `floe plan` shows the tables and offsets, too.
+    """Show what would change: deployed on the left, the files on the right. `floe plan` also shows tables and offsets.
 
     \b
     floe diff pipelines/ --target prod --exit-code
     """
-    from framework.deploy.deployed import read_histories
+    from framework.deploy.last_deployed import read_histories
     from framework.ops.preview import Action
     from framework.ops.preview_facts import preview_offline
     from framework.ops.preview_text import pipeline_lines

@@ -11,6 +11,7 @@ import click
 from framework.cli.options import dry_run_option, json_option, table_option
 from framework.cli.target_options import open_control, target_options
 from framework.config.table_names import catalog_of
+from framework.diagnose.counted import counted
 
 if TYPE_CHECKING:
     from framework.commit.recovery.discard import DiscardPlan
@@ -24,9 +25,9 @@ if TYPE_CHECKING:
 def discard(
     table: str, target: str | None, connection: str | None, control_topic: str, dry_run: bool, as_json: bool
 ) -> None:
-    """Give up what is announced for a table that is gone for good, was replaced, or lost a column that the files hold; and
-    announcements whose files are gone from the store. The rows are not in any table then; the pipeline does not read them
-    again. `floe log` keeps the record.
+    """Give up what is announced for a table that is gone for good, was replaced, or lost a column that the files hold. Also
+    gives up announcements whose files are gone from the store. The rows are then in no table, and the pipeline does not
+    read them again. `floe log` keeps the record.
 
     \b
     floe discard --table shop.orders --dry-run
@@ -49,7 +50,7 @@ def discard(
         document = {"command": "discard", "ok": True, "dry_run": dry_run, "done": done, "plan": asdict(plan)}
         click.echo(json.dumps(document))
     elif done:
-        click.echo("given up; every coordinator goes on behind it, and `floe log` keeps the record")
+        click.echo("given up; coordinators go on after it, and `floe log` keeps the record")
     elif not plan.settled:
         click.echo("dry run: nothing was changed")
 
@@ -60,10 +61,10 @@ def _show(plan: DiscardPlan) -> None:
         return
     click.echo(f"table {plan.table}: {plan.reason}")
     for pipeline, rows in sorted(plan.rows.items()):
-        click.echo(f"  {rows:,} rows of pipeline {pipeline}")
+        click.echo(f"  {counted(rows, 'row')} of pipeline {pipeline}")
     click.echo(
-        f"  {plan.announcements} announcements at control offsets {plan.first} to {plan.below - 1}, {plan.files} files"
-        + (f"; {plan.kept} behind them go on waiting" if plan.kept else "")
+        f"  {counted(plan.announcements, 'announcement')} at control offsets {plan.first} to {plan.below - 1}, "
+        f"{counted(plan.files, 'file')}" + (f"; {plan.kept} after them keep waiting" if plan.kept else "")
     )
     for pipeline, ranges in plan.ranges.items():
         read = [r for r in ranges if r.start < r.end]

@@ -26,6 +26,7 @@ from framework.cli.dlq_text import (
 from framework.cli.options import json_option
 from framework.config.spec import LoadedPipeline
 from framework.config.table_names import catalog_of
+from framework.diagnose.counted import counted
 from framework.errors import SetupError
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ WHOLE = (*BRIEF, "key", "value", "headers", "pipeline", "run")
 
 @click.group()
 def dlq() -> None:
-    """Look at a pipeline's dead letters, and replay them once their cause is mended."""
+    """Look at a pipeline's dead letters, and replay them once the cause is fixed."""
 
 
 def _read(pipeline: LoadedPipeline, selection: Selection, columns: tuple[str, ...]) -> list[dict[str, Any]]:
@@ -73,11 +74,11 @@ def _letter_table(pipeline: LoadedPipeline) -> str | None:
 
 @dlq.command("list")
 @letters
-@click.option("--all", "with_replayed", is_flag=True, help="Those that were replayed too.")
-@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="How many, the newest first.")
+@click.option("--all", "with_replayed", is_flag=True, help="Also those that were replayed.")
+@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="How many to list, newest first.")
 @json_option
 def list_command(letters: Letters, with_replayed: bool, limit: int, as_json: bool) -> None:
-    """List the dead letters that wait, the newest first.
+    """List the dead letters that wait, newest first.
 
     Example: floe dlq list pipelines/orders.yaml -t prod --code FLOE-D304 --since 2h
     """
@@ -103,8 +104,8 @@ def list_command(letters: Letters, with_replayed: bool, limit: int, as_json: boo
         for row in chosen[:limit]
     )
     show_table(columns, rows_shown)
-    whole = f"`floe dlq show {letters.pipeline_file.file} {place_of(chosen[0])}` shows one whole"
-    click.echo(f"\n{min(limit, len(chosen)):,} of {len(chosen):,} dead letters; {whole}")
+    whole = f"`floe dlq show {letters.pipeline_file.file} {place_of(chosen[0])}` shows one in full"
+    click.echo(f"\n{min(limit, len(chosen)):,} of {counted(len(chosen), 'dead letter')}; {whole}")
 
 
 @dlq.command("show")
@@ -113,7 +114,7 @@ def list_command(letters: Letters, with_replayed: bool, limit: int, as_json: boo
 @click.option("--raw", is_flag=True, help="Write the value's bytes to standard output, and nothing else.")
 @json_option
 def show_command(pipeline_file: PipelineFile, place: tuple[str, int, int], raw: bool, as_json: bool) -> None:
-    """Show one dead letter whole: its bytes, with a mark at the trouble, and what was expected.
+    """Show one dead letter in full: its bytes, with a mark at the problem, and what was expected.
 
     Example: floe dlq show pipelines/orders.yaml orders-0@51
     """
@@ -196,8 +197,8 @@ def stats_command(letters: Letters, as_json: bool) -> None:
 def replay_command(letters: Letters, as_json: bool, quiet: bool) -> None:
     """Send dead letters through the pipeline file as it is now, exactly once.
 
-    What can be written now is written and marked as replayed; what fails again stays as it is. The pipeline may be
-    running meanwhile. Running this twice, or again after it was killed, repeats nothing.
+    What can be written now is written and marked as replayed; what fails again stays as it is. The pipeline may keep
+    running. Running this twice, or again after it was killed, writes nothing twice.
 
     Example: floe dlq replay pipelines/orders.yaml -t prod --code FLOE-D304
     """

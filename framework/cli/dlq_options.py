@@ -1,4 +1,4 @@
-"""What the verbs of `floe dlq` ask for: a pipeline file and which of its dead letters, as one value."""
+"""Options that the verbs of `floe dlq` share: a pipeline file and which of its dead letters, as one value."""
 
 from __future__ import annotations
 
@@ -104,7 +104,10 @@ def letters(command: F) -> Callable[..., object]:
     @click.option("--stage", type=click.Choice(STAGES), help="Records that failed at one stage.")
     @click.option("--topic", metavar="TOPIC", help="Records of one topic.")
     @click.option(
-        "--since", callback=_since, metavar="WHEN", help="Records from then on: `2h` ago, or an ISO 8601 time (UTC)."
+        "--since",
+        callback=_since,
+        metavar="WHEN",
+        help="Records since then: `2h` for two hours ago, or an ISO 8601 time (UTC).",
     )
     @functools.wraps(command)
     def called(

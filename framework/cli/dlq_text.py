@@ -1,4 +1,4 @@
-"""Dead letters in words: one whole, groups of them, and what became of a replay.
+"""Dead letters as text: a single one in full, groups of them, and the result of a replay.
 
 In: rows of the dead-letter table and reports. Out: lines, tables of text and JSON values; nothing is read here.
 """
@@ -17,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from framework.diagnose.codes import CODES
+from framework.diagnose.counted import counted
 
 if TYPE_CHECKING:
     from framework.recovery.letter_replay import ReplayReport
@@ -163,18 +164,18 @@ def replay_lines(report: ReplayReport, file: str) -> Iterator[str]:
     from framework.diagnose.shown import shown
 
     if not report.found:
-        yield f"{report.pipeline}: no dead letter waits that was asked for; nothing is changed"
+        yield f"{report.pipeline}: no such dead letter waits; nothing was changed"
         return
     a = report.accounting
     parts = [(a.written, "written"), (a.filtered, "filtered"), (a.dropped, "dropped")]
     became = " + ".join(f"{count:,} {word}" for count, word in parts if count) or "none"
-    yield f"{report.pipeline}: {report.replayed:,} of {report.found:,} dead letters replayed = {became}"
+    yield f"{report.pipeline}: {report.replayed:,} of {counted(report.found, 'dead letter')} replayed = {became}"
     for table, rows in sorted(report.rows.items()):
-        yield f"  {rows:,} rows for {table}"
+        yield f"  {counted(rows, 'row')} for {table}"
     failing: Counter[str] = report.failing
     for failed, count in failing.most_common():
         letter = report.examples[failed]
         place = f"{letter.topic}-{letter.partition}@{letter.offset}"
         yield f"  {count:,} still fail with {failed}, such as {place}: {shown(letter.message)}"
     if failing:
-        yield f"`floe dlq show {file} {place}` shows one whole"
+        yield f"`floe dlq show {file} {place}` shows one in full"

@@ -31,7 +31,7 @@ def pages() -> dict[str, str]:
     show_default=True,
     help="The folder to write to.",
 )
-@click.option("--check", is_flag=True, help="Write nothing; end with 1 if a page is not what it should be.")
+@click.option("--check", is_flag=True, help="Write nothing; end with 1 if a page is not up to date.")
 def docs(output: Path, check: bool) -> int:
     """Write the reference of files, commands and codes as Markdown pages."""
     stale = [name for name, text in pages().items() if _present(output / name) != text]

@@ -1,4 +1,4 @@
-"""`floe doctor`: look at this machine and at a target, and say line by line what is well and what is to be done."""
+"""`floe doctor`: checks this machine and a target, and says line by line what is fine and what needs fixing."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from framework.adapters.files import load_or_raise
 from framework.adapters.secrets import resolve
 from framework.cli.options import json_option
 from framework.cli.target_options import CONTROL_TOPIC, load_target_or_raise
+from framework.diagnose.counted import counted
 from framework.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -27,14 +28,14 @@ _MARKS = {"ok": ("ok     ", "green"), "warning": ("warning", "yellow"), "error":
 
 @click.command()
 @click.argument("files", nargs=-1, type=click.Path(), metavar="[FILE]...")
-@click.option("--target", "-t", default=None, metavar="NAME", help="The target; `local` where none is named.")
-@click.option("--spark/--no-spark", "with_spark", default=True, help="Start Spark, too, or leave it out.")
+@click.option("--target", "-t", default=None, metavar="NAME", help="The target; `local` if you name none.")
+@click.option("--spark/--no-spark", "with_spark", default=True, help="Start Spark for the check, or leave it out.")
 @json_option
 def doctor(files: tuple[str, ...], target: str | None, with_spark: bool, as_json: bool) -> int:
     """Check Java, Python, packages, Kafka, catalog, store, schema registry, clocks and Spark.
 
-    The exit code is 3 when something is wrong. With pipeline FILEs the Kafka permissions that they need are listed and
-    checked. What it writes for a test, a scratch topic and a scratch namespace, it removes.
+    The exit code is 3 when something is wrong. With pipeline FILEs it lists and checks the Kafka permissions that they
+    need. It writes to a scratch topic and a scratch namespace, and removes both.
     """
     from framework.ops.doctor import ask, exit_code
 
@@ -71,7 +72,10 @@ def questions(files: tuple[str, ...], target: str | None, with_spark: bool) -> I
 
     def load() -> Iterator[Finding]:
         found.append(_load(files, target))
-        yield ok("target", f"{found[0][0].name} can be loaded" + (f" with {len(files)} pipelines" if files else ""))
+        yield ok(
+            "target",
+            f"{found[0][0].name} can be loaded" + (f" with {counted(len(files), 'pipeline')}" if files else ""),
+        )
 
     yield "target", load
     if not found:
@@ -123,4 +127,4 @@ def show(finding: Finding) -> str:
 
 def summary(findings: list[Finding]) -> str:
     counts = {state: sum(finding.state.value == state for finding in findings) for state in _MARKS}
-    return f"{counts['ok']} ok, {counts['warning']} warnings, {counts['error']} errors"
+    return f"{counts['ok']} ok, {counted(counts['warning'], 'warning')}, {counted(counts['error'], 'error')}"

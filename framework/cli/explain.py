@@ -14,7 +14,9 @@ from framework.diagnose.codes_page import page
 @click.command()
 @click.argument("code", required=False)
 @json_option
-@click.option("--format", "format_", type=click.Choice(("text", "markdown")), default="text", help="All as one page.")
+@click.option(
+    "--format", "format_", type=click.Choice(("text", "markdown")), default="text", help="All codes as one page."
+)
 def explain(code: str | None, as_json: bool, format_: str) -> int:
     """Explain an error code, with a wrong and a right example. Without CODE: list all."""
     if format_ == "markdown":

@@ -22,7 +22,7 @@ from framework.plan.graph import graph_of
 def graph(
     files: tuple[str, ...], target: str | None, variables: Mapping[str, str], sets: Mapping[str, str], format_: str
 ) -> int:
-    """Draw topics, pipelines and tables, and the rules between them. A folder stands for all pipelines in it.
+    """Draw topics, pipelines and tables, and the rules between them. A folder means all pipelines in it.
 
     floe graph pipelines --format svg > pipelines.svg
     """

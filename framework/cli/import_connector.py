@@ -24,17 +24,17 @@ _MODELINE = "# yaml-language-server: $schema=../schemas/{}.v1.schema.json\n"
 @click.command("import-connector")
 @click.argument("file", type=click.Path(), metavar="FILE")
 @click.option(
-    "--output", "-o", type=click.Path(), metavar="FILE", help="Where the pipeline file goes; printed without it."
+    "--output", "-o", type=click.Path(), metavar="FILE", help="Where to write the pipeline file; printed without it."
 )
-@click.option("--target-file", type=click.Path(), metavar="FILE", help="Write a target file too.")
+@click.option("--target-file", type=click.Path(), metavar="FILE", help="Also write a target file.")
 @click.option("--tables", metavar="NAMES", default="", help="With dynamic routing: the tables that records may name.")
-@click.option("--name", metavar="NAME", help="The pipeline's name; the connector's without it.")
+@click.option("--name", metavar="NAME", help="The pipeline's name; by default the connector's name.")
 def import_connector_command(
     file: str, output: str | None, target_file: str | None, tables: str, name: str | None
 ) -> int:
-    """Make a pipeline file of an Iceberg sink of Kafka Connect (JSON or properties).
+    """Turn the configuration of an Iceberg sink of Kafka Connect (JSON or properties) into a pipeline file.
 
-    Every key that has no home in it is named on standard error with the reason. Secrets are not copied.
+    Standard error lists every key that cannot be carried over, with the reason. Secrets are not copied.
     """
     try:
         text = read_text(Path(file))
@@ -72,7 +72,7 @@ def _check(text: str, file: str) -> None:
     files = Files()
     files.add(source)
     if errors := tuple(finding for finding in files.finish(findings) if finding.is_error):
-        raise ConfigError("the connector's configuration makes no sound pipeline file", errors, code="FLOE-R405")
+        raise ConfigError("the connector's configuration gives no valid pipeline file", errors, code="FLOE-R405")
 
 
 def _yaml(values: object) -> str:

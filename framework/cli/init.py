@@ -1,4 +1,4 @@
-"""`floe init`: a new pipeline file, from a few answers or from a look at real records, checked before it is written."""
+"""`floe init`: a new pipeline file, from a few answers or from real records, checked before it is written."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import click
 from framework.adapters.files import raise_findings, real_world
 from framework.config.load import DEFAULT_TARGET, load_pipelines
 from framework.config.scaffold import LOCAL_TARGET, Scaffold, ScaffoldHint, pipeline_text
+from framework.diagnose.counted import counted
 from framework.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -22,21 +23,21 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("name", required=False)
-@click.option("--topic", "topics", multiple=True, help="A topic to read; may be given several times.")
+@click.option("--topic", "topics", multiple=True, help="A topic to read; repeat it for several.")
 @click.option("--table", help="The table to fill, as namespace.name.")
-@click.option("--interval", default="3m", show_default=True, help="The longest time until a record is visible.")
+@click.option("--interval", default="3m", show_default=True, help="How long a record may take to become visible.")
 @click.option(
-    "--split-by", metavar="FIELD", help="One table per value of this field; --table is then what names begin with."
+    "--split-by", metavar="FIELD", help="One table per value of this field; table names then begin with --table."
 )
 @click.option(
     "--from-topic", is_flag=True, help="Look at the newest records of the topics, and propose types and partitions."
 )
-@click.option("--from-file", metavar="RECORDS", help="The same with the records of a file, one JSON value a line.")
+@click.option("--from-file", metavar="RECORDS", help="The same, with the records of a file, one JSON value per line.")
 @click.option("--records", default=200, show_default=True, help="How many records to look at.")
-@click.option("--target", "-t", help="The target whose connection reads the topics; `local` without it.")
+@click.option("--target", "-t", help="The target whose connection reads the topics; by default `local`.")
 @click.option("--connection", default="main", show_default=True, help="The target's Kafka connection.")
 @click.option("--folder", type=click.Path(path_type=Path), default=Path("pipelines"), show_default=True)
-@click.option("--force", is_flag=True, help="Write over a file that is there.")
+@click.option("--force", is_flag=True, help="Overwrite an existing file.")
 def init(
     name: str | None,
     topics: tuple[str, ...],
@@ -51,7 +52,7 @@ def init(
     folder: Path,
     force: bool,
 ) -> int:
-    """Write a new pipeline file. What is not given is asked for.
+    """Write a new pipeline file. Asks for what you do not give.
 
     \b
     floe init orders --topic shop.orders --table shop.orders
@@ -64,7 +65,7 @@ def init(
     path = folder / f"{name}.yaml"
     if path.exists() and not force:
         raise ConfigError(
-            f"{path} is there already", code="FLOE-E029", place=str(path), remedy="use --force, or another name"
+            f"{path} exists already", code="FLOE-E029", place=str(path), remedy="use --force, or another name"
         )
     what = Scaffold(name, topics, table, connection, interval, split_by=split_by)
     values = _values(topics, target, connection, from_topic, from_file, records)
@@ -92,7 +93,7 @@ def init(
 def _ask(question: str, option: str, default: str | None) -> str:
     """An answer from the terminal; without one, the option is named."""
     if not sys.stdin.isatty():
-        raise click.UsageError(f"{option} is missing, and there is no terminal to ask on")
+        raise click.UsageError(f"{option} is missing, and there is no terminal to ask at")
     return str(click.prompt(question, default=default))
 
 
@@ -122,20 +123,19 @@ def _values(
 
 
 def _tell(seen: Proposal) -> None:
-    click.echo(f"looked at {seen.records:,} record{'' if seen.records == 1 else 's'}")
+    click.echo(f"looked at {counted(seen.records, 'record')}")
     if seen.unreadable:
-        several = seen.unreadable > 1
-        what = (
-            "are no JSON objects and would be dead letters"
-            if several
-            else "is no JSON object and would be a dead letter"
+        what = counted(
+            seen.unreadable,
+            "of them is not a JSON object and would be a dead letter",
+            "of them are not JSON objects and would be dead letters",
         )
-        click.echo(f"  {seen.unreadable:,} of them {what}")
+        click.echo(f"  {what}")
     for hint in seen.hints:
         unit = f", whole {hint.unit} since 1970" if hint.unit else ""
         click.echo(f"  {hint.path}: {hint.type}{unit}{', without a zone in its text' if hint.zoneless else ''}")
     for split in seen.splits:
-        click.echo(f"  {split.field} has {len(split.values)} values: {_some(split.values)}")
+        click.echo(f"  {split.field} has {counted(len(split.values), 'value')}: {_some(split.values)}")
 
 
 def _some(values: Sequence[tuple[str, int]]) -> str:

@@ -26,8 +26,8 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="Print the result a
 KAFKA_PORT = click.option(
     "--kafka-port",
     type=click.IntRange(0, 65535),
-    show_default="the port of the last time, or 9392",
-    help="Loopback port of the broker; 0 takes any free one.",
+    show_default="the port used last time, or 9392",
+    help="The broker's loopback port; 0 takes any free one.",
 )
 
 
@@ -39,7 +39,7 @@ def local() -> None:
 @local.command("up")
 @KAFKA_PORT
 @click.option(
-    "--spark", "with_spark", is_flag=True, help="Start a Spark standalone cluster, too: a master and a worker."
+    "--spark", "with_spark", is_flag=True, help="Also start a Spark standalone cluster: a master and a worker."
 )
 @click.option(
     "--spark-cores", type=click.IntRange(1), default=2, show_default=True, help="The worker's cores, with --spark."
@@ -47,14 +47,14 @@ def local() -> None:
 @STATE_DIR
 @_JSON
 def up_command(kafka_port: int | None, with_spark: bool, spark_cores: int, state_dir: Path, as_json: bool) -> None:
-    """Start the stack, or say where it runs already.
+    """Start the stack, or say where it already runs.
 
     \b
     floe local up
     floe local up --spark     with a cluster for `floe submit FILE --target standalone`
 
-    The first time on a machine the broker's jars are fetched from Maven Central (43 MB) and checked against pinned
-    SHA-256 sums. A mirror is named by an Ivy settings file in FLOE_IVY_SETTINGS.
+    The first time on a machine, it fetches the broker's jars from Maven Central (43 MB) and checks them against pinned
+    SHA-256 sums. To use a mirror, name an Ivy settings file in FLOE_IVY_SETTINGS.
     """
     from framework.local import stack
 
@@ -67,11 +67,11 @@ def up_command(kafka_port: int | None, with_spark: bool, spark_cores: int, state
 
 
 @local.command("down")
-@click.option("--wipe", is_flag=True, help="Delete the broker's topics, the catalog and the tables too.")
+@click.option("--wipe", is_flag=True, help="Also delete the broker's topics, the catalog and the tables.")
 @STATE_DIR
 @_JSON
 def down_command(wipe: bool, state_dir: Path, as_json: bool) -> None:
-    """Stop the stack and wait until its process is gone. Data stays, unless --wipe is given."""
+    """Stop the stack and wait until its process is gone. Data stays unless you give --wipe."""
     from framework.local import stack
 
     ended = stack.down(state_dir, wipe)

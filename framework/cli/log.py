@@ -29,6 +29,7 @@ from framework.commit.events.event_types import (
     StopRequested,
 )
 from framework.commit.machine.pauses import describe as describe_pause
+from framework.diagnose.counted import counted
 from framework.diagnose.shown import shown
 
 DEFAULT_LAST = 50
@@ -37,10 +38,14 @@ DEFAULT_LAST = 50
 @click.command()
 @target_options
 @click.option(
-    "--last", type=click.IntRange(1), default=DEFAULT_LAST, show_default=True, help="How many offsets back to begin."
+    "--last",
+    type=click.IntRange(1),
+    default=DEFAULT_LAST,
+    show_default=True,
+    help="How many offsets before the end to begin.",
 )
 @click.option("--from", "begin", type=click.IntRange(0), default=None, help="Control offset to begin at.")
-@click.option("--follow", "-f", is_flag=True, help="Go on with what is announced from now on; Ctrl-C ends it.")
+@click.option("--follow", "-f", is_flag=True, help="Keep printing new events; Ctrl-C ends it.")
 @click.option(
     "--json", "as_json", is_flag=True, help="One JSON object a line: the offset and the event as it is stored."
 )
@@ -49,7 +54,7 @@ DEFAULT_LAST = 50
     type=click.IntRange(0),
     default=None,
     metavar="OFFSET",
-    help="Let the record at OFFSET pass, which is named like an event and cannot be read: every reader goes on behind it.",
+    help="Skip the record at OFFSET, which claims to be an event and cannot be read: every reader goes on after it.",
 )
 def log(
     target: str | None,
@@ -92,9 +97,7 @@ def _skip(control: Control, offset: int) -> None:
     from framework.recovery.skip import skip_record
 
     why = skip_record(control.kafka, control.topic, offset, whoami())
-    click.echo(
-        f"the record at offset {offset} is passed over from now on ({shown(why)}); start again what it had stopped"
-    )
+    click.echo(f"the record at offset {offset} is skipped from now on ({shown(why)}); restart what it had stopped")
 
 
 def _print(offset: int, event: ControlEvent | None, as_json: bool) -> None:
@@ -110,31 +113,36 @@ def describe(event: ControlEvent) -> str:
     """One event in one line."""
     if isinstance(event, DataWritten):
         part = f" (part {event.part + 1} of {event.parts})" if event.parts > 1 else ""
-        return f"{event.pipeline} batch {event.batch}: {event.rows:,} rows in {len(event.files)} files for {event.table}{part}"
+        return (
+            f"{event.pipeline} batch {event.batch}: {counted(event.rows, 'row')} in "
+            f"{counted(len(event.files), 'file')} for {event.table}{part}"
+        )
     if isinstance(event, DataComplete):
         gaps = "".join(f"; gone before they were read: {_gap(gap)}" for gap in event.gaps)
         return f"{event.pipeline} batch {event.batch}: {event.accounting}{gaps}"
     if isinstance(event, Heartbeat):
-        return f"{event.pipeline} batch {event.batch}: run {event.run} is alive, {len(event.ranges)} partitions"
+        return (
+            f"{event.pipeline} batch {event.batch}: run {event.run} is alive, {counted(len(event.ranges), 'partition')}"
+        )
     if isinstance(event, OffsetsSet):
         ends = ", ".join(f"{r.topic}:{r.partition}={r.end}" for r in event.ranges)
         cost = "".join(f", {n:,} {what}" for n, what in ((event.lost, "lost"), (event.repeated, "read again")) if n)
         return f"{event.pipeline} batch {event.batch}: goes on at {ends} ({event.reason}{cost})"
     if isinstance(event, Discarded):
         return (
-            f"{event.table}: {sum(event.rows.values()):,} rows in {event.files} files of {event.announcements} announcements "
-            f"below {event.below} given up: {event.reason}"
+            f"{event.table}: {counted(sum(event.rows.values()), 'row')} in {counted(event.files, 'file')} of "
+            f"{counted(event.announcements, 'announcement')} below {event.below} given up: {event.reason}"
         )
     if isinstance(event, CommitRequested):
         return f"{event.pipeline or 'all pipelines'} until {time_text(event.deadline_ms)}"
     if isinstance(event, CommitToTable):
         through = f", valid through {time_text(event.valid_through_ms)}" if event.valid_through_ms else ""
         return (
-            f"{event.table}: snapshot {event.snapshot_id}, {event.rows:,} rows in {event.files} files, "
-            f"all below {event.control_offset}{through}"
+            f"{event.table}: snapshot {event.snapshot_id}, {counted(event.rows, 'row')} in "
+            f"{counted(event.files, 'file')}, all below {event.control_offset}{through}"
         )
     if isinstance(event, StateChanged):
-        failures = f" after {event.failures} failures" if event.failures else ""
+        failures = f" after {counted(event.failures, 'failure')}" if event.failures else ""
         return f"{event.subject.value} {event.name} is {event.state.value}{failures}{': ' if event.reason else ''}{event.reason}"
     if isinstance(event, PauseChanged):
         return (
@@ -145,7 +153,7 @@ def describe(event: ControlEvent) -> str:
     if isinstance(event, StopRequested):
         return f"{event.pipeline} by {event.by}, until {time_text(event.deadline_ms)}"
     if isinstance(event, Skipped):
-        return f"the record at offset {event.offset} is passed over, by {event.by}: {event.reason}"
+        return f"the record at offset {event.offset} is skipped, by {event.by}: {event.reason}"
     if isinstance(event, Deployed):
         return f"{event.pipeline}: {event.hash[:19]} by floe {event.floe} ({time_text(event.timestamp_ms)})"
     return _complete(event)

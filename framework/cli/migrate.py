@@ -1,4 +1,4 @@
-"""`floe migrate`: files in the current version of their form."""
+"""`floe migrate`: updates files to the current version of their format."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ from framework.cli.main import use_colour
 from framework.cli.options import FILES
 from framework.config.document import Files, read_source
 from framework.config.versions import CURRENT, migrate
+from framework.diagnose.counted import counted
 from framework.diagnose.diagnostic import Diagnostic
 from framework.diagnose.render import text_of
 
 
 @click.command("migrate")
 @FILES
-@click.option("--check", is_flag=True, help="Write nothing; end with 1 if a file is of an older version.")
+@click.option("--check", is_flag=True, help="Write nothing; end with 1 if a file has an older version.")
 def migrate_command(files: tuple[str, ...], check: bool) -> int:
-    """Bring pipeline, target and template files to the current version of their form, `apiVersion`.
+    """Update pipeline, target and template files to the current version of their format, `apiVersion`.
 
-    Only what the newer version asks for is changed; comments and layout stay. A folder stands for all *.yaml files in it
-    and below it. Ends with 2 when a file is wrong or of a version that this floe does not know.
+    Changes only what the newer version requires; comments and layout stay. A folder means all *.yaml files in it and
+    below it. Ends with 2 when a file is wrong or has a version that this floe does not know.
 
     \b
     floe migrate pipelines
@@ -53,11 +54,7 @@ def migrate_command(files: tuple[str, ...], check: bool) -> int:
     for finding in findings:
         click.echo(text_of(finding, use_colour(sys.stdout.isatty())) + "\n")
     if done["current"]:
-        click.echo(f"{done['current']} {_files(done['current'])} of the current version, {CURRENT}")
+        click.echo(f"{counted(done['current'], 'file has', 'files have')} the current version, {CURRENT}")
     if findings:
         return 2
     return 1 if check and done["older"] else 0
-
-
-def _files(number: int) -> str:
-    return "file is" if number == 1 else "files are"

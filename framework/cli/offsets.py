@@ -1,4 +1,4 @@
-"""`floe offsets show | set`: a pipeline's source offsets wherever they are kept, and the one way to move them."""
+"""`floe offsets show | set`: shows a pipeline's source offsets wherever they are kept, and moves them safely."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def offsets() -> None:
 @target_options
 @json_option
 def show(pipeline: str, target: str | None, connection: str | None, control_topic: str, as_json: bool) -> None:
-    """Per partition: what the group, the control log and the tables say, and what disagrees.
+    """Show for each partition what the group, the control log and the tables say, and what disagrees.
 
     \b
     floe offsets show pipelines/orders.yaml --target prod
@@ -60,17 +60,15 @@ def show(pipeline: str, target: str | None, connection: str | None, control_topi
 @pipeline_argument
 @click.argument("positions", nargs=-1, metavar="[TOPIC:PARTITION=OFFSET...]")
 @target_options
-@click.option("--from-log", is_flag=True, help="To where the pipeline's announcements in the control topic end.")
-@click.option("--from-tables", is_flag=True, help="To the furthest source offset that a table records of the pipeline.")
+@click.option("--from-log", is_flag=True, help="To the end of the pipeline's announcements in the control topic.")
+@click.option("--from-tables", is_flag=True, help="To the furthest source offset of the pipeline that a table records.")
 @click.option(
     "--to-time",
     type=click.DateTime(["%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S", "%Y-%m-%d"]),
-    help="To the first record of each partition that is not older; in UTC.",
+    help="To the first record of each partition at or after this time (UTC).",
 )
-@click.option("--allow-loss", is_flag=True, help="Consent to records that will never be read.")
-@click.option(
-    "--allow-duplicates", is_flag=True, help="Consent to records that will be read, and added, a second time."
-)
+@click.option("--allow-loss", is_flag=True, help="Accept that some records will never be read.")
+@click.option("--allow-duplicates", is_flag=True, help="Accept that some records will be read and added a second time.")
 @click.option("--dry-run", is_flag=True, help="Show the move and change nothing.")
 @json_option
 def set_command(
@@ -200,7 +198,7 @@ def _show_moves(settlement: Settlement, origin: Origin) -> None:
         table.add_row(f"{m.topic}:{m.partition}", _number(m.before), str(m.after), f"{m.lost:,}", f"{m.repeated:,}")
     _console().print(table)
     for name in settlement.forgotten:
-        click.echo(f"  {name} exists no more and is forgotten")
+        click.echo(f"  {name} no longer exists and is forgotten")
     for topic in settlement.recreated:
         click.echo(f"  {topic} was recreated; the offsets are those of the new topic")
 

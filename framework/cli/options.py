@@ -45,7 +45,7 @@ def loading_options(command: Command) -> Command:
             help="Give a variable its value.",
         ),
         click.option(
-            "--target", "-t", "target", metavar="NAME", help="The target, by name or path; `local` without it."
+            "--target", "-t", "target", metavar="NAME", help="The target, by name or path; by default `local`."
         ),
     ):
         command = option(command)

@@ -13,11 +13,11 @@ from framework.cli.options import json_option
 
 
 @click.command()
-@click.option("--python", "python_version", metavar="3.11", help="The nodes' Python; this one's without it.")
+@click.option("--python", "python_version", metavar="3.11", help="The nodes' Python; by default this machine's.")
 @click.option("--platform", metavar="NAME", help="The nodes' platform as pip names it, such as manylinux_2_28_x86_64.")
 @json_option
 def package(python_version: str | None, platform: str | None, as_json: bool) -> None:
-    """Build the archive of Python packages. It is kept by the hash of its lock and built once."""
+    """Build the archive of Python packages. It is stored under the hash of its lock and built only once."""
     from framework.deploy.package import archive_path, build_archive, this_lock
 
     lock = this_lock()

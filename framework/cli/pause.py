@@ -1,4 +1,4 @@
-"""`floe pause` and `floe resume`: hold the reading of pipelines or the commits of tables, whoever runs or coordinates."""
+"""`floe pause` and `floe resume`: pause the reading of pipelines or the commits of tables, whichever process runs them."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def _what(command: click.Command) -> click.Command:
         click.option(
             "--commits",
             metavar="PATTERN",
-            help="Tables whose commits are meant: a name or a glob; `cold:*` for a catalog's.",
+            help="The tables whose commits to pause: a name or a glob; `cold:*` for all of a catalog.",
         ),
-        click.option("--reading", metavar="PATTERN", help="Pipelines whose reading is meant: a name or a glob."),
+        click.option("--reading", metavar="PATTERN", help="The pipelines whose reading to pause: a name or a glob."),
     ):
         command = option(command)
     return command
@@ -31,7 +31,7 @@ def _what(command: click.Command) -> click.Command:
 @click.command()
 @target_options
 @_what  # type: ignore[arg-type]
-@click.option("--reason", default="", help="Why, for whoever looks at `floe status`.")
+@click.option("--reason", default="", help="Why; shown by `floe status`.")
 @json_option
 def pause(
     target: str | None,
@@ -42,10 +42,10 @@ def pause(
     reason: str,
     as_json: bool,
 ) -> None:
-    """Hold the reading of pipelines, or the commits of tables, until `floe resume` with the same pattern.
+    """Pause the reading of pipelines, or the commits of tables, until `floe resume` with the same pattern.
 
-    It outlives runs and coordinators, and is shown by `floe status`. While reading is held, heartbeats go on; while commits
-    are held, announcements wait and nothing is lost.
+    A pause outlives runs and coordinators, and `floe status` shows it. While reading is paused, heartbeats go on. While
+    commits are paused, announcements wait and nothing is lost.
 
     \b
     floe pause --commits 'rpc.*' --reason "compaction" --target prod
@@ -66,7 +66,7 @@ def resume(
     commits: str | None,
     as_json: bool,
 ) -> None:
-    """Let go on what was paused, by the pattern under which it was paused.
+    """Resume what was paused. Give the same pattern as for `floe pause`.
 
     \b
     floe resume --commits 'rpc.*' --target prod
@@ -96,9 +96,7 @@ def _say(control: Control, reading: str | None, commits: str | None, paused: boo
     elif changed:
         click.echo(f"{holds.value} of `{pattern}` goes on")
     else:
-        click.echo(
-            f"no pause of {holds.value} stands under the pattern `{pattern}`; `floe status` lists those that hold"
-        )
+        click.echo(f"there is no pause of {holds.value} with the pattern `{pattern}`; `floe status` lists all pauses")
 
 
 def whoami() -> str:

@@ -34,7 +34,7 @@ _COLOURS = {"+": "green", "~": "yellow", "-": "red", "!": "red"}
     help="A saved plan to compare with, instead of what was deployed.",
 )
 @click.option("--out", type=click.Path(dir_okay=False), help="Write the plan for `--plan` of run, submit and deploy.")
-@click.option("--steps", is_flag=True, help="Show the steps of a run, too.")
+@click.option("--steps", is_flag=True, help="Also show the steps of a run.")
 @json_option
 def plan(
     files: tuple[str, ...],
@@ -50,8 +50,8 @@ def plan(
 ) -> int:
     """Show what a run would do: tables made or changed, offsets to start from, what changes since the last deployment.
 
-    Nothing is changed. Ends with 2 when a change is dangerous and not allowed by name, with the code of the run itself
-    when it would be refused, else with 0.
+    Changes nothing. Ends with 2 if a change is dangerous and not allowed by its code, with the run's own exit code if the
+    run would be refused, else with 0.
 
     \b
     floe plan pipelines/ --target prod
@@ -81,7 +81,7 @@ def plan(
 
 def look(pipelines: Sequence[LoadedPipeline], offline: bool, against: str | None) -> list[PipelinePreview]:
     """The previews, live or of the files alone."""
-    from framework.deploy.deployed import History, history_of
+    from framework.deploy.last_deployed import History, history_of
     from framework.ops.preview_facts import preview, preview_offline
     from framework.plan.saved import read_saved
 

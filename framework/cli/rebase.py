@@ -1,4 +1,4 @@
-"""`floe rebase`: takes a pipeline over into another control topic or cluster, from what its tables record."""
+"""`floe rebase`: moves a pipeline to another control topic or cluster, based on what its tables record."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from framework.adapters.files import load_or_raise
 from framework.cli.options import dry_run_option, json_option, loading_options, milliseconds
 from framework.cli.recovery import open_recovery
 from framework.config.table_names import as_written
+from framework.diagnose.counted import counted
 
 if TYPE_CHECKING:
     from framework.commit.recovery.rebase import RebaseFacts, RebasePlan
@@ -34,16 +35,18 @@ DOING = "floe rebase"
 @click.option(
     "--begin-at",
     metavar="earliest|latest|TIME",
-    help="The source topics hold other records: begin there. TIME is UTC, such as 2026-01-31T12:00:00.",
+    help="The source topics hold other records: begin here. TIME is UTC, such as 2026-01-31T12:00:00.",
 )
 @click.option(
     "--complete",
     multiple=True,
     metavar="TABLE",
-    help="This table lacks nothing of what was announced: it does not hold back where reading goes on.",
+    help="This table lacks nothing that was announced, so reading need not go back for it.",
 )
-@click.option("--from-log-start", is_flag=True, help="Read all that the topics hold; each table adds what it lacks.")
-@click.option("--allow-loss", is_flag=True, help="Go on although retention removed records that a table lacks.")
+@click.option(
+    "--from-log-start", is_flag=True, help="Read everything that the topics hold; each table adds what it lacks."
+)
+@click.option("--allow-loss", is_flag=True, help="Go on even though retention removed records that a table lacks.")
 @dry_run_option
 @json_option
 def rebase(
@@ -95,7 +98,7 @@ def rebase(
             json.dumps({"command": "rebase", "ok": True, "dry_run": dry_run, "done": done, "plan": asdict(plan)})
         )
     elif plan.settled:
-        click.echo("nothing to settle: tables, group and control topic agree")
+        click.echo("nothing to do: tables, group and control topic agree")
     elif dry_run:
         click.echo("dry run: nothing was changed")
     else:
@@ -134,11 +137,14 @@ def show_plan(plan: RebasePlan) -> None:
     if plan.tables:
         console.print(tables_grid)
     for t in plan.replays:
-        console.print(f"  {t.table}: what it records of replayed dead letters (batch {t.after.batch}) is filed anew")
+        console.print(
+            f"  {t.table}: what it records of replayed dead letters (batch {t.after.batch}) moves to this control topic"
+        )
     if plan.read_again:
-        console.print(f"{plan.read_again:,} offsets are read again for tables that lack them; the others drop them")
+        offsets = counted(plan.read_again, "offset is", "offsets are")
+        console.print(f"{offsets} read again for the tables that lack them; the others drop them")
     if plan.lost:
-        console.print(f"{plan.lost:,} records that some table lacks are gone by retention")
+        console.print(f"retention removed {counted(plan.lost, 'record')} that some table lacks")
 
 
 def _grid(first: str, *others: str) -> Table:

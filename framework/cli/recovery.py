@@ -1,4 +1,4 @@
-"""What the verbs of recovery share: a pipeline's file opened as the place where its state lies."""
+"""What the recovery verbs share: a pipeline's file, opened with the broker and the catalogs that hold its state."""
 
 from __future__ import annotations
 

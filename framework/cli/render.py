@@ -16,11 +16,11 @@ from framework.errors import ConfigError
 @click.command()
 @click.argument("file", type=click.Path(), metavar="FILE")
 @loading_options
-@click.option("--trace", is_flag=True, help="Say behind each line which file and line it came from.")
+@click.option("--trace", is_flag=True, help="Show after each line which file and line it came from.")
 def render_command(
     file: str, target: str | None, variables: Mapping[str, str], sets: Mapping[str, str], trace: bool
 ) -> int:
-    """Print a pipeline file as it is after templates, target, variables and --set. Secrets stay references."""
+    """Print a pipeline file with templates, target, variables and --set filled in. Secrets stay references."""
     result = load_pipeline(file, target, real_world(offline=True), variables, sets)
     if result.tree is None or not result.ok:
         raise ConfigError("the file cannot be rendered", result.diagnostics)

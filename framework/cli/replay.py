@@ -15,6 +15,7 @@ from framework.adapters.sinks import log_line
 from framework.cli.offsets import parse_positions
 from framework.cli.options import dry_run_option, json_option, loading_options, milliseconds, table_option
 from framework.cli.recovery import open_recovery
+from framework.diagnose.counted import counted
 
 if TYPE_CHECKING:
     from framework.commit.recovery.table_replay import ReplayPlan
@@ -30,10 +31,10 @@ if TYPE_CHECKING:
     "begin",
     multiple=True,
     metavar="TOPIC:PARTITION=OFFSET|TIME",
-    help="Where to begin instead of what the table is known to lack; once for each partition, or a time (UTC) for all.",
+    help="Where to begin, instead of with what the table is known to lack; once for each partition, or a time (UTC) for all.",
 )
-@click.option("--to", "end", multiple=True, metavar="TOPIC:PARTITION=OFFSET|TIME", help="Where to end, before.")
-@click.option("--allow-duplicates", is_flag=True, help="Consent to rows that the table may hold already.")
+@click.option("--to", "end", multiple=True, metavar="TOPIC:PARTITION=OFFSET|TIME", help="Where to end (exclusive).")
+@click.option("--allow-duplicates", is_flag=True, help="Accept that the table may already hold these rows.")
 @loading_options
 @dry_run_option
 @json_option
@@ -49,8 +50,8 @@ def replay(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Read again, for one table, what it lacks after `floe rollback --replay`, or ranges whose rows were deleted. By FILE as
-    it is now; other tables are left as they are, and the pipeline may run meanwhile. Refuses ranges that the table holds.
+    """Read again, for one table, what it lacks after `floe rollback --replay`, or ranges whose rows were deleted. Uses FILE
+    as it is now. Other tables stay as they are, and the pipeline may keep running. Refuses ranges that the table holds.
 
     \b
     floe replay pipelines/orders.yaml --table shop.orders --dry-run
@@ -77,7 +78,7 @@ def replay(
         document = {"command": "replay", "ok": True, "dry_run": dry_run, "rows": rows, "plan": asdict(plan)}
         click.echo(json.dumps(document))
     elif rows is not None:
-        click.echo(f"replayed: {rows:,} rows added to {table}")
+        click.echo(f"replayed: {counted(rows, 'row')} added to {table}")
     elif not plan.settled:
         click.echo("dry run: nothing was changed")
 
@@ -107,4 +108,4 @@ def _show(plan: ReplayPlan) -> None:
         click.echo(f"table {plan.table} is not known to lack anything of pipeline {plan.pipeline}")
     for gap in plan.gaps:
         for r in gap.ranges:
-            click.echo(f"  {r.topic}:{r.partition} from {r.start} to {r.end - 1}: {r.end - r.start:,} offsets")
+            click.echo(f"  {r.topic}:{r.partition} from {r.start} to {r.end - 1}: {counted(r.end - r.start, 'offset')}")

@@ -27,7 +27,7 @@ def review_options(command: F) -> F:
         "--plan",
         "reviewed",
         type=click.Path(exists=True, dir_okay=False),
-        help="Run only what this file of `floe plan --out` holds; what it allows is allowed.",
+        help="Run exactly what this file from `floe plan --out` holds; what it allows is allowed.",
     )(allow_option(command))
 
 

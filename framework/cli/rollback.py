@@ -1,4 +1,4 @@
-"""`floe rollback`: moves a table back to an older snapshot."""
+"""`floe rollback`: rolls a table back to an older snapshot."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from framework.cli.log import time_text
 from framework.cli.options import dry_run_option, json_option, milliseconds, table_option
 from framework.cli.target_options import open_control, target_options
 from framework.config.table_names import catalog_of
+from framework.diagnose.counted import counted
 
 if TYPE_CHECKING:
     from framework.commit.recovery.rollback import RollbackPlan
@@ -23,10 +24,12 @@ if TYPE_CHECKING:
     "--to",
     required=True,
     metavar="SNAPSHOT|TIME",
-    help="A snapshot's id, or a time (UTC, such as 2026-01-31T12:00:00): the newest snapshot not younger.",
+    help="A snapshot's id, or a time (UTC, such as 2026-01-31T12:00:00) for the newest snapshot up to then.",
 )
-@click.option("--replay", is_flag=True, help="Note what was in the snapshots given up; `floe replay` reads it again.")
-@click.option("--skip", is_flag=True, help="Give up what was in them.")
+@click.option(
+    "--replay", is_flag=True, help="Record what was in the snapshots given up, so that `floe replay` can read it again."
+)
+@click.option("--skip", is_flag=True, help="Give up what was in these snapshots.")
 @target_options
 @dry_run_option
 @json_option
@@ -41,8 +44,8 @@ def rollback(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Move a table back, so that its pipelines can go on. `--to` with the snapshot that the table is at settles one that
-    somebody else rolled back.
+    """Roll a table back, so that its pipelines can go on. If another engine already rolled it back, give `--to` the snapshot
+    that the table is at.
 
     \b
     floe rollback --table shop.orders --to 2026-01-31T12:00:00 --replay --dry-run
@@ -52,7 +55,7 @@ def rollback(
     from framework.runtime.job import open_catalog
 
     if replay == skip:
-        raise click.UsageError("say what becomes of the records in the snapshots given up: --replay or --skip")
+        raise click.UsageError("say what happens to the records in the snapshots given up: --replay or --skip")
     is_time = not to.isdigit()
     moment = milliseconds(to) if is_time else int(to)
     control = open_control(target, connection, control_topic)
@@ -76,7 +79,7 @@ def rollback(
 
 def _show(plan: RollbackPlan) -> None:
     if plan.settled:
-        click.echo(f"table {plan.table} is there already, and nothing behind it was given up")
+        click.echo(f"table {plan.table} is there already, and nothing after it was given up")
         return
     click.echo(
         f"table {plan.table}: from snapshot {plan.head_id} back to {plan.snapshot_id}, {time_text(plan.timestamp_ms)}"
@@ -84,7 +87,7 @@ def _show(plan: RollbackPlan) -> None:
     for each in plan.given_up:
         whose = "" if each.by_floe else f", {each.operation} by another writer, which is lost for good"
         click.echo(
-            f"  gives up snapshot {each.snapshot_id}, {time_text(each.timestamp_ms)}: {each.added_rows:,} rows{whose}"
+            f"  gives up snapshot {each.snapshot_id}, {time_text(each.timestamp_ms)}: {counted(each.added_rows, 'row')}{whose}"
         )
     for gap in plan.gaps:
         for r in gap.ranges:

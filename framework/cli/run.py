@@ -12,6 +12,7 @@ from framework.adapters.files import load_or_raise
 from framework.adapters.sinks import log_line
 from framework.cli.options import FILES, json_option, loading_options
 from framework.cli.review import check_reviewed, review_options
+from framework.diagnose.counted import counted
 
 
 @click.command()
@@ -37,8 +38,8 @@ def run(
     All FILEs share one driver and one coordinator. SIGTERM or Ctrl-C drains: the batch in hand is finished and
     announced, what is announced is committed, and the exit code is 0.
 
-    A change since the last deployment that takes something away is refused until it is allowed by its code; `floe plan`
-    shows which.
+    A change since the last deployment that takes something away is refused until you allow it by its code. `floe plan`
+    shows the codes.
     """
     pipelines = load_or_raise(files, target, variables, sets)
     allowed = check_reviewed(pipelines, reviewed, allow)
@@ -83,6 +84,8 @@ def run(
         return
     for report in result.reports:
         a = report.accounting
-        click.echo(f"{report.pipeline}: {report.state}; {a}; {a.rows:,} rows in {len(report.rows)} tables")
+        click.echo(
+            f"{report.pipeline}: {report.state}; {a}; {counted(a.rows, 'row')} in {counted(len(report.rows), 'table')}"
+        )
         for table, reason in sorted(report.troubles.items()):
             click.echo(f"  {table} was in trouble: {reason}")

@@ -18,7 +18,7 @@ NAMES = tuple(sorted(path.name.split(".")[0] for path in files("schemas").iterdi
     "--format", "format_", type=click.Choice(("json", "markdown")), default="json", show_default=True, help="For whom."
 )
 def schema(name: str, format_: str) -> int:
-    """Print the JSON Schema (draft-07) of a kind of file, or of what floe prints; of files also the reference page.
+    """Print the JSON Schema (draft-07) of a kind of file, or of what floe prints. For files, also the reference page.
 
     An editor with yaml-language-server reads the schema that a file's first line names:
 

@@ -1,4 +1,4 @@
-"""`floe status`: which offset is safe, what is announced but not visible, which snapshot is, and who coordinates."""
+"""`floe status`: which offset is safe, what is announced but not visible, which snapshot is visible, and who coordinates."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ WIDTH = 132
 def status(target: str | None, connection: str | None, control_topic: str, as_json: bool) -> None:
     """Show pipelines (state, lag, where every record went) and tables (state, last commit, what waits).
 
-    States: RUNNING, IDLE, DEGRADED, BLOCKED, FAILED, PAUSED, STOPPED; what is not well says why, since when, what to do.
+    States: RUNNING, IDLE, DEGRADED, BLOCKED, FAILED, PAUSED, STOPPED. Whatever has a problem says why, since when, and what
+    to do.
 
     \b
     floe status --target prod
@@ -63,7 +64,7 @@ def _print(found: Status, now_ms: float) -> None:
             + (f": {pause.reason}" if pause.reason else "")
         )
     if not found.pipelines:
-        console.print("no pipeline has announced anything yet: `floe run FILE` starts one")
+        console.print("no pipeline has announced anything yet; `floe run FILE` starts one")
         return
     console.print()
     console.print(pipelines_table(found.pipelines))

@@ -1,4 +1,4 @@
-"""`floe stop PIPELINE`: ask the live run, wherever it is, to drain; says what happens until it has ended."""
+"""`floe stop PIPELINE`: asks the live run, wherever it is, to drain, and reports until it has ended."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from framework.errors import FloeError, TableBlocked
 @pipeline_argument
 @target_options
 @click.option(
-    "--drain", is_flag=True, default=True, help="Finish the batch in hand first; the only way, and the default."
+    "--drain", is_flag=True, default=True, help="Finish the current batch first; this is the default, and the only way."
 )
 @click.option("--timeout", "timeout_s", type=click.IntRange(1), default=300, show_default=True, help="In seconds.")
 @json_option
@@ -33,9 +33,9 @@ def stop(
 ) -> None:
     """Ask the live run to finish its batch, announce it, commit what is announced, and end with exit code 0.
 
-    The wish goes through the control topic, so it reaches the run wherever it is. Other pipelines of the same driver go on.
-    Exit code 0: it has ended so, or was not running. 1: it ended by a failure. 6: a table is blocked or paused, and what is
-    announced for it waits. 7: it has not ended in time.
+    The request goes through the control topic, so it reaches the run wherever it is. Other pipelines of the same driver go
+    on. Exit code 0: it drained and ended, or was not running. 1: it failed. 6: a table is blocked or paused, and what is
+    announced for it waits. 7: it did not end in time.
 
     \b
     floe stop orders --drain --timeout 60 --target prod
@@ -53,7 +53,7 @@ def stop(
     outcome = stop_pipeline(control.kafka, control.target.prefix, control.topic, name, float(timeout_s), whoami(), show)
     if outcome.runs and outcome.state is not Health.STOPPED:
         raise FloeError(
-            f"pipeline {name} has ended by a failure: {outcome.reason}",
+            f"pipeline {name} has failed: {outcome.reason}",
             code=outcome.code or "FLOE-R101",
             place=name,
             remedy=outcome.remedy or "`floe status` says why; `floe run` goes on from the safe offsets",

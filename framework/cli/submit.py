@@ -20,13 +20,19 @@ from framework.cli.review import check_reviewed, review_options
 @review_options
 @click.option("--until-caught-up", is_flag=True, help="Read to the end offsets seen at the start, commit, and end.")
 @click.option(
-    "--deploy-mode", type=click.Choice(["client", "cluster"]), help="Where the driver runs; the target's own."
+    "--deploy-mode",
+    type=click.Choice(["client", "cluster"]),
+    help="Where the driver runs; by default as the target says.",
 )
-@click.option("--one-each", is_flag=True, help="One application a file; without it all files share one.")
+@click.option("--one-each", is_flag=True, help="One application for each file; by default all files share one.")
 @click.option("--print", "print_only", is_flag=True, help="Show the exact command; write and start nothing.")
 @click.option("--stage", "stage_only", is_flag=True, help="Write the files and show the command; start nothing.")
 @click.option(
-    "--restart", type=click.IntRange(0), default=0, show_default=True, help="Starts again at most, on failure."
+    "--restart",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="How often to restart at most, after failures.",
 )
 @json_option
 def submit(
@@ -46,8 +52,8 @@ def submit(
 ) -> int:
     """Run pipelines on a cluster: local, standalone, YARN and Kubernetes masters.
 
-    The framework, its packages and the rendered plan are shipped; secrets are not: they are read where the driver runs.
-    SIGTERM or Ctrl-C drains a driver that runs here, and so does touching the file `stop` in its folder.
+    Ships floe, its packages and the rendered plan. Secrets are not shipped; they are read where the driver runs. SIGTERM
+    or Ctrl-C drains a driver that runs here, and so does touching the file `stop` in its folder.
     """
     from framework.deploy.launch import Launcher, plan_application, stage
 

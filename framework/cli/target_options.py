@@ -1,4 +1,4 @@
-"""The options of verbs that look at a target without a pipeline file, and what they open."""
+"""Options of verbs that need a target but no pipeline file, and what these options open."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def target_options(command: F) -> F:
     command = click.option(
         "--connection", default=None, help="The target's Kafka connection; its only one if not named."
     )(command)
-    return click.option("--target", "-t", default=None, help="The target; `local` where none is named.")(command)
+    return click.option("--target", "-t", default=None, help="The target; `local` if you name none.")(command)
 
 
 def pipeline_argument(command: F) -> F:

@@ -37,19 +37,24 @@ _OTHER_KIND = "FLOE-C211"
     "--fix",
     "with_fix",
     is_flag=True,
-    help="Write what came into the expectations of failing tests; review the difference.",
+    help="Write the actual results into the expectations of failing tests; review the difference.",
 )
 @click.option(
-    "--record", "records", metavar="RECORDS", help="Add a test made of the records of a file, one JSON value a line."
+    "--record", "records", metavar="RECORDS", help="Add a test made of the records of a file, one JSON value per line."
 )
 @click.option("--record-topic", metavar="TOPIC", help="Add a test made of the newest records of one of its topics.")
 @click.option(
-    "--records", "count", type=click.IntRange(1), default=5, show_default=True, help="How many, with --record-topic."
+    "--records",
+    "count",
+    type=click.IntRange(1),
+    default=5,
+    show_default=True,
+    help="How many records, with --record-topic.",
 )
 @click.option(
     "--mask", multiple=True, metavar="FIELD", help="Record this field (dotted path, header.NAME) without its value."
 )
-@click.option("--no-spark", is_flag=True, help="Leave out the tests of files with `transform.sql`, with a warning.")
+@click.option("--no-spark", is_flag=True, help="Skip the tests of files with `transform.sql`, with a warning.")
 def test(
     files: tuple[str, ...],
     target: str | None,
@@ -63,11 +68,10 @@ def test(
     mask: tuple[str, ...],
     no_spark: bool,
 ) -> int:
-    """Run the tests inside pipeline files, through the code that a run decodes, routes and converts with.
+    """Run the tests inside pipeline files, with the same code that decodes, routes and converts in a run.
 
-    A folder stands for all pipeline and template files in it and below it; --fix rewrites pipeline files only. A local
-    Spark is started for files with `transform.sql` alone. Ends with 0 when all pass, 1 when one fails, 2 when a file is
-    wrong.
+    A folder means all pipeline and template files in it and below it; --fix rewrites pipeline files only. Starts a local
+    Spark only for files with `transform.sql`. Ends with 0 when all pass, 1 when one fails, 2 when a file is wrong.
 
     \b
     floe test pipelines

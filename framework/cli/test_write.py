@@ -1,4 +1,4 @@
-"""`floe test --fix` and `--record`: tests written into a pipeline file, from what came or from real records."""
+"""`floe test --fix` and `--record`: write tests into a pipeline file, from actual results or from real records."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from framework.adapters.files import rewrite_text
 from framework.config.load import LoadResult
 from framework.config.spec import LoadedPipeline
 from framework.errors import ConfigError
+from framework.testing.recorded import Taken, masked
 from framework.testing.rewrite import Load, Rewritten, Run, fixed, recorded
 from framework.testing.suite import FileReport
-from framework.testing.taken import Taken, masked
 
 
 @dataclass(frozen=True)
@@ -72,9 +72,9 @@ def take(recording: Recording, open_file: Callable[[], LoadedPipeline]) -> list[
     if hidden:
         click.echo(f"masked: {', '.join(sorted(hidden))}", err=True)
     if unknown := sorted(set(recording.masks) - hidden):
-        click.echo(f"no record has {', '.join(unknown)}, which was to be masked", err=True)
+        click.echo(f"no record has {', '.join(unknown)}, which --mask names", err=True)
     if recording.topic is not None:
-        click.echo("these are real records: read what was written before it is committed", err=True)
+        click.echo("these are real records: read the test before you commit it", err=True)
     return records
 
 
@@ -106,7 +106,7 @@ def _of_topic(recording: Recording, loaded: LoadedPipeline) -> list[Taken]:
         )
     if loaded.spec.source.format.registry or (loaded.spec.source.key and loaded.spec.source.key.format.registry):
         raise ConfigError(
-            "the records name a schema of a registry, which a test does not have",
+            "the records name a schema of a registry, and a test has no registry",
             code="FLOE-R403",
             place=loaded.file,
             remedy="write the test by hand, with `value` as fields and the schema under `given`",

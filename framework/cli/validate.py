@@ -30,7 +30,7 @@ def validate(
 ) -> int:
     """Check pipeline, target and template files without a cluster: every finding, in every file.
 
-    A folder stands for all *.yaml files in it and below it.
+    A folder means all *.yaml files in it and below it.
     """
     paths = expand(files)
     # Trees of files hold no cycles that matter in a process this short, and looking for them takes a fifth of its time.

@@ -89,8 +89,8 @@ def decode_metadata(offset: int, metadata: str, place: str) -> SafeOffset:
             f"the committed offset {offset} was not written by floe (its metadata is {metadata!r})",
             code="FLOE-R313",
             place=place,
-            remedy="another consumer uses this group id, or its offsets were set by hand; `floe offsets set PIPELINE --from-log` "
-            "writes the announced offsets back",
+            remedy="another consumer uses this group id, or somebody set its offsets by hand; "
+            "`floe offsets set PIPELINE --from-log` writes the announced offsets back",
         ) from error
 
 
@@ -289,14 +289,14 @@ def _check_position(pipeline: str, key: PartitionKey, safe: SafeOffset, fact: Pa
             f"topic {key[0]} was recreated: pipeline {pipeline} read the one with id {safe.topic_id}, now it is {fact.topic_id}",
             code="FLOE-R316",
             place=_name(key),
-            remedy="give the pipeline another name to begin anew with the new topic; or `floe offsets set "
+            remedy="give the pipeline another name to start over with the new topic; or `floe offsets set "
             f"{pipeline} {key[0]}:{key[1]}={fact.log_start} ... --allow-loss`, every partition by name, goes on with it",
         )
     if safe.offset < fact.log_start and on_data_loss != SKIP_AND_RECORD:
         raise DataLossError(
             f"records {safe.offset} to {fact.log_start - 1} of {_name(key)} were removed by retention before they were read",
             place=_name(key),
-            remedy="raise the topic's retention; the records can only come from where they were produced. To go on without them: "
+            remedy="raise the topic's retention; the records can only come from their producer. To go on without them: "
             f"`floe offsets set {pipeline} {key[0]}:{key[1]}={fact.log_start} --allow-loss`, or set "
             "source.kafka.on_data_loss: skip_and_record, which records each gap",
         )

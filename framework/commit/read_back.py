@@ -33,7 +33,7 @@ def check_owner(pipeline: str, runs: Collection[str], group: Mapping[PartitionKe
             raise FencedError(
                 f"run {safe.run} of pipeline {pipeline} announced batch {safe.batch}; this run has been replaced",
                 place=_name(key),
-                remedy="one run of a pipeline at a time: stop one of the two",
+                remedy="only one run of a pipeline can go on: stop one of the two",
             )
 
 
@@ -60,7 +60,7 @@ def read_back(
         f"after an unknown outcome of batch {batch} the group offsets of {pipeline} are neither its start nor its end: "
         f"{seen}",
         code="FLOE-R318",
-        remedy=f"something else commits to this group; find it, then run `floe offsets set {pipeline} --from-log`",
+        remedy=f"another program commits to this group; find it, then run `floe offsets set {pipeline} --from-log`",
     )
 
 

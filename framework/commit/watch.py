@@ -27,6 +27,7 @@ from framework.commit.events.event_types import (
 )
 from framework.commit.machine.effects import PipelineProgress
 from framework.commit.machine.pauses import Pauses, holding, with_pause, with_repeated
+from framework.diagnose.counted import counted
 
 
 @dataclass(frozen=True)
@@ -201,7 +202,7 @@ def hold_reason(waiting: Waiting, max_batches: int, max_bytes: int) -> str | Non
     if waiting.batches < max_batches and waiting.bytes < max_bytes:
         return None
     return (
-        f"{waiting.batches:,} batches with {waiting.bytes / 2**30:,.1f} GiB in {waiting.files:,} files wait for "
-        f"{waiting.tables} tables, the oldest for {waiting.oldest_table}; the limits are {max_batches:,} batches and "
-        f"{max_bytes / 2**30:,.1f} GiB"
+        f"{counted(waiting.batches, 'batch', 'batches')} with {waiting.bytes / 2**30:,.1f} GiB in "
+        f"{waiting.files:,} files wait for {waiting.tables} tables, the oldest for "
+        f"{waiting.oldest_table}; the limits are {max_batches:,} batches and {max_bytes / 2**30:,.1f} GiB"
     )

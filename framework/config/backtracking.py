@@ -1,7 +1,7 @@
-"""Which regular expressions may be given to an engine that tries one way after the other, as Java's in `transform.sql` does.
+"""Which regular expressions are safe in an engine that backtracks, such as Java's in `transform.sql`.
 
-In: an expression, or a pattern of LIKE. Out: nothing, or in words why it is refused. Invariant: no value makes such an engine
-try more ways than a power of its length; what repeats is never made of parts that repeat, or that begin alike.
+In: an expression, or a pattern of LIKE. Out: nothing, or a sentence that says why it is refused. Invariant: on any value, such an
+engine takes at most polynomial time; a repetition never contains a repetition, or branches that begin alike.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from framework.config.patterns import unfit
 
 # A value of 60 characters can be cut in so many parts in five million ways.
 MOST_OF_ANYTHING = 5
-_MORE_THAN_ONCE = "it repeats what holds a repetition"
-_ALIKE = "it repeats a choice whose branches may begin alike"
+_MORE_THAN_ONCE = "it repeats a group that holds a repetition"
+_ALIKE = "it repeats a choice whose branches can begin the same way"
 
 
 def backtracks(pattern: str) -> str | None:
@@ -117,7 +117,7 @@ class _Scan:
         end += self._pattern[end] == "]"
         while self._pattern[end] != "]":
             if self._pattern[end] == "[" or self._pattern.startswith("&&", end):
-                return "a class of its characters holds `[` or `&&`, which is not the same everywhere"
+                return "a character class holds `[` or `&&`, which regular expression engines treat differently"
             end += 2 if self._pattern[end] == "\\" else 1
         self._at = end + 1
         return None

@@ -1,4 +1,4 @@
-"""A checked tree to the frozen spec. In: the plain values of a tree without findings. Out: a `PipelineSpec`.
+"""Builds the frozen spec from a checked tree. In: the plain values of a tree without findings. Out: a `PipelineSpec`.
 
 Every default is that of the dataclasses in `framework.config.spec`; a test keeps the schema's `default`s equal to them.
 """

@@ -1,6 +1,6 @@
-"""Files of every kind, checked: pipelines together, targets alone, templates through their own tests.
+"""Checks files of every kind: pipelines together, targets alone, templates through their own tests.
 
-In: paths and the outside as values. Out: all findings, file by file in the order that was asked for. This is what
+In: paths, and the environment as values. Out: all findings, file by file in the order of the paths. This is what
 `floe validate` prints; it decides nothing that `framework.config.load` does not decide for a run.
 """
 

@@ -1,7 +1,7 @@
-"""The words of `evolve:` as people write them, as the words of the spec.
+"""Translates the words of `evolve:` into the spec.
 
-In: a word of one aspect, or one word for all of them. Out: `EvolveMode`, or the policy that the one word stands for. The one
-words are those of Flink CDC's `schema.change.behavior`.
+In: a word for one aspect, or one word for all of them. Out: `EvolveMode`, or the policy that the single word stands for. The
+single words are those of Flink CDC's `schema.change.behavior`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The one loader, used by every command: a pipeline file to its spec, or to everything that is wrong with it.
+"""The loader that every command uses: turns a pipeline file into its spec, or into a list of everything that is wrong.
 
-In: a path and the outside as values. Out: a `LoadResult`; a wrong file never raises. The chain is: text, template, strict
+In: a path, and the environment as values. Out: a `LoadResult`; a wrong file never raises. The chain is: text, template, strict
 YAML tree, shared template below, target overlay and `--set` above, references in values, JSON Schema, rules, frozen spec.
 """
 

@@ -1,7 +1,7 @@
 """Kafka's own fields as columns: which there are, what the columns are called, and their types.
 
-In: a name of `source.metadata_columns`. Out: the column's name and its Iceberg type in the grammar of observed types. The
-same words are used by validation, by creating tables and by filling columns.
+In: a name of `source.metadata_columns`. Out: the column's name and its Iceberg type, written like an observed type.
+Validation, table creation and the tasks that fill columns all use these names.
 """
 
 from __future__ import annotations

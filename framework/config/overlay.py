@@ -1,7 +1,7 @@
-"""One tree laid over another: targets over pipelines, pipelines over templates, `--set` over all.
+"""Lays one tree over another: targets over pipelines, pipelines over templates, `--set` over everything.
 
-In: two trees. Out: one, whose every value keeps the place where it was written. Mappings are joined key by key; lists and
-values replace what they cover, so that an overlay reads as what the result will be.
+In: two trees. Out: one tree, in which every value keeps the position where it was written. Mappings are merged key by key;
+lists and values replace what they cover.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def apply_set(tree: Node, path_text: str, value_text: str) -> tuple[Node, Source
     path = parse_path(path_text)
     whole = Span(source.file, 1, 1, 1, len(path_text) + 1)
     if path is None:
-        remedy = "write keys and dots, and `[0]` for list items, such as `tables.overrides[0].commit.interval=10s`"
+        remedy = "write keys with dots between them, and `[0]` for list items, such as `tables.overrides[0].commit.interval=10s`"
         return tree, source, [Diagnostic("FLOE-C310", f"`{path_text}` is not a path in a file", whole, remedy=remedy)]
     value, findings = parse(SourceText(source.file, " " * (len(path_text) + 1) + value_text))
     if not value_text.strip():
@@ -45,7 +45,7 @@ def apply_set(tree: Node, path_text: str, value_text: str) -> tuple[Node, Source
         return tree, source, findings
     changed = _put(tree, path, value, whole)
     if changed is None:
-        remedy = "a list's item must exist; keys must lie in mappings"
+        remedy = "list items must exist, and keys must be inside mappings"
         return (
             tree,
             source,

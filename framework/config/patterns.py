@@ -1,7 +1,7 @@
-"""The regular expressions of pipeline files, which meet what strangers send: run by RE2, whose time grows with the text alone.
+"""The regular expressions of pipeline files. They run on untrusted data, so RE2 runs them: its time is linear in the text.
 
-In: a pattern. Out: whether it is within a text or is all of it, or in words why it cannot be run. Invariant: every pattern of a
-pipeline file that meets data is compiled here and nowhere else, so that no value of a record can hold a worker.
+In: a pattern. Out: whether it matches a part of a text or all of it, or a sentence that says why it cannot be run. Invariant:
+every pattern of a pipeline file that meets data is compiled here, so that no value of a record can block a worker.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ NOT_ONE, NOT_RUN = "FLOE-C207", "FLOE-C220"
 
 # What Python's expressions may hold and RE2's may not, looked for outside of character classes and escapes.
 _UNSUPPORTED = (
-    (r"\(\?<?[=!]", "it looks ahead or behind", "write what stands there as part of the pattern, or use two rules"),
+    (r"\(\?<?[=!]", "it looks ahead or behind", "write what it looks for as part of the pattern, or use two rules"),
     (r"\(\?P=|\\[1-9]", "it refers back to a group", "name the values, or use one rule for each"),
     (r"\(\?\(", "it has a conditional group", "use one rule for each case"),
-    (r"\(\?>|[*+?}]\+", "it has an atomic group or a possessive quantifier", "write it without: nothing is tried twice"),
-    (r"\(\?#|\(\?[a-zA-Z]*x", "it has comments or is of the verbose kind", "write it without blanks and comments"),
-    (r"\(\?[a-zA-Z]*[auL]", "it has a flag that is not supported", "use `i`, `m` and `s` alone"),
+    (r"\(\?>|[*+?}]\+", "it has an atomic group or a possessive quantifier", "leave it out: RE2 never backtracks"),
+    (r"\(\?#|\(\?[a-zA-Z]*x", "it has comments or uses the verbose syntax", "write it without blanks and comments"),
+    (r"\(\?[a-zA-Z]*[auL]", "it has a flag that is not supported", "use only `i`, `m` and `s`"),
     (r"\\Z", "it has `\\Z`", "write `\\z`"),
-    (r"\\[uU]", "it has a character by its number", "write the character itself, or `\\x{00e9}`"),
-    (r"\\N", "it has a character by its name", "write the character itself"),
+    (r"\\[uU]", "it gives a character by its number", "write the character itself, or `\\x{00e9}`"),
+    (r"\\N", "it gives a character by its name", "write the character itself"),
 )  # fmt: skip
 _CLASS = re.compile(r"(\\[xpP]\{[^}]*\}|\\.)|\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL)
 
@@ -115,7 +115,7 @@ def _explained(pattern: str, error: Exception) -> Unfit:
         re.compile(pattern)
     except re.error as wrong:
         where = f" at its character {wrong.pos + 1}" if wrong.pos is not None else ""
-        return Unfit(NOT_ONE, f"{wrong.msg}{where}", "mend it, or escape special characters with `\\`")
+        return Unfit(NOT_ONE, f"{wrong.msg}{where}", "correct it, or escape special characters with `\\`")
     except (OverflowError, RecursionError):
         return Unfit(NOT_ONE, "it is too large", "use smaller repeat counts")
     bare = _CLASS.sub(lambda found: found[1] or "[]", pattern)
@@ -124,4 +124,4 @@ def _explained(pattern: str, error: Exception) -> Unfit:
             return Unfit(NOT_RUN, reason, remedy)
     said = error.args[0]
     text = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
-    return Unfit(NOT_RUN, text, "write it as RE2 has it: https://github.com/google/re2/wiki/Syntax")
+    return Unfit(NOT_RUN, text, "use RE2's syntax: https://github.com/google/re2/wiki/Syntax")

@@ -122,7 +122,7 @@ def _leaf(node: Scalar, path: Path, state: _State) -> Node:
             _refuse(
                 state,
                 path,
-                Diagnostic("FLOE-C304", "a secret stands inside other text", place, path=dotted(path), remedy=remedy),
+                Diagnostic("FLOE-C304", "a secret is inside other text", place, path=dotted(path), remedy=remedy),
             )
             continue
         value = _value(match[1], place, path, state)
@@ -132,7 +132,7 @@ def _leaf(node: Scalar, path: Path, state: _State) -> Node:
                 path,
                 Diagnostic(
                     "FLOE-C313",
-                    "a list stands inside text",
+                    "a list is inside text",
                     place,
                     path=dotted(path),
                     remedy="use the reference as the whole value",
@@ -178,7 +178,7 @@ def _value(body: str, span: Span, path: Path, state: _State) -> Value:
             return scope.world.local[name]
         state.unresolved.add(path)
         if not scope.world.offline:
-            message = f"the local stack has not said what `{name}` is"
+            message = f"the local stack has not set `{name}`"
             state.findings.append(
                 Diagnostic(
                     "FLOE-C306",
@@ -207,7 +207,7 @@ def _value(body: str, span: Span, path: Path, state: _State) -> Value:
 def _env(name: str, span: Span, path: Path, state: _State) -> Value:
     world, allowed = state.scope.world, state.scope.environment
     if allowed is not None and name not in allowed:
-        message = f"the target lets no pipeline file read the environment variable `{name}`"
+        message = f"the target does not let pipeline files read the environment variable `{name}`"
         remedy = f"use a variable (`${{var.NAME}}`), or add `{name}` to `allow.environment` of the target"
         _refuse(state, path, Diagnostic("FLOE-C314", message, span, path=dotted(path), remedy=remedy))
         return None

@@ -1,4 +1,4 @@
-"""The reference pages of the files, made from their JSON Schemas, so that they cannot tell anything else.
+"""The reference pages of the files, made from their JSON Schemas, so that they cannot differ from them.
 
 In: a published schema. Out: Markdown with every key, its type, its default and its meaning.
 """

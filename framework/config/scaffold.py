@@ -1,4 +1,4 @@
-"""New files for people to go on from: a pipeline file and the embedded stack's target, with comments that teach.
+"""New files for people to start from: a pipeline file and the embedded stack's target, with explaining comments.
 
 In: names and what is known of the records, as values. Out: YAML text that the loader accepts as it stands.
 """
@@ -70,7 +70,9 @@ def _lines(what: Scaffold) -> Iterator[str]:
     yield "apiVersion: floe/v1"
     yield "kind: Pipeline"
     yield "metadata:"
-    yield _commented(f"  name: {_text(what.name)}", "names its offsets too: another name reads from the start again")
+    yield _commented(
+        f"  name: {_text(what.name)}", "also names its offsets: with another name it reads from the start again"
+    )
     yield ""
     yield "source:"
     yield "  kafka:"
@@ -81,7 +83,7 @@ def _lines(what: Scaffold) -> Iterator[str]:
     if what.metadata_columns:
         yield f"  metadata_columns: {_list(what.metadata_columns)}"
     if what.hints:
-        yield _commented("  schema:", "what JSON cannot say by itself; all other columns come from the records")
+        yield _commented("  schema:", "what JSON itself cannot say; all other columns come from the records")
         for hint in what.hints:
             keys = ", ".join(f"{key}: {_text(value)}" for key, value in hint.keys)
             yield _commented(f"    {_text(hint.path)}: {{{keys}}}", hint.comment)
@@ -95,13 +97,13 @@ def _lines(what: Scaffold) -> Iterator[str]:
     else:
         yield f"    - {{table: {_text(what.table)}}}"
     yield "  unrouted: dead_letter"
-    yield _commented(f'  allow_tables: ["{what.namespace}.*"]', "whatever a record says, it reaches no other table")
+    yield _commented(f'  allow_tables: ["{what.namespace}.*"]', "whatever a record says, it goes to no other table")
     yield ""
     yield "tables:"
     yield "  defaults:"
     yield f"    create: {{partition_by: {_list(what.partition_by)}}}"
     yield _commented("    evolve: {columns: evolve}", "new fields become new columns")
-    yield _commented(f"    commit: {{interval: {what.interval}}}", "the longest time until a record is visible")
+    yield _commented(f"    commit: {{interval: {what.interval}}}", "how long a record may take to become visible")
     yield ""
     yield "errors:"
     yield _commented("  policy: dead_letter", "what cannot be written is kept: bytes, position and reason")

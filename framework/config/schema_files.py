@@ -1,6 +1,6 @@
-"""The schemas that a pipeline file names by path, read and put in their places.
+"""Reads the schemas that a pipeline file names by path, and puts them into its tree.
 
-In: a checked tree and the outside as values. Out: the tree with the text of each `schema_file` under `schema`, so that it
+In: a checked tree, and the environment as values. Out: the tree with the text of each `schema_file` under `schema`, so that it
 holds all a run needs; findings where a file cannot be read. A protobuf descriptor set is bytes and becomes Base64.
 """
 
@@ -61,7 +61,7 @@ def _read(entry: Entry, file: Path, world: World, findings: list[Diagnostic]) ->
         return entry.value
     if not is_binary and (fault := avro_fault(text)):
         remedy = 'begin with `{"type": "record", "name": ..., "fields": [...]}`'
-        message = f"`{path}` is no Avro schema: {fault}"
+        message = f"`{path}` is not an Avro schema: {fault}"
         findings.append(Diagnostic("FLOE-C433", message, named.value.span, path=where, remedy=remedy))
     schema = Entry("schema", named.key_span, Scalar(text, named.value.span, plain=False))
     return Mapping(tuple(schema if e is named else e for e in entry.value.entries), entry.value.span)
@@ -82,7 +82,7 @@ def avro_fault(text: str) -> str | None:
     except json.JSONDecodeError as error:
         return f"it is not JSON: {error.msg} (line {error.lineno}, column {error.colno})"
     except (ValueError, RecursionError):
-        return "it is not JSON that can be read: a number too long, or nested too deeply"
+        return "its JSON cannot be read: a number is too long, or it is nested too deeply"
     is_type = isinstance(schema, (str, list)) or (isinstance(schema, dict) and "type" in schema)
     return None if is_type else "it names no type"
 

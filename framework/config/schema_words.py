@@ -1,7 +1,7 @@
-"""What the JSON Schema finds, in plain words.
+"""Explains violations of the JSON Schema in plain words.
 
-In: a violation as jsonschema reports it, the tree and the schema. Out: diagnostics with a place, a guess and a remedy.
-Whether a value is right is decided by the schema alone; values with a form of their own are explained by `kinds`.
+In: a violation as jsonschema reports it, the tree and the schema. Out: diagnostics with a position, a guess and a remedy.
+Only the schema decides whether a value is right; `value_kinds` explains values with a form of their own.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 
 from jsonschema.exceptions import ValidationError
 
-from framework.config.kinds import EXPLAINERS, show
 from framework.config.tree import Mapping, Node, Path, Scalar, Sequence, dotted, find, nearest_span, plain
+from framework.config.value_kinds import EXPLAINERS, show
 from framework.config.versions import CURRENT, unknown_version
 from framework.diagnose.diagnostic import Diagnostic, Span
 from framework.diagnose.secrets import HIDDEN, is_secret_name
@@ -106,7 +106,7 @@ def _belongs(key: str, path: Path, present: list[str], root: Any) -> str | None:
         return "settings of the connection belong in the target, under `connections.kafka`"
     given = nearest(key, present)
     if given:
-        return f"`{given}` is given already"
+        return f"`{given}` is already given"
     # What tests say of records are common words; they help only those who write tests.
     homes = [home for home in _homes(root, key) if path[:1] == ("tests",) or not home.startswith("tests")]
     if not homes:

@@ -1,8 +1,8 @@
-"""A table's full name: the catalog that it lives in and its name there, in one text.
+"""A table's full name: its catalog and its name there, in one text.
 
 In: `archive.orders` for a table of the catalog `default`, `cold:archive.orders` for one of the catalog `cold`. Out: the
-parts. This is the one place that takes a name apart; everything that floe keeps of a table it keeps by the full name. No
-catalog, namespace or table has a colon in its name, so a full name means one table.
+parts. Only this module splits a full name, and floe stores everything about a table under it. No catalog, namespace or table
+has a colon in its name, so a full name means exactly one table.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""YAML text to a tree of nodes that know where they were written.
+"""Parses YAML text into a tree of nodes that know where they were written.
 
 In: a `SourceText`. Out: a `Node`, or diagnostics. The rules are those of YAML 1.2's core schema (`no`, `1:30` and `on` are
 text), and stricter: duplicate keys, keys that are not text, merge keys, tags and second documents are refused.
@@ -110,7 +110,7 @@ def parse(source: SourceText, only: frozenset[str] | None = None) -> tuple[Node 
                 "FLOE-C107",
                 f"the file has more than {_MAX_DEPTH} levels or {_MAX_NODES:,} values",
                 start_of(source.file),
-                remedy="make it smaller; what an alias (`*name`) stands for counts each time",
+                remedy="make it smaller; the content of an alias (`*name`) counts each time",
             ),
         ]
     return node, reader.findings
@@ -281,7 +281,7 @@ _SYNTAX = (
     (
         "mapping values are not allowed",
         "a second `key:` on one line, a line indented too far, or no `:` on the line before",
-        "put quotes around text that holds `: `, or mend the indentation",
+        "put quotes around text that holds `: `, or correct the indentation",
         False,
     ),
     ("could not find expected ':'", "this line has no `: ` after its key", "write `key: value`", True),
@@ -289,23 +289,28 @@ _SYNTAX = (
     ("expected ',' or", "a `,` or a closing bracket is missing", "close every `[` and `{` that is opened", True),
     (
         "cannot start any token",
-        "a value begins with a character that YAML keeps for itself",
+        "a value begins with a character that YAML reserves",
         "put quotes around the value",
         False,
     ),
     (
         "expected alphabetic",
-        "a value begins with `*` or `&`, which YAML keeps for itself",
+        "a value begins with `*` or `&`, which YAML reserves",
         "put quotes around it",
         False,
     ),
     (
         "undefined alias",
-        "`*` is YAML's sign for an alias, and there is none of that name",
+        "`*` marks a YAML alias, and there is no alias of that name",
         "put quotes around it",
         False,
     ),
-    ("unknown escape", "`\\` begins an escape inside double quotes, and this is none", "use single quotes", False),
+    (
+        "unknown escape",
+        "`\\` begins an escape inside double quotes, and this is not a valid one",
+        "use single quotes",
+        False,
+    ),
 )
 _INDENTATION = ("expected <block end>", "did not find expected '-' indicator", "did not find expected key")
 
@@ -315,13 +320,13 @@ def _explain_syntax(problem: str, context: str) -> tuple[str, str, bool]:
         if words in problem:
             return message, remedy, at_start
     if any(words in problem for words in _INDENTATION):
-        message = "the indentation does not fit the lines before it, or a quote is closed too early"
+        message = "the indentation does not match the lines before it, or a quote is closed too early"
         return (
             message,
-            "give keys of one level the same number of spaces, and close quotes where their text ends",
+            "indent keys of one level by the same number of spaces, and close quotes where their text ends",
             False,
         )
-    return f"the text is not YAML: {f'{problem} {context}'.strip()}", "mend the line", False
+    return f"the text is not YAML: {f'{problem} {context}'.strip()}", "correct the line", False
 
 
 # ---- walking -----------------------------------------------------------------------------------------------------

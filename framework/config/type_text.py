@@ -1,9 +1,9 @@
-"""The text of a declared type to its structure and back: Iceberg's primitives, and lists, maps and structs of them.
+"""Parses the text of a declared type, and writes it: Iceberg's primitives, and lists, maps and structs of them.
 
 In: `list<double>`, `map<string, struct<at: timestamptz, n: long>>`. Out: a primitive's canonical text, `["list", element]`,
-`["map", key, value]` or `["struct", [[name, type], ...]]`, as observed types are written (framework.table.model). A struct's
-name that is more than a word stands in backquotes. What is nested too deeply, or has too many fields, is refused: every text
-that is taken can be made a table of.
+`["map", key, value]` or `["struct", [[name, type], ...]]`, as observed types are written (framework.table.model). A field name
+that is more than a word is in backquotes. Types that are nested too deeply, or have too many fields, are refused, so a table can
+be created from every accepted text.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class _Parser:
 
     def type(self, level: int) -> Structure:
         if level > MOST_LEVELS:
-            raise ValueError(f"types are nested {MOST_LEVELS} levels deep at most")
+            raise ValueError(f"types can be nested at most {MOST_LEVELS} levels deep")
         word = self._take("a type")
         if word in _NESTED:
             return self._nested(word, level)
@@ -96,7 +96,7 @@ class _Parser:
 
     def _nested(self, word: str, level: int) -> Structure:
         if self._peek() != "<":
-            raise ValueError(f"`{word}` says what it holds: `{_NESTED[word]}`")
+            raise ValueError(f"`{word}` must say what it holds: `{_NESTED[word]}`")
         self._at += 1
         if word == "list":
             found: Structure = ["list", self.type(level + 1)]
@@ -108,7 +108,7 @@ class _Parser:
             found = ["map", key, self.type(level + 1)]
         else:
             found = ["struct", self._struct(level)]
-        self._expect(">", f"`{word}<` has no `>` of its own where it is to end")
+        self._expect(">", f"`{word}<` has no closing `>`")
         return found
 
     def _struct(self, level: int) -> list[list[Any]]:
@@ -118,13 +118,13 @@ class _Parser:
             name = self._take("a field's name")
             name = name[1:-1] if name[0] == "`" else name
             if not name.strip() or "." in name:
-                raise ValueError(f"`{name}` is no name of a struct's field: names are not empty and hold no `.`")
+                raise ValueError(f"`{name}` cannot name a field of a struct: names must not be empty or contain `.`")
             if name.lower() in seen:
                 raise ValueError(f"the field `{name}` is in a struct twice")
             seen.add(name.lower())
             self._fields += 1
             if self._fields > MOST_FIELDS:
-                raise ValueError(f"a type has {MOST_FIELDS:,} fields at most")
+                raise ValueError(f"a type can have at most {MOST_FIELDS:,} fields")
             self._expect(":", f"the field `{name}` has no type: `struct<{_name(name)}: string>`")
             fields.append([name, self.type(level + 1)])
             if self._peek() != ",":
@@ -133,7 +133,7 @@ class _Parser:
 
     def end(self) -> None:
         if self._at < len(self._tokens):
-            raise ValueError(f"`{self._tokens[self._at]}` stands behind the type's end")
+            raise ValueError(f"`{self._tokens[self._at]}` comes after the end of the type")
 
     def _peek(self) -> str:
         return self._tokens[self._at] if self._at < len(self._tokens) else ""
@@ -158,7 +158,7 @@ def _tokens(text: str) -> list[str]:
         if match is None:
             if not text[at:].strip(" "):
                 break
-            raise ValueError(f"`{text[at:].strip()[:40]}` is no type")
+            raise ValueError(f"`{text[at:].strip()[:40]}` is not a type")
         found.append(match[0].strip(" "))
         at = match.end()
     return [token for token in found if token]
@@ -176,7 +176,9 @@ def primitive(text: str) -> str:
     if found := re.fullmatch(r"decimal *\( *(\d+) *, *(\d+) *\)", word):
         precision, scale = int(found[1]), int(found[2])
         if not 1 <= precision <= 38 or scale > precision:
-            raise ValueError(f"`{text}` is no decimal that Iceberg has: a precision of 1 to 38, and a scale up to it")
+            raise ValueError(
+                f"`{text}` is not a valid Iceberg decimal: the precision is 1 to 38, and the scale at most the precision"
+            )
         return f"decimal({precision}, {scale})"
     if (found := re.fullmatch(r"fixed *\[ *(\d+) *\]", word)) and int(found[1]):
         return f"fixed[{int(found[1])}]"

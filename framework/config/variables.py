@@ -10,8 +10,8 @@ import json
 from collections.abc import Mapping as Mapped
 from dataclasses import dataclass
 
-from framework.config.kinds import show
 from framework.config.tree import Mapping, Node, Scalar, ScalarValue, Sequence, plain
+from framework.config.value_kinds import show
 from framework.diagnose.diagnostic import Diagnostic, Span
 from framework.diagnose.suggest import did_you_mean, listed
 

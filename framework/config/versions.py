@@ -1,4 +1,4 @@
-"""Versions of the form of files, and the way from an older one to the current one.
+"""Versions of the file format, and the migration from an older one to the current one.
 
 In: the text of a pipeline, target or template file. Out: the text in the current version, or what is wrong with the version
 that it names. A step is a pure function from text to text that keeps what it does not change to the byte; the line with the
@@ -59,7 +59,7 @@ def unknown_version(version: str, span: Span, steps: Steps = STEPS) -> Diagnosti
     if version in steps:
         remedy, hint = "run `floe migrate` on the file", None
     elif number and own and int(number[1]) > int(own[1]):
-        remedy, hint = "run a newer floe: the file was written for one", None
+        remedy, hint = "use a newer floe: the file was written for one", None
     else:
         remedy, hint = f"write `{CURRENT}`", f"did you mean `{CURRENT}`?"
     return Diagnostic(CODE, message, span, path="apiVersion", hint=hint, remedy=remedy)

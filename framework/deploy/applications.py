@@ -1,6 +1,6 @@
-"""Applications as processes on this machine: started, looked at and stopped by the files in one folder each.
+"""Applications as processes on this machine: started, inspected and stopped through files in one folder each.
 
-In: staged applications of `floe submit`. Out: a supervisor process each, which starts the driver, starts it again after a
+In: staged applications of `floe submit`. Out: a supervisor process each, which starts the driver, restarts it after a
 failure that may pass, and drains it when it is asked to end. `<state_dir>/run/<target>/<application>/` holds the record, the
 pid file, the supervisor's last word and the driver's log. A process counts as ours only by the mark on its command line.
 """

@@ -54,7 +54,7 @@ Say = Callable[[str], None]
 _EMPTY_JAR = b"PK\x05\x06" + bytes(18)  # a zip archive without members
 _DRIVER_TEXT = """import sys
 
-from framework.deploy.submitted import main
+from framework.deploy.driver_main import main
 
 sys.exit(main())
 """
@@ -294,7 +294,7 @@ class Launcher:
         run.restarts += 1
         run.process, run.start_at = None, time.monotonic() + wait_s
         self._say(
-            f"{run.application.name}: ended with {code}; started again in {wait_s:.0f} s "
+            f"{run.application.name}: ended with {code}; restarts in {wait_s:.0f} s "
             f"({run.restarts} of {self._most_restarts})"
         )
         self._tell(run, "waiting", code)
@@ -314,4 +314,4 @@ class Launcher:
                 touch_private(run.application.stop_file)
             else:  # asked twice, or a driver elsewhere, of which only the local watcher is ended
                 os.killpg(process.pid, signal.SIGTERM)
-        self._say("draining; ask again to leave at once" if self._asked == 1 else "leaving")
+        self._say("draining; ask again to exit at once" if self._asked == 1 else "exiting")

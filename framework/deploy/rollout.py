@@ -14,7 +14,7 @@ from functools import partial
 
 from framework.config.spec import LoadedPipeline
 from framework.deploy.applications import Applications, DeployedApplication, last_lines
-from framework.deploy.deployed import History, read_histories
+from framework.deploy.last_deployed import History, read_histories
 from framework.deploy.launch import Application
 from framework.errors import FloeError
 from framework.plan.canonical import plan_hash
@@ -119,5 +119,5 @@ def _not_running(application: DeployedApplication, what: str) -> FloeError:
         f"application {application.record.name} {what}{lines}",
         code="FLOE-R411",
         place=str(application.log),
-        remedy="read the log; the supervisor goes on as `floe deploy --status` says, and deploying again is safe",
+        remedy="read the log; `floe deploy --status` shows what the supervisor does, and deploying again is safe",
     )

@@ -9,7 +9,7 @@ _FAMILIES = (
     ("E", "The environment", "Exit code 3. Nothing was read and nothing was written."),
     ("P", "Plans", "Exit code 2. Nothing was started."),
     ("R", "Runs", "Exit code 1, or the code that the message names: 4 fenced, 5 disagreement, 6 blocked, 7 deadline."),
-    ("D", "Records", "The reason in the dead-letter table, or of a run that stops because the file says `fail`."),
+    ("D", "Records", "Why a record is a dead letter, or why a run stopped at it (`errors.policy: fail`)."),
     ("T", "Tables", "Why a table is not created or changed."),
 )
 
@@ -21,7 +21,7 @@ def page() -> str:
         "",
         "<!-- Made from framework/diagnose/codes_*.py by `floe explain --format markdown`; change those files. -->",
         "",
-        "`floe explain CODE` shows the same in a terminal. Codes are stable: none is used again for something else.",
+        "`floe explain CODE` shows the same in a terminal. Codes are stable: none is ever reused for something else.",
     ]
     for letter, title, about in _FAMILIES:
         parts += ["", f"## {title} (FLOE-{letter})", "", about]

@@ -1,4 +1,4 @@
-"""FLOE-P: a plan is not what was reviewed, or takes something away that nobody has allowed; exit code 2. FLOE-R41x: deployed
+"""FLOE-P: a plan is not the reviewed one, or takes something away without permission; exit code 2. FLOE-R41x: deployed
 applications that do not run."""
 
 # ruff: noqa: E501  (prose: one sentence is not cut by the width of a line)
@@ -10,12 +10,12 @@ ENTRIES = (
     Code(
         "FLOE-P001",
         "The plan is not the reviewed one",
-        "`--plan` names a file with the hash of what was reviewed, and the files, the target or floe itself give another one now. Both hashes are shown, and the first difference where the file holds the whole plan. Nothing was started.",
+        "`--plan` names a file with the hash of what was reviewed. The files, the target or floe itself now give a different hash. Both hashes are shown, and the first difference too if the file holds the whole plan. Nothing was started.",
     ),
     Code(
         "FLOE-P002",
         "`--allow` names no danger",
-        "Only the codes of dangerous changes can be allowed, each by its name; there is no word that allows all.",
+        "`--allow` takes the codes of dangerous changes, one by one. Nothing allows all of them at once.",
     ),
     Code(
         "FLOE-P003",
@@ -30,47 +30,47 @@ ENTRIES = (
     Code(
         "FLOE-P101",
         "A rule is removed",
-        "A rule of `routes` that was deployed is gone while its table is still written by another rule. Its records go wherever the rules that are left send them, or are unrouted.",
+        "A deployed rule of `routes` is gone, but another rule still writes its table. The remaining rules decide where its records go; if none takes them, they are unrouted.",
     ),
     Code(
         "FLOE-P102",
         "A table is no longer written",
-        "No rule names the table any more. What is announced for it is still committed; the table stays, and its last row is the last one.",
+        "No rule names the table any more. What is announced for it is still committed. The table stays, but gets no more rows.",
     ),
     Code(
         "FLOE-P103",
         "A commit interval is raised tenfold or more",
-        "Readers see new rows that much later. An hour is easily written where a second was meant.",
+        "Readers see new rows that much later. It is easy to write `h` where `s` was meant.",
     ),
     Code(
         "FLOE-P104",
         "`starting_offsets` is changed after the first run",
-        "It says where a pipeline begins that has never run. One that has run goes on at its safe offsets, so the change does nothing. To read again, see docs/operations.md.",
+        "`starting_offsets` applies only to a pipeline that has never run. This one has run and goes on at its safe offsets, so the change does nothing. To read again, see docs/operations.md.",
     ),
     Code(
         "FLOE-P105",
         "Lost records no longer stop the pipeline",
-        "`on_data_loss` was `fail`. Records that retention removed before they were read are now passed over and recorded as a gap.",
+        "`on_data_loss` was `fail`. Now the pipeline skips records that retention removed before it read them, and records a gap.",
     ),
     Code(
         "FLOE-P106",
         "Records are dropped that were kept or stopped the pipeline",
-        "`errors.policy` or `routes.unrouted` becomes `drop`: such records are counted and forgotten, and their bytes are kept nowhere.",
+        "`errors.policy` or `routes.unrouted` becomes `drop`: such records are counted, and their bytes are not kept anywhere.",
     ),
     Code(
         "FLOE-P107",
-        "The pipeline begins anew under another name",
-        "The consumer group is named after the target's prefix and the pipeline, so a new name or prefix has no position: it starts where `starting_offsets` says, beside a deployed pipeline that reads the same topics into a same table. Rows that are there come again.",
+        "The pipeline starts over under another name",
+        "The consumer group is named after the target's prefix and the pipeline, so a new name or prefix has no position and starts where `starting_offsets` says. A deployed pipeline already reads the same topics into one of the same tables, so rows are written twice.",
     ),
     Code(
         "FLOE-P108",
-        "A deployed pipeline is in no file any more",
+        "A deployed pipeline is no longer in any file",
         "`floe deploy` found a pipeline of this deployment that the folder no longer holds. It is stopped only with `--allow-remove`; its tables and its position stay.",
     ),
     Code(
         "FLOE-P109",
         "A table moves to another catalog",
-        "`catalog` in `tables` says another catalog for it than what was deployed. New rows go to a table of that name there; the old table stays with the rows it has, and is not written any more. What was announced for it is still committed.",
+        "`catalog` in `tables` names a different catalog than the one deployed. New rows go to a table of that name there. The old table keeps its rows and gets no more. What was announced for it is still committed.",
     ),
     Code(
         "FLOE-P110",
@@ -85,11 +85,11 @@ ENTRIES = (
     Code(
         "FLOE-R410",
         "The record of a deployed application is damaged",
-        "`floe deploy` keeps what it has started in `run/` of the state directory. A file there is not what was written.",
+        "`floe deploy` records what it has started in `run/` of the state directory. A file there was changed or cut off.",
     ),
     Code(
         "FLOE-R411",
         "A deployed application does not run",
-        "It ended, or told nothing on the control topic in time. The end of its log is in the message. Its supervisor starts it again after failures that may pass; deploying again is safe.",
+        "It ended, or did not report on the control topic in time. The message holds the end of its log. Its supervisor restarts it after failures that may pass. Deploying again is safe.",
     ),
 )

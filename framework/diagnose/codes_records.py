@@ -1,4 +1,4 @@
-"""FLOE-D: a record cannot be written. What becomes of it is `errors.policy` (`routes.unrouted` for FLOE-D201)."""
+"""FLOE-D: a record cannot be written. `errors.policy` says what happens to it (`routes.unrouted` for FLOE-D201)."""
 
 # ruff: noqa: E501  (prose: one sentence is not cut by the width of a line)
 from __future__ import annotations
@@ -11,23 +11,23 @@ ENTRIES = (
     Code(
         "FLOE-D103",
         "A key occurs twice",
-        "One object holds one key two times, and which value is meant cannot be known.",
+        "An object holds the same key twice, so it is not clear which value is meant.",
     ),
     Code("FLOE-D104", "Not UTF-8", "JSON is UTF-8; a byte sequence is not."),
     Code(
         "FLOE-D105",
         "Nested too deeply",
-        "The value is nested more than 100 levels deep, deeper than any table's columns.",
+        "The value is nested more than 100 levels deep.",
     ),
     Code(
         "FLOE-D111",
         "Not in the registry's wire format",
-        "The pipeline reads with a schema registry, and the record begins with no schema id: a zero byte and four bytes, or a header that holds a GUID.",
+        "The pipeline reads with a schema registry, but the record has no schema id: neither a zero byte and four bytes at its start, nor a header with a GUID.",
     ),
     Code(
         "FLOE-D112",
         "A schema that the registry does not have",
-        "The registry was asked again for a while (`unknown.schema.patience.ms`) and has no schema of this id. The dead letter holds the record's bytes; once the schema is there, it can be read again.",
+        "The registry has no schema with this id, and had none when floe asked again for a while (`unknown.schema.patience.ms`). The dead letter holds the record's bytes; once the schema is registered, replay it.",
     ),
     Code(
         "FLOE-D113",
@@ -37,15 +37,13 @@ ENTRIES = (
     Code(
         "FLOE-D114",
         "A value that its own schema does not allow",
-        "A decimal with more digits than its schema says, a time beyond a day, or a moment too far away for its type.",
+        "A decimal with more digits than its schema allows, a time of more than 24 hours, or a timestamp out of its type's range.",
     ),
-    Code(
-        "FLOE-D115", "Not data of its schema", "The bytes end too early, too late, or cannot be what the schema says."
-    ),
+    Code("FLOE-D115", "Not data of its schema", "The bytes end too early or too late, or do not match the schema."),
     Code(
         "FLOE-D116",
         "A schema that cannot be used",
-        "The writer's schema is faulty, refers to a type that is not there, or the registry gives it in no compiled form.",
+        "The writer's schema has an error, refers to a missing type, or the registry cannot return it in compiled form.",
     ),
     Code(
         "FLOE-D117",
@@ -59,8 +57,8 @@ ENTRIES = (
     ),
     Code(
         "FLOE-D119",
-        "Nobody foresaw such a record",
-        "Processing the record raised an error that floe has no rule for; it is kept whole, and its neighbours are written. Please report it with the record, if it can be shown.",
+        "An unexpected error in one record",
+        "Processing the record raised an error that floe does not expect. The record is kept whole, and the records around it are written. Please report it, with the record if you may share it.",
     ),
     Code(
         "FLOE-D121",
@@ -70,53 +68,53 @@ ENTRIES = (
     Code(
         "FLOE-D122",
         "A change event without a row",
-        "The event is about no row (a truncate, a message), or a delete does not hold the row before it.",
+        "The event describes no row (a truncate, a message), or a delete does not hold the row as it was before.",
     ),
     Code(
         "FLOE-D121",
         "transform.sql fails for the record",
-        "An expression of `transform.sql` fails for a value of the record, as `CAST('x' AS INT)` does. The record was found by halving the batch; all others went through. Use `try_cast` and its like where such values come, or mend the producer, and replay the dead letters.",
+        "An expression of `transform.sql` fails for a value of the record, as `CAST('x' AS INT)` does. The batch was halved until this record was found; all others were written. Use `try_cast` and similar functions where such values can occur, or fix the producer. Then replay the dead letters.",
     ),
     Code(
         "FLOE-D120",
-        "The record ends the process that reads it",
-        "Tasks of the batch ended twice at the same offsets, by a crash of the process or an error that nobody foresaw. The records were then tried apart from each other, each piece in a process of its own, and this one ends it, while all others are rows. Report it with the record's bytes, which the dead letter holds; `floe dlq replay` tries it again.",
+        "The record kills the process that reads it",
+        "Tasks of the batch ended twice at the same offsets: the process crashed, or raised an unexpected error. floe then tried the records in smaller and smaller pieces, each in a process of its own. This record ends its process; all others were written. Please report it with the record's bytes, which the dead letter holds. `floe dlq replay` tries it again.",
     ),
     Code(
         "FLOE-D201",
         "No rule matches",
-        "No rule of `routes` takes the record; `routes.unrouted` says what becomes of it.",
+        "No rule of `routes` takes the record; `routes.unrouted` says what happens to it.",
     ),
     Code(
         "FLOE-D202",
         "The table's name cannot be made",
-        "A `{field}` of the table's name is missing in the record or is not plain text, a number or a boolean, or it holds characters that no table's name may.",
+        "A `{field}` of the table's name is missing in the record, is not text, a number or a boolean, or holds characters that a table name may not have.",
     ),
-    Code("FLOE-D203", "The table is not allowed", "The name that the record makes is outside `allow_tables`."),
+    Code("FLOE-D203", "The table is not allowed", "The record leads to a table name outside `allow_tables`."),
     Code(
         "FLOE-D204",
         "The table may not be created",
-        "The table does not exist, and `create.enabled` or `evolve.tables` forbids to make it.",
+        "The table does not exist, and `create.enabled` or `evolve.tables` forbids creating it.",
     ),
     Code(
         "FLOE-D205",
         "The table cannot be written now",
-        "The table does not exist, and it cannot be created from what was seen, or `routes.max_new_tables_per_hour` tables were created within the last hour. Or it exists and cannot be written: its metadata file is gone, it is encrypted, or has a type that is not known here. The reason is in the dead letter; each minute it is tried again.",
+        "Either the table does not exist and cannot be created: the records so far do not suffice, or `routes.max_new_tables_per_hour` tables were created within the last hour. Or the table exists and cannot be written: its metadata file is gone, it is encrypted, or it has a type that floe does not know. The dead letter says which. floe tries again every minute.",
     ),
     Code(
         "FLOE-D301",
         "The value is of another type",
-        "The field's value cannot be the column's type: text for a number, a list for text.",
+        "The field's value does not have the column's type: text in a number column, a list in a text column.",
     ),
     Code(
         "FLOE-D302",
         "The value is out of range",
-        "The value does not fit the column's type, and it is never cut or wrapped (invariant 9).",
+        "The value is outside the range of the column's type. floe never cuts or wraps a value (invariant 9).",
     ),
     Code(
         "FLOE-D303",
         "The value would lose digits",
-        "The value has more digits than the column keeps, and it is never rounded (invariant 9).",
+        "The value has more digits than the column keeps. floe never rounds a value (invariant 9).",
     ),
     Code(
         "FLOE-D304",
@@ -126,20 +124,24 @@ ENTRIES = (
     Code("FLOE-D305", "A required value is missing", "The column is required and the record has no value for it."),
     Code(
         "FLOE-D306",
-        "Two fields are one column",
-        "Two fields differ in case alone, two keys of a map are the same, or two columns would have one full name: `a.b` at the top, and `b` inside of `a`. `evolve.exclude` leaves one out.",
+        "Two fields for one column",
+        "Two fields differ only in case, two keys of a map are the same, or two columns would have the same full name: `a.b` at the top, and `b` inside `a`. `evolve.exclude` leaves one out.",
     ),
-    Code("FLOE-D307", "A new field and frozen columns", "`evolve.columns` is `freeze` and the table lacks the field."),
+    Code(
+        "FLOE-D307",
+        "A new field, but columns are frozen",
+        "`evolve.columns` is `freeze` and the table lacks the field.",
+    ),
     Code(
         "FLOE-D308",
-        "A time that cannot be told",
+        "An ambiguous time",
         "A number without a declared `unit`, or text without a zone where none is declared.",
     ),
     Code("FLOE-D309", "A column that cannot be written", "The table has a column of a type that floe does not write."),
     Code(
         "FLOE-D310",
         "The record asks for too many columns",
-        "With its new fields the table would have more columns than `evolve.max_columns` of the table lets it have, fields inside of columns counted. Raise the bound, or leave fields out by `evolve.exclude`, and replay the dead letters.",
+        "Its new fields would give the table more columns than its `evolve.max_columns` allows. Fields inside columns count too. Raise the limit, or leave fields out with `evolve.exclude`, and replay the dead letters.",
     ),
     Code(
         "FLOE-D311",

@@ -18,7 +18,7 @@ ENTRIES = (
     Code(
         "FLOE-C302",
         "An environment variable is not set",
-        "`${env:NAME}` is read where the command runs. It has no default, so that a missing setting cannot pass as an empty one. A variable of the file with a default is the way to have one.",
+        "`${env:NAME}` is read where the command runs. It has no default, so that a missing setting cannot pass as an empty one. If you need a default, declare a variable in the file.",
         'source: {kafka: {topics: ["${env:FLOE_EXAMPLE_UNSET}"]}}',
         'source: {kafka: {topics: ["${env:FLOE_EXAMPLE_SET}"]}}',
     ),
@@ -32,24 +32,24 @@ ENTRIES = (
     Code(
         "FLOE-C304",
         "A secret is used where it cannot be",
-        "Secrets are for the connections of a target, as whole values: there they are read in the driver, at start, and printed nowhere.",
+        "Secrets are allowed only in the connections of a target, as whole values. The driver reads them at start and never prints them.",
         'source: {kafka: {topics: ["${secret:env:TOPIC}"]}}',
         "source: {kafka: {topics: [orders]}}",
     ),
     Code(
         "FLOE-C305",
         "An environment variable is not set here",
-        "Validation does not need the run's environment, so the value was left out of the checks. Set the variable to check it too; `--strict` makes an error of this.",
+        "Validation does not need the run's environment, so this value was not checked. Set the variable to check it; `--strict` turns this into an error.",
     ),
     Code(
         "FLOE-C306",
         "The local stack is not up",
-        "`${local:NAME}` is what `floe local up` wrote. The target `local` needs it.",
+        "`${local:NAME}` reads what `floe local up` wrote. The target `local` needs it.",
     ),
     Code(
         "FLOE-C307",
         "A variable's value is of the wrong type",
-        "Variables and parameters are typed: string, integer, number, boolean or list; `choices` lists the values that are allowed.",
+        "Variables and parameters have a type: string, integer, number, boolean or list. `choices` lists the allowed values.",
         "variables: {retries: {type: integer, default: many}}",
         "variables: {retries: {type: integer, default: 3}}",
     ),
@@ -63,7 +63,7 @@ ENTRIES = (
     Code(
         "FLOE-C309",
         "No file declares the variable",
-        "`--var` gives a name that none of the files and not the target knows.",
+        "`--var` gives a name that neither the files nor the target declare.",
         "validate base.yaml --var colour=red",
         "validate base.yaml",
         "command",
@@ -71,7 +71,7 @@ ENTRIES = (
     Code(
         "FLOE-C310",
         "`--set` names no place in the file",
-        "`--set` takes keys with dots between them and `[0]` for list items. Missing mappings are made; list items must exist.",
+        "`--set` takes keys with dots between them and `[0]` for list items. Missing mappings are created; list items must exist.",
         "validate base.yaml --set routes.rules[7].table=shop.b",
         "validate base.yaml --set routes.rules[0].table=shop.b",
         "command",
@@ -79,7 +79,7 @@ ENTRIES = (
     Code(
         "FLOE-C311",
         "A secret is written in clear",
-        "Files are in version control, so secrets are named there and kept elsewhere. `${secret:env:NAME}` reads an environment variable, `${secret:file:/path}` a file, both in the driver only.",
+        "Files are in version control, so they name secrets and do not hold them. `${secret:env:NAME}` reads an environment variable, `${secret:file:/path}` a file. Only the driver reads them.",
         _KAFKA % "sasl.password: hunter2",
         _KAFKA % 'sasl.password: "${secret:env:KAFKA_PASSWORD}"',
         "target",
@@ -87,20 +87,20 @@ ENTRIES = (
     Code(
         "FLOE-C312",
         "A key holds a reference",
-        "References are for values. A key that changes is structure, which templates build with `#%` lines.",
+        "References are for values. To build keys, use a template's `#%` lines.",
         'x-notes: {a: {"${var.b}": c}}',
         "x-notes: {a: {b: c}}",
     ),
     Code(
         "FLOE-C314",
         "An environment variable that files may not read",
-        "What a pipeline file or a template reads from the environment is named by the target, under `allow.environment`: whatever it reads is shown in plans. Secrets are `${secret:...}`, in connections.",
+        "The target lists under `allow.environment` what pipeline files and templates may read from the environment, since plans show those values. For secrets, use `${secret:...}` in connections.",
         'source: {kafka: {topics: ["${env:HOME}"]}}',
         'source: {kafka: {topics: ["${env:FLOE_EXAMPLE_SET}"]}}',
     ),
     Code(
         "FLOE-C313",
-        "A list stands inside text",
+        "A list inside text",
         "A variable of type list can only be a whole value.",
         'variables: {topics: {type: list, default: [a, b]}}\nsource: {kafka: {topics: ["x-${var.topics}"]}}',
         'variables: {topics: {type: list, default: [a, b]}}\nsource: {kafka: {topics: "${var.topics}"}}',

@@ -9,22 +9,22 @@ ENTRIES = (
     Code(
         "FLOE-T103",
         "A table without columns",
-        "No record has shown a field with a value, and `source.schema` declares none.",
+        "No record so far has a field with a value, and `source.schema` declares none.",
     ),
     Code("FLOE-T104", "Not a transform", "Iceberg has no such partition or sort transform, or its number is missing."),
     Code(
         "FLOE-T105",
-        "A partition or sort column that nobody has seen",
+        "A partition or sort column of unknown type",
         "The first records have no value for it, so its type is not known. Declare it under `source.schema`.",
     ),
     Code(
         "FLOE-T106",
         "A partition or sort transform does not fit the type",
-        "The records' type does not take the transform. Declare another type, or choose another transform.",
+        "The transform does not apply to the type that the records have. Declare another type, or choose another transform.",
     ),
     Code(
         "FLOE-T107",
-        "An identifier field that nobody has seen",
+        "An identifier field of unknown type",
         "The first records have no value for it, so its type is not known. Declare it under `source.schema`. The columns of "
         "`write.key` are identifier fields, too.",
     ),
@@ -36,15 +36,15 @@ ENTRIES = (
     ),
     Code(
         "FLOE-T109",
-        "Two columns of one full name",
-        "A record has `a.b` at the top and `b` inside of `a`, or the table has the one and a record the other. Only one of "
-        "them can be there, since Iceberg knows columns by their full names. `evolve.exclude` leaves one out.",
+        "Two columns with the same full name",
+        "A record has `a.b` at the top and `b` inside `a`, or the table has one and a record the other. Only one of "
+        "them can exist, since Iceberg identifies columns by their full names. `evolve.exclude` leaves one out.",
     ),
     Code(
         "FLOE-T110",
         "More columns than the table may have",
-        "Records ask for columns beyond `evolve.max_columns` of the table, fields inside of columns counted. Those that ask are "
-        "dead letters. Raise the bound, or keep the fields out by `evolve.exclude`.",
+        "Records need more columns than the table's `evolve.max_columns` allows. Fields inside columns count too. "
+        "Those records are dead letters. Raise the limit, or leave the fields out with `evolve.exclude`.",
     ),
     Code(
         "FLOE-T111",

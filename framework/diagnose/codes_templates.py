@@ -21,7 +21,7 @@ ENTRIES = (
     Code(
         "FLOE-C601",
         "The template cannot be rendered",
-        "A `#%` line or an expression in `{{ }}` is not Jinja, or fails. Filters are an allow-list; there is no access to files, environment or clock.",
+        "A `#%` line or an expression in `{{ }}` is not valid Jinja, or fails. Only some filters are allowed, and templates have no access to files, the environment or the clock.",
         "x-notes:\n#% for name in\n  - a\n#% endfor",
         'variables: {names: [a, b]}\nx-notes:\n#% for name in var.names\n  - "{{ name }}"\n#% endfor',
     ),
@@ -35,7 +35,7 @@ ENTRIES = (
     Code(
         "FLOE-C603",
         "An include leaves the folder",
-        "Included files lie in the folder of the first file or below it, and are named as they are, so that a review sees all that takes part.",
+        "Included files must be in the folder of the first file or below it, under their real names, so that a review sees everything that takes part.",
         '#% include "../secrets.yaml"',
         '#% include "part.yaml"\n# file: part.yaml\nx-notes: included',
     ),
@@ -49,21 +49,21 @@ ENTRIES = (
     Code(
         "FLOE-C605",
         "A template or included file is not found",
-        "Templates are found by name in a folder `templates/` beside the pipeline file or above it, by path, or as `package:name` in an installed package.",
+        "A template is found by name in a folder `templates/` beside the pipeline file or above it, by its path, or as `package:name` in an installed package.",
         "template: {name: landnig, version: 1}",
         _USE % ("1", "topic: orders"),
     ),
     Code(
         "FLOE-C606",
-        "Block tags are not used",
-        "`{% %}` is not YAML, so an editor could not help with the file. A line that begins with `#%` does the same and is a comment to YAML.",
+        "Block tags are not supported",
+        "`{% %}` is not YAML, so editors could not check the file. A line that begins with `#%` does the same, and to YAML it is a comment.",
         "variables: {names: [a]}\nx-notes: {% for name in var.names %}",
         'variables: {names: [a]}\nx-notes:\n#% for name in var.names\n  - "{{ name }}"\n#% endfor',
     ),
     Code(
         "FLOE-C607",
         "A template is not YAML before it is rendered",
-        "Expressions stand in quotes, so that the file can be read, checked and coloured as it is written.",
+        "Put expressions in quotes, so that editors and checks can read the file as it is written.",
         "variables: {region: eu}\nx-notes: {{ var.region }}: a",
         'variables: {region: eu}\nx-notes: {"{{ var.region }}": a}',
     ),
@@ -84,7 +84,7 @@ ENTRIES = (
     Code(
         "FLOE-C610",
         "A template does too much",
-        "Templates may make 4 MiB of text and count to 100,000; more is a mistake.",
+        "A template may produce 4 MiB of text and loop 100,000 times. More is a mistake.",
         "#% for i in range(10000000)\n#% endfor\nx-notes: a",
         "#% for i in range(10)\n#% endfor\nx-notes: a",
     ),
@@ -98,14 +98,14 @@ ENTRIES = (
     Code(
         "FLOE-C612",
         "Another version of the template",
-        "A pipeline says which version it was written for; `1` takes any 1.x.y, `1.2` any 1.2.y. A first number that differs means that something must be changed by hand.",
+        "A pipeline says which version of the template it was written for: `1` takes any 1.x.y, `1.2` any 1.2.y. If the first number differs, you must change something by hand.",
         _USE % ("2", "topic: orders"),
         _USE % ('"1.2"', "topic: orders"),
     ),
     Code(
         "FLOE-C613",
         "A template has no tests",
-        "A template is checked through its own `tests:`, each of which is a use of it with parameters. Without one nothing that it makes is seen before somebody uses it. A warning.",
+        "A template is checked through its own `tests:`; each test uses it with parameters. Without tests, mistakes show only when somebody uses the template. A warning.",
     ),
     Code(
         "FLOE-C701",
@@ -126,7 +126,7 @@ ENTRIES = (
     Code(
         "FLOE-C703",
         "A setting of the Java client",
-        "Connections hold librdkafka's settings, whose names differ from the Java client's in places.",
+        "Connections hold librdkafka's settings. Some of their names differ from the Java client's.",
         _KAFKA % ", ssl.truststore.location: /etc/ca.jks",
         _KAFKA % ", ssl.ca.location: /etc/ca.pem",
         "target",

@@ -9,12 +9,12 @@ ENTRIES = (
     Code(
         "FLOE-C001",
         "A file is wrong",
-        "One or more files have errors; each is listed with its own code. Nothing was run.",
+        "One or more files have errors. Each error is listed with its own code. Nothing was run.",
     ),
     Code(
         "FLOE-C101",
         "The file cannot be read",
-        "There is no file at the path, it may not be read, or it is larger than 4 MiB.",
+        "The path names no file, the file is not readable, or it is larger than 4 MiB.",
         "validate no-such-file.yaml",
         "validate base.yaml",
         "command",
@@ -22,7 +22,7 @@ ENTRIES = (
     Code(
         "FLOE-C102",
         "The file is not text",
-        "Files are UTF-8 without control characters. Editors call the setting encoding.",
+        "Files are UTF-8 without control characters. In most editors the setting is called encoding.",
     ),
     Code(
         "FLOE-C103",
@@ -41,28 +41,28 @@ ENTRIES = (
     Code(
         "FLOE-C105",
         "A key is written twice",
-        "Many YAML readers let the second one win in silence. floe refuses both, since one of them is not meant.",
+        "Many YAML readers silently keep the second one. floe refuses both, since one of them must be a mistake.",
         "metadata: {name: orders, name: refunds}",
         "metadata: {name: orders}",
     ),
     Code(
         "FLOE-C106",
         "A key is not a word",
-        "Keys are text. A list or a mapping as a key comes mostly from braces that need quotes.",
+        "Keys are text. If a list or a mapping appears as a key, braces or brackets usually lack quotes.",
         "x-notes: {[a, b]: c}",
         'x-notes: {"a, b": c}',
     ),
     Code(
         "FLOE-C107",
         "The file is nested too deeply or too large",
-        "A file may have 100 levels and 50,000 values. An alias (`*name`) that holds itself has no end.",
+        "A file may have 100 levels and 50,000 values. An alias (`*name`) that contains itself would never end.",
         "x-notes: &loop [*loop]",
         "x-notes: [a]",
     ),
     Code(
         "FLOE-C108",
         "A YAML tag is used",
-        "Tags such as `!!str` are not used in these files. Quotes make text of a value; nothing else needs a tag.",
+        "These files do not use tags such as `!!str`. Quotes turn a value into text; nothing else needs a tag.",
         "metadata: {name: !!str orders}",
         'metadata: {name: "orders"}',
     ),
@@ -77,14 +77,14 @@ ENTRIES = (
     Code(
         "FLOE-C111",
         "A merge key is used",
-        "`<<` is an extension of YAML 1.1 that readers treat differently. Shared parts live in a template.",
+        "`<<` is an extension of YAML 1.1 that readers treat differently. Put shared parts in a template.",
         "x-base: &base {a: b}\nx-notes: {<<: *base}",
         "x-base: {a: b}\nx-notes: {a: b}",
     ),
     Code(
         "FLOE-C112",
         "A number is not finite",
-        "`.inf` and `.nan` are numbers to YAML and mean nothing here.",
+        "`.inf` and `.nan` are valid YAML numbers, but have no meaning here.",
         "errors: {dead_letter_table: shop.dead_letters, max_ratio: .inf}",
         "errors: {dead_letter_table: shop.dead_letters, max_ratio: 0.5}",
     ),

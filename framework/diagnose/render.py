@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 from urllib.parse import quote
 
+from framework.diagnose.counted import counted
 from framework.diagnose.diagnostic import Diagnostic
 
 FORMATS = ("text", "json", "github", "sarif", "junit")
@@ -77,14 +78,10 @@ def summary(diagnostics: Sequence[Diagnostic], files: Sequence[str]) -> str:
     errors = sum(finding.is_error for finding in diagnostics)
     warnings = len(diagnostics) - errors
     if not diagnostics:
-        return f"{_count(len(files), 'file')} checked, nothing to say"
-    parts = [_count(number, word) for number, word in ((errors, "error"), (warnings, "warning")) if number]
-    where = f" in {_count(len(files), 'file')}" if files else ""
+        return f"{counted(len(files), 'file')} checked, nothing to report"
+    parts = [counted(number, word) for number, word in ((errors, "error"), (warnings, "warning")) if number]
+    where = f" in {counted(len(files), 'file')}" if files else ""
     return f"found {' and '.join(parts)}{where}"
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}{'' if number == 1 else 's'}"
 
 
 def as_dict(finding: Diagnostic) -> dict[str, object]:

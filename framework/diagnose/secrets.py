@@ -1,7 +1,7 @@
-"""What is a secret: by the name of a setting, by the shape of a value; and how text that may hold one is shown.
+"""Decides what is a secret, by the name of a setting or the shape of a value, and hides secrets in text.
 
-In: keys, values, texts of clients and servers. Out: whether one is a secret, and the same text with `***` in its place. Whatever
-floe prints, logs, writes into a plan or hands to another process passes through here; it errs towards hiding.
+In: keys, values, texts of clients and servers. Out: whether one is a secret, and the same text with `***` in its place. All
+that floe prints, logs, writes into a plan or hands to another process passes through here. In doubt it hides.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Text of unknown origin as people may see it: nothing in it moves a cursor, hides a word or begins a line.
+"""Makes text of unknown origin safe to show: nothing in it moves a cursor, hides a word or begins a line.
 
-In: any text. Out: the same text with each character that is not to be seen as itself written as an escape. Records, names,
-keys and what servers answer are data of others; every terminal and every log line gets them through here.
+In: any text. Out: the same text, with an escape for each character that is invisible or has an effect. Records, names, keys
+and servers' answers come from others; they reach terminals and log lines only through here.
 """
 
 from __future__ import annotations

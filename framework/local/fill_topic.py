@@ -1,8 +1,8 @@
-"""Puts a fixed sequence of records into a topic exactly once, however often it is asked to.
+"""Puts a fixed sequence of records into a topic exactly once, however often it is called.
 
-Records with their partitions come in; what is missing of them is written. Each partition's records are written in order
-by an idempotent producer, so the records that a partition already holds are the first of its sequence: an interrupted
-replay is resumed behind them, a complete one writes nothing.
+Records with their partitions come in; the missing ones are written. An idempotent producer writes each partition's records in
+order, so the records that a partition already holds are the first of its sequence: an interrupted replay resumes after them, a
+complete one writes nothing.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from framework.diagnose.counted import counted
 from framework.errors import SetupError
 
 _NOT_YET = (
@@ -42,7 +43,7 @@ def ensure_topic(bootstrap_servers: str, topic: str, partitions: int) -> None:
             raise
         there = len(admin.list_topics(topic, timeout=30).topics[topic].partitions)
         if there != partitions:
-            message = f"topic {topic} has {there} partitions, the demo's has {partitions}"
+            message = f"topic {topic} has {counted(there, 'partition')}, but the demo's has {partitions}"
             raise SetupError(message, code="FLOE-E027", place=bootstrap_servers, remedy=_WIPE) from error
 
 
@@ -91,7 +92,7 @@ def replay(
     ensure_topic(bootstrap_servers, topic, partitions)
     there = counts(bootstrap_servers, topic, partitions)
     if sum(there) > total:
-        message = f"topic {topic} holds {sum(there):,} records, the demo's are {total:,}"
+        message = f"topic {topic} holds {counted(sum(there), 'record')}, but the demo's holds {total:,}"
         raise SetupError(message, code="FLOE-E027", place=bootstrap_servers, remedy=_WIPE)
     advance(sum(there))
     if sum(there) == total:
@@ -143,6 +144,6 @@ def _write(
     left = producer.flush(60)
     if failures or left:
         reason = str(failures[0]) if failures else f"{left} records were not acknowledged within 60 s"
-        message = f"the broker did not take all records of topic {topic}: {reason}"
+        message = f"the broker did not accept all records of topic {topic}: {reason}"
         raise SetupError(message, code="FLOE-E027", place=bootstrap_servers, remedy="run the command again; it resumes")
     advance(pending)

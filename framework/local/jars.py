@@ -1,7 +1,7 @@
 """The broker's jars: fetched once from Maven Central by the Ivy that PySpark ships, checked against SHA-256 sums.
 
-The pinned list beside this module comes in, a directory that holds exactly those files goes out. It lies in the user's
-cache, so that a second checkout needs no download; it is checked at every use, and replaced as a whole or not at all.
+The pinned list beside this module comes in, a directory that holds exactly those files goes out. It is in the user's cache, so
+that a second checkout needs no download. It is checked at every use, and replaced as a whole or not at all.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _ivy_jar() -> Path:
     found = sorted((Path(spec.origin).parent / "jars").glob("ivy-*.jar")) if spec and spec.origin else []
     if not found:
         raise SetupError(
-            "the installed PySpark has no jars/ivy-*.jar, by which the broker is fetched",
+            "the installed PySpark has no jars/ivy-*.jar, which fetches the broker",
             code="FLOE-E022",
             place="pyspark",
             remedy="pip install 'pyspark~=4.1.0'",

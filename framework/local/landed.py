@@ -1,4 +1,4 @@
-"""What lies in the tables of a namespace, read through PyIceberg alone.
+"""What the tables of a namespace hold, read only through PyIceberg.
 
 Catalog settings come in, one line of facts per table goes out: rows and files as the current snapshot's manifests say,
 partitions, and the time of the last commit.

@@ -134,7 +134,7 @@ def _already_up(state: LocalState, kafka_port: int | None, paths: LocalPaths) ->
         )
     if not broker.answers(state.kafka_port, timeout_s=10.0):
         raise SetupError(
-            "the broker's process is there and does not answer",
+            "the broker's process runs but does not answer",
             code="FLOE-E024",
             place=state.bootstrap_servers,
             remedy="floe local down && floe local up",

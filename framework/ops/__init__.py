@@ -1,1 +1,1 @@
-"""What looks at a live installation: `floe doctor` and the previews of `floe plan`."""
+"""Inspects a live installation: `floe doctor` and the previews of `floe plan`."""

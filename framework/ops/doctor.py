@@ -1,8 +1,8 @@
-"""What `floe doctor` finds, as plain lines: each ok, a warning or an error, with its remedy.
+"""What `floe doctor` finds, as plain lines: each is ok, a warning or an error, with its remedy.
 
-In: questions as functions. Out: Findings. Nothing here raises: whatever goes wrong while looking becomes an error line, so
-that one trouble never hides the next. The questions themselves are in `doctor_machine`, `doctor_kafka` and
-`doctor_catalog`.
+In: checks as functions. Out: Findings. Nothing here raises: whatever goes wrong during a check becomes an error line, so that
+one problem never hides the next. The checks themselves are in `doctor_machine`, `doctor_kafka`, `doctor_catalog` and
+`doctor_registry`.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def ask(check: str, question: Callable[[], Iterable[Finding]]) -> list[Finding]:
     except Exception as raised:  # a doctor reports what it did not expect, and looks on
         lines = str(raised).strip().splitlines() or [""]
         found.append(
-            error(check, f"{type(raised).__name__}: {lines[0]}", "this is not expected; report it with the line")
+            error(check, f"{type(raised).__name__}: {lines[0]}", "this is unexpected; please report it with this line")
         )
     return [replace(each, message=hidden(each.message), remedy=hidden(each.remedy)) for each in found]
 

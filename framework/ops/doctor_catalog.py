@@ -1,7 +1,7 @@
-"""What `floe doctor` asks of an Iceberg catalog and its store: can a table be made, filled, read and dropped.
+"""What `floe doctor` checks of an Iceberg catalog and its store: can a table be created, filled, read and dropped.
 
-In: a catalog's settings, secrets resolved. Out: Findings. It makes one scratch namespace, `floe_doctor_...`, and removes
-it with all that is in it; no other name is touched.
+In: a catalog's settings, secrets resolved. Out: Findings. It creates one scratch namespace, `floe_doctor_...`, and removes
+it with everything in it; no other name is touched.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def examine(name: str, connect: Callable[[], Mapping[str, str]]) -> Iterator[Fin
     except Exception as raised:  # every catalog has its own way of saying no
         yield warning(
             f"{check} namespace",
-            f"no scratch namespace could be made, so writing was not tried: {_said(raised)}",
-            "grant it, or see to it that every namespace that pipelines write to is there",
+            f"no scratch namespace could be created, so writing was not tried: {_said(raised)}",
+            "grant it, or create every namespace that pipelines write to",
         )
         return
     try:
@@ -64,8 +64,8 @@ def shared_places(catalogs: Mapping[str, Mapping[str, SettingValue]]) -> Iterato
         if len(names) > 1:
             yield warning(
                 "catalogs",
-                f"{listed(names, 'and')} have one warehouse, {warehouse}: tables of one name in both would lie in one place",
-                "give each a warehouse of its own; `floe clean` leaves tables alone that lie in one place",
+                f"{listed(names, 'and')} have the same warehouse, {warehouse}: tables of the same name would share a location",
+                "give each a warehouse of its own; `floe clean` skips tables that share a location",
             )
 
 
@@ -74,18 +74,18 @@ def _write(check: str, opened: Catalog, table: str) -> Iterator[Finding]:
     from pyiceberg.schema import Schema
     from pyiceberg.types import LongType, NestedField
 
-    step, remedy = "create a table", "grant this principal to create tables in the catalog"
+    step, remedy = "create a table", "allow this principal to create tables in the catalog"
     made = False
     try:
         probe = opened.create_table(table, Schema(NestedField(1, "probe", LongType(), required=False)))
         made = True
-        yield ok(f"{check} table", f"a table can be created; new data lies in {_place(probe.location())}")
+        yield ok(f"{check} table", f"a table can be created; new data goes to {_place(probe.location())}")
         step, remedy = "write a data file and commit it", "check the warehouse's address, credentials and permissions"
         probe.append(pa.table({"probe": pa.array([1], pa.int64())}))
         step = "read the row back"
         rows = opened.load_table(table).scan().to_arrow().num_rows
         if rows != 1:
-            yield error(f"{check} warehouse", f"1 row was written, {rows} are read back", "do not use this store")
+            yield error(f"{check} warehouse", f"1 row was written, but {rows} came back", "do not use this store")
         else:
             yield ok(f"{check} warehouse", "a data file can be written, committed and read back")
     except Exception as raised:  # every store has its own way of saying no
@@ -105,7 +105,7 @@ def _remove(check: str, opened: Catalog, table: str) -> Iterator[Finding]:
     except Exception as raised:
         yield warning(
             f"{check} clean-up",
-            f"the scratch table {table} could not be removed whole: {_said(raised)}",
+            f"the scratch table {table} could not be removed completely: {_said(raised)}",
             "remove it by hand",
         )
 

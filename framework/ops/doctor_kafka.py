@@ -1,6 +1,6 @@
-"""What `floe doctor` asks of Kafka: does it answer, is the control topic fit, what is granted, and does its clock agree.
+"""What `floe doctor` checks of Kafka: does it answer, is the control topic safe, what is granted, and does its clock agree.
 
-In: a connection's settings and the plans that use it. Out: Findings. It makes one scratch topic, `<prefix>-doctor-...`,
+In: a connection's settings and the plans that use it. Out: Findings. It creates one scratch topic, `<prefix>-doctor-...`,
 to read the broker's clock, and deletes it; no group, offset or transactional id is touched.
 """
 
@@ -19,6 +19,7 @@ from confluent_kafka.admin import AclOperation, ConfigResource, NewTopic, Resour
 from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.kafka.client import ClientLog, client_config, error_of
 from framework.adapters.kafka.control_topic import check_control_topic
+from framework.diagnose.counted import counted
 from framework.errors import SetupError
 from framework.ops.doctor import Finding, ask, error, ok, warning
 from framework.plan.grants import Grant, Resource, grants_for, replay_grants
@@ -48,7 +49,8 @@ def reachable(connection: Connection) -> Iterator[Finding]:
     admin = KafkaAdmin(connection.settings)
     cluster = admin.wait(admin.raw.describe_cluster(request_timeout=TIMEOUT_S), "describing the cluster")
     yield ok(
-        connection.check(""), f"cluster {cluster.cluster_id} at {admin.address} answers, {len(cluster.nodes)} brokers"
+        connection.check(""),
+        f"cluster {cluster.cluster_id} at {admin.address} answers, {counted(len(cluster.nodes), 'broker')}",
     )
     yield _encryption(connection)
 
@@ -59,7 +61,7 @@ def _encryption(connection: Connection) -> Finding:
     if "ssl" not in protocol and not hosts <= set(_LOOPBACK):
         return warning(
             connection.check("encryption"),
-            f"security.protocol is {protocol}: records and passwords cross the network in clear",
+            f"security.protocol is {protocol}: records and passwords cross the network unencrypted",
             "set security.protocol to ssl or sasl_ssl",
         )
     return ok(connection.check("encryption"), f"security.protocol is {protocol}")
@@ -72,20 +74,20 @@ def control_topic(connection: Connection, topic: str) -> Iterator[Finding]:
     facts = admin.topics([topic]).get(topic)
     if facts is None:
         yield warning(
-            check, "the control topic does not exist yet", "`floe run` makes it, if it is granted Create on it"
+            check, "the control topic does not exist yet", "`floe run` creates it if it has the Create permission"
         )
         return
     found = check_control_topic(admin, topic)
     retention = "for ever" if found.retention_ms < 0 else f"{found.retention_ms / 86_400_000:.0f} days"
-    yield ok(check, f"one partition, kept {retention}, {found.log_end - found.log_start} offsets in it")
+    yield ok(check, f"one partition, kept {retention}, holds {counted(found.log_end - found.log_start, 'offset')}")
     replicas = admin.replicas(topic)
     nodes = len(admin.wait(admin.raw.describe_cluster(request_timeout=TIMEOUT_S), "describing the cluster").nodes)
     resource = ConfigResource(ResourceType.TOPIC, topic)
     config = admin.wait(admin.raw.describe_configs([resource])[resource], "reading the topic's settings")
     in_sync = int(str(config["min.insync.replicas"].value))
-    text = f"{replicas} replicas, {in_sync} of them in sync at least, on {nodes} brokers"
+    text = f"{counted(replicas, 'replica')}, at least {in_sync} in sync, on {counted(nodes, 'broker')}"
     if nodes > 1 and (replicas < 2 or in_sync < 2 <= replicas - 1):
-        remedy = "let an administrator raise the replication factor to 3 and min.insync.replicas to 2"
+        remedy = "ask an administrator to raise the replication factor to 3 and min.insync.replicas to 2"
         yield warning(check, f"{text}: the loss of one broker can lose announcements", remedy)
     else:
         yield ok(check, text)
@@ -102,7 +104,10 @@ def source_topics(connection: Connection) -> Iterator[Finding]:
             wanted = ", ".join(missing) or f"one that matches {plan.read.topic_pattern}"
             yield error(check, f"no topic {wanted}", "create the topic, or correct source.kafka.topics")
         else:
-            yield ok(check, f"{len(found)} topics, {sum(len(f.partitions) for f in found.values())} partitions")
+            yield ok(
+                check,
+                f"{counted(len(found), 'topic')}, {counted(sum(len(f.partitions) for f in found.values()), 'partition')}",
+            )
 
 
 # ---- grants ---------------------------------------------------------------------------------------------------------
@@ -118,14 +123,14 @@ def grants(connection: Connection) -> Iterator[Finding]:
         text = f"{grant.operation} on {grant.resource.value} {name}, to {grant.why}"
         held = _held(admin, grant)
         if held is None:
-            yield ok(check, f"{text} (needed; cannot be asked for without using it)")
+            yield ok(check, f"{text} (needed; cannot be checked without using it)")
         elif held:
             yield ok(check, text)
         else:
             yield error(check, f"not granted: {text}", grant.command(admin.address, f"User:{principal}"))
     for grant in replay_grants(connection.plans):
         text = f"{grant.operation} on {grant.resource.value} {grant.name}*, to {grant.why}"
-        yield ok(connection.check("grant"), f"{text} (for `floe replay` and `floe dlq replay` alone; not asked for)")
+        yield ok(connection.check("grant"), f"{text} (only for `floe replay` and `floe dlq replay`; not checked)")
 
 
 def _held(admin: KafkaAdmin, grant: Grant) -> bool | None:
@@ -177,7 +182,7 @@ def clock(connection: Connection) -> Iterator[Finding]:
     except KafkaException as raised:
         why = error_of(raised).str()
         yield warning(
-            check, f"not compared: no scratch topic {topic} could be made ({why})", "compare `date` on both sides"
+            check, f"not compared: no scratch topic {topic} could be created ({why})", "compare `date` on both sides"
         )
         return
     try:
@@ -190,9 +195,9 @@ def judge_skew(check: str, skew_ms: int) -> Finding:
     """What a difference of the clocks means: deadlines and watermarks are compared across machines."""
     text = f"the broker's clock is {abs(skew_ms)} ms {'ahead of' if skew_ms >= 0 else 'behind'} this machine's"
     if abs(skew_ms) >= SKEW_ERROR_MS:
-        return error(check, text, "let both machines take their time from NTP")
+        return error(check, text, "synchronize both machines with NTP")
     if abs(skew_ms) >= SKEW_WARNING_MS:
-        return warning(check, text, "let both machines take their time from NTP")
+        return warning(check, text, "synchronize both machines with NTP")
     return ok(check, text)
 
 

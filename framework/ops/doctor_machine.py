@@ -1,4 +1,4 @@
-"""What `floe doctor` asks of this machine: Java, Python, packages, disk, and whether Spark starts and runs a task.
+"""What `floe doctor` checks of this machine: Java, Python, packages, disk, and whether Spark starts and runs a task.
 
 In: this process and a target. Out: Findings. Changes nothing; the Spark session that it starts, it stops.
 """
@@ -54,7 +54,7 @@ def packages() -> Iterator[Finding]:
             wrong += 1
             yield error(
                 "packages",
-                f"{requirement.name} is {version}, needed is {requirement.specifier}",
+                f"{requirement.name} is {version}, but {requirement.specifier} is needed",
                 f"pip install '{requirement}'",
             )
     lock = Path(framework.__file__).parent.parent / "constraints.txt"
@@ -64,9 +64,9 @@ def packages() -> Iterator[Finding]:
         if version is not None and version != pinned:
             differing.append(f"{name} {version} (lock: {pinned})")
     if differing:
-        yield warning("packages", "not as the lock says: " + ", ".join(differing), "make setup")
+        yield warning("packages", "not as in the lock: " + ", ".join(differing), "make setup")
     elif not wrong:
-        yield ok("packages", "every package is there" + (", as the lock says" if lock.is_file() else ""))
+        yield ok("packages", "every package is installed" + (", as in the lock" if lock.is_file() else ""))
 
 
 def fetch() -> Iterator[Finding]:
@@ -96,10 +96,10 @@ def scatter() -> Iterator[Finding]:
     from framework.record.rows.scatter import available
 
     if available():
-        yield ok("scatter", "rows of many tables are put apart by compiled code")
+        yield ok("scatter", "rows of many tables are split by compiled code")
     else:
         remedy = "install a C compiler, then: make setup"
-        yield warning("scatter", "rows of many tables are put apart by sorting them, at a tenth more CPU", remedy)
+        yield warning("scatter", "rows of many tables are split by sorting them, at a tenth more CPU", remedy)
 
 
 def read_lock(text: str) -> dict[str, str]:
@@ -174,7 +174,7 @@ def _yarn() -> Finding:
     if not names:
         return error(
             "spark",
-            "neither HADOOP_CONF_DIR nor YARN_CONF_DIR is set, by which Spark finds YARN",
+            "neither HADOOP_CONF_DIR nor YARN_CONF_DIR is set, and Spark needs one to find YARN",
             "export HADOOP_CONF_DIR=/etc/hadoop/conf",
         )
     return ok("spark", f"YARN's configuration is in {os.environ[names[0]]}; it was not contacted")
@@ -210,6 +210,6 @@ def _transport(target: TargetSpec) -> Finding:
         return ok("spark transport", "authenticated and encrypted")
     return warning(
         "spark transport",
-        "tasks carry the Kafka and storage settings, secrets with them, and Spark's own traffic is not encrypted",
+        "tasks carry the Kafka and storage settings, secrets included, and Spark's own traffic is not encrypted",
         "set spark.authenticate and spark.network.crypto.enabled to true on the cluster and in the target's spark.conf",
     )

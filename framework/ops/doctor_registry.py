@@ -1,7 +1,7 @@
-"""What `floe doctor` asks of a schema registry: does each address answer, and may these credentials see its subjects.
+"""What `floe doctor` checks of a schema registry: does each address answer, and may these credentials see its subjects.
 
-In: a registry connection's settings, secrets resolved. Out: Findings. It only reads, and judges no schema: which subjects
-there should be only producers know.
+In: a registry connection's settings, secrets resolved. Out: Findings. It only reads, and checks no schema: only producers know
+which subjects there should be.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from framework.adapters.registry import Registry, addresses_of
+from framework.diagnose.counted import counted
 from framework.errors import RetriableError
 from framework.ops.doctor import Finding, error, ok, warning
 
@@ -32,13 +33,13 @@ def examine(name: str, connect: Callable[[], Mapping[str, str]]) -> Iterator[Fin
     for each in silent:
         message = f"{each.message} [{each.code}]"
         if answers:
-            yield warning(check, message, "start it, or take it out of the url; another address answers meanwhile")
+            yield warning(check, message, "start it, or remove it from the url; another address answers for now")
         else:
-            yield error(check, message, "start it, or mend the url; until then batches wait and no record is lost")
+            yield error(check, message, "start it, or correct the url; until then batches wait and no record is lost")
 
 
 def _told(subjects: list[str]) -> str:
     if not subjects:
-        return "it has no subject that these credentials may see"
+        return "these credentials see no subject"
     shown = ", ".join(subjects[:_SHOWN]) + (", ..." if len(subjects) > _SHOWN else "")
-    return f"{len(subjects)} subject{'s' if len(subjects) > 1 else ''}: {shown}"
+    return f"{counted(len(subjects), 'subject')}: {shown}"

@@ -1,4 +1,4 @@
-"""What a run will find and do, as values: tables to be made or changed, offsets to start from, and what stops it.
+"""What a run will find and do, as values: tables to create or change, offsets to start from, and what stops it.
 
 In: a plan and facts that were read from catalog and broker. Out: frozen values with a stable JSON form
 (`schemas/plan.v1.schema.json`). The decisions are those of the run itself (`plan_creation`, `plan_evolution`,
@@ -220,7 +220,7 @@ def _missing(plan: Plan, table: str) -> TablePreview:
         made = tuple(partition_text(field) for field in change.partition_by)
         properties = tuple(sorted({**DEFAULT_PROPERTIES, **dict(change.properties)}.items()))
         return TablePreview(
-            table, Action.CREATE, _columns(change), made, properties, ("made at the first dead letter",)
+            table, Action.CREATE, _columns(change), made, properties, ("created at the first dead letter",)
         )
     return TablePreview(
         table, Action.CREATE, _columns(change), partition_by, properties, ("further columns come from the data",)
@@ -255,7 +255,7 @@ def _existing(plan: Plan, table: str, found: TableTarget) -> TablePreview:
             columns.append(f"{'.'.join(each.path)} {each.from_type} -> {each.to_type}")
     notes += _other_types(declared, found, policy.case is Case.INSENSITIVE)
     if columns:
-        notes.insert(0, "when a record first shows them")
+        notes.insert(0, "when the first record with them comes")
     return TablePreview(table, Action.ALTER if columns else Action.KEEP, tuple(columns), notes=tuple(notes))
 
 
@@ -320,4 +320,4 @@ def _other_types(declared: CreateTable, found: TableTarget, insensitive: bool) -
             continue
         kinds = (present.field_type, field.field_type)
         if all(isinstance(kind, PrimitiveType) for kind in kinds) and kinds[0] != kinds[1]:
-            yield f"column {present.name} is {kinds[0]}, declared is {kinds[1]}; values must fit the column"
+            yield f"column {present.name} is {kinds[0]}, the file declares {kinds[1]}; values must fit the column"

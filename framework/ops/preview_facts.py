@@ -1,7 +1,7 @@
-"""Reads what a preview is decided from: broker, control topic, catalog and what was deployed. Changes nothing.
+"""Reads the facts for a preview: broker, control topic, catalog and what was deployed. Changes nothing.
 
 In: loaded pipelines of one target. Out: a PipelinePreview each. What would stop a run becomes a Problem of its pipeline, so
-that one pipeline's trouble never hides another's; only a broker or catalog that does not answer is raised.
+that one pipeline's problem never hides another's; only a broker or catalog that does not answer is raised.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.secrets import resolve
 from framework.commit.events.event_types import Deployed
 from framework.config.spec import LoadedPipeline
-from framework.deploy.deployed import History, changes_since, read_histories
+from framework.deploy.last_deployed import History, changes_since, read_histories
 from framework.errors import FloeError, StateDisagreement, TableBlocked
 from framework.ops.doctor import State
 from framework.ops.doctor_kafka import Connection, grants

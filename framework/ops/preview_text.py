@@ -1,6 +1,6 @@
 """Previews as lines for people: a mark, an indent and a sentence each. Pure; the verb adds the colours.
 
-Marks: `+` is made, `~` changes, `-` is taken away, `!` is dangerous or refused, a blank is as it was.
+Marks: `+` is created, `~` changes, `-` is removed, `!` is dangerous or refused, a blank is unchanged.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
+from framework.diagnose.counted import counted
 from framework.ops.preview import Action, PipelinePreview, StartPreview, TablePreview
 from framework.plan.catalogs import shown_table
 from framework.plan.diff import ChangeKind, PlanChange
@@ -67,13 +68,13 @@ def pipeline_lines(preview: PipelinePreview, allowed: Collection[str], with_step
         for table in as_they_are[:_AS_THEY_ARE_SHOWN]:
             yield from _table_lines(table, False)
         if (more := len(as_they_are) - _AS_THEY_ARE_SHOWN) > 0:
-            yield Line(" ", 2, f"{more:,} more as they are; --json lists them")
+            yield Line(" ", 2, f"{more:,} more unchanged; --json lists them")
         for table in (each for each in preview.tables if each.action is not Action.KEEP or each.notes):
             yield from _table_lines(table, table.table == plan.write.dead_letter_table)
         for rule in plan.route.rules:
             if "{" in rule.table:
                 glob, most = template_glob(shown_table(plan, rule.table)), plan.route.max_new_tables_per_hour
-                yield Line("+", 2, f"{glob}: made as records name them, {most} an hour at most")
+                yield Line("+", 2, f"{glob}: created as records name them, at most {most} an hour")
     if with_steps:
         yield Line(" ", 1, "steps")
         for number, (title, lines) in enumerate(explain_plan(plan), start=1):
@@ -85,7 +86,7 @@ def _said(preview: PipelinePreview) -> str:
     if preview.action is Action.START:
         return "starts for the first time"
     if preview.deployed is None:
-        return "restarts; what was deployed is not on record, so nothing can be compared"
+        return "restarts; there is no record of what was deployed, so nothing can be compared"
     since = preview.deployed.hash[:_HASH_SHOWN]
     # A saved plan has no time of a deployment.
     since += f" of {_time(preview.deployed.timestamp_ms)}" if preview.deployed.timestamp_ms else ", a saved plan"
@@ -132,13 +133,13 @@ def _start_lines(start: StartPreview, group: str) -> Iterator[Line]:
         whence = {"group": f"safe offsets of group {group}", "new partition": "new, from the beginning"}.get(by, by)
         first = f" from offset {parts[0].start:,}" if len(parts) == 1 else ""
         waiting = sum(max(0, part.end - part.start) for part in parts)
-        many = f"{len(parts)} partition{'s' if len(parts) > 1 else ''}"
-        yield Line(" ", 2, f"{topic}, {many}{first} ({whence}): {waiting:,} offsets to read")
+        many = counted(len(parts), "partition")
+        yield Line(" ", 2, f"{topic}, {many}{first} ({whence}): {counted(waiting, 'offset')} to read")
 
 
 def _table_lines(table: TablePreview, dead_letters: bool) -> Iterator[Line]:
     notes = list(table.notes)
-    head = {Action.CREATE: "is made", Action.ALTER: "gains", Action.KEEP: "as it is", Action.REFUSE: "is refused"}
+    head = {Action.CREATE: "is created", Action.ALTER: "gains", Action.KEEP: "unchanged", Action.REFUSE: "is refused"}
     text = f"{table.table}: {head[table.action]}"
     if table.action is Action.REFUSE:
         text += f": {notes.pop(0)}  [{table.code}]"
@@ -162,7 +163,7 @@ def _table_lines(table: TablePreview, dead_letters: bool) -> Iterator[Line]:
 
 
 def summary(previews: Sequence[PipelinePreview]) -> str:
-    """`Plan: 1 to start, 2 to restart, 0 unchanged; 3 tables to make, 1 to change, 0 refused`."""
+    """`Plan: 1 to start, 2 to restart, 0 unchanged; tables: 3 to create, 1 to change, 0 refused`."""
     pipelines = Counter(preview.action for preview in previews)
     tables = Counter(table.action for preview in previews for table in preview.tables or ())
     text = (
@@ -171,11 +172,11 @@ def summary(previews: Sequence[PipelinePreview]) -> str:
     )
     if any(preview.tables is not None for preview in previews):
         text += (
-            f"; tables: {tables[Action.CREATE]} to make, {tables[Action.ALTER]} to change, "
+            f"; tables: {tables[Action.CREATE]} to create, {tables[Action.ALTER]} to change, "
             f"{tables[Action.REFUSE]} refused"
         )
     dangers = sum(bool(change.danger) for preview in previews for change in preview.changes or ())
-    return text + (f"; {dangers} dangerous change{'s' if dangers > 1 else ''}" if dangers else "")
+    return text + (f"; {counted(dangers, 'dangerous change')}" if dangers else "")
 
 
 def _time(milliseconds: int) -> str:

@@ -1,1 +1,1 @@
-"""A spec to a plan, which is plain data: compiled, explained, compared. Pure."""
+"""Turns a spec into a plan, which is plain data: compiled, explained, compared. Pure."""

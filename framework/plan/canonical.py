@@ -1,8 +1,8 @@
-"""What will run, as one canonical JSON value and its hash: what a review is of, and what is told when a pipeline starts.
+"""What will run, as one canonical JSON value and its hash: this is what people review, and what a run announces when it starts.
 
 In: loaded pipelines. Out: plain values with the plan's steps and a digest of each section of the target's settings, and
-one `sha256:` over them. Neither a secret nor an address is in it, nor a clock, nor where files lie: moving files changes no
-hash, and whatever changes what runs changes it.
+one `sha256:` over them. It contains no secrets, addresses, times or file locations: moving files does not change the hash, and
+everything that changes what runs does.
 """
 
 from __future__ import annotations

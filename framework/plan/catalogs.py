@@ -1,7 +1,7 @@
-"""Which catalogs a plan needs, and the names of its tables as they are shown.
+"""Which catalogs a plan needs, and the full names of its tables.
 
-In: a plan. Out: catalogs' names and tables' full names. Pure. A catalog that no route can reach is not among them, so that
-it need not answer for the pipeline to run.
+In: a plan. Out: catalogs' names and tables' full names. Pure. A catalog that no route can reach is not among them, so the
+pipeline can run even if that catalog does not answer.
 """
 
 from __future__ import annotations

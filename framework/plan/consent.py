@@ -1,13 +1,14 @@
-"""Whether a run may begin, given the dangers it brings and what a person has allowed by name.
+"""Whether a run may begin, given its dangerous changes and the codes that a person has allowed.
 
-In: changes of each pipeline and codes from `--allow` or a saved plan. Out: nothing, or a refusal that lists what is missing
-with the option that allows it. Pure.
+In: changes of each pipeline, and codes from `--allow` or a saved plan. Out: nothing, or a refusal that lists the missing codes
+as options. Pure.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from framework.diagnose.counted import counted
 from framework.errors import ConfigError
 from framework.plan.diff import PlanChange
 
@@ -50,7 +51,7 @@ def check_consent(changes: Mapping[str, Sequence[PlanChange]], allowed: Collecti
         return
     name, first = missing[0]
     codes = sorted({change.danger for _, change in missing})
-    more = f" ({len(missing) - 1} more such change{'s' if len(missing) > 2 else ''})" if len(missing) > 1 else ""
+    more = f" ({counted(len(missing) - 1, 'more such change')})" if len(missing) > 1 else ""
     raise ConfigError(
         f"{change_text(first)}: {first.why}{more}",
         code=first.danger,

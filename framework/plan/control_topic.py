@@ -1,7 +1,7 @@
-"""Whether a control topic can keep the protocol's promises, by its settings.
+"""Whether a control topic's settings allow the protocol to keep its promises.
 
-In: a topic's partitions, replicas and settings as the broker tells them. Out: what is wrong with one of them, with the setting
-that mends it, or what a person should know. Keeps the rule that the log is one partition (total order), that no announcement
+In: a topic's partitions, replicas and settings as the broker reports them. Out: what is wrong with one of them, with the setting
+that fixes it, or what a person should know. Keeps the rule that the log is one partition (total order), that no announcement
 is removed by compaction, and by retention only long after it should have been committed, and that what was acknowledged stays.
 """
 
@@ -46,7 +46,7 @@ def what_is_wrong(partitions: int, replicas: int, config: Mapping[str, str]) -> 
     retention_ms, retention_bytes = int(config["retention.ms"]), int(config["retention.bytes"])
     if partitions != 1:
         return Wrong(
-            f"has {partitions} partitions; the protocol needs one, for one order",
+            f"has {partitions} partitions; the protocol needs exactly one, for a single order",
             otherwise="name another topic in commit.control_topic; partitions cannot be removed",
         )
     if policy != "delete":
@@ -57,11 +57,12 @@ def what_is_wrong(partitions: int, replicas: int, config: Mapping[str, str]) -> 
         )
     if 0 <= retention_ms < MIN_RETENTION_MS:
         return Wrong(
-            f"keeps records for {retention_ms} ms only; later, announcements are lost", f"retention.ms={RETENTION_MS}"
+            f"keeps records for only {retention_ms} ms; after that, announcements are lost",
+            f"retention.ms={RETENTION_MS}",
         )
     if 0 <= retention_bytes < MIN_RETENTION_BYTES:
         return Wrong(
-            f"keeps {retention_bytes} bytes only (retention.bytes), however young they are; announcements behind them are lost",
+            f"keeps only {retention_bytes} bytes (retention.bytes), however recent they are; older announcements are lost",
             "retention.bytes=-1",
         )
     if int(config["max.message.bytes"]) < MIN_MESSAGE_BYTES:
@@ -71,8 +72,8 @@ def what_is_wrong(partitions: int, replicas: int, config: Mapping[str, str]) -> 
         )
     if replicas > 1 and config.get("unclean.leader.election.enable") == "true":
         return Wrong(
-            "has unclean.leader.election.enable=true: a replica that lags may become its leader, and announcements that were "
-            "acknowledged are gone without a trace",
+            "has unclean.leader.election.enable=true: a replica that lags may become its leader, and acknowledged "
+            "announcements are then lost silently",
             "unclean.leader.election.enable=false",
         )
     return None
@@ -83,10 +84,11 @@ def what_is_weak(replicas: int, config: Mapping[str, str]) -> Wrong | None:
     in_sync = int(config.get("min.insync.replicas", "1"))
     if replicas > 1 and in_sync < 2:
         return Wrong(
-            f"has {replicas} replicas and min.insync.replicas={in_sync}: what one broker alone has acknowledged is lost with it",
+            f"has {replicas} replicas and min.insync.replicas={in_sync}: if that broker is lost, so is what only it "
+            "has acknowledged",
             "min.insync.replicas=2" if replicas > 2 else "",
             ""
             if replicas > 2
-            else "let an administrator raise the replication factor to 3 and min.insync.replicas to 2",
+            else "ask an administrator to raise the replication factor to 3 and min.insync.replicas to 2",
         )
     return None

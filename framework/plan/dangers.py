@@ -1,7 +1,7 @@
-"""Changes that need a person's consent by name: each has a code, a sentence, and is allowed with `--allow CODE`.
+"""Dangerous changes, which a person must allow: each has a code and a sentence, and is allowed with `--allow CODE`.
 
-In: the deployed and the new canonical plan. Out: Dangers. A danger takes something away that no error would tell of: rows
-that go nowhere, records that are skipped, a second reading from the start. What a run itself refuses is none.
+In: the deployed and the new canonical plan. Out: Dangers. A danger loses or repeats something without an error: rows that go
+nowhere, records that are skipped, a second reading from the start. What a run itself refuses is not a danger.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ def _routes(before: Value, after: Value, has_run: bool) -> Iterator[Danger]:
         if table in spare:
             spare.remove(table)
         elif table in kept:
-            why = f"records that this rule sent to {table} go wherever the rules that are left send them"
+            why = f"records that this rule sent to {table} go wherever the remaining rules send them"
             yield Danger("FLOE-P101", "routes.rules", f"{table} when {when}", None, why)
     for table in dict.fromkeys(table for table, _ in old if table not in kept):
-        why = f"nothing is written to {table} any more; what is announced for it is still committed, and it is not dropped"
+        why = f"nothing more is written to {table}; what is announced for it is still committed, and it is not dropped"
         yield Danger("FLOE-P102", f"table {table}", "written", "not written", why)
 
 
@@ -89,19 +89,19 @@ def _policy(tables: Value, table: str) -> tuple[str, Value]:
 def _starting_offsets(before: Value, after: Value, has_run: bool) -> Iterator[Danger]:
     old, new = before["read"]["starting_offsets"], after["read"]["starting_offsets"]
     if has_run and old != new:
-        why = "the pipeline has run and goes on at its safe offsets, so this changes nothing but what a reader believes"
+        why = "the pipeline has run and goes on at its safe offsets, so this only misleads whoever reads the file"
         yield Danger("FLOE-P104", "source.kafka.starting_offsets", old, new, why)
 
 
 def _data_loss(before: Value, after: Value, has_run: bool) -> Iterator[Danger]:
     old, new = before["read"]["on_data_loss"], after["read"]["on_data_loss"]
     if old == "fail" != new:
-        why = "records that retention removed before they were read are passed over instead of stopping the pipeline"
+        why = "records that retention removed before they were read are skipped instead of stopping the pipeline"
         yield Danger("FLOE-P105", "source.kafka.on_data_loss", old, new, why)
 
 
 def _drops(before: Value, after: Value, has_run: bool) -> Iterator[Danger]:
-    why = "such records are counted and forgotten; their bytes are kept nowhere"
+    why = "such records are only counted; their bytes are not kept"
     stages = {stage for plan in (before, after) for stage, _ in plan["write"].get("error_stages", ())}
     for place, old, new in (
         ("errors.policy", before["write"]["errors"], after["write"]["errors"]),
@@ -132,9 +132,9 @@ def _catalogs(before: Value, after: Value, has_run: bool) -> Iterator[Danger]:
     for table in sorted(names):
         was, now = (_places(plan["tables"], table) for plan in (old, new))
         if was != now:
-            why = "new rows go to a table there; the one they went to stays as it is, and nothing is written to it any more"
+            why = "new rows go to a table there; the old table stays as it is and gets no more rows"
             if table in letters:
-                why += "; `floe dlq` looks at the new one, so replay first what waits in the old one"
+                why += "; `floe dlq` reads the new one, so first replay what waits in the old one"
             yield Danger("FLOE-P109", f"table {table}", f"in catalog {was}", f"in catalog {now}", why)
 
 
@@ -181,8 +181,8 @@ def _places(tables: Value, table: str) -> str:
 
 
 _ANEW = (
-    "a new name or prefix is a new consumer group: it starts at {start}, and rows that are in the tables come again; "
-    "stop the other one for good first"
+    "a new name or prefix is a new consumer group: it starts at {start}, and rows that are already in the tables are "
+    "written again; first stop the other one for good"
 )
 _RULES: tuple[Rule, ...] = (_routes, _interval, _starting_offsets, _data_loss, _drops, _group, _catalogs, _writes)
 

@@ -1,4 +1,4 @@
-"""Plan -> words and Plan -> JSON. What is shown is the very list of steps that `floe run` executes, in its order.
+"""Turns a plan into text and JSON. It shows exactly the list of steps that `floe run` executes, in its order.
 
 Pure: no colours, no terminal; `framework.cli.plan` prints what comes out.
 """
@@ -63,7 +63,7 @@ def _lines(step: Step, plan: Plan) -> list[str]:
             f"at most {rules.max_records:,} records a batch{grown}; in up to {step.slices} tasks",
         ]
     if isinstance(step, Decode):
-        lines = [f"{_format(step.format)}, blocks of {step.block_records:,} records, of more from 250 tables on"]
+        lines = [f"{_format(step.format)}, blocks of {step.block_records:,} records, larger ones from 250 tables on"]
         if step.key is not None:
             lines.append(f"keys: {_format(step.key.format)}, as columns {step.key.prefix}*")
         lines += [f"{hint.path}: {hint.type}{_hint_detail(hint.format, hint.unit, hint.zone)}" for hint in step.hints]

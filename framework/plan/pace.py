@@ -1,6 +1,6 @@
 """When a pipeline's batches begin and how large they are, from its plan.
 
-In: a Plan. Out: the rules that the driver paces its batches by, of which `floe plan` tells.
+In: a Plan. Out: the pacing rules that the driver follows and that `floe plan` shows.
 """
 
 from __future__ import annotations

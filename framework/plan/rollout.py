@@ -1,4 +1,4 @@
-"""What rolling a folder out does: which applications are started, restarted, left alone or stopped.
+"""What a rollout of a folder does: which applications are started, restarted, left alone or stopped.
 
 In: the applications that the files make, and those that run now. Out: RolloutSteps in the order in which they are done:
 what ends comes before what starts. A second rollout of the same files is made of `keep` alone. Pure.
@@ -85,14 +85,16 @@ def _step(wanted: Wanted, present: Present | None) -> tuple[RolloutAction, str]:
     if present.ended:
         return RolloutAction.START, present.ended
     if present.hash != wanted.hash:
-        return RolloutAction.RESTART, f"its plan is {wanted.hash[:_HASH_SHOWN]}, {present.hash[:_HASH_SHOWN]} runs"
+        return RolloutAction.RESTART, f"its plan is {wanted.hash[:_HASH_SHOWN]}, but {present.hash[:_HASH_SHOWN]} runs"
     if present.fingerprint != wanted.fingerprint:
-        return RolloutAction.RESTART, "floe or its packages are others than when it was started"
+        return RolloutAction.RESTART, "floe or its packages have changed since it was started"
     return RolloutAction.KEEP, f"{present.hash[:_HASH_SHOWN]} runs"
 
 
 def _why_gone(gone: Present, kept: set[str]) -> str:
-    return "its pipelines run in other applications now" if kept >= set(gone.pipelines) else "no file holds it any more"
+    return (
+        "its pipelines now run in other applications" if kept >= set(gone.pipelines) else "no file holds it any longer"
+    )
 
 
 def check_removals(steps: Iterable[RolloutStep], allowed: bool) -> None:
@@ -100,10 +102,10 @@ def check_removals(steps: Iterable[RolloutStep], allowed: bool) -> None:
     missing = [step.application for step in steps if step.needs_consent]
     if missing and not allowed:
         raise ConfigError(
-            f"no file holds {', '.join(missing)} any more, and it was deployed",
+            f"{', '.join(missing)} was deployed, but no file holds it any longer",
             code="FLOE-P108",
             place=missing[0],
-            remedy="if it is to be stopped, --allow-remove; its tables and its position stay",
+            remedy="to stop it, add --allow-remove; its tables and its position stay",
         )
 
 

@@ -54,15 +54,15 @@ def read_saved(text: str, place: str) -> SavedPlan:
     if not isinstance(document, dict) or document.get("kind") != KIND:
         match = _HASH.search(text)
         if match is None:
-            raise _not_reviewed("the file holds no saved plan and no sha256", place)
+            raise _not_reviewed("the file holds neither a saved plan nor a sha256", place)
         return SavedPlan(match.group())
     try:
         pipelines, allowed = tuple(document["pipelines"]), tuple(str(code) for code in document["allow"])
         said, found = str(document["hash"]), hash_of(pipelines)
     except (KeyError, TypeError) as error:
-        raise _not_reviewed(f"the saved plan is not whole: {error}", place) from error
+        raise _not_reviewed(f"the saved plan is damaged: {error}", place) from error
     if said != found:
-        raise _not_reviewed(f"the saved plan was changed after it was written: it is {found} and says {said}", place)
+        raise _not_reviewed(f"the saved plan was edited: its hash is {found}, but it says {said}", place)
     return SavedPlan(found, allowed, pipelines)
 
 
@@ -75,18 +75,18 @@ def check_saved(pipelines: Sequence[LoadedPipeline], saved: SavedPlan, place: st
     where = ""
     if saved.pipelines is not None:
         where = f"; the first difference is {_difference(list(saved.pipelines), values)}"
-    raise _not_reviewed(f"the files make {now}, reviewed was {saved.hash}{where}", place)
+    raise _not_reviewed(f"the files give {now}, but {saved.hash} was reviewed{where}", place)
 
 
 def _difference(reviewed: list[Canonical], now: list[Canonical]) -> str:
     names = [[_name(value) for value in values] for values in (reviewed, now)]
     if names[0] != names[1]:
-        return f"in which pipelines there are: {', '.join(names[0])} -> {', '.join(names[1])}"
+        return f"in the list of pipelines: {', '.join(names[0])} -> {', '.join(names[1])}"
     for name, before, after in zip(names[0], reviewed, now, strict=True):
         difference = first_difference(before, after)
         if difference:
             return f"in pipeline {name}, {difference}"
-    return "none that can be shown"
+    return "one that cannot be shown"
 
 
 def _name(value: Canonical) -> str:
@@ -99,5 +99,5 @@ def _not_reviewed(message: str, place: str) -> ConfigError:
         message,
         code="FLOE-P001",
         place=place,
-        remedy="look at `floe plan` again and write what was reviewed with `floe plan --out FILE`",
+        remedy="review `floe plan` again, and save what you reviewed with `floe plan --out FILE`",
     )

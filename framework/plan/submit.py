@@ -1,4 +1,4 @@
-"""Loaded pipelines and what is shipped with them -> the command that hands them to Spark, as a list of words.
+"""Turns loaded pipelines and what is shipped with them into the command that hands them to Spark, as a list of arguments.
 
 In: LoadedPipelines of one target and a `Shipment` (paths). Out: the arguments of `spark-submit`, and the rendered
 submission as JSON text, which the driver reads instead of YAML and templates. Pure: the same input gives the same
@@ -32,7 +32,7 @@ _OWNED = ("spark.master", "spark.app.name", "spark.submit.pyFiles", "spark.pyspa
 _PIPELINES = TypeAdapter(tuple[LoadedPipeline, ...])
 _KUBERNETES_NEEDS = {
     "spark.kubernetes.container.image": "the image that driver and executors run, with this version of Spark in it",
-    "spark.kubernetes.file.upload.path": "a store that this machine and the pods can both use, such as s3a://bucket/spark",
+    "spark.kubernetes.file.upload.path": "a store that both this machine and the pods can use, such as s3a://bucket/spark",
 }
 
 
@@ -70,7 +70,7 @@ def read_submission(text: str, place: str) -> tuple[LoadedPipeline, ...]:
     Raises:
         SetupError: it is no submission, was written by another format, or does not say what its hash says.
     """
-    remedy = "submit again with `floe submit`, with the same version of floe here and there"
+    remedy = "submit again with `floe submit`, with the same version of floe on both sides"
     try:
         document = json.loads(text)
         if document["format"] != FORMAT:
@@ -126,10 +126,10 @@ def one_target(pipelines: Sequence[LoadedPipeline]) -> TargetSpec:
     first = next(iter(targets))
     if any(target != first for target in targets):
         raise SetupError(
-            "pipelines of one application run on one target; these are found to have several of that name",
+            "all pipelines of an application run on one target, but there are several targets of that name",
             code="FLOE-E404",
             place=", ".join(p.file for p in pipelines),
-            remedy="submit them apart, or name the target by its path",
+            remedy="submit them separately, or give the target's path",
         )
     return first
 
@@ -151,7 +151,7 @@ def deploy_mode_of(target: TargetSpec, wanted: str | None) -> str:
             "a local master has no cluster to run the driver in",
             code="FLOE-E405",
             place=target.name,
-            remedy="use deploy mode client; `floe submit --restart` starts a driver again that failed",
+            remedy="use deploy mode client; `floe submit --restart` restarts a driver that failed",
         )
     return mode
 
@@ -265,7 +265,7 @@ def _check_conf(target: TargetSpec, mode: str) -> None:
     shown = [key for key, value in target.spark_conf.items() if is_secret_setting(key, value)]
     if shown:
         raise SetupError(
-            f"the target's spark.conf holds a secret under {', '.join(shown)}, and a command line shows it to everybody",
+            f"the target's spark.conf holds a secret under {', '.join(shown)}, and other users can see command lines",
             code="FLOE-E409",
             place=target.name,
             remedy="give it to the cluster's own configuration",
@@ -273,7 +273,7 @@ def _check_conf(target: TargetSpec, mode: str) -> None:
     owned = [key for key in _OWNED if key in target.spark_conf]
     if owned:
         raise SetupError(
-            f"the target's spark.conf sets {', '.join(owned)}, which floe submit sets itself",
+            f"the target's spark.conf sets {', '.join(owned)}, which `floe submit` sets itself",
             code="FLOE-E407",
             place=target.name,
             remedy="remove the key",

@@ -71,7 +71,7 @@ class _Search:
 
 def unforeseen(error: Exception) -> RecordFailure:
     return RecordFailure(
-        "decode", "FLOE-D119", f"nobody foresaw such a record ({type(error).__name__}: {shown(str(error), 200)})"
+        "decode", "FLOE-D119", f"unexpected error in this record ({type(error).__name__}: {shown(str(error), 200)})"
     )
 
 

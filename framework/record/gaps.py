@@ -23,7 +23,7 @@ FIRST_LOOKS = 3
 SHARE_OF_TIME = 0.02
 # So much of a gap is read: an aborted transaction may be as large as a batch.
 MOST_OFFSETS = 10_000
-REMEDY = "nothing was announced; the batch is done again. If this repeats, report it with the driver's log"
+REMEDY = "nothing was announced; the batch is tried again. If this repeats, report it with the driver's log"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +113,12 @@ def check_seen(piece: Slice, seen: int, handed_on: int) -> None:
         AccountingError: it is not.
     """
     if seen != handed_on:
-        raise _unsound(piece, f"{seen:,} records came from the broker and {handed_on:,} were handed on")
+        raise _unsound(piece, f"{seen:,} records came from the broker, but {handed_on:,} were passed on")
 
 
 def lost_record(piece: Slice, offset: int) -> AccountingError:
     """A gap in what was read holds a record."""
-    return _unsound(piece, f"the record at offset {offset} was read the second time only")
+    return _unsound(piece, f"the record at offset {offset} was found only on the second read")
 
 
 def _unsound(piece: Slice, what: str) -> AccountingError:

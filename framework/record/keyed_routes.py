@@ -36,14 +36,17 @@ def columns_with_deletes(routed: Routed, columns: FieldColumns, keyed: KeyedTabl
     """The pairs with those of deletes under names of their own."""
     gone = tombstones[routed.rows]
     deletes: Mask = np.zeros(len(routed.rows), dtype=bool)
-    by_field: dict[Condition, Mask] = {}
+    # 1 and True are equal, and are different conditions.
+    by_field: dict[tuple[Condition, type], Mask] = {}
     by_tombstone = np.zeros(len(routed.names), dtype=bool)
     for label, name in enumerate(routed.names):
         condition = keyed.condition(name)
         by_tombstone[label] = keyed.deletes_by_tombstone(name)
         if condition is not None:
-            by_field.setdefault(condition, np.zeros(len(routed.names), dtype=bool))[label] = True
-    for condition, labels in by_field.items():
+            by_field.setdefault((condition, type(condition.equals)), np.zeros(len(routed.names), dtype=bool))[label] = (
+                True
+            )
+    for (condition, _), labels in by_field.items():
         deletes |= labels[routed.labels] & columns.meets(condition)[routed.rows]
     deletes = np.where(gone, by_tombstone[routed.labels], deletes)
     kept = deletes | ~gone

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from framework.diagnose.counted import counted
 from framework.errors import AccountingError
 from framework.record.arrays import Ints
 from framework.record.gaps import REMEDY
@@ -51,18 +52,22 @@ def removed(place: str, decoded: Iterable[Ints], arrived: Iterable[Ints], may_re
     for offsets, what in ((out, "given out by transform.sql"), (into, "decoded")):
         twice = offsets[1:][offsets[1:] == offsets[:-1]]
         if len(twice):
-            raise _unsound(place, f"{len(twice):,} records were {what} more than once, the first at offset {twice[0]}")
+            raise _unsound(
+                place,
+                f"{counted(len(twice), 'record was', 'records were')} {what} more than once, the first at offset {twice[0]}",
+            )
     unknown = np.setdiff1d(out, into, assume_unique=True)
     if len(unknown):
         raise _unsound(
             place,
-            f"{len(unknown):,} records came out of transform.sql that never went in, the first at offset {unknown[0]}",
+            f"{counted(len(unknown), 'record')} came out of transform.sql that never went in, the first at offset {unknown[0]}",
         )
     gone = np.setdiff1d(into, out, assume_unique=True)
     if len(gone) and not may_remove:
         raise _unsound(
             place,
-            f"{len(gone):,} records were lost behind transform.sql, which has no WHERE, the first at offset {gone[0]}",
+            f"{counted(len(gone), 'record was', 'records were')} lost in or after transform.sql, which has no WHERE, the "
+            f"first at offset {gone[0]}",
         )
     return len(gone)
 

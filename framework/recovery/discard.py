@@ -53,7 +53,7 @@ def decide_discard(at: ControlPlace, table: str) -> DiscardPlan:
     namesakes = [name for name in log.state.tables if identifier_of(name) == identifier_of(table)]
     if state is None and namesakes:
         raise SetupError(
-            f"nothing is announced for table {table}, but for {listed(namesakes, 'and')} of another catalog",
+            f"nothing is announced for table {table}, only for {listed(namesakes, 'and')} in another catalog",
             code="FLOE-E313",
             place=table,
             remedy=f"name the table with its catalog: --table {namesakes[0]}",
@@ -95,7 +95,7 @@ def perform_discard(at: ControlPlace, expected: DiscardPlan) -> None:
             stack.enter_context(exclusive(at.kafka, at.prefix, pipeline, at.control_topic, DOING))
         if decide_discard(at, expected.table) != expected:
             raise StateDisagreement(
-                f"what waits for table {expected.table} has changed since it was looked at; nothing was given up",
+                f"what waits for table {expected.table} has changed in the meantime; nothing was given up",
                 code="FLOE-R346",
                 place=expected.table,
                 remedy="run the command again",

@@ -103,7 +103,7 @@ class LetterAnnouncer:
             raise TableBlocked(
                 f"{len(mine)} tables are blocked; the first is {mine[0]}: {blocked[mine[0]]}",
                 place=mine[0],
-                remedy="the letters are replayed once the table is free again; do not replay them by hand",
+                remedy="the letters are committed once the table is free again; do not replay them by hand",
             )
 
     def _newest(self) -> DataComplete | Heartbeat | None:
@@ -112,7 +112,7 @@ class LetterAnnouncer:
     def _refuse_newer(self, link: DataComplete | Heartbeat | None) -> None:
         if link is not None and link.run not in self._runs:
             raise FencedError(
-                f"replay {link.run} of the dead letters of {self._original} was started since; this one has ended",
+                f"a newer replay of the dead letters of {self._original} has started ({link.run}); this one ends",
                 place=self._original,
-                remedy="one replay of a pipeline's dead letters at a time: let the newer one finish",
+                remedy="only one replay of a pipeline's dead letters can run at a time; let the newer one finish",
             )

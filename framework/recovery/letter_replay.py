@@ -23,6 +23,7 @@ from framework.commit.machine.effects import PipelineProgress
 from framework.commit.machine.progress import PROGRESS_PROPERTY, check_recorded_here
 from framework.commit.recovery.letter_replay import ReplayPosition, replay_name, replay_position, replay_range
 from framework.config.spec import LoadedPipeline
+from framework.diagnose.counted import counted
 from framework.errors import StateDisagreement
 from framework.plan.compile import compile_plan, transactional_id
 from framework.record.letters.replay import (
@@ -126,7 +127,7 @@ class Replay:
             letters = self._waiting()
             self._report.found = len(letters)
             if len(letters):
-                self._say(f"{len(letters):,} dead letters wait in {self._letters}")
+                self._say(f"{counted(len(letters), 'dead letter waits', 'dead letters wait')} in {self._letters}")
                 self._tables.preload()
                 for start in range(0, len(letters), LETTERS_PER_BATCH):
                     position = self._batch(letters.slice(start, LETTERS_PER_BATCH), position)
@@ -157,7 +158,7 @@ class Replay:
                 f"earlier replays of {self._original.pipeline} announced batch {link.batch}, and {self._marks} holds {said}",
                 code="FLOE-R326",
                 place=self._marks,
-                remedy="`floe status` says whether the table is blocked; if it was dropped, nobody can tell which letters were "
+                remedy="`floe status` says whether the table is blocked; if it was dropped, floe cannot tell which letters were "
                 "replayed: restore it, or name another dead-letter table",
             )
         self._totals = link.totals if link is not None else Accounting()

@@ -19,6 +19,7 @@ from framework.adapters.kafka.control_topic import check_control_topic
 from framework.commit.events.event_types import DataWritten
 from framework.commit.recovery.orphans import StoredFile, inside, sort_out
 from framework.config.table_names import name_matches
+from framework.diagnose.counted import counted
 
 Say = Callable[[str], None]
 
@@ -80,7 +81,8 @@ def clean(
     announced = Announced(kafka, control_topics)
     try:
         names = catalog.list_tables()
-        say(f"{len(names)} tables in the catalog{'s' if len(catalog.catalogs) > 1 else ''}")
+        where = "catalogs" if len(catalog.catalogs) > 1 else "catalog"
+        say(f"{counted(len(names), 'table')} in the {where}")
         known = {name: place for name in names if (place := catalog.place(name)) is not None}
         wanted = [
             name
@@ -105,13 +107,13 @@ def _why_not(name: str, known: dict[str, TablePlace], control_topic_ids: frozens
     others = sorted(known[name].control_topic_ids - control_topic_ids)
     if others:
         return (
-            f"it is also filled through control topic {', '.join(others)}, whose announcements may name its files: "
-            "name that topic with a further --control-topic"
+            f"control topic {', '.join(others)} fills it too, and its announcements may name these files: "
+            "add that topic with another --control-topic"
         )
     for other, place in known.items():
         roots = [(path_key(mine), path_key(theirs)) for mine in known[name].roots for theirs in place.roots]
         if other != name and any(inside(mine, theirs) for mine, theirs in roots):
-            return f"the files of table {other} lie in its location"
+            return f"table {other} has files inside its location"
     return ""
 
 
@@ -148,6 +150,6 @@ def _judged(
     keys = announced.read_on()
     references = catalog.references(name)
     if references is None or references.table_uuid != before.table_uuid:
-        return TableOrphans(name, skipped="it was dropped or replaced meanwhile")
+        return TableOrphans(name, skipped="it was dropped or replaced in the meantime")
     result = sort_out(files, references.paths, keys, int(time.time() * 1000), older_than_ms)
     return TableOrphans(name, result.orphans, result.spared)

@@ -26,6 +26,7 @@ from framework.commit.offsets import PartitionKey
 from framework.commit.recovery.held import HeldBy, held_by, taken_over, without_elsewhere
 from framework.commit.recovery.letter_replay import replay_name
 from framework.commit.recovery.rebase import RebaseFacts, RebasePlan
+from framework.diagnose.counted import counted
 from framework.errors import StateDisagreement
 from framework.plan.compile import group_id
 from framework.plan.model import Plan
@@ -119,7 +120,7 @@ def _tables(at: Recovery, log: ControlLog) -> tuple[tuple[HeldBy, ...], tuple[He
     own = sorted({*reachable_tables(at.plan, at.catalog), *_waiting(log, name)})
     letters = at.plan.write.dead_letter_table
     names = [*own, marks_table(letters)] if letters else own
-    at.say(f"looking at {len(names)} tables")
+    at.say(f"looking at {counted(len(names), 'table')}")
     with ThreadPoolExecutor(LOADERS) as pool:
         loaded = list(pool.map(lambda name: at.catalog.load_recorded(name, BRANCH, log.facts.topic_id), names))
     views = tuple(recorded.view for recorded in loaded if recorded is not None)
@@ -127,7 +128,7 @@ def _tables(at: Recovery, log: ControlLog) -> tuple[tuple[HeldBy, ...], tuple[He
         if view.unrecorded is not None:
             raise StateDisagreement(
                 f"table {view.table} records nothing, but a snapshot shows that floe committed to it by control topic "
-                f"{view.unrecorded}: the table property {PROGRESS_PROPERTY} was taken away, and what it holds is not known",
+                f"{view.unrecorded}: the table property {PROGRESS_PROPERTY} was removed, so it is not known what the table holds",
                 code="FLOE-R327",
                 place=view.table,
                 remedy=f"set {PROGRESS_PROPERTY} again, as an earlier metadata file of the table has it; "

@@ -67,9 +67,9 @@ def commit_recovery(
         found = catalog.load_recorded(table, BRANCH, control_topic_id)
         if found is None:
             raise TableBlocked(
-                f"table {table} does not exist any more",
+                f"table {table} no longer exists",
                 place=table,
-                remedy="run the command again: it is looked at anew",
+                remedy="run the command again",
             )
         effect = decide(found)
         if effect is None:
@@ -84,10 +84,10 @@ def commit_recovery(
                 f"table {table}: {reason}",
                 code="FLOE-R354",
                 place=table,
-                remedy="run the command again: it goes on from what the tables say",
+                remedy="run the command again: it continues from there",
             )
     raise TableBlocked(
-        f"table {table} changed {CONFLICTS} times in a row while it was to be changed",
+        f"table {table} changed {CONFLICTS} times in a row while this command tried to change it",
         place=table,
-        remedy="wait until the others are done with it, then run the command again",
+        remedy="wait until others have finished changing it, then run the command again",
     )

@@ -93,7 +93,7 @@ def stop_pipeline(
     raise DeadlinePassed(
         f"pipeline {pipeline} has not ended within {timeout_s:.0f} s: run {', '.join(runs)}",
         place=control_topic,
-        remedy="the batch in hand may take longer: ask again with a longer --timeout; `floe status` shows what it does",
+        remedy="the current batch may take longer: ask again with a longer --timeout; `floe status` shows what it does",
     )
 
 

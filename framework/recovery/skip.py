@@ -44,8 +44,8 @@ def skip_record(kafka: dict[str, str], control_topic: str, offset: int, by: str)
 
 def _nothing_to_skip(why: str, offset: int) -> StateDisagreement:
     return StateDisagreement(
-        f"the record at offset {offset} is not passed over: {why}",
+        f"the record at offset {offset} is not skipped: {why}",
         code="FLOE-R205",
         place=f"offset {offset}",
-        remedy="`floe log` marks what cannot be read; take the offset from the message that stopped",
+        remedy="`floe log` marks what cannot be read; take the offset from the error message",
     )

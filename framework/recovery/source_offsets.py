@@ -166,7 +166,7 @@ def perform(
         settlement = decide(read_places(where, catalog))
         if settlement.moves != expected.moves:
             raise StateDisagreement(
-                f"the offsets of pipeline {where.pipeline} have changed since they were looked at; nothing was set",
+                f"the offsets of pipeline {where.pipeline} have changed in the meantime; nothing was set",
                 code="FLOE-R346",
                 place=where.pipeline,
                 remedy="look again with `floe offsets show`, then run the command again",
@@ -213,7 +213,7 @@ def announce_settled(where: Where, producer: PipelineProducer, event: OffsetsSet
             return -1
         if event.run in ours:
             raise FloeError(
-                f"the offsets of pipeline {where.pipeline} were set in part, which no transaction does",
+                f"only some offsets of pipeline {where.pipeline} were set, which a transaction never does",
                 code="FLOE-R318",
                 place=where.pipeline,
                 remedy="`floe offsets show` says what is there",

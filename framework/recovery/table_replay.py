@@ -56,10 +56,10 @@ def decide_replay(at: Recovery, table: str, named: Named | None) -> ReplayPlan:
     """
     if table == at.plan.write.dead_letter_table:
         raise SetupError(
-            f"table {table} holds the dead letters of pipeline {at.plan.pipeline}, which cannot be read alone",
+            f"table {table} holds the dead letters of pipeline {at.plan.pipeline}, which cannot be replayed by themselves",
             code="FLOE-E112",
             place=table,
-            remedy="replay the table that the records should have come into; what still fails is dropped there",
+            remedy="replay the table that the records were meant for; what still fails is dropped there",
         )
     found = at.catalog.load_recorded(table, BRANCH, control_topic_id(at))
     if found is None:

@@ -113,7 +113,7 @@ class Announcer:
         """
         self._deployed = replace(deployed, run=self._run_id)
         if len(encode(self._deployed)) > MAX_EVENT_BYTES:
-            self._say("the plan is too large for the control topic; only its hash is told")
+            self._say("the plan is too large for the control topic; only its hash is announced")
             self._deployed = replace(self._deployed, plan={})
         self._tell_plan()
 
@@ -130,7 +130,7 @@ class Announcer:
         except OutcomeUnknown:
             self._producer.recover()  # it is information: told or not, the next time comes
         except RetriableError as error:
-            self._say(f"what runs could not be told ({error.message})")
+            self._say(f"could not announce what runs ({error.message})")
         else:
             self._deployed_at = end - 1
 
@@ -198,7 +198,7 @@ class Announcer:
                 f"run {', '.join(sorted(others))} of pipeline {self._plan.pipeline} began while this one was being recovered",
                 code="FLOE-R122",
                 place=self._plan.announce.transactional_id,
-                remedy="this run goes on, and the other one ends; one run of a pipeline at a time",
+                remedy="this run goes on, and the other one ends: a pipeline can have only one run",
             )
         return group
 

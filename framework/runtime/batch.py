@@ -22,6 +22,7 @@ from framework.commit.events.event_types import (
 )
 from framework.commit.events.split import number_parts, split_data_written
 from framework.commit.offsets import PartitionKey
+from framework.diagnose.counted import counted
 from framework.errors import AccountingError, RecordError, TooManyDeadLetters
 from framework.plan.model import Plan
 from framework.record.model import DeadLetter, TaskReport
@@ -197,7 +198,7 @@ def _check_coverage(scope: BatchScope, reports: list[TaskReport]) -> None:
                 f"batch {scope.batch} was to cover {key[0]}-{key[1]} from {scope.starts[key]} to {end}, "
                 f"its tasks reported {sorted(done.get(key, []))}",
                 place=f"{key[0]}-{key[1]}",
-                remedy="nothing was announced; the batch is done again. If this repeats, report it with the driver's log",
+                remedy="nothing was announced; the batch is tried again. If this repeats, report it with the driver's log",
             )
 
 
@@ -212,7 +213,7 @@ def _account(scope: BatchScope, reports: list[TaskReport]) -> Accounting:
                     f"offsets {p.slice.start} to {p.slice.end} of {p.slice.topic}-{p.slice.partition} are {offsets}, "
                     f"but the task accounts for {offsets - line.difference} ({line})",
                     place=f"{p.slice.topic}-{p.slice.partition}",
-                    remedy="nothing was announced; the batch is done again. If this repeats, report it with the driver's log",
+                    remedy="nothing was announced; the batch is tried again. If this repeats, report it with the driver's log",
                 )
             total = total + line
         total = total + Accounting(rows=sum(report.rows.values()))
@@ -228,35 +229,37 @@ def _adds_up(line: Accounting) -> bool:
 def _check_files(scope: BatchScope, reports: list[TaskReport]) -> None:
     """The files of a table hold the rows that tasks counted for it: who counts a row need not be who writes it. Where the table
     follows its keys, every change that was counted reached a writer, and the files hold its inserted and updated keys."""
-    counted: Counter[str] = Counter()
+    told: Counter[str] = Counter()
     held: Counter[str] = Counter()
     arrived: Counter[str] = Counter()
     winners: Counter[str] = Counter()
     found_at: dict[str, set[tuple[object, ...]]] = {}
     for report in reports:
-        counted.update(report.rows)
+        told.update(report.rows)
         held.update({table: sum(file.record_count for file in files) for table, files in report.files.items()})
         for table, part in report.keyed.items():
             arrived[table] += part.changes
             winners[table] += part.inserted + part.updated
             found_at.setdefault(table, set()).add((part.base_snapshot_id, part.key_ids, report.targets[table]))
-    for table in sorted(counted.keys() | held.keys() | arrived.keys()):
+    for table in sorted(told.keys() | held.keys() | arrived.keys()):
         if table not in found_at:
-            _check_equal(scope, table, f"the files for {table} hold", held[table] - counted[table], "rows")
+            _check_equal(scope, table, f"the files for {table} hold", held[table] - told[table], "row")
             continue
-        _check_equal(scope, table, f"writers of {table} got", arrived[table] - counted[table], "changes")
-        _check_equal(scope, table, f"the files for {table} hold", held[table] - winners[table], "rows")
+        _check_equal(scope, table, f"writers of {table} got", arrived[table] - told[table], "change")
+        _check_equal(scope, table, f"the files for {table} hold", held[table] - winners[table], "row")
         # Two bases, or two schemas, would be two answers to which change of a key is the newest.
-        _check_equal(scope, table, f"rows of {table} were looked for in", len(found_at[table]) - 1, "states of it")
+        _check_equal(
+            scope, table, f"rows of {table} were looked for in", len(found_at[table]) - 1, "state of it", "states of it"
+        )
 
 
-def _check_equal(scope: BatchScope, table: str, who: str, difference: int, things: str) -> None:
+def _check_equal(scope: BatchScope, table: str, who: str, difference: int, thing: str, plural: str = "") -> None:
     if difference:
         raise AccountingError(
-            f"batch {scope.batch}: {who} {abs(difference):,} {things} "
-            f"{'less' if difference < 0 else 'more'} than its tasks counted",
+            f"batch {scope.batch}: {who} {counted(abs(difference), thing, plural)} "
+            f"{'fewer' if difference < 0 else 'more'} than its tasks counted",
             place=table,
-            remedy="nothing was announced; the batch is done again. If this repeats, report it with the driver's log",
+            remedy="nothing was announced; the batch is tried again. If this repeats, report it with the driver's log",
         )
 
 
@@ -273,7 +276,7 @@ def _check_error_limits(plan: Plan, batch: Accounting, totals: Accounting) -> No
         )
     if count is not None and totals.dead_lettered > count:
         raise TooManyDeadLetters(
-            f"{totals.dead_lettered:,} dead letters since the pipeline first ran; errors.max_count is {count:,}",
+            f"{counted(totals.dead_lettered, 'dead letter')} since the pipeline first ran; errors.max_count is {count:,}",
             code="FLOE-R323",
             place=plan.pipeline,
             remedy=f"{look}, or raise errors.max_count",
@@ -303,6 +306,6 @@ def record_error(plan: Plan, letter: DeadLetter) -> RecordError:
         f"a record failed at stage {letter.stage}: {letter.message}{field}",
         code=letter.code,
         place=place,
-        remedy="mend the producer, or set errors.policy (or routes.unrouted) to dead_letter or drop; "
+        remedy="fix the producer, or set errors.policy (or routes.unrouted) to dead_letter or drop; "
         "nothing of the batch was announced",
     )

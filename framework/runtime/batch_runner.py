@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from framework.adapters.faults import reach
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.commit.watch import Newest
+from framework.diagnose.counted import counted
 from framework.plan.catalogs import used_catalogs
 from framework.plan.model import Plan
 from framework.runtime.announced import AnnouncedTables
@@ -108,8 +109,9 @@ def in_words(batch: AnnouncedBatch) -> str:
     """A batch as a line of progress."""
     accounting, rewrites = batch.result.accounting, batch.rewrites
     return (
-        f"batch {batch.scope.batch}: {accounting.offsets - accounting.holes:,} records, {batch.result.files} files for "
-        f"{len(batch.result.rows)} tables, announced in {batch.seconds:.1f} s"
-        + (f", {rewrites} re-write{'s' if rewrites > 1 else ''} for changed tables" if rewrites else "")
-        + (f", {accounting.dead_lettered:,} dead letters" if accounting.dead_lettered else "")
+        f"batch {batch.scope.batch}: {counted(accounting.offsets - accounting.holes, 'record')}, "
+        f"{counted(batch.result.files, 'file')} for {counted(len(batch.result.rows), 'table')}, "
+        f"announced in {batch.seconds:.1f} s"
+        + (f", {counted(rewrites, 're-write')} for changed tables" if rewrites else "")
+        + (f", {counted(accounting.dead_lettered, 'dead letter')}" if accounting.dead_lettered else "")
     )

@@ -92,7 +92,7 @@ def _begin(
             f"another run of pipeline {name} announced while this one began ({error.message})",
             code="FLOE-R122",
             place=plan.announce.transactional_id,
-            remedy="one run of a pipeline at a time: stop one of the two",
+            remedy="only one run of a pipeline can go on: stop one of the two",
         ) from error
     announcer.base_batch = start.base_batch
     totals = link.totals if link is not None and not group else start.totals

@@ -52,7 +52,7 @@ class Careful:
                 raise
             found = look()
             if isinstance(found, str):
-                self._say(f"batch {scope.batch}: no record is found that ends its tasks: {found}")
+                self._say(f"batch {scope.batch}: found no record that ends its tasks: {found}")
                 raise
             self._care = found
             self._tell(scope, found)
@@ -64,5 +64,5 @@ class Careful:
             self._say(f"batch {scope.batch}: the record {place} is a dead letter: {record.reason}")
         if not found.condemned:
             self._say(
-                f"batch {scope.batch}: its tasks ended twice; it is done in small blocks without compiled modules"
+                f"batch {scope.batch}: its tasks ended twice; it is tried again in small blocks without compiled modules"
             )

@@ -28,6 +28,7 @@ from framework.commit.machine.effects import (
     TableMissing,
 )
 from framework.config.table_names import catalog_of
+from framework.diagnose.counted import counted
 from framework.errors import FloeError
 
 COMMITTERS = 4
@@ -145,6 +146,9 @@ class CatalogRequests:
 def _in_words(effect: CommitTable, outcome: Outcome) -> str:
     if isinstance(outcome, Committed):
         rows = sum(file.record_count for file in effect.files)
-        return f"committed {effect.table}: {rows:,} rows in {len(effect.files)} files, snapshot {outcome.snapshot_id}"
-    gone = f"{len(outcome.missing):,} announced files are gone" if isinstance(outcome, FilesGone) else outcome.reason
-    return f"not committed {effect.table}: {gone}"
+        held = f"{counted(rows, 'row')} in {counted(len(effect.files), 'file')}"
+        return f"committed {effect.table}: {held}, snapshot {outcome.snapshot_id}"
+    if isinstance(outcome, FilesGone):
+        reason = counted(len(outcome.missing), "announced file is gone", "announced files are gone")
+        return f"not committed {effect.table}: {reason}"
+    return f"not committed {effect.table}: {outcome.reason}"

@@ -135,5 +135,5 @@ class ControlWatch:
             with self._lock:
                 self._watch.observe(offset, event)
         except Exception as error:  # whatever it is: one event that is not understood must not hide those behind it
-            log.exception("an event of the control topic is not heeded")
-            say_safely(self._say, f"control topic: the event at offset {offset} is not heeded: {in_words(error)}")
+            log.exception("an event of the control topic is ignored")
+            say_safely(self._say, f"control topic: the event at offset {offset} is ignored: {in_words(error)}")

@@ -147,7 +147,7 @@ class CoordinatorTurns:
             reach("low-water-stored")
         elif isinstance(effect, ReadAgain):
             # The seat is given up and taken again: whoever gets it begins at the stored low-water mark.
-            self._say(f"{effect.table} is well again: reading its announcements from {effect.offset} on")
+            self._say(f"{effect.table} has recovered: reading its announcements from {effect.offset} on")
             self.wants_new_seat = True
         elif isinstance(effect, Stop):
             raise StateDisagreement(effect.message, code=effect.code, remedy=effect.remedy)

@@ -10,7 +10,7 @@ from framework.errors import AccountingError, FloeError, RetriableError, SetupEr
 
 log = logging.getLogger(__name__)
 
-LOG_REMEDY = "the whole story is in Spark's log, `logs/spark.log` in the state directory"
+LOG_REMEDY = "Spark's log has the details: `logs/spark.log` in the state directory"
 NAMED_ERROR = re.compile(r"^(?:error\[|[A-Za-z_.]+(?:Error|Exception|Gone)\b)")
 
 

@@ -43,7 +43,7 @@ class Information:
         except FloeError as error:
             if is_retriable(error):
                 raise
-            self._say(f"could not tell the control topic: {error.message}")
+            self._say(f"could not write to the control topic: {error.message}")
             self._publisher.close()
             self._publisher = ControlPublisher(self._kafka, self._control_topic)
         reach("progress-published")

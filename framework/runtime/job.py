@@ -199,7 +199,7 @@ class Job:
             request = watch.stop_request(name)
             if request is not None and name not in self._stop_requests:
                 self._stop_requests[name] = request
-                self._say(f"{name}: asked to stop by {request.by}: finishing the batch in hand")
+                self._say(f"{name}: {request.by} asked it to stop: finishing the current batch")
                 worker.drain()
 
     def _run_worker(self, worker: PipelineWorker, spark: SparkSession) -> None:
@@ -266,7 +266,7 @@ class Job:
                 128 + number
             )  # asked twice: leave now; what is announced will be committed by the next coordinator
         self._signal = number
-        self._say("draining: finishing the batch in hand and committing what is announced")
+        self._say("draining: finishing the current batch and committing what is announced")
 
     def _commit_announced(self, plans: Sequence[Plan]) -> None:
         done: set[tuple[str, str]] = set()

@@ -64,10 +64,10 @@ def refuse_live(admin: KafkaAdmin, prefix: str, pipeline: str, doing: str) -> No
         )
     if members:
         raise SetupError(
-            f"pipeline {pipeline} is live, and `{doing}` changes what it goes by: {', '.join(map(str, members))}",
+            f"pipeline {pipeline} is live, and `{doing}` would change what it relies on: {', '.join(map(str, members))}",
             code="FLOE-E111",
             place=admin.address,
-            remedy=f"end the run first (`floe stop {pipeline}` drains it); one that was killed is gone after 6 s",
+            remedy=f"end the run first (`floe stop {pipeline}` drains it); a killed run is gone after 6 s",
         )
 
 

@@ -92,9 +92,7 @@ class Standing:
             self.tell(hold.state, hold.reason, hold.remedy, hold.code)
         elif hold is None and troubles:
             self._report.state, self._report.reason = "degraded", _in_words(troubles)
-            self.tell(
-                Health.DEGRADED, self._report.reason, "mend the table: it is tried again each minute", "FLOE-R110"
-            )
+            self.tell(Health.DEGRADED, self._report.reason, "fix the table; floe tries again every minute", "FLOE-R110")
         else:  # a pause stands in the log already; while it lasts the run is well
             self.tell(Health.RUNNING)
         return hold

@@ -185,7 +185,7 @@ def stop_session(spark: SparkSession) -> None:
     try:
         spark.stop()
     except (Py4JError, ConnectionError) as error:
-        log.info("Spark could not be stopped in order: %s", error)
+        log.info("Spark could not be stopped cleanly: %s", error)
     _let_java_end()
 
 
@@ -203,7 +203,7 @@ def _let_java_end() -> None:
     try:
         process.wait(_ARCHIVE_S)
     except subprocess.TimeoutExpired:
-        log.info("Java still writes its archive of classes after %d s; it is left alone", _ARCHIVE_S)
+        log.info("Java still writes its class archive after %d s; floe does not wait for it", _ARCHIVE_S)
 
 
 @contextmanager
@@ -221,7 +221,7 @@ def spark_errors() -> Iterator[None]:
         raise FloeError(
             "Spark's Java process has ended, and the session with it",
             code="FLOE-R324",
-            remedy="start the pipeline again, it goes on where it was; Spark's log and the system's log (out of memory?) say why",
+            remedy="start the pipeline again; it goes on where it was. Spark's log and the system's log (out of memory?) say why",
         ) from error
 
 

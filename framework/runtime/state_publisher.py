@@ -71,7 +71,8 @@ class StateTeller:
                 publisher.publish((event,))
             except Exception as error:  # whatever it is: the words that follow are told all the same
                 say_safely(
-                    self._say, f"the state {event.state.value} of {event.name} could not be told: {in_words(error)}"
+                    self._say,
+                    f"the state {event.state.value} of {event.name} could not be announced: {in_words(error)}",
                 )
                 publisher = None  # a producer that has failed for good says so again; the next word gets a new one
         if publisher is not None:

@@ -72,7 +72,7 @@ class TableCreation:
         plan = self._plan
         if need.table != plan.write.dead_letter_table and self._too_many():
             limit = plan.route.max_new_tables_per_hour
-            return f"routes.max_new_tables_per_hour is {limit}, and so many were made within the last hour"
+            return f"routes.max_new_tables_per_hour is {limit}, and that many were created within the last hour"
         change = plan_creation(plan, need)
         if not isinstance(change, Refusal):
             return ""
@@ -93,4 +93,4 @@ def plan_creation(plan: Plan, need: TableNeed) -> CreateTable | Refusal:
 
 def nobody_foresaw(error: Exception) -> str:
     """An error of which nobody knows why it came, as the reason that a table is not made or changed."""
-    return f"nobody foresaw what its records ask for ({type(error).__name__}: {shown(str(error), 200)})"
+    return f"unexpected error with what its records need ({type(error).__name__}: {shown(str(error), 200)})"

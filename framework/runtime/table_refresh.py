@@ -57,7 +57,7 @@ class TableRefresh:
         if outages and len(outages) == len(by_catalog):
             raise next(iter(outages.values()))
         for catalog in sorted(set(outages) - self._written_as_known):
-            self._say(f"{outages[catalog].message}; tables of catalog {catalog} are written as they were known")
+            self._say(f"{outages[catalog].message}; tables of catalog {catalog} are written as this run knew them")
         self._written_as_known = set(outages)
 
     def during_batch(self, is_done: Callable[[], bool]) -> None:

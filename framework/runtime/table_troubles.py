@@ -56,7 +56,7 @@ class TableTroubles:
         with self._lock:
             return {
                 **{
-                    name: f"{why}; it is written as it was known, and what is announced waits"
+                    name: f"{why}; it is written as this run knew it, and what is announced waits"
                     for name, why in self._as_known.items()
                 },
                 **{name: f"{why}; it is not changed" for name, (_, why) in self._frozen.items()},
@@ -163,7 +163,7 @@ class TableTroubles:
             elif verdict is Verdict.AS_KNOWN:
                 with self._lock:
                     self._as_known[name] = error.message
-                self._tell(name, f"{name} is written as it was known: {error.message}")
+                self._tell(name, f"{name} is written as this run knew it: {error.message}")
             elif self._plan.write.tables.policy_for(name).write.is_upsert:
                 # A change that became a dead letter could not be made up for: others of its key go on.
                 holding = holding or blocked(name, error.message, error.remedy)
@@ -203,13 +203,13 @@ class TableTroubles:
             raise TableBlocked(
                 f"table {table} cannot be filled: {reason}",
                 place=table,
-                remedy="mend the table, then run the command again: it goes on where it was",
+                remedy="fix the table, then run the command again: it goes on where it was",
             )
         if table == self._plan.write.dead_letter_table:
             raise TableBlocked(
                 f"the dead-letter table {table} cannot be written: {reason}",
                 place=table,
-                remedy="mend the table, or name another one in errors.dead_letter_table; nothing of the batch was announced",
+                remedy="fix the table, or name another one in errors.dead_letter_table; nothing of the batch was announced",
             )
 
     def _tell(self, table: str, text: str) -> None:

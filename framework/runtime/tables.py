@@ -163,8 +163,8 @@ class TableRegistry:
         what = "dropped" if found is None else f"replaced (its uuid is {found.table_uuid})"
         self._troubles.freeze(
             name,
-            f"{name} was {what} under this run, which knows the table {known.table_uuid}; bring it back, or start the pipeline "
-            "again: a new run begins with what it finds",
+            f"{name} was {what} under this run, which knows the table {known.table_uuid}; bring it back, or restart the "
+            "pipeline: a new run begins with what it finds",
         )
         return False
 
@@ -225,9 +225,9 @@ class TableRegistry:
                 self._say(f"altered {need.table}: {words}")
             target = None
         raise TableBlocked(
-            f"the definition of {need.table} changed under us {ATTEMPTS} times in a row",
+            f"the definition of {need.table} changed {ATTEMPTS} times in a row during the change",
             place=need.table,
-            remedy="find out who else alters this table, then start the pipeline again",
+            remedy="find out who else alters this table, then restart the pipeline",
         )
 
     def _admits(self, need: TableNeed) -> bool:

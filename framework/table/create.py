@@ -32,7 +32,7 @@ from framework.table.changes import CreateTable, Refusal
 from framework.table.column_details import with_details
 from framework.table.column_limit import CODE as TOO_WIDE
 from framework.table.column_limit import too_wide, within
-from framework.table.model import ObservedType, TableNeed
+from framework.table.model import ColumnDetail, ObservedType, TableNeed
 from framework.table.name_clashes import without_clashes
 from framework.table.new_fields import FieldIds, build_type, children
 from framework.table.policy.admitted import admitted_fields, most_columns
@@ -65,7 +65,7 @@ def plan_create(
     filled = filled_by_floe(metadata_columns)
     columns.update(filled)
     if not columns:
-        return Refusal(need.table, (), "no record has shown a field with a value, and none is declared", "FLOE-T103")
+        return Refusal(need.table, (), "no record so far has a field with a value, and none is declared", "FLOE-T103")
     ids = FieldIds(len(columns))
     fields = [
         NestedField(i, n, build_type(kind, ids), required=False) for i, (n, kind) in enumerate(columns.items(), 1)
@@ -74,7 +74,7 @@ def plan_create(
     # A record that asks for a column which is left out here is told so when it asks again.
     fields = without_clashes(fields, first=ours)
     if not fields:
-        return Refusal(need.table, (), "no two of its columns have names of their own", "FLOE-T109")
+        return Refusal(need.table, (), "its columns do not have different names", "FLOE-T109")
     most = most_columns(policy)
     fields = within(fields, (), most, first=ours)
     if not fields:
@@ -82,7 +82,7 @@ def plan_create(
     identifiers = _identifiers(Schema(*fields), policy, need.table)
     if isinstance(identifiers, Refusal):
         return identifiers
-    fields = [with_details(field, dict(need.details), insensitive) for field in fields]
+    fields = [with_details(field, _details(need, policy), insensitive) for field in fields]
     schema = _with_hints_on_columns(fields, hints, identifiers, insensitive)
     partition_by = []
     for wanted in policy.create.partition_by:
@@ -127,18 +127,21 @@ def _identifiers(schema: Schema, policy: TablePolicy, table: str) -> frozenset[i
         try:
             field = schema.find_field(path, case_sensitive=policy.case is not Case.INSENSITIVE)
         except ValueError:
-            reason = (
-                f"rows are identified by {path}, and no record has shown a value for it; declare it under source.schema"
-            )
+            reason = f"rows are identified by {path}, but no record so far has a value for it; declare it under source.schema"
             return Refusal(table, names, reason, "FLOE-T107")
         alone = field.field_type.is_primitive and field.field_id in _ids_inside(schema.as_struct())
         if not alone or isinstance(field.field_type, (FloatType, DoubleType)):
-            reason = (
-                f"{path} is {field.field_type}, and Iceberg lets no float, and nothing of a list or map, identify rows"
-            )
+            reason = f"{path} is {field.field_type}, and in Iceberg floats, and fields inside lists or maps, cannot identify rows"
             return Refusal(table, names, reason, "FLOE-T108")
         found.add(field.field_id)
     return frozenset(found)
+
+
+def _details(need: TableNeed, policy: TablePolicy) -> dict[str, ColumnDetail]:
+    """What schemas say of the columns. Of an upsert table the key alone is required: the image of a row need not be whole."""
+    if not policy.write.is_upsert:
+        return dict(need.details)
+    return {path: ColumnDetail(detail.comment) for path, detail in need.details}
 
 
 def _with_hints_on_columns(
@@ -232,14 +235,14 @@ def _transformed_field(
     """A partition or sort field with its column as the schema spells it, or why the table cannot have it."""
     path = tuple(wanted.column.split("."))
     if wanted.transform not in _TRANSFORMS or (wanted.argument is None) == (wanted.transform in _WITH_ARGUMENT):
-        return Refusal(table, path, f"{_text(wanted)} is no Iceberg transform", "FLOE-T104")
+        return Refusal(table, path, f"{_text(wanted)} is not an Iceberg transform", "FLOE-T104")
     try:
         source = schema.find_field(wanted.column, case_sensitive=not insensitive)
     except ValueError:
         return Refusal(
             table,
             path,
-            f"the table is {made} by {_text(wanted)}, and no record has shown a value for {wanted.column}; "
+            f"the table is {made} by {_text(wanted)}, but no record so far has a value for {wanted.column}; "
             "declare its type under source.schema",
             "FLOE-T105",
         )

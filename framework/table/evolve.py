@@ -111,7 +111,7 @@ def _wanted(schema: Schema, target: TableTarget, need: TableNeed) -> tuple[_Plan
 
 
 def _clash(path: tuple[str, ...]) -> str:
-    return f"another column has the full name {'.'.join(path)}, or one inside of it"
+    return f"another column has the full name {'.'.join(path)}, or a column inside it has"
 
 
 @dataclass(frozen=True)

@@ -83,12 +83,14 @@ def primitive_type(text: str) -> PrimitiveType:
         precision, scale = int(found.group(1)), int(found.group(2))
         if not 1 <= precision <= 38 or scale > precision:
             raise ValueError(
-                f"{text!r} is no Iceberg decimal: the precision is 1 to 38, the scale at most the precision"
+                f"{text!r} is not a valid Iceberg decimal: the precision is 1 to 38, the scale at most the precision"
             )
         return DecimalType(precision, scale)
     if found := _FIXED.fullmatch(name):
         return FixedType(int(found.group(1)))
-    raise ValueError(f"{text!r} is no Iceberg primitive type; these are: {', '.join(_PLAIN)}, decimal(p, s), fixed[n]")
+    raise ValueError(
+        f"{text!r} is not a primitive Iceberg type; these are: {', '.join(_PLAIN)}, decimal(p, s), fixed[n]"
+    )
 
 
 def declared_type(text: str) -> ObservedType:

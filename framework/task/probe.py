@@ -134,7 +134,7 @@ def _follow(child: subprocess.Popen[bytes], lines: IO[bytes]) -> _End:
         else:
             return _End(done, told["reason"], told["said"] == "outage")
     if stalled.is_set():
-        return _End(done, f"its process had not done with it after {STALLED_S:.0f} s")
+        return _End(done, f"its process did not finish within {STALLED_S:.0f} s")
     return _End(done, f"its process ended ({_ended(child.wait())})")
 
 

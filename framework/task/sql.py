@@ -213,8 +213,8 @@ def sql_error(reason: str) -> ConfigError:
         f"transform.sql is refused: {reason}",
         code="FLOE-C801",
         place="transform.sql",
-        remedy="write one SELECT of columns and expressions FROM source, with a WHERE if need be; joins and aggregates "
-        "belong behind the tables",
+        remedy="write one SELECT of columns and expressions FROM source, with a WHERE if needed; do joins and "
+        "aggregates downstream, on the tables",
     )
 
 

@@ -39,7 +39,7 @@ def deadly_to_sql(
             left = first if failure(first) is not None else second
         why = failure(left)
         if why is None:
-            return "transform.sql fails for the batch, and for none of its records alone"
+            return "transform.sql fails for the batch, but for none of its records alone"
         found.append(Condemned(left[0].topic, left[0].partition, left[0].start, why, in_sql=True))
         if (still := failure(left)) is not None:
             return still

@@ -1,7 +1,7 @@
-"""What came of a case against what was expected, difference by difference, each at the place of the expectation.
+"""Compares the result of a case with the expectation; each difference has the position of the expectation.
 
-In: a Case and its Outcome. Out: diagnostics; none when the case passes. Rows are compared in any order by the columns that
-are named; a row that fits no expectation is shown beside the one that is most like it.
+In: a Case and its Outcome. Out: diagnostics; none if the case passes. Rows are compared in any order, by the named columns. A
+row that fits no expectation is shown beside the most similar one.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from dataclasses import dataclass
 
 from framework.config.tree import Mapping, Node, Scalar, Sequence, dotted, plain
 from framework.config.units import partition_field, partition_text, sort_field, sort_text
+from framework.diagnose.counted import counted
 from framework.diagnose.diagnostic import Diagnostic, Span
 from framework.diagnose.suggest import did_you_mean
 from framework.record.model import DeadLetter
 from framework.testing.case import Case
 from framework.testing.execute import Outcome, Stop, TableOutcome
-from framework.testing.pairing import Matching, match
+from framework.testing.matching import Matching, match
 from framework.testing.values import Plain, ValueDifference, in_words, row_differences, rows_of, type_text
 
 CODE = "FLOE-R401"
@@ -68,7 +69,7 @@ class Comparison:
             node = expect.get(name)
             if isinstance(node, Scalar) and node.value != count:
                 yield self._at(
-                    node.span, f"{count} record{' is' if count == 1 else 's are'} {name}, expected {node.value}", name
+                    node.span, f"{counted(count, 'record is', 'records are')} {name}, expected {node.value}", name
                 )
 
     def _at(self, span: Span, message: str, *path: str | int, hint: str | None = None) -> Diagnostic:
@@ -79,7 +80,7 @@ class Comparison:
         where = f" at {stop.topic}-{stop.partition}@{stop.offset}" if stop.offset is not None else ""
         if not isinstance(expected, Mapping):
             message = f"the run stops{where}: {stop.message} [{stop.code}]"
-            yield self._at(self.case.entry.key_span, message, hint="`stops: {code: ...}` expects it")
+            yield self._at(self.case.entry.key_span, message, hint="to expect this, use `stops: {code: ...}`")
             return
         for entry in _unlike(expected, facts):
             was = in_words(facts.get(entry))
@@ -143,7 +144,9 @@ class Comparison:
     def partition(self, name: str, expected: Node, actual: TableOutcome) -> Iterator[Diagnostic]:
         """Where a table's partition fields are not as expected."""
         if actual.partition_by is None:
-            yield self._at(expected.span, f"{name} is given, so its partitions are not of this file", "tables", name)
+            yield self._at(
+                expected.span, f"{name} is under `given`, so this file does not decide its partitions", "tables", name
+            )
             return
         fields = [partition_field(text) for text in plain(expected)]
         wanted = tuple(partition_text(field) if field else "?" for field in fields)
@@ -156,7 +159,9 @@ class Comparison:
     def order(self, name: str, expected: Node, actual: TableOutcome) -> Iterator[Diagnostic]:
         """Where a table's sort order is not as expected."""
         if actual.sort_by is None:
-            yield self._at(expected.span, f"{name} is given, so its sort order is not of this file", "tables", name)
+            yield self._at(
+                expected.span, f"{name} is under `given`, so this file does not decide its sort order", "tables", name
+            )
             return
         orders = [sort_field(text) for text in plain(expected)]
         wanted = tuple(sort_text(order) if order else "?" for order in orders)
@@ -180,7 +185,7 @@ class Comparison:
             for one in matching.differences[i][j]:
                 yield self._value(name, i, one, actual)
         for i in matching.missing:
-            message = f"row {i + 1} is not in {name}, which has {len(found)} row{'' if len(found) == 1 else 's'}"
+            message = f"row {i + 1} is not in {name}, which has {counted(len(found), 'row')}"
             yield self._at(nodes[i].span, message, "tables", name, "rows", i)
         for j in matching.extra:
             message = f"{name} has a row that is not expected: {in_words(_without_nulls(found[j]))}"
@@ -209,7 +214,7 @@ class Comparison:
                 wanted = nodes[i].get(key) or nodes[i]
                 yield self._at(wanted.span, f"{message}, expected {in_words(plain(wanted))}", "dead_letters", i)
         for i in matching.missing:
-            message = f"dead letter {i + 1} does not come; there {_are(len(facts))}"
+            message = f"dead letter {i + 1} is missing; there {_are(len(facts))}"
             yield self._at(nodes[i].span, message, "dead_letters", i)
         for j in matching.extra:
             one = facts[j]
@@ -259,9 +264,7 @@ def _without_nulls(row: dict[str, Plain]) -> dict[str, Plain]:
 
 
 def _count(rows: list[dict[str, Plain]]) -> str:
-    return f"has {len(rows)} row{'' if len(rows) == 1 else 's'}: {in_words(_without_nulls(rows[0]))}" + (
-        ", ..." if len(rows) > 1 else ""
-    )
+    return f"has {counted(len(rows), 'row')}: {in_words(_without_nulls(rows[0]))}" + (", ..." if len(rows) > 1 else "")
 
 
 def _are(number: int) -> str:

@@ -1,8 +1,8 @@
-"""Values of tests, written in YAML for people, to the bytes a producer would send.
+"""Encodes test values, written in YAML for people, as the bytes that a producer would send.
 
 In: a node of a pipeline file and the format that the file reads. Out: bytes, in the registry's wire format where the file
-names a registry; or a fault at the place of the value that the schema does not allow. Moments and days are ISO 8601,
-decimals numbers or text, bytes `{base64: ...}` or text.
+names a registry; or an error at the value that the schema does not allow. Dates and times are ISO 8601, decimals are numbers
+or text, bytes are `{base64: ...}` or text.
 """
 
 from __future__ import annotations
@@ -210,7 +210,7 @@ def _of_union(node: Node, kind: AvroType) -> Any:
         if branch.kind == "null" and not (isinstance(node, Scalar) and node.value is None):
             continue
         return (branch.name, value) if branch.name else value
-    raise fault or EncodeFault("no type of the union takes this", node.span)
+    raise fault or EncodeFault("this fits no type of the union", node.span)
 
 
 def _decimal(node: Scalar, kind: AvroType) -> bytes:
@@ -221,7 +221,7 @@ def _decimal(node: Scalar, kind: AvroType) -> bytes:
     except (InvalidOperation, OverflowError, ValueError):
         raise EncodeFault(f"`{node.value}` is no decimal", node.span) from None
     if number != scaled:
-        raise EncodeFault(f"`{node.text or node.value}` has more than {scale} digits behind the point", node.span)
+        raise EncodeFault(f"`{node.text or node.value}` has more than {scale} digits after the point", node.span)
     size = kind.raw["size"] if kind.kind == "fixed" else number.bit_length() // 8 + 1
     return number.to_bytes(size, "big", signed=True)
 

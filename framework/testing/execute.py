@@ -1,7 +1,7 @@
-"""A case through the job's own decode, route and convert code.
+"""Runs a case through the job's own decode, route and convert code.
 
 In: a Case and the plan of its pipeline. Out: an Outcome: tables with rows, dead letters and counts, or why the run would
-stop. As in a run, all records are processed again each time a table was made or changed, until nothing is needed any more.
+stop. As in a run, all records are processed again each time a table was created or changed, until no more changes are needed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What came of a case as the expectation that it would pass, and the edits that turn one into the other.
+"""Turns the result of a case into the expectation that it would pass, as edits of the present expectation.
 
-In: a case's report and the places of its file. Out: edits. Where rows only have other values, only those values change;
-the columns that a person chose to name stay the ones that are named.
+In: a case's report and the positions in its file. Out: edits. If rows only have different values, only those values change;
+the columns that a person chose to name stay.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 
+from framework.diagnose.counted import counted
 from framework.diagnose.render import as_dict, text_of
 from framework.testing.suite import CaseReport, FileReport
 
@@ -28,14 +29,14 @@ def summary(reports: Sequence[FileReport]) -> str:
     """The closing line: how many tests passed and failed, and how many files are wrong."""
     cases = [case for report in reports for case in report.cases]
     failed, wrong = sum(not case.passed for case in cases), sum(report.is_wrong for report in reports)
-    told = f"{_count(len(cases), 'test')} in {_count(len(reports), 'file')}"
+    told = f"{counted(len(cases), 'test')} in {counted(len(reports), 'file')}"
     if not cases and not wrong and not any(report.findings for report in reports):
-        return f"{told}; `floe test FILE --record RECORDS` makes one of real records"
+        return f"{told}; `floe test FILE --record RECORDS` makes one from real records"
     if cases:
         told += f": {len(cases) - failed} passed" + (f", {failed} failed" if failed else "")
-    told += f"; {_count(wrong, 'file')} cannot be tested" if wrong else ""
+    told += f"; {counted(wrong, 'file')} cannot be tested" if wrong else ""
     left_out = sum(is_left_out(report) for report in reports)
-    return told + (f"; the tests of {_count(left_out, 'file')} were not run" if left_out else "")
+    return told + (f"; the tests of {counted(left_out, 'file')} were not run" if left_out else "")
 
 
 def is_left_out(report: FileReport) -> bool:
@@ -110,10 +111,6 @@ def _junit(reports: Sequence[FileReport]) -> Iterator[str]:
             yield f'    <testcase classname={name} name="the file">{error}</testcase>'
         yield "  </testsuite>"
     yield "</testsuites>"
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}{'' if number == 1 else 's'}"
 
 
 def _xml(text: str) -> str:

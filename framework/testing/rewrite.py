@@ -1,4 +1,4 @@
-"""`--fix` and `--record`: expectations written into a pipeline file from what came of its records.
+"""`--fix` and `--record`: write expectations into a pipeline file from the actual results of its records.
 
 In: a loaded file with its report, or records. Out: the new text, which was loaded and run again
 before it is handed out: whatever else the file says is the same, and the tests that were written pass.
@@ -16,8 +16,8 @@ from framework.errors import ConfigError
 from framework.testing import expectation
 from framework.testing.edit import Edit, Places, apply
 from framework.testing.emit import block, flow
+from framework.testing.recorded import Taken, as_input, checked
 from framework.testing.suite import FileReport, run_file
-from framework.testing.taken import Taken, as_input, checked
 from framework.testing.values import Plain
 
 Load = Callable[[str], LoadResult]  # the file as it would load with another text
@@ -62,7 +62,7 @@ def recorded(result: LoadResult, records: Sequence[Taken], name: str, load: Load
     text, spec = _text(result), result.spec
     if spec is None or not (spec.source.kafka.topics or all(record.topic for record in records)):
         raise ConfigError(
-            "the source has a pattern for topics, so the topic of the records is not known",
+            "the source has a topic pattern, so the topic of the records is not known",
             code="FLOE-R403",
             place=result.file,
             remedy="record from a topic with `--record-topic`, or write the test by hand, with `topic:` for each record",
@@ -86,7 +86,7 @@ def recorded(result: LoadResult, records: Sequence[Taken], name: str, load: Load
 def _text(result: LoadResult) -> str:
     source = result.files.sources.get(result.file)
     if source is None or result.file in result.files.rendered:
-        raise _refused("the file is a template, so the places in it are not those of its tests", result.file)
+        raise _refused("the file is a template, so positions in it are not those of its tests", result.file)
     return source.text
 
 
@@ -100,7 +100,7 @@ def _checked(result: LoadResult, text: str, names: Sequence[str], load: Load, ru
         _kept(old, names) == _kept(new, names) for old, new in zip(before, after, strict=False)
     )
     if report.is_wrong or not same or len(after) < len(before) or not passing.issuperset(names):
-        raise _refused("what came of the records cannot be written in place", result.file)
+        raise _refused("the actual results cannot be written in place", result.file)
     return Rewritten(text, report, tuple(names))
 
 

@@ -1,7 +1,7 @@
 """The Spark that runs `transform.sql` in tests: a local one, started for the first file that needs it.
 
-In: a pipeline's SQL and the target's Spark settings. Out: a function over rows, which is the one that the job's SQL goes
-through. Only settings of Spark SQL are taken from the target: what a query means may hang on them; the rest is the cluster's.
+In: a pipeline's SQL and the target's Spark settings. Out: a function over rows, the same one that the job uses. Only settings of
+Spark SQL are taken from the target, since they may change what a query means; the rest concerns only the cluster.
 """
 
 from __future__ import annotations
@@ -71,6 +71,6 @@ class LocalSpark:
         if self._session is None:
             from framework.runtime.spark_query import start_session
 
-            self._say("starting Spark for `transform.sql`; files without it need none")
+            self._say("starting Spark for `transform.sql`; files without it do not need it")
             self._session = start_session("floe test", MASTER, {}, Path(self._logs.name))
         return self._session

@@ -1,4 +1,4 @@
-"""All cases of a file, run. In: what the loader made of the file. Out: a `FileReport`, with what is wrong or what differs."""
+"""Runs all cases of a file. In: the loader's result for the file. Out: a `FileReport`, with what is wrong or what differs."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from framework.config.load import LoadResult
 from framework.config.spec import LoadedPipeline, PipelineSpec, TargetSpec
 from framework.config.tree import Mapping
+from framework.diagnose.counted import counted
 from framework.diagnose.diagnostic import Diagnostic, Severity, Span
 from framework.errors import ConfigError
 from framework.plan.compile import compile_plan
@@ -63,7 +64,7 @@ def run_file(result: LoadResult, engine: SqlEngine | None = None) -> FileReport:
     try:
         cases = read_cases(tree, spec)
     except EncodeFault as fault:
-        remedy = "give what the schema allows; `raw` takes bytes as they are"
+        remedy = "give a value that the schema allows; `raw` takes bytes as they are"
         return FileReport(
             result.file, result.files.finish([Diagnostic("FLOE-R406", fault.message, fault.span, remedy=remedy)])
         )
@@ -93,7 +94,7 @@ def _run(case: Case, plan: Plan, result: LoadResult, sql: Sql | None = None) -> 
 
 
 def _not_run(tree: Mapping, cases: int) -> Diagnostic:
-    message = f"{cases} test{' was' if cases == 1 else 's were'} not run: only Spark knows what `transform.sql` gives"
+    message = f"{counted(cases, 'test was', 'tests were')} not run: only Spark can run `transform.sql`"
     remedy = "run `floe test` without `--no-spark`"
     return Diagnostic("FLOE-R407", message, _sql_span(tree), Severity.WARNING, path="transform.sql", remedy=remedy)
 
@@ -117,7 +118,7 @@ def _as_errors(findings: tuple[Diagnostic, ...]) -> list[Diagnostic]:
 
 
 def _unresolved(tree: Mapping) -> Diagnostic:
-    message = "a value of the local stack is used, which is not known here, so the tests cannot run"
+    message = "the file uses a value of the local stack that is not known here, so the tests cannot run"
     return Diagnostic(
         "FLOE-C306", message, tree.entries[0].key_span, remedy="run `floe local up`, or give the value with `--set`"
     )

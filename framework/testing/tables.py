@@ -1,4 +1,4 @@
-"""Tables in memory: made and changed by the same pure decisions as the job's, with no catalog behind them.
+"""Tables in memory: created and changed by the same pure decisions as in a job, without a catalog.
 
 In: what records need (TableNeed). Out: targets to process the records with, and tables that cannot be made.
 """
@@ -61,7 +61,7 @@ class MemoryTables:
         plan = self._plan
         limit = plan.route.max_new_tables_per_hour
         if len(self.created) >= limit:
-            return f"routes.max_new_tables_per_hour is {limit}, and so many were made within the last hour"
+            return f"routes.max_new_tables_per_hour is {limit}, and that many were created within the last hour"
         policy = plan.write.tables.policy_for(need.table)
         change = plan_create(need, policy, plan.hints_of_tables, plan.decode.metadata_columns)
         if isinstance(change, Refusal):

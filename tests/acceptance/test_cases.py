@@ -1,4 +1,5 @@
-"""One folder per case: files, `cmd` (what follows `floe`), and `output.txt`, what it prints and its exit code.
+"""One folder per case: files, `cmd` (what follows `floe`), and `output.txt`, what it prints and its exit code. The folder above
+it says what its cases show: mistakes in YAML, in keys, in routes, templates that work and that do not, plans.
 
 `pytest tests/acceptance --update` writes `output.txt` anew; the difference is reviewed like code, since it is what people
 read. `cmd` may hold several lines; each is run in turn.
@@ -15,7 +16,8 @@ import pytest
 
 from framework.cli.main import run_main
 
-CASES = sorted(path.parent for path in (Path(__file__).parent / "cases").glob("*/cmd"))
+FOLDER = Path(__file__).parent / "cases"
+CASES = sorted(path.parent for path in FOLDER.glob("*/*/cmd"))
 
 
 def printed(case: Path, capsys: pytest.CaptureFixture[str]) -> str:
@@ -27,7 +29,7 @@ def printed(case: Path, capsys: pytest.CaptureFixture[str]) -> str:
     return "\n".join(parts)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.relative_to(FOLDER).as_posix())
 def test_case(
     case: Path,
     tmp_path: Path,
@@ -60,107 +62,129 @@ def test_there_are_many_wrong_files() -> None:
 # Every class of mistake that people make in these files, and cases that show what they are told: a case and its code.
 CLASSES = {
     "indentation": {
-        "yaml-indent-too-much": "C103",
-        "yaml-indent-too-little": "C103",
-        "yaml-indent-one-level-too-deep": "C201",
-        "yaml-tab": "C104",
+        "yaml/indent-too-much": "C103",
+        "yaml/indent-too-little": "C103",
+        "yaml/indent-one-level-too-deep": "C201",
+        "yaml/tab": "C104",
     },
     "unknown key at every level": {
-        "key-unknown-top": "C201",
-        "key-unknown-metadata": "C201",
-        "key-unknown-source": "C201",
-        "key-unknown-kafka": "C201",
-        "key-unknown-format": "C201",
-        "key-unknown-schema-field": "C201",
-        "key-unknown-transform": "C201",
-        "key-unknown-routes": "C201",
-        "key-unknown-rule": "C201",
-        "key-unknown-when": "C201",
-        "key-unknown-tables": "C201",
-        "key-unknown-defaults": "C201",
-        "key-unknown-create": "C201",
-        "key-unknown-evolve": "C201",
-        "key-unknown-commit": "C201",
-        "key-unknown-override": "C201",
-        "key-unknown-errors": "C201",
-        "errors-stage-unknown": "C201",
-        "key-unknown-commit-top": "C201",
-        "key-unknown-trigger": "C201",
-        "key-unknown-variable": "C201",
-        "key-unknown-test": "C201",
-        "key-unknown-test-input": "C201",
-        "key-unknown-test-expect": "C201",
-        "target-unknown-key": "C201",
-        "shared-mistake-in-template": "C201",
+        "keys/unknown-top": "C201",
+        "keys/unknown-metadata": "C201",
+        "keys/unknown-source": "C201",
+        "keys/unknown-kafka": "C201",
+        "keys/unknown-format": "C201",
+        "keys/unknown-schema-field": "C201",
+        "keys/unknown-transform": "C201",
+        "keys/unknown-routes": "C201",
+        "keys/unknown-rule": "C201",
+        "keys/unknown-when": "C201",
+        "keys/unknown-tables": "C201",
+        "keys/unknown-defaults": "C201",
+        "keys/unknown-create": "C201",
+        "keys/unknown-evolve": "C201",
+        "keys/unknown-commit": "C201",
+        "keys/unknown-override": "C201",
+        "keys/unknown-errors": "C201",
+        "errors/stage-unknown": "C201",
+        "keys/unknown-commit-top": "C201",
+        "keys/unknown-trigger": "C201",
+        "keys/unknown-variable": "C201",
+        "keys/unknown-test": "C201",
+        "keys/unknown-test-input": "C201",
+        "keys/unknown-test-expect": "C201",
+        "targets/unknown-key": "C201",
+        "templates/shared-mistake-in-template": "C201",
     },
     "wrong type": {
-        "type-topics-text": "C203",
-        "type-rules-mapping": "C203",
-        "type-when-text": "C203",
-        "type-format-null": "C203",
+        "values/type-topics-text": "C203",
+        "values/type-rules-mapping": "C203",
+        "values/type-when-text": "C203",
+        "values/type-format-null": "C203",
     },
     "wrong unit": {
-        "unit-interval-number": "C205",
-        "unit-interval-words": "C205",
-        "unit-size-mb-lower": "C206",
-        "word-unit": "C204",
+        "values/unit-interval-number": "C205",
+        "values/unit-interval-words": "C205",
+        "values/unit-size-mb-lower": "C206",
+        "values/word-unit": "C204",
     },
     "bad regular expression": {
-        "regex-topic-pattern": "C207",
-        "regex-matches": "C207",
-        "regex-star-alone": "C207",
-        "regex-look-ahead": "C220",
-        "regex-back-reference": "C220",
-        "regex-end-of-text": "C220",
-        "regex-no-beginning": "C220",
+        "routes/regex-topic-pattern": "C207",
+        "routes/regex-matches": "C207",
+        "routes/regex-star-alone": "C207",
+        "routes/regex-look-ahead": "C220",
+        "routes/regex-back-reference": "C220",
+        "routes/regex-end-of-text": "C220",
+        "routes/regex-no-beginning": "C220",
     },
     "bad transform": {
-        "partition-unknown": "C208",
-        "partition-bucket-zero": "C208",
-        "partition-type": "C415",
-        "create-sort-typo": "C208",
+        "tables/partition-unknown": "C208",
+        "tables/partition-bucket-zero": "C208",
+        "tables/partition-type": "C415",
+        "tables/create-sort-typo": "C208",
     },
     "unknown column": {
-        "partition-unknown-column": "C414",
-        "partition-kafka-column-typo": "C414",
+        "tables/partition-unknown-column": "C414",
+        "tables/partition-kafka-column-typo": "C414",
     },
     "duplicate key": {
-        "yaml-duplicate-key": "C105",
-        "yaml-duplicate-top-key": "C105",
-        "template-yaml-error-after-rendering": "C105",
+        "yaml/duplicate-key": "C105",
+        "yaml/duplicate-top-key": "C105",
+        "templates/yaml-error-after-rendering": "C105",
     },
     "`no`, `1:30` and `1e3`": {
-        "type-enabled-no": "C203",
-        "unit-interval-clock": "C205",
-        "type-topics-exponent": "C203",
-        "type-max-rows-underscore": "C203",
+        "values/type-enabled-no": "C203",
+        "values/unit-interval-clock": "C205",
+        "values/type-topics-exponent": "C203",
+        "values/type-max-rows-underscore": "C203",
     },
     "undefined variable": {
-        "ref-undefined": "C301",
-        "ref-undefined-typo": "C301",
-        "template-undefined": "C602",
-        "shared-undefined-in-template": "C301",
+        "variables/ref-undefined": "C301",
+        "variables/ref-undefined-typo": "C301",
+        "templates/undefined": "C602",
+        "templates/shared-undefined-in-template": "C301",
     },
-    "template cycle": {"include-cycle": "C604"},
-    "include outside the tree": {"include-outside": "C603", "include-absolute": "C603"},
+    "template cycle": {"templates/include-cycle": "C604"},
+    "include outside the tree": {"templates/include-outside": "C603", "templates/include-absolute": "C603"},
     "secret in clear": {
-        "target-secret-in-clear": "C311",
-        "target-password-in-url": "C311",
-        "target-secret-in-text": "C311",
-        "target-spark-secret": "C311",
-        "target-registry-secret": "C311",
+        "targets/secret-in-clear": "C311",
+        "targets/password-in-url": "C311",
+        "targets/secret-in-text": "C311",
+        "targets/spark-secret": "C311",
+        "targets/registry-secret": "C311",
     },
     "unconfined route": {
-        "route-unconfined": "C403",
-        "route-any-namespace": "C403",
-        "route-wide-allow": "C403",
+        "routes/unconfined": "C403",
+        "routes/any-namespace": "C403",
+        "routes/wide-allow": "C403",
     },
-    "unreachable rule after a catch-all": {"rule-catch-all-first": "C402"},
-    "two pipelines with one name": {"files-same-name": "C412"},
+    "unreachable rule after a catch-all": {"routes/rule-catch-all-first": "C402"},
+    "two pipelines with one name": {"files/same-name": "C412"},
+    "upserts that cannot be": {
+        "upsert/no-key": "C450",
+        "upsert/words-without-mode": "C451",
+        "upsert/key-columns": "C452",
+        "upsert/order-column": "C453",
+        "upsert/version-1": "C454",
+        "upsert/deletes-of-other-version": "C454",
+        "upsert/branch": "C455",
+        "upsert/history-itself": "C456",
+        "upsert/history-upserted": "C456",
+        "upsert/history-outside": "C456",
+        "upsert/history-dead-letters": "C456",
+        "upsert/debezium-delete-when": "C457",
+        "upsert/tombstone-no-key": "C457",
+        "upsert/tombstone-other-column": "C457",
+        "upsert/sql": "C458",
+        "upsert/dead-letter-table": "C459",
+        "upsert/identifier-fields": "C460",
+        "upsert/waiting-batches": "C461",
+        "upsert/two-pipelines": "C462",
+        "upsert/not-yet": "C501",
+    },
     "conflicting table policies": {
-        "files-other-policy": "C423",
-        "policy-override-unreachable": "C411",
-        "policy-override-twice": "C411",
+        "files/other-policy": "C423",
+        "tables/policy-override-unreachable": "C411",
+        "tables/policy-override-twice": "C411",
     },
 }
 
@@ -169,7 +193,7 @@ CLASSES = {
 def test_every_class_of_mistake_has_cases(name: str) -> None:
     """Each class of mistake is kept with its code, its place, the line with a caret, and what to do."""
     for case, code in CLASSES[name].items():
-        output = (Path(__file__).parent / "cases" / case / "output.txt").read_text(encoding="utf-8")
+        output = (FOLDER / case / "output.txt").read_text(encoding="utf-8")
         assert "exit code: 2" in output, case
         found = [part for part in output.split("\n\n") if f"error[FLOE-{code}]" in part]
         assert found, case

@@ -99,7 +99,7 @@ def test_edit_test_review(tmp_path: Path) -> None:
     )
     said = done.stdout + done.stderr
     assert done.returncode == 0, said[-6000:]
-    assert "1 of them is no JSON object and would be a dead letter" in said
+    assert "1 of them is not a JSON object and would be a dead letter" in said
     assert "did you mean `equals`?" in said
     assert "did you mean `table`?" in said
     assert "did you mean `3s`?" in said

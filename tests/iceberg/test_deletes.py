@@ -3,19 +3,30 @@ plain PyIceberg, and for a reader of the raw files that shares nothing with the 
 
 from __future__ import annotations
 
+import math
 import pickle
 import uuid
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pyiceberg.manifest import ManifestFile
+from pyiceberg.io import FileIO
+from pyiceberg.manifest import DataFile as Entry
+from pyiceberg.manifest import DataFileContent, FileFormat, ManifestFile
+from pyiceberg.schema import Schema
 from pyiceberg.transforms import BucketTransform
+from pyiceberg.types import DoubleType, LongType, NestedField
 
-from framework.adapters.iceberg.private import deletion_vectors
+from framework.adapters.iceberg.files import list_files, path_key
+from framework.adapters.iceberg.private import deletion_vectors, entry_fields, row_deletes
 from framework.adapters.iceberg.private.deletion_vectors import (
     DamagedDeletionVector,
     DeletionVector,
@@ -26,9 +37,11 @@ from framework.adapters.iceberg.private.deletion_vectors import (
 )
 from framework.adapters.iceberg.private.live_files import UnsupportedDeletes, deleted_positions, live_files
 from framework.adapters.iceberg.private.manifests import SnapshotFiles
-from framework.adapters.iceberg.private.row_deletes import WrongDeletes
+from framework.adapters.iceberg.private.position_deletes import PATH_FIELD_ID, PositionDeletes, read_position_deletes
+from framework.adapters.iceberg.private.row_deletes import FileDeletes, WrongDeletes
 from framework.commit.events.event_types import DataFile
 from framework.commit.machine.effects import Committed
+from framework.commit.recovery.orphans import SAFETY_AGE_MS, sort_out
 from framework.config.spec import PartitionFieldSpec
 from tests.iceberg.conftest import Lake
 from tests.iceberg.deletes import Deleter, check, ids_left, state
@@ -185,6 +198,24 @@ def test_what_cannot_be_deleted_is_refused(lake: Lake, deleter: Deleter, version
 
 
 @VERSIONS
+@pytest.mark.parametrize("meanwhile", ["a delete", "an append"])
+def test_live_files_of_another_snapshot_are_refused(lake: Lake, deleter: Deleter, version: str, meanwhile: str) -> None:
+    """Deletes that were made from the files of an older snapshot are refused before anything is written: they would leave two
+    vectors for one file, or one for a file that is gone, which no reader notices."""
+    name = lake.create(format_version=version)
+    path = append(lake, name, 1, 1, 2, 3)
+    live = deleter.live(name)
+    if meanwhile == "a delete":
+        deleter.commit(name, {path: [0]})
+    else:
+        append(lake, name, 2, 4)
+    writers: list[SnapshotFiles] = []
+    with pytest.raises(WrongDeletes, match="of another snapshot"):
+        deleter.commit(name, {path: [1]}, live=live, writing=writers.append)
+    assert writers[0].written == []
+
+
+@VERSIONS
 @pytest.mark.parametrize("partition", PARTITIONS, ids=lambda each: f"{each.transform}-{each.column}")
 def test_deletes_lie_in_the_partition_of_their_file(
     lake: Lake, deleter: Deleter, partition: PartitionFieldSpec, version: str
@@ -276,6 +307,83 @@ def test_old_position_deletes_go_into_the_first_vector(lake: Lake, deleter: Dele
     assert check(lake.plain(name)) == {one: {0, 1, 2, 3}, two: {0, 1}}
 
 
+NAN = math.nan
+
+
+def for_several_files(io: FileIO, new_path: Callable[[], str], deletes: Iterable[FileDeletes]) -> list[Entry]:
+    """In place of `write_position_delete_files`: one file for each partition, as other engines write them."""
+    groups: dict[tuple[int, str], list[FileDeletes]] = {}
+    for each in deletes:
+        groups.setdefault((each.file.spec_id, str(each.file.partition)), []).append(each)
+    made = []
+    for group in groups.values():
+        path = new_path()
+        rows = [(each.file.path, position) for each in group for position in each.positions.tolist()]
+        table = pa.table(dict(zip(("file_path", "pos"), map(list, zip(*sorted(rows), strict=True)), strict=True)))
+        pq.write_table(table, local(path))
+        bounds = [{PATH_FIELD_ID: each.encode()} for each in (min(rows)[0], max(rows)[0] + "z")]
+        made.append(
+            entry_fields.delete_file(
+                group[0].file.spec_id,
+                group[0].file.partition,
+                path,
+                FileFormat.PARQUET,
+                len(rows),
+                local(path).stat().st_size,
+                None,  # type: ignore[arg-type]
+                lower_bounds=bounds[0],
+                upper_bounds=bounds[1],
+            )
+        )
+    return made
+
+
+@pytest.mark.parametrize("ratios", [[1.5], [None], [NAN], [1.5, NAN]])
+@pytest.mark.parametrize("upgraded", [False, True])
+def test_a_delete_file_for_several_data_files(
+    lake: Lake, deleter: Deleter, monkeypatch: pytest.MonkeyPatch, upgraded: bool, ratios: list[float | None]
+) -> None:
+    """What a position delete file of a whole partition deletes stays deleted, in each data file of it and in no other; a deletion
+    vector holds it, too; and it stays for the files that have no vector. NaN is a partition, like null."""
+    schema = Schema(NestedField(1, "id", LongType(), required=False), NestedField(2, "r", DoubleType(), required=False))
+    name = lake.create("shop.ratios", schema, [PartitionFieldSpec("r")], format_version="2", **FEW)
+    files = []
+    for number in range(3):
+        for ratio in ratios:
+            rows: list[dict[str, object]] = [{"id": 100 * number + each, "r": ratio} for each in range(4)]
+            if ratio is NAN:  # of which PyIceberg's own writer makes no file
+                rows = [{**row, "r": 0.5} for row in rows]
+            files += [replace(file, partition=(ratio,)) for file in lake.files(name, rows)]
+    assert isinstance(lake.tables.commit(lake.effect(name, files, 1)), Committed)
+    expected: dict[str, set[int]] = {file.path: {0} for file in files}
+    with monkeypatch.context() as patched:
+        patched.setattr(row_deletes, "write_position_delete_files", for_several_files)
+        deleter.commit(name, expected)
+    assert floe_sees(deleter, name) == expected
+    if upgraded:
+        upgrade(lake, name)
+        deleter = Deleter(lake)
+    for step in ({files[0].path: {1}}, {files[0].path: {1, 2}, files[1].path: {1}}):
+        deleter.commit(name, step)
+        for path, positions in step.items():
+            expected[path] = expected[path] | positions
+        assert floe_sees(deleter, name) == expected
+        assert check(lake.plain(name)) == expected
+    found = deleter.live(name).by_path
+    assert {path for path, file in found.items() if file.vector} == (
+        {files[0].path, files[1].path} if upgraded else set()
+    )
+    assert all((file.vector is None) == bool(file.position_deletes) for file in found.values())
+    if not upgraded:
+        own = {
+            path: [each.record_count for each in file.position_deletes if each.file_scoped]
+            for path, file in found.items()
+        }
+        assert {path: counts for path, counts in own.items() if counts} == {files[0].path: [2], files[1].path: [1]}
+    if NAN not in ratios:  # PyIceberg does not find the deletes of such a partition
+        assert lake.rows(name) == ids_left(lake, name, expected, [file.path for file in files])
+
+
 STEPS = st.lists(
     st.tuples(
         st.integers(0, 3),  # files appended
@@ -288,7 +396,7 @@ STEPS = st.lists(
 
 
 @given(steps=STEPS)
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_random_commits_beside_a_model(
     catalog_settings: dict[str, str], steps: list[tuple[int, list[tuple[int, set[int]]], str]]
 ) -> None:
@@ -385,12 +493,62 @@ def test_equality_deletes_are_refused_by_name(lake: Lake, deleter: Deleter, monk
         deleter.commit(name, {path: [1]})
 
 
+@pytest.mark.parametrize(
+    ("owner", "name", "reason"),
+    [
+        (row_deletes, "_replaced", r"\.parquet has two deletion vectors, one in .*\.puffin"),
+        (SnapshotFiles, "_finished", r"\.parquet is younger than its deletion vector in .*\.puffin"),
+    ],
+    ids=["two vectors", "an old vector"],
+)
+def test_vectors_against_the_specification_are_refused(
+    lake: Lake, deleter: Deleter, monkeypatch: pytest.MonkeyPatch, owner: object, name: str, reason: str
+) -> None:
+    """Two vectors for one file, and one that is older than its file, are refused by name, and nothing is deleted on top."""
+    original = SnapshotFiles._finished
+
+    def broken(*args: Any) -> object:
+        if name == "_replaced":
+            return ()
+        manifest = original(*args)
+        if manifest.content:
+            manifest.sequence_number = 0
+        return manifest
+
+    table = lake.create(format_version="3")
+    path = append(lake, table, 1, 1, 2, 3)
+    deleter.commit(table, {path: [0]})
+    monkeypatch.setattr(owner, name, broken)
+    deleter.commit(table, {path: [1]})
+    with pytest.raises(UnsupportedDeletes, match=reason):
+        deleter.live(table)
+    with pytest.raises(UnsupportedDeletes, match=reason):
+        deleter.commit(table, {path: [2]})
+
+
+def test_a_puffin_file_is_an_orphan_only_if_nothing_names_it(lake: Lake, deleter: Deleter) -> None:
+    """Invariant 12: a Puffin file with live vectors, or with those of an older snapshot, is in use; one that no snapshot names is
+    an orphan once it is old."""
+    name = lake.create(format_version="3")
+    path = append(lake, name, 1, 1, 2, 3)
+    deleter.commit(name, {path: [0]})
+    deleter.commit(name, {path: [1]})
+    table = lake.plain(name)
+    left_behind = local(table.location()) / "data" / "left-behind-deletes.puffin"
+    left_behind.write_bytes(b"PFA1")
+    used = lake.tables.references(name)
+    assert used is not None
+    files = list_files(table.io, table.location())
+    assert sum(file.key.endswith(".puffin") for file in files) == 3
+    now_ms = max(file.modified_ms or 0 for file in files)
+    young = sort_out(files, used.paths, (), now_ms, SAFETY_AGE_MS)
+    assert young.orphans == ()
+    old = sort_out(files, used.paths, (), now_ms + SAFETY_AGE_MS, SAFETY_AGE_MS)
+    assert [file.key for file in old.orphans] == [path_key(str(left_behind))]
+
+
 def as_equality_deletes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Our next delete file is entered as another engine enters one of equality deletes."""
-    from pyiceberg.manifest import DataFile as Entry
-    from pyiceberg.manifest import DataFileContent
-
-    from framework.adapters.iceberg.private import row_deletes
 
     def entered(*args: object, **others: object) -> Entry:
         return original(*args, **others, content=DataFileContent.EQUALITY_DELETES, equality_ids=[1])  # type: ignore[arg-type]
@@ -413,3 +571,26 @@ def test_manifests_of_deletes_stay_few(lake: Lake, deleter: Deleter) -> None:
     manifests: list[ManifestFile] = [each for each in head.manifests(table.io) if each.content]
     assert len(manifests) <= 6
     assert sum(map(len, check(table).values())) == 48
+
+
+def test_manifests_of_vectors_that_stay_are_merged(lake: Lake, deleter: Deleter) -> None:
+    """Commits that each delete from another file leave fewer delete manifests than commits, and a vector for each file."""
+    name = lake.create(format_version="3", **FEW)
+    paths = [append(lake, name, number, number, -number) for number in range(1, 11)]
+    for path in paths:
+        deleter.commit(name, {path: [0]})
+    table = lake.plain(name)
+    head = table.current_snapshot()
+    assert head is not None
+    assert len([each for each in head.manifests(table.io) if each.content]) <= 5
+    assert check(table) == {path: {0} for path in paths}
+    assert lake.rows(name) == list(range(-10, 0))
+
+
+def test_a_delete_file_in_no_order_is_read(lake: Lake, tmp_path: Path) -> None:
+    """Positions of several data files that another engine wrote in no order are those of their data files."""
+    path = tmp_path / "d.parquet"
+    pq.write_table(pa.table({"file_path": ["a", "b", "a", "c", "b"], "pos": [7, 1, 2, 0, 5]}), path)
+    io = lake.plain(lake.create()).io
+    found = read_position_deletes(io, PositionDeletes(f"file://{path}", "PARQUET", 5, False))
+    assert {name: positions.tolist() for name, positions in found.items()} == {"a": [7, 2], "b": [1, 5], "c": [0]}

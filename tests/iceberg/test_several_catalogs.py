@@ -164,7 +164,7 @@ def test_a_catalog_that_is_down_holds_up_its_own_tables_alone(lakes: Lakes, monk
         refresh.begin_batch([COLD, HOT])
     assert registry.targets[COLD] == known
     assert registry.targets[HOT].schema_id == 1
-    assert [line for line in said if "as they were known" in line] == said
+    assert [line for line in said if "as this run knew them" in line] == said
     assert len(said) == 1
     assert COLD in said[0]
     with pytest.raises(FloeError, match=COLD):
@@ -201,7 +201,7 @@ def test_files_of_two_catalogs_in_one_place_are_left_alone(lakes: Lakes) -> None
     assert len(known) == 3
     said = {name: _why_not(name, known, frozenset()) for name in known}
     assert said == {
-        HOT: f"the files of table {COLD} lie in its location",
-        COLD: f"the files of table {HOT} lie in its location",
+        HOT: f"table {COLD} has files inside its location",
+        COLD: f"table {HOT} has files inside its location",
         "shop.orders": "",
     }

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from framework.config.spec import ErrorPolicy, EvolveMode, RouteRule, TablePolicy
+from framework.config.spec import ErrorPolicy, RouteRule, TablePolicy
 from framework.errors import FloeError, TableBlocked
 from framework.ops import preview_facts
 from framework.ops.preview import Action
@@ -18,6 +18,8 @@ from framework.runtime.table_refresh import TableRefresh
 from framework.runtime.tables import TableRegistry
 from framework.table import trouble
 from framework.table.model import TableNeed
+from framework.table.policy.answers import Act
+from framework.table.policy.rules import rules_of
 from tests.iceberg.conftest import Lake
 from tests.iceberg.lineage import change, local
 from tests.record_samples import plan
@@ -103,10 +105,12 @@ def test_a_table_that_is_known_is_written_as_it_was(lake: Lake, monkeypatch: pyt
     for _ in range(2):
         refresh.begin_batch(names)
         assert registry.targets["ns.a"] == known
-    assert "written as it was known" in registry.troubles["ns.a"]
+    assert "written as this run knew it" in registry.troubles["ns.a"]
     registry.satisfy([TableNeed("ns.a", (("x", "long"),)), TableNeed("ns.b", (("x", "long"),))])
     assert "cannot be loaded" in registry.targets["ns.a"].frozen
-    assert registry.targets["ns.a"].policy.evolve.columns is EvolveMode.FREEZE
+    answer = rules_of(registry.targets["ns.a"]).missing_column()
+    assert answer.act is Act.REFUSE
+    assert "cannot be loaded" in answer.frozen
     assert registry.targets["ns.b"].frozen == ""
     assert "x" in lake.plain("ns.b").schema().column_names
     letters = replace(plan(defaults=TablePolicy()).write, dead_letter_table="ns.c")

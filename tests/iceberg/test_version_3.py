@@ -258,7 +258,7 @@ def test_catalogs_whose_metadata_pyiceberg_writes_have_no_version_3(lake: Lake) 
     name = lake.create(format_version="3")
     answer = commits.commit(lake.effect(name, (), 1))
     assert isinstance(answer, CommitFailed)
-    assert "REST and SQL catalogs alone" in answer.reason
+    assert "only through REST and SQL catalogs" in answer.reason
     with pytest.raises(TableBlocked, match=r"shop\.more cannot be created with Iceberg format version 3") as caught:
         create(lake.catalog, CreateTable("shop.more", SCHEMA.model_dump_json(), (), (("format-version", "3"),)))
     assert caught.value.code == "FLOE-R131"

@@ -111,7 +111,7 @@ def test_a_reader_that_gets_nothing_fails_in_time(
 ) -> None:
     """An end that does not come is an error after the stall time-out, not a hang."""
     reader.seek(0)
-    with pytest.raises(RetriableError, match="nothing came"):
+    with pytest.raises(RetriableError, match="no records came"):
         list(reader.read_until(5, stall_timeout_s=1.0))
 
 

@@ -44,7 +44,7 @@ def test_a_good_topic_of_somebody_else_is_accepted(broker: Broker, admin: KafkaA
         (1, {"cleanup.policy": "compact"}, "cleanup.policy=compact"),
         (1, {"cleanup.policy": "compact,delete"}, "compaction would remove announcements"),
         (1, {"retention.ms": "3600000"}, "3600000 ms"),
-        (1, {"retention.bytes": "1048576"}, "keeps 1048576 bytes only"),
+        (1, {"retention.bytes": "1048576"}, "keeps only 1048576 bytes"),
         (1, {"max.message.bytes": "100000"}, "100000 bytes"),
     ],
 )

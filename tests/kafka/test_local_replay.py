@@ -87,9 +87,9 @@ def test_a_topic_with_other_records_is_refused(broker: Broker) -> None:
     """A topic that holds more than the demo's records, or has other partitions, is left alone and named."""
     topic = broker.new_topic(partitions=PARTITIONS)
     broker.produce(topic, ["x"] * 11)
-    with pytest.raises(SetupError, match="holds 11 records, the demo's are 10"):
+    with pytest.raises(SetupError, match="holds 11 records, but the demo's holds 10"):
         replay(broker.bootstrap_servers, topic, PARTITIONS, lambda: records(10), 10, lambda count: None)
-    with pytest.raises(SetupError, match="has 3 partitions, the demo's has 2"):
+    with pytest.raises(SetupError, match="has 3 partitions, but the demo's has 2"):
         ensure_topic(broker.bootstrap_servers, topic, 2)
 
 

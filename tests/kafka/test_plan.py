@@ -14,7 +14,7 @@ from framework.adapters.files import load_or_raise
 from framework.adapters.kafka.admin import KafkaAdmin
 from framework.cli.main import run_main
 from framework.config.spec import LoadedPipeline
-from framework.deploy import deployed
+from framework.deploy import last_deployed
 from framework.errors import ConfigError
 from framework.plan.compile import compile_plan
 from framework.plan.consent import check_consent
@@ -129,10 +129,10 @@ def test_plan_and_diff_through_a_pipeline_s_life(
     assert (code, "metadata.name: orders -> new-orders" in output) == (2, True)
 
     # The pointer beside the safe offsets finds what was told, however much has been announced since.
-    monkeypatch.setattr(deployed, "TAIL", 0)
+    monkeypatch.setattr(last_deployed, "TAIL", 0)
     (again,) = load_or_raise([file], "it")
     with pytest.raises(ConfigError, match="1m"):
-        check_consent({"orders": deployed.changes_since(again, deployed.read_histories([again])) or ()}, ())
+        check_consent({"orders": last_deployed.changes_since(again, last_deployed.read_histories([again])) or ()}, ())
 
 
 def test_what_would_stop_a_run_is_a_problem_of_the_plan(

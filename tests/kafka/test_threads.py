@@ -14,7 +14,7 @@ from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.kafka.control import ControlPublisher, ControlReader
 from framework.adapters.kafka.presence import Presence
 from framework.commit.events.event_types import Health, StateChanged, StopRequested
-from framework.deploy import submitted
+from framework.deploy import driver_main
 from framework.plan.compile import group_id
 from framework.runtime import control_watch
 from framework.runtime.control_watch import ControlWatch
@@ -115,8 +115,8 @@ def test_a_member_comes_back(
 def test_a_stop_file_is_seen_after_its_storage_was_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Storage that cannot be asked for a moment does not make a driver deaf to the request to stop."""
     sent: list[int] = []
-    monkeypatch.setattr(submitted, "STOP_POLL_S", 0.05)
-    monkeypatch.setattr(submitted.os, "kill", lambda pid, number: sent.append(number))
+    monkeypatch.setattr(driver_main, "STOP_POLL_S", 0.05)
+    monkeypatch.setattr(driver_main.os, "kill", lambda pid, number: sent.append(number))
 
     class Away(type(tmp_path)):  # type: ignore[misc]  # a path of this system
         asked = 0
@@ -127,6 +127,6 @@ def test_a_stop_file_is_seen_after_its_storage_was_away(tmp_path: Path, monkeypa
                 raise PermissionError("stale")
             return True
 
-    watch = submitted._Watch(Away(tmp_path / "stop"))
+    watch = driver_main._Watch(Away(tmp_path / "stop"))
     wait_for(lambda: sent, 10)
     watch.end()

@@ -209,4 +209,4 @@ def test_a_record_that_is_named_like_an_event_stops_with_its_offset_until_a_pers
     assert floe("log", "--skip", "1", *options)[0] == 0
     code, said = floe("status", *options)
     assert code == 0, said
-    assert floe("log", *options)[1].count("is passed over, by") == 1
+    assert floe("log", *options)[1].count("is skipped, by") == 1

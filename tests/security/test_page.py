@@ -16,7 +16,7 @@ ACTORS = (
 
 
 def _rows() -> list[list[str]]:
-    table = PAGE.read_text().partition("## What each person can do, and cannot")[2].partition("\n## ")[0]
+    table = PAGE.read_text().partition("## What each person can and cannot do")[2].partition("\n## ")[0]
     lines = [line for line in table.splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines[2:]]
 

@@ -93,11 +93,11 @@ def test_a_folder_of_somebody_else_is_not_used(tmp_path: Path, monkeypatch: pyte
     private_dir(tmp_path / "link")  # our own link to our own folder is as good as the folder
     monkeypatch.setattr(private_files.os, "geteuid", lambda: os.getuid() + 1)
     for folder in (theirs, tmp_path / "link"):
-        with pytest.raises(SetupError, match=r"belongs to user|somebody else made"):
+        with pytest.raises(SetupError, match=r"belongs to user|another user made"):
             private_dir(folder)
     monkeypatch.undo()
     (tmp_path / "file").touch()
-    with pytest.raises(SetupError, match="no folder"):
+    with pytest.raises(SetupError, match="not a folder"):
         private_dir(tmp_path / "file")
 
 

@@ -97,7 +97,7 @@ def test_a_table_whose_files_go_elsewhere_is_not_touched(lake: Lake, tmp_path: P
     """Wanted: data or metadata in another place, by a property. Got: FLOE-R142; a place that the target allows is taken."""
     name = lake.create()
     lake.catalog.commit_table(lake.plain(name), (), (SetPropertiesUpdate(updates={key: f"file://{tmp_path}/other/x"}),))
-    with pytest.raises(TableBlocked, match="which is not where the target lets tables have files"):
+    with pytest.raises(TableBlocked, match="where the target does not allow tables to have files"):
         lake.tables.load_target(name, POLICY)
     allowed = IcebergTables.over(
         {"default": IcebergCatalog(lake.settings, "default", locations=[f"file://{tmp_path}/other"])}

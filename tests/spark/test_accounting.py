@@ -34,10 +34,10 @@ WITH_CONDITION = 'transform: {sql: "SELECT id FROM source WHERE id >= 0"}'
         pytest.param("reader_loses_a_record", "", "were not read whole", marks=pytest.mark.slow),
         ("sql_multiplies_rows", WITH_CONDITION, "given out by transform.sql more than once"),
         pytest.param(
-            "decoding_loses_a_record", SQL, "lost behind transform.sql, which has no WHERE", marks=pytest.mark.slow
+            "decoding_loses_a_record", SQL, "lost in or after transform.sql, which has no WHERE", marks=pytest.mark.slow
         ),
         pytest.param(
-            "writing_loses_a_row", SQL, "lost behind transform.sql, which has no WHERE", marks=pytest.mark.slow
+            "writing_loses_a_row", SQL, "lost in or after transform.sql, which has no WHERE", marks=pytest.mark.slow
         ),
     ],
 )

@@ -120,7 +120,9 @@ def killed_in_the_commits(project: TwoCatalogs, file: Path) -> None:
         warehouse = "warehouse" if name == HOT else "glacier"
         assert found
         assert all(path.startswith(f"file://{project.root}/{warehouse}/") for path in found)
-    assert "4 as they are" in project.run("plan", file)
+    shown = project.run("plan", file)
+    assert [name for name in (EU, US, HOT, LETTERS) if name not in shown] == []
+    assert "tables: 0 to make, 0 to change, 0 refused" in shown
 
 
 def paused_then_taken_away(project: TwoCatalogs, broker: Broker, topic: str, file: Path) -> None:

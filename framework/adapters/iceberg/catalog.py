@@ -1,7 +1,7 @@
-"""One Iceberg catalog: its settings, how it is opened, and what is said when it cannot be.
+"""One Iceberg catalog: its settings, how it is opened, and the error if it cannot be opened.
 
 In: PyIceberg's own settings, secrets resolved. Out: an open catalog with the commits to its tables, or a SetupError that
-names the catalog and never a secret. It is opened at first use, and anew after it refused our credentials.
+names the catalog and never a secret. It is opened at first use, and again after it refused the credentials.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class IcebergCatalog:
         try:
             self._read = dict(self._settings_now())
         except SetupError as error:  # a secret that is just being replaced: what was read before is tried once more
-            log.warning("the catalog's settings are not read anew: %s", error.message)
+            log.warning("the catalog's settings cannot be refreshed: %s", error.message)
 
     def _load_catalog(self) -> Catalog:
         kind = self._kind()
@@ -133,7 +133,7 @@ class IcebergCatalog:
             ) from error
         except (ValueError, KeyError, ImportError) as error:
             raise self._setup_error(
-                f"its settings are wrong: {first_line(error)}", "FLOE-E202", "mend the target's connections.catalog"
+                f"its settings are wrong: {first_line(error)}", "FLOE-E202", "correct the target's connections.catalog"
             ) from error
         except Exception as error:  # each catalog has exceptions of its own
             raise self._unreachable(error) from error

@@ -50,7 +50,7 @@ from framework.adapters.iceberg.private.manifests import (
     to_iceberg,
 )
 from framework.adapters.iceberg.private.snapshot_id import new_snapshot_id
-from framework.adapters.iceberg.supported import unreadable, unwritable
+from framework.adapters.iceberg.supported_tables import unreadable, unwritable
 from framework.adapters.iceberg.views import head_of, snapshot_by_id, start_of, view_of
 from framework.adapters.secrets import hidden
 from framework.commit.machine.effects import (
@@ -109,7 +109,7 @@ class TableCommits:
             if effect.view.branch != MAIN_BRANCH and head_of(table.metadata, MAIN_BRANCH) is None:
                 table = self._with_main(table)
         except NoSuchTableError:
-            return CommitConflict(effect.table, effect.commit_id, "the table does not exist any more")
+            return CommitConflict(effect.table, effect.commit_id, "the table does not exist")
         except Exception as error:  # nothing of this commit was sent yet: it is certainly not in the table
             said = unreadable(error) or f"the table cannot be loaded: {_words(error)}"
             return CommitFailed(effect.table, effect.commit_id, said)
@@ -121,7 +121,7 @@ class TableCommits:
             looked_for = dict.fromkeys((*effect.examine, *_key_paths(effect)))
             missing = tuple(path for path in looked_for if not table.io.new_input(path).exists())
         except Exception as error:  # each store has exceptions of its own, and nothing was sent yet
-            said = f"whether its files are there cannot be told: {_words(error)}"
+            said = f"it is unclear whether its files exist: {_words(error)}"
             return CommitFailed(effect.table, effect.commit_id, said)
         if missing:
             return FilesGone(effect.table, effect.commit_id, missing)
@@ -239,7 +239,7 @@ class TableCommits:
         try:
             now = self._catalog.load_table(identifier_of(effect.table))
         except NoSuchTableError:
-            return CommitConflict(effect.table, effect.commit_id, "the table does not exist any more")
+            return CommitConflict(effect.table, effect.commit_id, "the table does not exist")
         except Exception as second:  # unknown for now, which is said as it is
             reason = f"outcome unknown ({_words(error)}) and the table cannot be read back now ({_words(second)})"
             return CommitFailed(effect.table, effect.commit_id, reason)
@@ -272,7 +272,7 @@ class TableCommits:
             version = now.metadata.format_version
             listed = {manifest.manifest_path for each in new for manifest in self._manifests(now.io, each, version)}
         except Exception as error:  # what cannot be found out counts as in use
-            log.warning("metadata files of a refused commit to %s are left behind: %s", ".".join(now.name()), error)
+            log.warning("metadata files of a refused commit to %s were not removed: %s", ".".join(now.name()), error)
             return True
         return not listed.isdisjoint(written)
 
@@ -285,7 +285,7 @@ class TableCommits:
             except FileNotFoundError:
                 continue  # it was named, and writing it failed
             except Exception as error:  # each store has exceptions of its own
-                log.warning("metadata file %s of a refused commit is left behind: %s", path, error)
+                log.warning("metadata file %s of a refused commit was not removed: %s", path, error)
 
 
 def _key_paths(effect: CommitTable) -> list[str]:
@@ -324,7 +324,7 @@ def _unsupported(effect: CommitTable, metadata: TableMetadata) -> str | None:
         return f"{effect.view.branch} is a tag, not a branch"
     onto = effect.onto if isinstance(effect, RecoverTable) else None
     if onto is not None and snapshot_by_id(metadata, onto) is None:
-        return f"it has no snapshot {onto} any more"
+        return f"it no longer has the snapshot {onto}"
     before = effect.view.progress
     if before is not None and effect.progress.control_offset < before.control_offset:  # invariant 3
         return f"progress would move back from {before.control_offset} to {effect.progress.control_offset}"

@@ -1,8 +1,8 @@
-"""Creating and altering tables: definitions that were decided elsewhere, applied only to what they were decided from.
+"""Creates and alters tables: applies definitions decided elsewhere, only to the table state that they were decided from.
 
 In: `CreateTable` and `AlterTable` values. Out: a table that exists, or a schema that is current. Keeps invariant 4 for
 definitions: a change is conditional on the table's uuid, its current schema and its highest column id, so that fifty
-callers that add the same column make one change. An outcome that is not known is read back (invariant 7).
+callers that add the same column make one change. An unknown outcome is read back (invariant 7).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from pyiceberg.transforms import Transform, parse_transform
 from pyiceberg.types import NestedField
 
 from framework.adapters.iceberg.commit import TableCommits
-from framework.adapters.iceberg.supported import writable_versions
+from framework.adapters.iceberg.supported_tables import writable_versions
 from framework.config.spec import PartitionFieldSpec, SortFieldSpec
 from framework.config.table_names import identifier_of
 from framework.errors import FloeError, TableBlocked
@@ -273,7 +273,7 @@ def _refused(table: str, verb: str, error: Exception) -> FloeError:
         f"the catalog refuses to {verb} table {table}: {(str(error).strip() or type(error).__name__).splitlines()[0]}",
         code="FLOE-R140",
         place=table,
-        remedy="grant these credentials what the catalog refuses, or make the change by hand",
+        remedy="give these credentials the missing permission, or make the change by hand",
     )
 
 
@@ -282,5 +282,5 @@ def _unknown(table: str, error: Exception) -> FloeError:
         f"the definition of {table} could not be read or changed: {str(error).strip().splitlines()[0]}",
         code="FLOE-R134",
         place=table,
-        remedy="check that the catalog answers; the change is planned again from what the table says then",
+        remedy="check that the catalog answers; the change is then planned again",
     )

@@ -1,8 +1,8 @@
-"""Which files a table refers to, and which files lie below a location.
+"""Which files a table refers to, and which files are below a location.
 
 In: a loaded table, or a FileIO and a location. Out: plain values. Reads manifests and lists folders; changes nothing. Every
-snapshot counts, on every branch, and deleted entries of manifests that are still there count as well: rather a file too
-many is held for one in use than one too few (invariant 12).
+snapshot counts, on every branch, and so do deleted entries of manifests that still exist: it is better to keep a file too many
+than one too few (invariant 12).
 """
 
 from __future__ import annotations

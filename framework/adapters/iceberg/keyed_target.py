@@ -63,7 +63,7 @@ def keyed_target_of(loaded: Table, target: TableTarget, known: KeyedTarget | Non
     ):
         return known
     if head is None:
-        return KeyedTarget(None, key_ids, LiveFiles({}), metadata.format_version)
+        return KeyedTarget(None, key_ids, LiveFiles({}, frozenset()), metadata.format_version)
     manifests = (
         lineage.read_manifests(loaded.io, head.manifest_list)
         if metadata.format_version >= lineage.VERSION

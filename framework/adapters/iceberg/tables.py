@@ -1,8 +1,8 @@
-"""The door to Iceberg tables: what the driver and the coordinator may ask of them, whichever catalog they live in.
+"""The interface to Iceberg tables for the driver and the coordinator, whichever catalog the tables are in.
 
 In: catalogs, full names of tables, and the plain values of `framework.commit`, `framework.table` and `framework.record`.
 Out: views, targets and outcomes as plain values; no PyIceberg object leaves this package. The commit itself, and the
-invariants it keeps, are in `iceberg_commit`; creating and altering in `iceberg_define`; a catalog in `iceberg_catalog`.
+invariants it keeps, are in `commit`; creating and altering in `define`; a single catalog in `catalog`.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, EqualTo, G
 from pyiceberg.table import Table
 
 from framework.adapters.iceberg import define as iceberg_define
-from framework.adapters.iceberg import history as iceberg_history
+from framework.adapters.iceberg import snapshots as table_snapshots
 from framework.adapters.iceberg.catalog import IcebergCatalog, first_line
 from framework.adapters.iceberg.commit import Outcome
-from framework.adapters.iceberg.examined import ExaminedTables
+from framework.adapters.iceberg.examined_tables import ExaminedTables
 from framework.adapters.iceberg.files import (
     StoredFile,
     TablePlace,
@@ -28,7 +28,7 @@ from framework.adapters.iceberg.files import (
     references_of,
 )
 from framework.adapters.iceberg.keyed_target import KeyedTarget, blocked, keyed_target_of
-from framework.adapters.iceberg.supported import refused, unreadable, unwritable
+from framework.adapters.iceberg.supported_tables import refused, unreadable, unwritable
 from framework.adapters.iceberg.views import SnapshotInfo, ancestry, head_of, info_of, target_of, view_of
 from framework.adapters.parquet.usable import unusable
 from framework.commit.events.event_types import SourceRange
@@ -129,17 +129,17 @@ class IcebergTables:
     def load_history(self, table: str, branch: str, control_topic_id: str) -> RollbackFacts | None:
         """The branch's snapshots as a rollback has to know them; None when there is no such table."""
         loaded = self._load(table)
-        return iceberg_history.facts_of(table, loaded, branch, control_topic_id) if loaded else None
+        return table_snapshots.facts_of(table, loaded, branch, control_topic_id) if loaded else None
 
     def added_paths(self, table: str, snapshot_ids: Collection[int]) -> frozenset[str]:
         """The data files that these snapshots added, as far as they have not expired."""
         loaded = self._load(table)
-        return iceberg_history.added_paths(loaded, snapshot_ids) if loaded else frozenset()
+        return table_snapshots.added_paths(loaded, snapshot_ids) if loaded else frozenset()
 
     def rows_in(self, table: str, ranges: Collection[SourceRange]) -> int | None:
         """How many rows of these source ranges the table holds; None where its columns do not tell."""
         loaded = self._load(table)
-        return iceberg_history.rows_in(loaded, ranges) if loaded else 0
+        return table_snapshots.rows_in(loaded, ranges) if loaded else 0
 
     def load_target(self, table: str, policy: TablePolicy) -> TableTarget | None:
         """What tasks need to write for the table; None when there is no such table.
@@ -161,7 +161,7 @@ class IcebergTables:
                 f"table {table} cannot be written: {reason}",
                 code="FLOE-R143",
                 place=table,
-                remedy="ALTER TABLE ... UNSET TBLPROPERTIES (...) for the property that is named",
+                remedy="ALTER TABLE ... UNSET TBLPROPERTIES (...) for the named property",
             )
         return target
 
@@ -223,7 +223,7 @@ class IcebergTables:
                 f"table {table} cannot be read: {first_line(error)}",
                 code="FLOE-R135",
                 place=table,
-                remedy="check that the store answers and that the table has the columns that floe made it with",
+                remedy="check that the store answers and that the table has the columns that floe created",
             ) from error
 
     def place(self, table: str) -> TablePlace | None:
@@ -251,7 +251,7 @@ class IcebergTables:
                 f"the manifests of table {table} cannot all be read: {first_line(error)}",
                 code="FLOE-R371",
                 place=table,
-                remedy="nothing of the table was removed; see whether its store answers, and run the command again",
+                remedy="nothing of the table was removed; check that its store answers, then run the command again",
             ) from error
 
     def stored_files(self, table: str, locations: Sequence[str]) -> list[StoredFile]:
@@ -296,7 +296,7 @@ class IcebergTables:
                     f"{location} cannot be removed: {first_line(error)}",
                     code="FLOE-R373",
                     place=location,
-                    remedy="see whether these credentials may delete; the files before it are removed",
+                    remedy="check that these credentials may delete; the files before it were removed",
                 ) from error
             yield location
 
@@ -353,7 +353,7 @@ def _store_silent(table: str, place: str, error: Exception) -> FloeError:
         f"the files of table {table} cannot be listed: {first_line(error)}",
         code="FLOE-R372",
         place=place,
-        remedy="see whether the store answers and whether these credentials may list it",
+        remedy="check that the store answers and that these credentials may list it",
     )
 
 

@@ -1,7 +1,7 @@
-"""From Iceberg's table metadata to the plain values that decisions are made from. Reads nothing, changes nothing.
+"""Turns Iceberg's table metadata into the plain values that decisions are based on. Reads nothing, changes nothing.
 
 In: a loaded `TableMetadata`. Out: a `TableView` for the coordinator, a `TableTarget` for the tasks that write, and
-`SnapshotInfo` for people. A view carries all that a commit is made conditional on (invariant 4).
+`SnapshotInfo` for people. A view carries everything that a commit is conditional on (invariant 4).
 """
 
 from __future__ import annotations

@@ -261,7 +261,7 @@ class KafkaAdmin:
                             f"a transaction on the offsets of group {group} is still pending",
                             code="FLOE-R120",
                             place=self.address,
-                            remedy="the broker ends it after its time-out; then the offsets can be read",
+                            remedy="the broker ends it after its timeout; then the offsets can be read",
                         ) from raised
                 time.sleep(0.1)
         finally:
@@ -353,10 +353,10 @@ def known_id(topic: str, topic_id: str, address: str) -> str:
     """
     if topic_id in NO_TOPIC_ID:
         raise SetupError(
-            f"the broker gives topic {topic} no id, so that a topic made anew under its name could not be told from it",
+            f"the broker gives topic {topic} no id, so a recreated topic of the same name would look the same",
             code="FLOE-E113",
             place=address,
-            remedy="use Kafka 2.8 or newer, with inter.broker.protocol.version at 2.8 or above; topics get their ids then",
+            remedy="use Kafka 2.8 or newer, with inter.broker.protocol.version at 2.8 or above; topics then get their ids",
         )
     return topic_id
 

@@ -124,7 +124,7 @@ def client_config(settings: Mapping[str, str], log: ClientLog, **role: str | int
     owned = sorted(OWNED & settings.keys())
     if owned:
         raise SetupError(
-            f"the Kafka connection sets {', '.join(owned)}, which the protocol needs at its own value",
+            f"the Kafka connection sets {', '.join(owned)}, which the protocol must set itself",
             code="FLOE-E104",
             place=address_of(settings),
             remedy="remove the key from the connection in the target file",
@@ -188,7 +188,7 @@ def setup_error(error: KafkaError, settings: Mapping[str, str], log: ClientLog, 
             f"not permitted while {doing}: {error.str()}",
             code="FLOE-E103",
             place=address,
-            remedy="grant the operation to this principal; `floe doctor FILE` lists what it needs",
+            remedy="allow this operation for this principal; `floe doctor FILE` lists what it needs",
         )
     if code in _UNREACHABLE:
         return SetupError(
@@ -198,9 +198,9 @@ def setup_error(error: KafkaError, settings: Mapping[str, str], log: ClientLog, 
             remedy=unreachable_remedy(settings),
         )
     if error.retriable():
-        return RetriableError(f"Kafka could not do it now, {doing}: {error.str()}", code="FLOE-R120", place=address)
+        return RetriableError(f"Kafka failed for now while {doing}: {error.str()}", code="FLOE-R120", place=address)
     return FloeError(
-        f"Kafka refused while {doing}: {error.str()}",
+        f"Kafka refused a request while {doing}: {error.str()}",
         code="FLOE-R121",
         place=address,
         remedy="the broker's log says more about this error",
@@ -211,4 +211,4 @@ def unreachable_remedy(settings: Mapping[str, str]) -> str:
     hosts = {server.rsplit(":", 1)[0].strip() for server in address_of(settings).split(",")}
     if hosts <= _LOCAL:
         return "`floe local up` starts the local broker; otherwise check bootstrap.servers of the target file"
-    return "check bootstrap.servers of the target file, and that this machine reaches that address"
+    return "check bootstrap.servers of the target file, and that this machine can reach that address"

@@ -168,10 +168,10 @@ class ControlReader:
             elif time.monotonic() - progress_at > stall_timeout_s:
                 why = f": {self._log.newest}" if self._log.newest else ""
                 raise RetriableError(
-                    f"nothing came from the control topic {self._topic} at {self._position} of {end}{why}",
+                    f"no records came from the control topic {self._topic} at {self._position} of {end}{why}",
                     code="FLOE-R123",
                     place=address_of(self._settings),
-                    remedy="check that the topic has a leader and that this machine reaches it",
+                    remedy="check that the topic has a leader and that this machine can reach it",
                 )
 
     def close(self) -> None:

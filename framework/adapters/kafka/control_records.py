@@ -49,8 +49,8 @@ class ControlRecords:
                 f"{error.message.removeprefix(NO_EVENT)}",
                 code=error.code,
                 place=f"{self._topic}, offset {offset}",
-                remedy=f"a newer floe reads what a newer one wrote. `floe log --from {offset}` shows the record; where it is "
-                f"nobody's announcement, `floe log --skip {offset}` lets it pass",
+                remedy=f"if a newer floe wrote it, use that version. `floe log --from {offset}` shows the record; if it is "
+                f"not an announcement, `floe log --skip {offset}` skips it",
             ) from error
 
     @staticmethod

@@ -64,7 +64,7 @@ def _create(admin: KafkaAdmin, name: str) -> bool:
                 f"the control topic {name} does not exist and may not be created: {error.str()}",
                 code="FLOE-E107",
                 place=admin.address,
-                remedy=f"let an administrator run: {_create_command(admin, name)}",
+                remedy=f"ask an administrator to run: {_create_command(admin, name)}",
             ) from raised
         raise admin.error(raised, f"creating the control topic {name}") from raised
     return True

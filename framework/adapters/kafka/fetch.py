@@ -189,7 +189,7 @@ class SliceFetcher:
             first = connection.admin.start_offsets([key])[key]
             end = connection.admin.end_offsets([key])[key]
             raise DataLossError(
-                f"offsets {piece.start} to {piece.end - 1} were to be read, but the log holds {first} to {end - 1} now",
+                f"offsets {piece.start} to {piece.end - 1} should be read, but the log now holds {first} to {end - 1}",
                 place=place,
                 remedy=f"the first offset available is {first}; raise the topic's retention, or set source.kafka.on_data_loss",
             )
@@ -209,21 +209,21 @@ class SliceFetcher:
         """Invariant 11. A topic id never comes back, so an id that fits after reading fitted all the while."""
         facts = connection.admin.topics([piece.topic]).get(piece.topic)
         if facts is None or facts.topic_id != piece.topic_id:
-            now = f"it has id {facts.topic_id} now" if facts else "it does not exist now"
+            now = f"its id is now {facts.topic_id}" if facts else "it does not exist"
             raise StateDisagreement(
                 f"topic {piece.topic} was deleted or recreated: the batch was planned for id {piece.topic_id}, {now}",
                 code="FLOE-R116",
                 place=f"{piece.topic}-{piece.partition}",
-                remedy="give the pipeline another name to begin anew with the new topic",
+                remedy="give the pipeline another name to start over with the new topic",
             )
 
     def _stalled(self, reader: Reader, piece: Slice, position: int) -> FloeError:
         newest = reader.log.newest
         why = f": {newest}" if newest else ""
         return RetriableError(
-            f"nothing came from {piece.topic}-{piece.partition} at offset {position} "
+            f"no records came from {piece.topic}-{piece.partition} at offset {position} "
             f"for {self._stall_timeout_s:.0f} s{why}",
             code="FLOE-R123",
             place=address_of(self._settings),
-            remedy="check that the partition has a leader and that this machine reaches every broker",
+            remedy="check that the partition has a leader and that this machine can reach every broker",
         )

@@ -66,7 +66,7 @@ class Presence:
                 self._be_a_member()
             except Exception as error:  # whatever it is: the membership is taken up again, with a client made anew
                 if not told:
-                    log.warning("this run is not shown as a member of its consumer group for now: %s", error)
+                    log.warning("this run is not a visible member of its consumer group for now: %s", error)
                 told = True
                 self._leave()
                 self._closing.wait(AGAIN_AFTER_S)

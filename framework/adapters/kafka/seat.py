@@ -246,7 +246,7 @@ class CoordinatorSeat:
                 f"the control topic {self._topic} was deleted",
                 code="FLOE-E108",
                 place=address_of(self._settings),
-                remedy="`floe rebase FILE` makes it anew, and lets a pipeline go on from what its tables hold",
+                remedy="`floe rebase FILE` creates it again, and lets a pipeline go on from what its tables hold",
             )
         stored = self._admin.group_offsets(self._group, [key]).get(key)
         log_start, log_end = self._admin.start_offsets([key])[key], self._admin.end_offsets([key])[key]
@@ -282,7 +282,7 @@ def lost_position(admin: KafkaAdmin, settings: Mapping[str, str], topic: str, po
     key = (topic, 0)
     start, end = admin.start_offsets([key])[key], admin.end_offsets([key])[key]
     return DataLossError(
-        f"the control topic {topic} was to be read at {position}, but its log is [{start}, {end})",
+        f"the control topic {topic} should be read at {position}, but its log is [{start}, {end})",
         place=address_of(settings),
         remedy="announcements are gone or the topic was recreated; `floe rebase FILE` reads again what the tables lack",
     )
@@ -351,7 +351,7 @@ def holds_still(settings: Mapping[str, str], topic: str, offset: int, leader_epo
         f"the broker did not say whether the control topic {topic} still holds what was read",
         code="FLOE-R123",
         place=address_of(settings),
-        remedy="check that the topic has a leader and that this machine reaches it",
+        remedy="check that the topic has a leader and that this machine can reach it",
     )
 
 

@@ -164,7 +164,7 @@ class PipelineProducer:
                 self._send_offsets(producer, positions)
         except NotBack as raised:
             # Nothing was committed, but this client is stuck: a new one settles its transaction.
-            raise self._unknown(f"the client hangs while it sends the offsets: {raised}") from raised
+            raise self._unknown(f"the client hangs while sending the offsets: {raised}") from raised
         except KafkaException as raised:
             # No commit was asked for: nothing can have happened, but the transaction must be ended.
             raise self._ended_before_commit(self._cause(producer, error_of(raised), positions), begun) from raised
@@ -294,7 +294,7 @@ class PipelineProducer:
             f"the announcement was aborted: {error.str()}",
             code="FLOE-R122",
             place=self._transactional_id,
-            remedy="it is announced again by itself; if it goes on, the broker's log says why",
+            remedy="it is announced again by itself; if this goes on, the broker's log says why",
         )
 
     def _fatal(self, error: KafkaError, begun: Stopwatch) -> FloeError:
@@ -309,7 +309,7 @@ class PipelineProducer:
             return FencedError(
                 f"a newer run of this pipeline has taken over transactional id {self._transactional_id}",
                 place=address_of(self._settings),
-                remedy="stop one of the two runs for good; this one has ended and has announced nothing more",
+                remedy="stop one of the two runs for good; this one has ended and announced nothing more",
             )
         return self._unknown(error.str())
 
@@ -318,7 +318,7 @@ class PipelineProducer:
         return OutcomeUnknown(
             f"the outcome of the announcement of {self._transactional_id} is not known: {why}",
             place=address_of(self._settings),
-            remedy="the group's offsets are read back before anything else is done; no file is deleted meanwhile",
+            remedy="the group's offsets are read back before anything else; until then no file is deleted",
         )
 
     def _new_producer(self) -> Producer:

@@ -1,7 +1,8 @@
-"""Whether a table's properties can be written with, found out before a task tries.
+"""Checks whether files can be written with a table's properties, before a task tries.
 
-In: what tasks would be given for a table. Out: None, or why its properties cannot be heeded. Whoever may alter a table may set
-them to anything; a task that fails over one would stop every table of its pipeline (invariant 10), so the table is refused here.
+In: what tasks would be given for a table. Out: None, or why its properties cannot be used. Whoever may alter a table may set
+them to anything, and a task that fails because of one would stop every table of its pipeline. So the table is refused here
+(invariant 10).
 """
 
 from __future__ import annotations
@@ -28,14 +29,16 @@ def unusable(target: TableTarget) -> str | None:
     for key in _POSITIVE:
         text = target.properties.get(key)
         if text is not None and not (text.isascii() and text.isdigit() and 0 < int(text[:20]) <= _MOST):
-            return f"its property {key} is {text[:40]!r}, which is no positive number"
+            return f"its property {key} is {text[:40]!r}, which is not a positive number"
     try:
         options = layout_of(target).writer_options
         # The codec and its level are only looked at by the first page that is written.
         with pq.ParquetWriter(pa.BufferOutputStream(), _PROBE.schema, **options) as writer:
             writer.write_table(_PROBE)
     except Exception as error:  # PyIceberg's and Arrow's own words for each property
-        return f"its properties cannot be written with: {(str(error).strip() or type(error).__name__).splitlines()[0]}"
+        return (
+            f"it cannot be written with its properties: {(str(error).strip() or type(error).__name__).splitlines()[0]}"
+        )
     return None
 
 

@@ -1,1 +1,1 @@
-"""What Spark has to be given: its Python, its streaming source, and which SQL it may run."""
+"""What floe provides to Spark: its Python, its streaming source, and the SQL that it may run."""

@@ -1,8 +1,8 @@
-"""What `transform.sql` may be made of: functions, relations and expressions by list, as Spark's own parser reads them.
+"""What `transform.sql` may contain: listed functions, relations and expressions, as Spark's own parser reads them.
 
-In: the text. Out: nothing, or the error that names what is refused. Looked at before Spark analyses the text, since that alone
-opens files and resolves functions. Invariant: a pipeline file reads the rows of `source`, one by one, and nothing else; code,
-files, the session and other records are out of its reach.
+In: the text. Out: nothing, or an error that names what is refused. This check comes before Spark analyses the text, since the
+analysis itself already opens files and resolves functions. Invariant: a pipeline file reads the rows of `source`, one by one, and
+nothing else; it cannot reach code, files, the session or other records.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ REFUSED = {
         "it calls code of the JVM": """
         java_method reflect try_reflect
         """,
-        "it tells of the session and the machine, not of the record": """
+        "it depends on the session and the machine, not on the record": """
         collations current_catalog current_database current_schema current_timezone current_user input_file_block_length
         input_file_block_start input_file_name python_worker_logs session_user sql_keywords user version
         """,
@@ -70,16 +70,16 @@ REFUSED = {
         from_avro from_protobuf from_xml schema_of_avro schema_of_xml to_avro to_protobuf xpath xpath_boolean xpath_double
         xpath_float xpath_int xpath_long xpath_number xpath_short xpath_string
         """,
-        "it gives another value each time": """
+        "it gives a different value each time": """
         aes_encrypt monotonically_increasing_id rand randn random randstr shuffle spark_partition_id uniform uuid
         """,
         "it stops the pipeline at a record": """
         assert_true raise_error
         """,
-        "a small number makes a value of any size": """
+        "a small number makes a huge value": """
         array_repeat range repeat sequence space
         """,
-        "it is not for one row alone": """
+        "it needs more than one row": """
         any any_value approx_count_distinct approx_percentile approx_top_k approx_top_k_accumulate approx_top_k_combine
         array_agg avg bit_and bit_or bit_xor bitmap_and_agg bitmap_construct_agg bitmap_or_agg bool_and bool_or collect_list
         collect_set corr count count_if count_min_sketch covar_pop covar_samp cume_dist dense_rank every explode

@@ -1,7 +1,7 @@
 """The regular expressions inside `transform.sql`: constants that Java's engine, which backtracks, runs in time.
 
-In: an expression as Spark's parser reads it. Out: nothing, or why it is refused in words. Invariant: whatever Spark gives to
-`java.util.regex` as a pattern is a literal that framework.config.backtracking takes, so that no record makes one up.
+In: an expression as Spark's parser reads it. Out: nothing, or a sentence that says why it is refused. Invariant: every pattern
+that Spark gives to `java.util.regex` is a literal that framework.config.backtracking accepts, so no record can supply one.
 """
 
 from __future__ import annotations
@@ -62,12 +62,12 @@ def _like_at(expression: Any, where: str) -> str | None:
     return None if why is None else _said(where, pattern, why)
 
 
-_NOT_CONSTANT = "it must be a text that stands in the file, so that no record can make one that never ends"
+_NOT_CONSTANT = "it must be a literal in the file, so that no record can supply one that never ends"
 
 
 def _said(where: str, pattern: str | None, why: str) -> str:
     what = "the pattern" if pattern is None else f"the pattern `{pattern}`"
-    return f"{what} of {where} may hold a worker for hours: {why}"
+    return f"{what} of {where} may block a worker for hours: {why}"
 
 
 def _literal(expression: Any) -> str | None:

@@ -21,7 +21,7 @@ from framework.errors import FloeError
 MAX_EVENT_BYTES = 512 * 1024
 # Some readers tell the type by the first bytes alone: no record may be one thing to them and another to the rest.
 _FIRST_TYPE = re.compile(rb'\{"type":"([A-Za-z]+)",')
-NO_EVENT = "a control record is no event of floe: "
+NO_EVENT = "a control record is not an event of floe: "
 
 
 def encode(event: ControlEvent) -> bytes:
@@ -62,7 +62,7 @@ def decode(value: bytes | None) -> ControlEvent | None:
     if shape is None:
         return None
     if (first := _FIRST_TYPE.match(value or b"")) is not None and first[1].decode() != parsed["type"]:
-        raise _malformed(f"it says twice what it is, {first[1].decode()} and {parsed['type']}")
+        raise _malformed(f"its type is given twice, {first[1].decode()} and {parsed['type']}")
     expected = KEYED_VERSION if parsed["type"] == DataWritten.__name__ and parsed.get("keyed") is not None else VERSION
     if parsed.get("version") != expected or parsed["version"] is True:
         raise _malformed(f"its version is {parsed.get('version')!r} and this floe reads version {expected}")
@@ -112,5 +112,5 @@ def _malformed(reason: str) -> FloeError:
         f"{NO_EVENT}{reason}",
         code="FLOE-R202",
         place="control topic",
-        remedy="find out who writes to the control topic; an announcement is never skipped, so reading stops here",
+        remedy="find out who writes to the control topic; floe never skips an announcement, so reading stops here",
     )

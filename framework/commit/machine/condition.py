@@ -13,8 +13,9 @@ from framework.commit.events.event_types import Health, PauseChanged, StateChang
 from framework.commit.machine.health import BLOCKED_REMEDY, FAILING_REMEDY
 from framework.commit.machine.pauses import describe, resume_command
 from framework.commit.watch import Waiting, hold_reason
+from framework.diagnose.counted import counted
 
-HELD_REMEDY = "`floe status` says why those tables wait; reading goes on by itself when they are committed"
+HELD_REMEDY = "`floe status` says why those tables wait; reading resumes by itself once they are committed"
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ def pipeline_condition(facts: PipelineFacts) -> Condition:
     if not facts.live:
         return _ended(told)
     if facts.pause is not None:
-        remedy = f"`{resume_command(facts.pause)}` lets it go on"
+        remedy = f"`{resume_command(facts.pause)}` resumes it"
         return Condition(Health.PAUSED, describe(facts.pause), remedy, "", facts.pause.timestamp_ms)
     if told is not None and told.state in (Health.DEGRADED, Health.BLOCKED):
         return Condition(told.state, told.reason, told.remedy, told.code, told.since_ms, told.failures)
@@ -88,14 +89,14 @@ def _ended(told: StateChanged | None) -> Condition:
     if told.state in (Health.STOPPED, Health.FAILED):
         remedy = told.remedy or "`floe run` goes on from the safe offsets"
         return Condition(told.state, told.reason, remedy, told.code, told.since_ms, told.failures)
-    reason = f"run {told.by} ended without a word: it was killed, or its machine is gone"
+    reason = f"run {told.by} vanished: it was killed, or its machine is gone"
     return Condition(Health.FAILED, reason, "`floe run` goes on from the safe offsets", "FLOE-R138", told.timestamp_ms)
 
 
 def reading_hold(pause: PauseChanged | None, waiting: Waiting, max_batches: int, max_bytes: int) -> Condition | None:
     """Why a live run reads nothing for now: a person holds it, or too much waits for its tables. None: it reads."""
     if pause is not None:
-        remedy = f"`{resume_command(pause)}` lets it go on"
+        remedy = f"`{resume_command(pause)}` resumes it"
         return Condition(Health.PAUSED, describe(pause), remedy, "", pause.timestamp_ms)
     reason = hold_reason(waiting, max_batches, max_bytes)
     return Condition(Health.BLOCKED, reason, HELD_REMEDY, "FLOE-R139") if reason is not None else None
@@ -121,7 +122,7 @@ def table_condition(facts: TableFacts) -> Condition:
     if report is not None and facts.last_commit_ms is not None and report.timestamp_ms < facts.last_commit_ms:
         report = None  # what was told was over with that commit
     if facts.pause is not None:
-        remedy = f"`{resume_command(facts.pause)}` lets it go on"
+        remedy = f"`{resume_command(facts.pause)}` resumes it"
         return Condition(Health.PAUSED, describe(facts.pause), remedy, "", facts.pause.timestamp_ms)
     state, reason = facts.examined
     if facts.pending and state is Health.BLOCKED:
@@ -134,6 +135,6 @@ def table_condition(facts: TableFacts) -> Condition:
     if facts.unreadable:
         return Condition(Health.DEGRADED, facts.unreadable, FAILING_REMEDY, "FLOE-R135")
     if facts.pending and not facts.coordinated:
-        reason = f"nobody coordinates, and {facts.pending:,} announcements wait"
+        reason = f"nobody coordinates, and {counted(facts.pending, 'announcement waits', 'announcements wait')}"
         return Condition(Health.STOPPED, reason, "`floe coordinator`, or a run of any pipeline, commits them")
     return Condition(Health.RUNNING if facts.pending else Health.IDLE, since_ms=facts.last_commit_ms)

@@ -14,17 +14,15 @@ from framework.commit.machine.model import CoordinatorState, TableState
 from framework.commit.machine.pauses import describe, holding, resume_command
 from framework.commit.machine.step_draft import Turn
 
-BLOCKED_REMEDY = (
-    "mend what the reason names; the table goes on by itself within a minute, and nothing announced is lost"
-)
-FAILING_REMEDY = "see whether the catalog and the store answer (`floe doctor`); it is tried again by itself"
+BLOCKED_REMEDY = "fix what the reason names; the table goes on by itself within a minute, and nothing announced is lost"
+FAILING_REMEDY = "check that the catalog and the store answer (`floe doctor`); floe tries again by itself"
 
 
 def table_health(state: CoordinatorState, table: TableState) -> tuple[Health, str, str]:
     """State, reason and remedy of one table."""
     pause = holding(state.pauses, Holds.COMMITS, table.table)
     if pause is not None:
-        return Health.PAUSED, describe(pause), f"`{resume_command(pause)}` lets it go on"
+        return Health.PAUSED, describe(pause), f"`{resume_command(pause)}` resumes it"
     if table.failures >= state.limits.failed_after:
         return Health.FAILED, table.failure, FAILING_REMEDY
     reason = waiting_reason(state, table)

@@ -35,7 +35,7 @@ def merge(property_text: str | None, progress: TableProgress) -> str:
         raise StateDisagreement(
             f"recorded progress would move back from {before.control_offset} to {progress.control_offset}",
             place=PROGRESS_PROPERTY,
-            remedy="another coordinator was faster; load the table again",
+            remedy="another coordinator was faster; the table is loaded again",
         )
     epoch = {} if progress.leader_epoch is None else {"leader_epoch": progress.leader_epoch}
     entries[progress.control_topic_id] = {
@@ -121,7 +121,7 @@ def check_recorded_here(
                 code="FLOE-R320",
                 place=table,
                 remedy=f"check bootstrap.servers first; if the control topic {control_topic} was recreated, or the cluster "
-                f"was replaced, `floe rebase FILE` takes over; if this is another pipeline, give it a name of its own",
+                f"was replaced, `floe rebase FILE` takes over; if this is another pipeline, give it its own name",
             )
         here = parse(text, control_topic_id)
         recorded = here.pipelines.get(pipeline) if here is not None and first_run else None

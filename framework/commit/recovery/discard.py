@@ -80,8 +80,8 @@ def plan_discard(
     reason = impossible(first.event, view, gone)
     if reason is None:
         raise StateDisagreement(
-            f"what waits for table {table} can still come into it"
-            + (f": {waits_for}" if waits_for else "; it only waits for its time"),
+            f"what waits for table {table} can still be committed"
+            + (f": {waits_for}" if waits_for else "; it only waits for its interval"),
             code="FLOE-R355",
             place=table,
             remedy=_other_remedy(waits_for),
@@ -146,7 +146,7 @@ def impossible(event: DataWritten, view: TableView | None, gone: Collection[str]
 
 def _other_remedy(waits_for: str | None) -> str:
     if waits_for is None:
-        return "start `floe coordinator`, or the pipeline; nothing has to be given up"
+        return "start `floe coordinator`, or the pipeline; nothing needs to be given up"
     if "`floe " in waits_for:  # the reason names the verb that settles it
-        return "do what the message says; nothing has to be given up"
-    return "settle what the message says; nothing has to be given up"
+        return "do what the message says; nothing needs to be given up"
+    return "fix what the message says; nothing needs to be given up"

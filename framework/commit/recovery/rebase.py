@@ -218,7 +218,7 @@ def _check_topics(facts: RebaseFacts, choice: RebaseChoice) -> None:
         topic, former = changed[0]
         raise StateDisagreement(
             f"the tables hold records of topic {topic} with id {former}, now it is {ids[topic]} (cluster {facts.cluster_id}): "
-            "offsets of the one need not be those of the other",
+            "offsets of one need not match those of the other",
             code="FLOE-R316",
             place=topic,
             remedy="--same-offsets if each offset holds the record that it held (a restored or byte-for-byte copied topic); "
@@ -230,7 +230,7 @@ def _check_topics(facts: RebaseFacts, choice: RebaseChoice) -> None:
             "twice, or skip some",
             code="FLOE-R350",
             place=facts.pipeline,
-            remedy="leave --begin-at out; `floe offsets set` moves offsets by consent",
+            remedy="leave --begin-at out; to move offsets deliberately, use `floe offsets set`",
         )
 
 
@@ -246,7 +246,7 @@ def _positions(facts: RebaseFacts, choice: RebaseChoice) -> tuple[dict[Partition
     if empty and holders:
         raise StateDisagreement(
             f"table{'s' if len(empty) > 1 else ''} {', '.join(empty)} hold{'' if len(empty) > 1 else 's'} nothing of pipeline "
-            f"{facts.pipeline}: what was announced for it may be lost, and nobody knows from where on",
+            f"{facts.pipeline}: what was announced for it may be lost, and it is not known since when",
             code="FLOE-R351",
             place=empty[0],
             remedy=f"--complete {empty[0]} if nothing was ever routed there; --from-log-start reads all that the topics hold, "
@@ -294,7 +294,7 @@ def _check_order(pipeline: str, holders: list[HeldBy]) -> None:
                     f"{two.ends.get(key, 0)}, and elsewhere it is the other way round: they were not filled by one history",
                     code="FLOE-R353",
                     place=one.table,
-                    remedy="give the pipeline another name and other tables, or have one of these tables made anew",
+                    remedy="give the pipeline another name and other tables, or let one of these tables be created again",
                 )
 
 

@@ -91,7 +91,7 @@ def target_of(facts: RollbackFacts, to: int, is_time: bool) -> SnapshotFacts:
             return each
     oldest = facts.ancestry[-1] if facts.ancestry else None
     raise TableBlocked(
-        f"table {facts.table} has no snapshot {'as old as that' if is_time else to} behind its head",
+        f"table {facts.table} has no snapshot {'as old as that' if is_time else to} before its current one",
         code="FLOE-R356",
         place=facts.table,
         remedy="name one of its snapshots"
@@ -123,7 +123,7 @@ def plan_rollback(facts: RollbackFacts, target: SnapshotFacts, replay: bool) -> 
         other = next((s for s in lost if s.control_topic_id not in (None, here)), None)
         if other is not None or reached is None or not whole:
             raise StateDisagreement(
-                f"what was in the snapshots behind {target.snapshot_id} of table {facts.table} cannot be told any more: "
+                f"what was in the snapshots behind {target.snapshot_id} of table {facts.table} can no longer be determined: "
                 + (
                     f"snapshot {other.snapshot_id} was made by another control topic"
                     if other is not None
@@ -131,7 +131,7 @@ def plan_rollback(facts: RollbackFacts, target: SnapshotFacts, replay: bool) -> 
                 ),
                 code="FLOE-R357",
                 place=facts.table,
-                remedy="--skip goes back without them; `floe replay --from --to` then reads source ranges that you name",
+                remedy="--skip gives them up; `floe replay --from --to` then reads source ranges that you name",
             )
     return RollbackPlan(
         table=facts.table,
@@ -199,7 +199,7 @@ def gaps_between(
             f"knows of {in_log}",
             code="FLOE-R357",
             place=plan.table,
-            remedy="--skip goes back without them; `floe replay --from --to` then reads source ranges that you name",
+            remedy="--skip gives them up; `floe replay --from --to` then reads source ranges that you name",
         )
     letters = next((event for event in found if is_replay(event.pipeline)), None)
     if letters is not None:
@@ -207,7 +207,7 @@ def gaps_between(
             f"the snapshots given up of table {plan.table} hold rows that came from dead letters, and those count as replayed",
             code="FLOE-R357",
             place=plan.table,
-            remedy="go back to a snapshot behind that replay of dead letters, or --skip goes back without its rows",
+            remedy="go back to a snapshot after that replay of dead letters, or give up its rows with --skip",
         )
     gaps: list[Gap] = []
     hulls: dict[str, dict[tuple[str, str, int], tuple[int, int]]] = {}

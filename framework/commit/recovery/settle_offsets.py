@@ -98,7 +98,7 @@ def disagreements(places: Places) -> tuple[str, ...]:
         if p.given_up:
             continue  # where it was given up is known, and nobody commits offsets of it
         if p.topic_id is None:
-            found.append(f"{p.name} does not exist any more")
+            found.append(f"{p.name} no longer exists")
             continue
         for what, topic_id in (("announced", p.announced_topic_id), ("committed", p.group_topic_id)):
             if topic_id is not None and topic_id != p.topic_id:
@@ -295,7 +295,7 @@ def _check_consent(
     allow_duplicates: bool,
 ) -> None:
     losses = [f"{m.lost} records of {m.topic}:{m.partition} before {m.after}" for m in moves if m.lost]
-    losses += [f"what was not read of {name}, which exists no more" for name in forgotten]
+    losses += [f"what was not read of {name}, which no longer exists" for name in forgotten]
     losses += [f"what was not read of the former topic {topic}" for topic in recreated]
     losses += [f"perhaps what {line}" for line in behind]
     if losses and not allow_loss:
@@ -303,7 +303,7 @@ def _check_consent(
             f"this would lose {'; '.join(losses)}",
             code="FLOE-R344",
             place=places.pipeline,
-            remedy="add --allow-loss if that is meant; nothing was changed",
+            remedy="add --allow-loss to accept that; nothing was changed",
         )
     repeats = [f"{m.repeated} records of {m.topic}:{m.partition} from {m.after} on" for m in moves if m.repeated]
     if repeats and not allow_duplicates:
@@ -311,5 +311,5 @@ def _check_consent(
             f"this would read again, and so add a second time, {'; '.join(repeats)}",
             code="FLOE-R345",
             place=places.pipeline,
-            remedy="add --allow-duplicates if that is meant; nothing was changed",
+            remedy="add --allow-duplicates to accept that; nothing was changed",
         )

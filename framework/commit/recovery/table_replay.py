@@ -63,7 +63,7 @@ def named_gap(
             f"nothing lies between --from and --to for pipeline {pipeline}",
             code="FLOE-R358",
             place=pipeline,
-            remedy="name for each partition an offset to begin at and a higher one to end before: --from t:0=10 --to t:0=20",
+            remedy="for each partition, name the first offset and a higher one to stop before: --from t:0=10 --to t:0=20",
         )
     return Gap(gap_id, pipeline, ranges)
 
@@ -96,10 +96,10 @@ def plan_replay(
         raise StateDisagreement(
             f"table {table} holds {held:,} rows of these source ranges"
             if held
-            else f"whether table {table} holds records of these source ranges cannot be told: it has no Kafka positions",
+            else f"it is unclear whether table {table} holds records of these source ranges: it has no Kafka positions",
             code="FLOE-R359",
             place=table,
-            remedy="delete or roll back what it holds of them first; --allow-duplicates adds them although",
+            remedy="first delete or roll back what it holds of them; --allow-duplicates adds them anyway",
         )
     return ReplayPlan(table, pipeline, gaps, named is not None, held)
 
@@ -112,7 +112,7 @@ def _check_source(table: str, r: SourceRange, fact: PartitionFacts | None) -> No
             f"table {table} lacks records of topic {r.topic} with id {r.topic_id}, {now}",
             code="FLOE-R316",
             place=name,
-            remedy="the records can only come from where they were produced",
+            remedy="the records can only come from their producer",
         )
     if r.start < fact.log_start:
         raise DataLossError(
@@ -120,11 +120,11 @@ def _check_source(table: str, r: SourceRange, fact: PartitionFacts | None) -> No
             "retention",
             code="FLOE-R352",
             place=name,
-            remedy="name the rest with --from and --to; what is gone can only come from where it was produced",
+            remedy="name the rest with --from and --to; what is gone can only come from its producer",
         )
     if r.end > fact.log_end:
         raise DataLossError(
-            f"{name} was to be read to {r.end}, but its log ends at {fact.log_end}",
+            f"{name} should be read to {r.end}, but its log ends at {fact.log_end}",
             code="FLOE-R317",
             place=name,
             remedy="check --to, and bootstrap.servers",

@@ -1,7 +1,7 @@
-"""Keys of an Iceberg sink of Kafka Connect that a pipeline file has no word for, and why; keys that only the target needs.
+"""Keys of an Iceberg sink of Kafka Connect that a pipeline file cannot express, and why; keys that only the target needs.
 
-In: a key. Out: a sentence. `framework.config.connector.translate` has taken all keys that mean something in a
-pipeline file before.
+In: a key. Out: a sentence. `framework.config.connector.translate` has already handled all keys that a pipeline file can
+express.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ import re
 
 from framework.config.rules.connections import OWN_KAFKA
 
-_OWN_PACE = "floe needs none: the coordinator waits for no answers and each table commits by itself"
+_OWN_PACE = "floe needs none: the coordinator waits for no answers, and each table commits by itself"
 _SMT = "single message transforms have no equivalent; `transform.sql` projects and filters"
 # Patterns of whole keys, the first that matches; whether something is lost, and the sentence.
 _REASONS: tuple[tuple[str, bool, str], ...] = (
     (r"iceberg\.tables\.default-id-columns|iceberg\.table\..+\.id-columns", False,
-     "the sink needs them for updates alone, and `iceberg.tables.upsert-mode-enabled` is not true"),
+     "the sink needs them only for updates, and `iceberg.tables.upsert-mode-enabled` is not true"),
     (r"iceberg\.tables\.schema-force-optional", False, "floe makes every column optional that no declared field requires"),
     (r"iceberg\.tables\.replace-null-with-default", False, "JSON has no defaults, so null stays null"),
     (r"iceberg\.control\.commit\.(timeout-ms|threads)", False, _OWN_PACE),
     (r"iceberg\.coordinator-executor-keep-alive-timeout-ms", False, _OWN_PACE),
     (r"iceberg\.control\.commit\.max-consecutive-failures", False,
-     "a table that cannot be committed is blocked alone and shown by `floe status`; the others go on"),
+     "only a table that cannot be committed is blocked, and `floe status` shows it; the others go on"),
     (r"iceberg\.control\.group-id-prefix|iceberg\.coordinator\.transactional\.prefix|iceberg\.connect\.group-id", True,
      "groups and transactional ids begin with the target's `prefix`; set that, and the ACLs for it"),
     (r"iceberg\.catalog", False, "floe writes to the catalog that the target names `default`"),
@@ -31,22 +31,22 @@ _REASONS: tuple[tuple[str, bool, str], ...] = (
      "PyIceberg has no such catalog; most (Nessie, Polaris, Unity) have a REST address: set `type: rest` and its `uri`"),
     (r"iceberg\.catalog\..+", True, "the catalog belongs in the target; `--target-file` writes one"),
     (r"(consumer|producer|admin)\.override\..+|iceberg\.kafka\..+", True,
-     "settings of Kafka clients belong in the target's `connections.kafka`, in librdkafka's words"),
-    (r"tasks\.max", False, "parallelism is that of Spark: the target's `spark.master` and `spark.conf`"),
+     "settings of Kafka clients belong in the target's `connections.kafka`, with librdkafka's names"),
+    (r"tasks\.max", False, "Spark sets the parallelism: the target's `spark.master` and `spark.conf`"),
     (r"key\.converter(\..+)?|header\.converter(\..+)?", False, "keys and headers stay bytes"),
     (r"value\.converter(\..+)?", False, "the values are read as JSON objects"),
     (r"transforms(\..+)?|predicates(\..+)?", True, _SMT),
     (r"errors\.(log|retry|deadletterqueue)\..+", False,
-     "dead letters are rows of a table, with reason and position; what can pass is tried again"),
-    (r"config\.action\.reload|plugin\.version|.+\.plugin\.version", False, "Connect's own affair"),
+     "dead letters are rows of a table, with reason and position; errors that can pass are tried again"),
+    (r"config\.action\.reload|plugin\.version|.+\.plugin\.version", False, "only Connect needs it"),
 )  # fmt: skip
 # The sink's own transforms, by the name of their class.
 SMT_REASONS = {
     "CopyValue": "`transform.sql` copies a field: `SELECT *, a AS b FROM source`, with the fields under `source.schema`",
     "DebeziumTransform": "floe unpacks Debezium's messages itself: write `format: {type: json, envelope: debezium}`; its "
     "columns have other names, and each change stays a row",
-    "MongoDebeziumTransform": "floe does not parse the documents inside of Debezium's MongoDB messages; they stay text",
-    "DmsTransform": "floe does not unpack the messages of AWS DMS: `data` stays a struct and `metadata` another",
+    "MongoDebeziumTransform": "floe does not parse the documents inside Debezium's MongoDB messages; they stay text",
+    "DmsTransform": "floe does not unpack the messages of AWS DMS: `data` and `metadata` stay structs",
     "JsonToMapTransform": "floe makes structs of JSON objects; `format: {type: raw, encoding: text}` keeps a record whole",
 }
 # Settings of Kafka clients that only tune the Java client.
@@ -60,13 +60,13 @@ def why_not(key: str) -> tuple[bool, str]:
     """Whether something is lost without the key, and the reason why it has no home in the pipeline file."""
     client = client_setting(key)
     if client is not None and (_TUNING.match(client) or client in OWN_KAFKA):
-        return False, "floe sets how its clients fetch and send by itself"
+        return False, "floe itself sets how its clients fetch and send"
     for pattern, lost, reason in _REASONS:
         if re.fullmatch(pattern, key):
             return lost, reason
     if key.startswith("iceberg."):
-        return True, "this is no key of the sink that floe knows"
-    return True, "this is no key that floe knows"
+        return True, "floe does not know this key of the sink"
+    return True, "floe does not know this key"
 
 
 def client_setting(key: str) -> str | None:

@@ -1,7 +1,7 @@
 """The target of an imported sink: its catalog and Kafka settings in PyIceberg's and librdkafka's words.
 
-In: settings of the sink. Out: plain values of a target file, and the keys that are in it. No secret is ever copied: its place
-is taken by a reference to an environment variable.
+In: settings of the sink. Out: plain values of a target file, and the keys that are in it. No secret is ever copied: a
+reference to an environment variable takes its place.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """An Iceberg sink of Kafka Connect as a pipeline file, and as the target that it would run against.
 
-In: the connector's settings. Out: plain values of both files, and a sentence for each key that has no home
-in them. What a pipeline file cannot say (a Hadoop catalog, tables that only records know) is refused by name:
-no file is better than one that writes other tables.
+In: the connector's settings. Out: plain values of both files, and a sentence for each key that fits into neither. What a
+pipeline file cannot express (a Hadoop catalog, tables that only records know) is refused by name: no file is better
+than one that fills tables differently.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class _Import:
         self._add_writes(tables, defaults, overrides)
         control = self.take("iceberg.control.topic") or "control-iceberg"
         # Connect writes Avro to its control topic, and floe refuses a control topic that holds what is not its own.
-        self.note("iceberg.control.topic", f"`{control}` is Connect's own; floe's commit log is `{control}-floe`")
+        self.note("iceberg.control.topic", f"`{control}` belongs to Connect; floe's commit log is `{control}-floe`")
         pipeline: Values = {
             "apiVersion": "floe/v1",
             "kind": "Pipeline",
@@ -117,7 +117,7 @@ class _Import:
             raise _refused(
                 "value.converter.schemas.enable",
                 "each record carries its schema (`schema` and `payload`), which floe does not unpack",
-                "if the records are plain JSON objects, set it to false here, as the worker has it",
+                "if the records are plain JSON objects, set it to false here, as in the worker",
             )
         if "hadoop" in (self.settings.get("iceberg.catalog.type", "").lower()) or "HadoopCatalog" in self.settings.get(
             "iceberg.catalog.catalog-impl", ""
@@ -188,7 +188,7 @@ class _Import:
                 route_field = self.settings.get("iceberg.tables.route-field", "?")
                 raise _refused(
                     "iceberg.tables.dynamic-enabled",
-                    f"records name any table in `{route_field}`, and floe confines them to tables that the file names",
+                    f"records can name any table in `{route_field}`, but floe only writes to tables that the file names",
                     "name the tables: `--tables db.one,db.two`",
                 )
         else:
@@ -317,14 +317,14 @@ class _Import:
                         reason = "set it on the tables: ALTER TABLE ... SET TBLPROPERTIES"
                     self.note(key, reason, lost=kind == "write-props")
                 elif never_a_property(name):
-                    self.note(key, "no pipeline file may set it: it names code, credentials or a place", lost=True)
+                    self.note(key, "pipeline files may not set it: it names code, credentials or a place", lost=True)
                 elif not is_property_allowed(name):
                     reason = f"the target lets pipeline files set it: put `{name}` under `allow.properties` there, and here into"
                     self.note(key, f"{reason} `tables.defaults.create.properties`", lost=True)
                 else:
                     properties[name] = value
                     if kind == "write-props":
-                        reason = "it is a property of new tables; set it on tables that exist with ALTER TABLE"
+                        reason = "it applies to new tables; on existing tables, set it with ALTER TABLE"
                         self.note(key, reason, lost=True)
         return properties
 
@@ -343,7 +343,7 @@ class _Import:
 def _regex(key: str, pattern: str) -> str:
     """A pattern of Java's that floe runs too. Raises ConfigError."""
     if (found := unfit(pattern)) is not None:
-        raise _refused(key, f"`{pattern}` is not a regular expression as floe reads them: {found.reason}", found.remedy)
+        raise _refused(key, f"`{pattern}` is not a regular expression that floe can run: {found.reason}", found.remedy)
     return pattern
 
 
@@ -354,7 +354,7 @@ def _as_written(value: Any) -> Any:
     if isinstance(value, list):
         return [_as_written(item) for item in value]
     if isinstance(value, str) and ("{{" in value or "{%" in value):
-        raise _refused(value, "the text would be taken for a template", "write it otherwise")
+        raise _refused(value, "the text would be read as a template", "write it differently")
     return value.replace("${", "$${") if isinstance(value, str) else value
 
 

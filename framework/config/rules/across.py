@@ -41,7 +41,7 @@ def _names(tree: Mapping, spec: PipelineSpec, names: dict[str, Span]) -> list[Di
     if first == node.span:
         return []
     message = f"the name `{spec.name}` is already that of the pipeline at {first.file}:{first.line}"
-    remedy = "give each pipeline its own name: consumer group and transactional id hold it"
+    remedy = "give each pipeline its own name: the consumer group and the transactional id contain it"
     return [Diagnostic("FLOE-C412", message, node.span, path="metadata.name", remedy=remedy)]
 
 
@@ -58,7 +58,7 @@ def _policies(
         table, policy = spec.tables.full_name(rule.table), spec.tables.policy_for(rule.table)
         known, first = tables.setdefault(table, (policy, node.span))
         if known != policy:
-            message = f"`{table}` has another policy here than at {first.file}:{first.line}"
+            message = f"`{table}` has a different policy here than at {first.file}:{first.line}"
             remedy = "give the table the same policy in both files, or put it in a shared template"
             findings.append(
                 Diagnostic("FLOE-C423", message, node.span, path=f"routes.rules[{index}].table", remedy=remedy)

@@ -20,7 +20,7 @@ _REFERENCE = re.compile(r"\$\{[^}]*\}\Z")
 OWN_KAFKA = {
     "acks": "all",
     "allow.auto.create.topics": "off",
-    "auto.offset.reset": "an error, so that no record is skipped in silence",
+    "auto.offset.reset": "an error, so that no record is skipped silently",
     "delivery.timeout.ms": "within the transaction's",
     "enable.auto.commit": "off: offsets are committed in transactions",
     "enable.auto.offset.store": "off",
@@ -97,7 +97,7 @@ def secrets_from_outside(written: Mapping, resolved: Mapping) -> Iterator[Diagno
         if is_clear_secret(path, leaf):
             yield Diagnostic(
                 "FLOE-C311",
-                f"`{path[-1]}` is given a value that holds a secret",
+                f"the value of `{path[-1]}` holds a secret",
                 as_written.span,
                 path=dotted(path),
                 remedy=f"write `${{secret:env:{_named(str(as_written.value))}}}`, which only the driver reads",
@@ -131,5 +131,5 @@ def connection_rules(written: Mapping) -> Iterator[Diagnostic]:
             if not in_connection:
                 remedy = "give it to the cluster's own configuration"
             what = "is a secret" if is_secret_name(key) else "holds a password"
-            message = f"`{key}` {what} and is written in clear"
+            message = f"`{key}` {what} and is written in plain text"
             yield Diagnostic("FLOE-C311", message, leaf.span, path=where, remedy=remedy)

@@ -1,4 +1,4 @@
-"""Rules about how tables are made: the columns they are partitioned, sorted and identified by, properties and locations."""
+"""Rules about how tables are created: the columns they are partitioned, sorted and identified by, properties and locations."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def partition_columns(document: Document) -> Iterator[Diagnostic]:
             seen.add(partition_text(field))
             yield from _transformed_column(document, field, item, path)
             if field.transform == "identity" and (kind := column_kind(document, field.column)) in _NANOSECONDS:
-                message = f"a table cannot be partitioned by each value of `{field.column}`, which is `{kind}`"
+                message = f"a table cannot be partitioned by the plain values of `{field.column}`, which is `{kind}`"
                 yield at("FLOE-C415", message, item, path, f"write `day({field.column})`, or another transform")
         seen = set()
         for path, item in document.items(*policy, "create", "sort_by"):
@@ -78,10 +78,10 @@ def partition_columns(document: Document) -> Iterator[Diagnostic]:
             yield from missing_column(document, column, item, path)
             kind = column_kind(document, column)
             if kind in ("float", "double"):
-                message = f"`{column}` is `{kind}`, and Iceberg lets no float identify rows"
+                message = f"`{column}` is `{kind}`, and in Iceberg a float cannot identify rows"
                 yield at("FLOE-C415", message, item, path, "declare another type, or choose another column")
             elif kind in _NESTED:
-                message = f"`{column}` is a `{kind}`, and Iceberg lets only plain values identify rows"
+                message = f"`{column}` is a `{kind}`, and in Iceberg only plain values can identify rows"
                 yield at("FLOE-C415", message, item, path, "choose another column")
 
 
@@ -165,12 +165,12 @@ def table_properties(document: Document) -> Iterator[Diagnostic]:
         for entry in document.mapping(*policy, "create", "properties"):
             path = (*policy, "create", "properties", entry.key)
             if entry.key.startswith("floe."):
-                yield at("FLOE-C417", f"`{entry.key}` is kept by floe itself", entry, path, "remove it")
+                yield at("FLOE-C417", f"`{entry.key}` is set by floe itself", entry, path, "remove it")
             elif isinstance(entry.value, Scalar) and not is_property_allowed(
                 entry.key, document.target.allow_properties if document.target else ("*",)
             ):
                 never = never_a_property(entry.key)
-                message = f"`{entry.key}` is no table property that a pipeline file may set"
+                message = f"`{entry.key}` is not a table property that pipeline files may set"
                 remedy = (
                     "remove it" if never else f"remove it, or add `{entry.key}` to `allow.properties` of the target"
                 )
@@ -204,7 +204,7 @@ def table_properties(document: Document) -> Iterator[Diagnostic]:
             elif isinstance(entry.value, Scalar) and path not in document.unresolved:
                 wanted = _wanted(entry.key, str(entry.value.value).lower())
                 if wanted is not None:
-                    message = f"`{entry.value.value}` is no value of `{entry.key}`"
+                    message = f"`{entry.value.value}` is not a value of `{entry.key}`"
                     yield at("FLOE-C441", message, entry.value, path, f"use {wanted}")
 
 
@@ -223,11 +223,11 @@ def nanoseconds_have_a_place(document: Document) -> Iterator[Diagnostic]:
             if text in _NANOSECONDS and node is not None:
                 yield at(
                     "FLOE-C444",
-                    f"`{text}` needs tables of Iceberg's format version 3, and none of this file has it",
+                    f"`{text}` needs tables of Iceberg format version 3, and this file has none",
                     node,
                     path,
                     'set `create: {properties: {format-version: "3"}}`, '
-                    f"or declare `{text.removesuffix('_ns')}`, which counts microseconds",
+                    f"or declare `{text.removesuffix('_ns')}`, which has microseconds",
                 )
 
 
@@ -287,7 +287,7 @@ def _place_allowed(document: Document, policy: Path, text: str, node: Node) -> I
         return  # what is not known here is checked where the pipeline runs
     roots = [root for root in known if "/" in root]
     message = f"the target does not allow the location `{text}`"
-    remedy = f"write one below {listed(roots)}" if roots else "remove it: the catalog chooses the place"
+    remedy = f"write one below {listed(roots)}" if roots else "remove it: the catalog then chooses the place"
     yield at(
         "FLOE-C446",
         message,

@@ -41,7 +41,7 @@ def keys_fit_format(document: Document) -> Iterator[Diagnostic]:
                 continue
             fitting = [name for name, keys in _KEYS.items() if entry.key in keys]
             if fitting:
-                message = f"`{entry.key}` has no meaning for `{kind}`"
+                message = f"`{entry.key}` does not apply to `{kind}`"
                 yield at("FLOE-C431", message, entry, (*path, entry.key), f"remove it; it is for {listed(fitting)}")
 
 
@@ -61,7 +61,7 @@ def schema_is_known(document: Document) -> Iterator[Diagnostic]:
                 f"`{kind}` has no schema",
                 document.node(*path, "type") or entry,
                 (*path, "type"),
-                "name a `registry`, or give the schema by `schema` or `schema_file`",
+                "name a `registry`, or give the schema with `schema` or `schema_file`",
             )
 
 
@@ -73,7 +73,7 @@ def schema_is_sound(document: Document) -> Iterator[Diagnostic]:
             continue
         if fault := avro_fault(text):
             remedy = 'begin with `{"type": "record", "name": ..., "fields": [...]}`'
-            yield at("FLOE-C433", f"this is no Avro schema: {fault}", node, (*path, "schema"), remedy)
+            yield at("FLOE-C433", f"this is not an Avro schema: {fault}", node, (*path, "schema"), remedy)
 
 
 def declared_registry(document: Document) -> Iterator[Diagnostic]:
@@ -90,7 +90,7 @@ def declared_registry(document: Document) -> Iterator[Diagnostic]:
             message = f"the target `{document.target.name}` declares no registry `{name}`"
             yield at("FLOE-C401", message, node, (*path, "registry"), remedy, did_you_mean(name, known))
         elif len(set(names)) > 1:
-            message = "keys and values name two registries"
+            message = "keys and values name different registries"
             yield at("FLOE-C501", message, node, (*path, "registry"), f"use `{names[0]}` for both")
 
 

@@ -1,4 +1,4 @@
-"""What a pipeline file may ask of a table: properties by list, and locations below what the target names.
+"""What a pipeline file may set for a table: listed properties, and locations below those of the target.
 
 In: keys and locations as written, and a target's `allow` with its warehouse. Out: why one is refused, or None. Invariant: a
 property that imports code or names a host, an account or a path is never taken from a file or from a table.

@@ -88,7 +88,7 @@ def confined(document: Document) -> Iterator[Diagnostic]:
                 remedy = f'add `allow_tables: ["{namespace}.*"]` to `routes`'
                 yield at(
                     "FLOE-C403",
-                    f"`{table}` lets records choose their table and nothing confines it",
+                    f"`{table}` lets records choose any table",
                     node,
                     where,
                     remedy,
@@ -96,7 +96,7 @@ def confined(document: Document) -> Iterator[Diagnostic]:
             elif globs and not any(_may_meet(document, prefix, glob) for _, glob in globs):
                 yield at(
                     "FLOE-C404",
-                    f"no table of `{table}` can lie inside `allow_tables`",
+                    f"no table of `{table}` can be inside `allow_tables`",
                     node,
                     where,
                     f'add "{prefix}*" to `allow_tables`',
@@ -171,7 +171,7 @@ def dead_letter_topic_is_apart(document: Document) -> Iterator[Diagnostic]:
     if document.entry("errors", "dead_letter_table") is None:
         yield at(
             "FLOE-C426",
-            "a dead-letter topic is given, and no dead-letter table",
+            "a dead-letter topic is given, but no dead-letter table",
             node,
             path,
             f"add `dead_letter_table: {_namespace(document)}.dead_letters`: the topic gets what the table gets",
@@ -218,7 +218,7 @@ def topic_can_match(document: Document) -> Iterator[Diagnostic]:
                 f"no topic of this pipeline matches `{pattern}`",
                 node,
                 where,
-                "mend the expression, or add the topic",
+                "correct the expression, or add the topic",
                 severity=Severity.WARNING,
             )
 

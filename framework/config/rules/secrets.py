@@ -1,7 +1,7 @@
-"""A pipeline file holds no secrets: it is shown, saved in plans, and told in the control topic.
+"""A pipeline file must hold no secrets: it is printed, saved in plans, and announced in the control topic.
 
-In: a tree whose references are resolved. Out: a diagnostic for each value that is a secret by its name or its shape. What records
-hold, and what text for people says, is no setting, and is not looked at.
+In: a tree whose references are resolved. Out: a diagnostic for each value that is a secret by its name or its shape. The content
+of test records and of descriptions is not checked, since these are not settings.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def no_secrets(document: Document) -> Iterator[Diagnostic]:
         if found:
             yield at(
                 "FLOE-C311",
-                f"`{name}` holds a secret, and a pipeline file is shown to everybody",
+                f"`{name}` holds a secret, and many people can read a pipeline file",
                 leaf,
                 path,
                 "move it into a connection of the target, as `${secret:env:NAME}`",

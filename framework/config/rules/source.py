@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from framework.config.kinds import nested_type
 from framework.config.rules.rules import Document, Rule, at
 from framework.config.tree import Path, Scalar
 from framework.config.type_text import fields_inside, innermost, structure, text_of
+from framework.config.value_kinds import nested_type
 from framework.diagnose.diagnostic import Diagnostic
 from framework.diagnose.suggest import did_you_mean, listed
 
@@ -114,7 +114,7 @@ def hints_agree(document: Document) -> Iterator[Diagnostic]:
         if zone and kind in ("date", "time", "timestamp", "timestamp_ns"):
             yield at(
                 "FLOE-C409",
-                f"`zone` has no meaning for `{kind}`, which is not bound to a zone",
+                f"`zone` does not apply to `{kind}`, which has no zone",
                 zone,
                 (*path, "zone"),
                 "declare `timestamptz`, or remove `zone`",
@@ -153,10 +153,10 @@ def nested_types(document: Document) -> Iterator[Diagnostic]:
         if kind and _canonical(text) != kind:
             yield at(
                 "FLOE-C218",
-                f"`{entry.key}` is declared as `{kind}` inside of `{around}`, too",
+                f"`{entry.key}` is also declared as `{kind}` inside `{around}`",
                 entry,
                 path,
-                f"declare it in one place, or here as `{kind}`, too",
+                f"declare it in one place only, or here as `{kind}` too",
             )
 
 
@@ -180,7 +180,7 @@ def _format_directives(document: Document, path: tuple[str, ...], kind: str) -> 
             f"`%{unknown[0]}` is not a strptime directive",
             node,
             (*path, "format"),
-            "use strptime's words, such as `%Y-%m-%d %H:%M:%S`",
+            "use strptime directives, such as `%Y-%m-%d %H:%M:%S`",
             hint,
         )
     elif not directives:
@@ -189,7 +189,7 @@ def _format_directives(document: Document, path: tuple[str, ...], kind: str) -> 
             f"`{text}` holds no strptime directive",
             node,
             (*path, "format"),
-            "use strptime's words, such as `%Y-%m-%d %H:%M:%S`",
+            "use strptime directives, such as `%Y-%m-%d %H:%M:%S`",
         )
     elif kind in ("timestamptz", "timestamptz_ns") and "z" not in directives and document.entry(*path, "zone") is None:
         message = f"the text of `{path[-1]}` names no zone and none is declared"
@@ -209,7 +209,7 @@ def decimals_hold(document: Document) -> Iterator[Diagnostic]:
             text, node = document.text(*path), document.node(*path)
             match = re.match(r"decimal\( *(\d+) *, *(\d+) *\)", text or "")
             if match and node is not None and int(match[2]) > int(match[1]):
-                message = f"`{text}` has more digits behind the point than it has digits"
+                message = f"`{text}` has more digits after the point than digits in all"
                 yield at("FLOE-C214", message, node, path, f"write `decimal({match[2]}, {match[2]})` or more")
 
 
@@ -243,7 +243,7 @@ def declared_once(document: Document) -> Iterator[Diagnostic]:
     for entry in document.mapping("source", "schema"):
         first = seen.setdefault(entry.key.lower(), entry.key)
         if first != entry.key:
-            message = f"`{entry.key}` and `{first}` differ in case alone and would be one column"
+            message = f"`{entry.key}` and `{first}` differ only in case and would be one column"
             yield at(
                 "FLOE-C410",
                 message,
@@ -265,7 +265,7 @@ def sql_is_projection(document: Document) -> Iterator[Diagnostic]:
             "`transform.sql` needs `source.schema`, which says what columns `source` has",
             node,
             path,
-            "declare under `source.schema` each field that is used or kept",
+            "declare under `source.schema` every field that is used or kept",
         )
     if sql is None:
         return
@@ -287,7 +287,7 @@ def sql_is_projection(document: Document) -> Iterator[Diagnostic]:
         if re.search(pattern, words, re.I):
             yield at(
                 "FLOE-C420",
-                f"`transform.sql` uses {name}, but every record must stay one row",
+                f"`transform.sql` uses {name}, but every record must remain one row",
                 node,
                 path,
                 "use projection (SELECT) and filter (WHERE) only",

@@ -35,7 +35,7 @@ def evolution_is_possible(document: Document) -> Iterator[Diagnostic]:
             if document.entry("transform", "sql") or kind in _TYPED:
                 with_types = "`transform.sql`" if document.entry("transform", "sql") else f"`format: {kind}`"
                 message = f"`new_column` cannot be used with {with_types}, whose columns have one type each"
-                yield at("FLOE-C440", message, node, path, "use `widen`, and cast in SQL what it cannot take")
+                yield at("FLOE-C440", message, node, path, "use `widen`, and cast in SQL what it cannot widen")
             elif columns != "evolve":
                 message = f"`new_column` adds columns, and `columns: {columns}` forbids it"
                 yield at("FLOE-C440", message, node, path, "use `columns: evolve`, or another word for `data_type`")
@@ -72,7 +72,7 @@ def overrides_apply(document: Document) -> Iterator[Diagnostic]:
                 f"this override is never used: `{covering[0]}` on line {covering[1]} matches first",
                 item,
                 path,
-                "put the narrower pattern first, or join the two",
+                "put the narrower pattern first, or merge the two",
             )
         seen.append((glob, item.span.line))
 
@@ -130,7 +130,7 @@ def one_spelling(document: Document) -> Iterator[Diagnostic]:
         if first != table:
             yield at(
                 "FLOE-C442",
-                f"`{table}` and `{first}` on line {line} are one table, since `case` is `insensitive`",
+                f"`{table}` and `{first}` on line {line} are the same table, since `case` is `insensitive`",
                 node,
                 (*path, "table"),
                 "spell the name in one way, or use `case: sensitive`",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from framework.config.kinds import nested_type
 from framework.config.patterns import compiled, unfit
 from framework.config.rules.rules import Document, Rule, at
 from framework.config.tree import Mapping
 from framework.config.type_text import structure
+from framework.config.value_kinds import nested_type
 from framework.diagnose.diagnostic import Diagnostic
 from framework.diagnose.suggest import did_you_mean, listed
 
@@ -41,7 +41,7 @@ def records_are_of_the_source(document: Document) -> Iterator[Diagnostic]:
                 continue
             entry, topic = document.entry(*path, "topic"), document.text(*path, "topic")
             if entry is None and pattern:
-                message = "the record names no topic, and the source has a pattern for them"
+                message = "the record names no topic, and the source has a topic pattern"
                 yield at("FLOE-C425", message, record, path, "add `topic:` with a name that the pattern matches")
             elif entry and topic and pattern and not compiled(pattern).is_within(topic):
                 message = f"the source's pattern does not match the topic `{topic}`"

@@ -81,7 +81,7 @@ def words_need_upsert(document: Document) -> Iterator[Diagnostic]:
     """Only upsert tables have a key; in the defaults its words may wait for an override that says `mode: upsert`."""
     upserts = {found.policy for found in upsert_policies(document)}
     for policy in table_policies(document):
-        place = (*policy, "write", "mode")
+        place = UpsertPolicy(document, policy).place("write", "mode")
         if policy in upserts or place in document.unresolved or not document.sound(*place):
             continue
         if policy == _DEFAULTS and upserts:

@@ -91,7 +91,10 @@ def _inside(roots: Iterable[Path], path: Path, world: World) -> tuple[Path | Non
     """The path, where it lies in one of the folders, whatever links are on the way; else why not."""
     if any(inside(str(world.real_path(root)), str(world.real_path(path))) for root in roots):
         return path, None
-    return None, "a template lies in the pipeline file's folder, in the current one, or in its package, or below"
+    return (
+        None,
+        "a template must be in the pipeline file's folder, the current folder or its package, or below one of them",
+    )
 
 
 def read_template(source: SourceText) -> tuple[Mapping | None, tuple[Declared, ...], list[Diagnostic]]:

@@ -78,7 +78,7 @@ def render(
     except TemplateSyntaxError as error:
         span = _line_span(source, error.name, error.lineno, read_include)
         message = f"the template cannot be read: {str(error.message).rstrip('.')}"
-        return None, [Diagnostic("FLOE-C601", message, span, remedy="mend the `#%` line or the `{{ }}`")]
+        return None, [Diagnostic("FLOE-C601", message, span, remedy="correct the `#%` line or the `{{ }}`")]
     except UndefinedError as error:
         return None, [_undefined(source, error, context, read_include)]
     except TemplateNotFound as error:
@@ -124,7 +124,7 @@ def render(
         # What an expression may raise by itself: `1 / 0`, `"a" + 1`, an unknown filter's argument.
         span = _raised_at(source, error, read_include)
         message = f"the template fails: {str(error).rstrip('.') or type(error).__name__}"
-        return None, [Diagnostic("FLOE-C601", message, span, remedy="mend the expression")]
+        return None, [Diagnostic("FLOE-C601", message, span, remedy="correct the expression")]
     return Rendered(SourceText(source.file, text), source, context, read_include), []
 
 
@@ -154,7 +154,7 @@ def _run(
         parts.append(part)
         size += len(part)
         if size > MAX_OUTPUT and marked_sources is None:
-            raise TooMuch(f"it gives more than {MAX_OUTPUT} characters")
+            raise TooMuch(f"it produces more than {MAX_OUTPUT} characters")
     return "".join(parts)
 
 
@@ -169,7 +169,7 @@ def _before(source: SourceText, read_include: ReadInclude) -> list[Diagnostic]:
         return [
             Diagnostic(
                 "FLOE-C601",
-                "the file holds a private-use character that templates need",
+                "the file holds a private-use character that templates reserve",
                 source.at_offset(found.start()),
                 remedy="remove it",
             )
@@ -188,9 +188,9 @@ def _check_includes(
             findings.append(
                 Diagnostic(
                     "FLOE-C603",
-                    f"`{word}` needs the file's name as it is, in quotes",
+                    f"`{word}` needs a literal file name in quotes",
                     span,
-                    remedy="write the name out",
+                    remedy="write out the name",
                 )
             )
             continue
@@ -215,7 +215,7 @@ def _check_includes(
                     "FLOE-C604",
                     f"templates include each other in a circle: {circle}",
                     span,
-                    remedy="take one of the includes out",
+                    remedy="remove one of the includes",
                 )
             )
         else:
@@ -263,7 +263,10 @@ def _undefined(
             remedy="use " + " or ".join(f"`{scope}.NAME`" for scope in context),
         )
     return Diagnostic(
-        "FLOE-C602", f"the template uses something that does not exist: {message}", span, remedy="mend the expression"
+        "FLOE-C602",
+        f"the template uses something that does not exist: {message}",
+        span,
+        remedy="correct the expression",
     )
 
 

@@ -1,8 +1,8 @@
-"""The Jinja environment of templates: structure only, with no way to the environment, to files, to the clock or to chance.
+"""The Jinja environment of templates: they have no access to environment variables, files, the clock or random numbers.
 
-In: nothing. Out: an environment in which control lines begin with `#%` and expressions stand in `{{ }}`; so a file that is
-not rendered yet is YAML all the same. Filters and globals are an allow-list, and work is bounded, since templates come
-from other teams.
+In: nothing. Out: an environment in which control lines begin with `#%` and expressions are in `{{ }}`, so that a file is valid
+YAML even before it is rendered. Only listed filters and globals are allowed, and work is bounded, since templates come from
+other teams.
 """
 
 from __future__ import annotations
@@ -194,7 +194,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
     def _charge(self, length: int) -> None:
         self._work -= length
         if self._work < 0:
-            raise TooMuch("it makes too much text")
+            raise TooMuch("it produces too much text")
 
     def call(self, context: Any, obj: Any, /, *args: Any, **kwargs: Any) -> Any:
         self.step()

@@ -1,4 +1,4 @@
-"""The tests of a template, each as the pipeline file that it stands for.
+"""The tests of a template, each turned into the pipeline file that it describes.
 
 In: a template file and a target. Out: what is wrong with the template itself, and one `LoadResult` per test, with findings
 at the line of the template that a person wrote. A test with records becomes a test of that pipeline.
@@ -47,7 +47,7 @@ def load_uses(path: Path, target: TargetResult, world: World) -> TemplateUses:
     tests = tree.get("tests")
     items = tests.items if isinstance(tests, Sequence) else ()
     if not items:
-        message = "the template has no tests, so what it makes was not checked"
+        message = "the template has no tests, so what it produces was not checked"
         remedy = "add `tests:` with the parameters of at least one use"
         span = _key_span(tree, "metadata")
         findings.append(Diagnostic("FLOE-C613", message, span, Severity.WARNING, remedy=remedy))

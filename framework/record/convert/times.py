@@ -195,7 +195,7 @@ class TimestampConverter(TemporalConverter):
             for count in beyond.dictionary.to_pylist()
         ]
         if None in moments:
-            raise pa.ArrowInvalid(f"a time that {self.zone} has twice or never")
+            raise pa.ArrowInvalid(f"a local time that occurs twice or never in {self.zone}")
         return pc.coalesce(within, pa.array(moments, pa.int64()).cast(self.target).take(beyond.indices))
 
     def _assumed(self, local: pa.Array) -> pa.Array:
@@ -248,9 +248,7 @@ class TimestampConverter(TemporalConverter):
             if self.with_zone:
                 return instant
             if self.zone is None:
-                raise self.failure(
-                    "FLOE-D308", "has a zone, and no zone is declared whose clock to keep in", text, path
-                )
+                raise self.failure("FLOE-D308", "has a zone, and no zone is declared to convert it to for", text, path)
             kept = zone_local_offset_seconds(self.zone, instant)
             if kept is None:
                 raise self.out_of_range(text, path)
@@ -261,7 +259,9 @@ class TimestampConverter(TemporalConverter):
             raise self.failure("FLOE-D308", "has no zone, and none is declared for", text, path)
         offset = zone_offset_seconds(self.zone, local)
         if offset is None:
-            raise self.failure("FLOE-D304", f"is a time that {self.zone} has twice or never, so not", text, path)
+            raise self.failure(
+                "FLOE-D304", f"is a local time that occurs twice or never in {self.zone}, so not", text, path
+            )
         return local - offset * 1_000_000_000
 
 

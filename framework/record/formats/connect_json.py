@@ -241,7 +241,7 @@ def _unscaled(value: Any, scale: int) -> bytes:
         raise OverflowError(f"{value} is out of range")
     number = times(value, 10**scale)
     if number is None:
-        raise ValueError(f"{value} has more than {scale} digits behind the point")
+        raise ValueError(f"{value} has more than {scale} digits after the point")
     return number.to_bytes(number.bit_length() // 8 + 1, "big", signed=True)
 
 

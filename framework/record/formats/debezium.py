@@ -42,7 +42,7 @@ def no_change(names: frozenset[str]) -> RecordFailure:
     if "ddl" in names or "tableChanges" in names:
         what = "it is a change of the database's schema, from Debezium's schema history topic"
     elif {"id", "status"} <= names:
-        what = "it is the begin or end of a transaction, from Debezium's transaction topic"
+        what = "it marks the begin or end of a transaction, from Debezium's transaction topic"
     return RecordFailure(
         "decode", "FLOE-D121", f"the record is no change of a row: {what}", field_path="op", expected="c, u, d or r"
     )
@@ -51,9 +51,9 @@ def no_change(names: frozenset[str]) -> RecordFailure:
 def no_row(op: object) -> RecordFailure:
     """Why a change event gives no row."""
     if op == "d":
-        reason = "a delete without the row before it; give the table a primary key or REPLICA IDENTITY FULL"
+        reason = "a delete without the old row; give the table a primary key or REPLICA IDENTITY FULL"
     elif op in _ROW_OPS:
-        reason = f"an event of kind {op!r} without the row after it"
+        reason = f"an event of kind {op!r} without the new row"
     else:
         reason = f"an event of kind {op!r}, which is about no row"
     return RecordFailure("decode", "FLOE-D122", f"the record is {reason}", field_path="op", expected="a row")

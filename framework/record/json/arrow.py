@@ -231,7 +231,7 @@ class _WindowParser:
         if not bad and isinstance(result, pa.Table):
             self.parts.append(Part(self._positions[rows], result))
         else:
-            self._convert(np.delete(rows, bad))
+            self._parse_clean(np.delete(rows, bad))
 
     def _unify(self, name: str | None) -> bool:
         """Bring a field that is of mixed kinds in many records to one kind, once, in all records of the block."""
@@ -246,7 +246,7 @@ class _WindowParser:
         self._starts = record_starts(data)
         return True
 
-    def _convert(self, rows: Ints) -> None:
+    def _parse_clean(self, rows: Ints) -> None:
         """Records without known bad ones: one parse, or a search for the numbers that do not fit."""
         result = self._try(rows)
         if not isinstance(result, pa.Table):
@@ -257,8 +257,8 @@ class _WindowParser:
             self._leave(rows)
         else:
             middle = len(rows) // 2
-            self._convert(rows[:middle])
-            self._convert(rows[middle:])
+            self._parse_clean(rows[:middle])
+            self._parse_clean(rows[middle:])
 
     def _by_way_of_decimals(self, rows: Ints) -> tuple[Ints, pa.Table | _Stopped]:
         """The rows whose numbers fit their columns, in the columns' types; the others are left to be judged alone.

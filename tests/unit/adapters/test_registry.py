@@ -144,7 +144,7 @@ def test_refusals_stop_and_tell_no_secret() -> None:
         assert told.value.code == "FLOE-E112"
         assert "wrong-one" not in str(told.value)
         server.state.status = 404
-        with pytest.raises(SetupError, match="is a schema registry's"):
+        with pytest.raises(SetupError, match="is that of a schema registry"):
             right.schemas([ref + 1])
     finally:
         server.stop()

@@ -14,7 +14,7 @@ from jsonschema import Draft7Validator
 from framework.cli.main import VERBS, run_main
 
 ROOT = Path(__file__).parents[3]
-CASES = sorted((ROOT / "tests" / "acceptance" / "cases").glob("*/pipeline.yaml"))
+CASES = sorted((ROOT / "tests" / "acceptance" / "cases").glob("*/*/pipeline.yaml"))
 
 
 @pytest.mark.parametrize(

@@ -32,8 +32,8 @@ def report(state: Health, by: str = "r2", at: int = 7_000, subject: Subject = Su
         (replace(LIVE, live=()), Health.STOPPED, "no run is live"),
         (replace(LIVE, live=(), reports=(report(Health.STOPPED),)), Health.STOPPED, "503"),
         (replace(LIVE, live=(), reports=(report(Health.FAILED),)), Health.FAILED, "503"),
-        (replace(LIVE, live=(), reports=(report(Health.RUNNING),)), Health.FAILED, "r2 ended without a word"),
-        (replace(LIVE, live=(), reports=(report(Health.DEGRADED),)), Health.FAILED, "r2 ended without a word"),
+        (replace(LIVE, live=(), reports=(report(Health.RUNNING),)), Health.FAILED, "r2 vanished"),
+        (replace(LIVE, live=(), reports=(report(Health.DEGRADED),)), Health.FAILED, "r2 vanished"),
     ],
 )
 def test_the_state_of_a_pipeline(facts: PipelineFacts, state: Health, said: str) -> None:

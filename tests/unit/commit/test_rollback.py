@@ -66,7 +66,7 @@ def test_a_rollback_by_others_is_found_on_the_line_that_the_table_left() -> None
 @pytest.mark.parametrize(
     ("facts", "said"),
     [
-        (table(snapshot(2, 1, 9), snapshot(1, None, 3, topic="old")), "cannot be told"),
+        (table(snapshot(2, 1, 9), snapshot(1, None, 3, topic="old")), "can no longer be determined"),
         (table(*LINE[2:], beside=(snapshot(4, 3, 9),)), "expired"),
         (table(*LINE[2:]), "expired"),
         (table(snapshot(2, 1, 9, topic="old"), snapshot(1, None, 3)), "another control topic"),
@@ -75,7 +75,7 @@ def test_a_rollback_by_others_is_found_on_the_line_that_the_table_left() -> None
 def test_a_replay_of_what_cannot_be_told_is_refused(facts: RollbackFacts, said: str) -> None:
     """Expired snapshots and those of another control topic: `--skip` is left, and named ranges."""
     target = facts.ancestry[-1]
-    if said == "cannot be told":
+    if said == "can no longer be determined":
         facts = RollbackFacts(facts.table, TOPIC_ID, facts.progress, facts.ancestry, (), whole=False)
     with pytest.raises(StateDisagreement, match=said) as caught:
         plan_rollback(facts, target, replay=True)

@@ -58,16 +58,16 @@ OPTIONAL = {
 CASES = Path(__file__).parents[2] / "acceptance" / "cases"
 # What the documentation of the sink has, and where it is kept: each configuration that it shows, and its table of options.
 SHOWN = {
-    "a REST catalog, one table": "import-one-table",
-    "static routing": "import-static-routing",
-    "dynamic routing": "import-dynamic-routing",
-    "Hive": "import-catalog-hive",
-    "Glue": "import-catalog-glue",
-    "Nessie": "import-catalog-nessie",
-    "BigQuery": "import-catalog-bigquery",
-    "ADLS": "import-catalog-adls",
-    "GCS": "import-catalog-gcs",
-    "its transforms": "import-transforms",
+    "a REST catalog, one table": "import-connector/one-table",
+    "static routing": "import-connector/static-routing",
+    "dynamic routing": "import-connector/dynamic-routing",
+    "Hive": "import-connector/catalog-hive",
+    "Glue": "import-connector/catalog-glue",
+    "Nessie": "import-connector/catalog-nessie",
+    "BigQuery": "import-connector/catalog-bigquery",
+    "ADLS": "import-connector/catalog-adls",
+    "GCS": "import-connector/catalog-gcs",
+    "its transforms": "import-connector/transforms",
 }
 DOCUMENTED = [
     "iceberg.tables",
@@ -112,14 +112,14 @@ def test_every_documented_configuration_is_taken(shown: str) -> None:
 
 def test_every_documented_option_is_taken() -> None:
     """Each option of the sink's documentation is in a kept configuration, and known: mapped, refused, or named with a reason."""
-    kept = [path for path in CASES.glob("import-*/*") if path.suffix in (".json", ".properties")]
+    kept = [path for path in CASES.glob("import-connector/*/*") if path.suffix in (".json", ".properties")]
     seen: set[str] = set()
     for path in kept:
         with suppress(ConfigError):
             seen |= set(read_settings(path.read_text(encoding="utf-8"), path.name)[1])
     assert [option for option in DOCUMENTED if not any(fnmatchcase(key, option) for key in seen)] == []
     for option in DOCUMENTED:
-        assert why_not(option.replace("*", "x"))[1] != "this is no key that floe knows"
+        assert why_not(option.replace("*", "x"))[1] != "floe does not know this key"
 
 
 @pytest.mark.parametrize(
@@ -256,6 +256,6 @@ def test_reasons_are_sentences() -> None:
     assert why_not("iceberg.hadoop.fs.s3a.endpoint")[0]
     assert why_not("consumer.override.max.poll.records") == (
         False,
-        "floe sets how its clients fetch and send by itself",
+        "floe itself sets how its clients fetch and send",
     )
-    assert why_not("nobody.knows") == (True, "this is no key that floe knows")
+    assert why_not("nobody.knows") == (True, "floe does not know this key")

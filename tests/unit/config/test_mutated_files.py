@@ -24,7 +24,8 @@ from tests.unit.config.in_memory import TARGET, world
 
 EXAMPLES = int(os.environ.get("FLOE_FUZZ_EXAMPLES", "300"))
 ROOT = Path(__file__).parents[3]
-CASES = ROOT / "tests" / "acceptance" / "cases"
+ACCEPTANCE = ROOT / "tests" / "acceptance"
+CASES = sorted(path.parent for path in ACCEPTANCE.glob("cases/*/*/cmd"))
 # What people write, and what has broken readers of YAML and templates before.
 TOKENS = [
     *("\n", "  ", ":", "- ", "{", "}", "[", "]", '"', "'", "|\n", ">-\n", "\t", "---\n", "~", "1e400", "0x", "%", "? "),
@@ -52,12 +53,12 @@ def _examples() -> list[dict[str, str]]:
 
 
 PROJECTS = [
-    *(texts for folder in sorted(CASES.iterdir()) if (texts := _texts(folder))),
-    *(_texts(folder) for folder in sorted((CASES.parent / "corpus").iterdir())),
+    *(texts for folder in CASES if (texts := _texts(folder))),
+    *(_texts(folder) for folder in sorted((ACCEPTANCE / "corpus").iterdir())),
     *_examples(),
 ]
 CORPUS = [text for project in PROJECTS for text in project.values()]
-SINKS = [text for folder in sorted(CASES.iterdir()) for text in _texts(folder, "*.json").values()]
+SINKS = [text for folder in CASES for text in _texts(folder, "*.json").values()]
 
 
 @st.composite

@@ -44,7 +44,7 @@ def test_the_current_version_stays_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("line", "code", "said"),
     [
-        ("apiVersion: floe/v7", "FLOE-C219", "run a newer floe"),
+        ("apiVersion: floe/v7", "FLOE-C219", "use a newer floe"),
         ("apiVersion: v1", "FLOE-C219", "write `floe/v1`"),
         ("apiVersion: 1", "FLOE-C219", "write `floe/v1`"),
         ("kind: Pipeline", "FLOE-C202", "add `apiVersion: floe/v1`"),
@@ -66,7 +66,7 @@ def test_files_on_disk(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     (tmp_path / "targets").mkdir()
     (tmp_path / "targets" / "dev.yaml").write_text("apiVersion: floe/v1\nkind: Target\n")
     assert run_main(["migrate", str(tmp_path), "--check"]) == 0
-    assert capsys.readouterr().out == "2 files are of the current version, floe/v1\n"
+    assert capsys.readouterr().out == "2 files have the current version, floe/v1\n"
 
     (tmp_path / "b.yaml").write_text(PIPELINE.replace("floe/v1", "floe/v2"))
     assert run_main(["migrate", str(tmp_path)]) == 2

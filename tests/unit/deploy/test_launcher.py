@@ -32,7 +32,7 @@ def test_a_failure_that_may_pass_is_started_again(tmp_path: Path) -> None:
     flaky = application(tmp_path / "flaky", "[ -e once ] && exit 0; touch once; exit 1")
     said: list[str] = []
     assert Launcher([flaky], 1, said.append).run() == 0
-    assert said == ["flaky: ended with 1; started again in 5 s (1 of 1)"]
+    assert said == ["flaky: ended with 1; restarts in 5 s (1 of 1)"]
 
 
 def test_a_signal_becomes_a_wish_to_drain(tmp_path: Path) -> None:

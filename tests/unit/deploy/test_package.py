@@ -40,7 +40,7 @@ def test_the_code_is_the_same_bytes_and_can_be_imported(tmp_path: Path) -> None:
     content = code_zip()
     assert content == code_zip()
     names = zipfile.ZipFile(io.BytesIO(content)).namelist()
-    assert "framework/deploy/submitted.py" in names
+    assert "framework/deploy/driver_main.py" in names
     assert "schemas/pipeline.v1.schema.json" in names
     (tmp_path / "floe.zip").write_bytes(content)
     script = "import framework, schemas.__init__; from importlib.resources import files; print(framework.__file__); "

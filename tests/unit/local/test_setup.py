@@ -53,7 +53,7 @@ def test_the_lock_names_every_package_at_the_version_that_is_tested() -> None:
     [
         (
             {"JAVA_HOME": "/nowhere"},
-            "Java 17 or 21 is needed and none is found (JAVA_HOME=/nowhere)",
+            "Java 17 or 21 is needed, and there is none (JAVA_HOME=/nowhere)",
             "jre|openjdk|java",
         ),
         ({"PYTHON": "/nowhere/python", "PATH": ""}, "Python 3.10 or newer is needed", "python"),

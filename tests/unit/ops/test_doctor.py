@@ -50,7 +50,7 @@ def test_catalogs_with_one_warehouse_are_told() -> None:
     there = {**here, "uri": "sqlite:///b.db", "warehouse": "s3://lake/tables/"}
     (finding,) = doctor_catalog.shared_places({"default": here, "cold": there, "warm": {"type": "rest", "uri": "u"}})
     assert finding.state is State.WARNING
-    assert "`cold` and `default` have one warehouse, s3://lake/tables:" in finding.message
+    assert "`cold` and `default` have the same warehouse, s3://lake/tables:" in finding.message
     named = {"type": "rest", "uri": "http://a", "warehouse": "lake"}
     assert not list(doctor_catalog.shared_places({"default": named, "cold": {**named, "uri": "http://b"}}))
 

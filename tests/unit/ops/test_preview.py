@@ -86,7 +86,7 @@ def test_format_versions_are_shown_as_they_will_be() -> None:
     older = preview_table(made, "shop.orders", table())
     assert older.notes == ("its format version is 2, not 3; it is left as it is",)
     newer = preview_table(made, "shop.orders", replace(table(), format_version=3))
-    assert newer.notes == ("column At is timestamptz, declared is timestamptz_ns; values must fit the column",)
+    assert newer.notes == ("column At is timestamptz, the file declares timestamptz_ns; values must fit the column",)
     made = replace(made, write=replace(made.write, dead_letter_table="shop.letters"))
     letters = preview_table(made, "shop.letters", None)
     assert dict(letters.properties)["format-version"] == "2"
@@ -96,7 +96,7 @@ def test_a_partition_that_nobody_declared_waits_for_a_record() -> None:
     """A table whose partition column is not declared is made when a record shows it; that is no refusal."""
     shown = preview_table(plan(policy(partition_by=BY_DAY), FieldHint("id", "long")), "shop.orders", None)
     assert (shown.action, shown.columns) == (Action.CREATE, ("id long",))
-    assert "no record has shown a value for at" in shown.notes[0]
+    assert "no record so far has a value for at" in shown.notes[0]
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_what_an_existing_table_has_otherwise_is_said() -> None:
     assert shown.notes == (
         "it is partitioned by day(at), not by hour(at); it is left as it is",
         "its property owner is you, not me; it is left as it is",
-        "column id is long, declared is string; values must fit the column",
+        "column id is long, the file declares string; values must fit the column",
     )
 
 
@@ -193,16 +193,16 @@ def test_lines_for_people() -> None:
         "    first run\n"
         "      t, 2 partitions (starting_offsets): 145 offsets to read\n"
         "    tables\n"
-        "      shop.orders: as it is, at file:///t\n"
+        "      shop.orders: unchanged, at file:///t\n"
         "          properties format-version=2\n"
-        "    + shop.refunds: is made, partitioned by day(at)\n"
+        "    + shop.refunds: is created, partitioned by day(at)\n"
         "        + at timestamptz\n"
         "          (further columns come from the data)\n"
         "          properties commit.manifest.min-count-to-merge=10, format-version=2, "
         "write.metadata.delete-after-commit.enabled=true, write.metadata.previous-versions-max=20"
     )
     assert summary([shown]) == (
-        "Plan: 1 to start, 0 to restart, 0 unchanged; tables: 1 to make, 0 to change, 0 refused"
+        "Plan: 1 to start, 0 to restart, 0 unchanged; tables: 1 to create, 0 to change, 0 refused"
     )
     json.dumps(shown.to_json())
 

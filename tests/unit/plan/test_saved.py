@@ -31,7 +31,7 @@ def test_the_same_files_are_admitted_wherever_they_lie() -> None:
 def test_a_bare_hash_is_enough() -> None:
     """A file with the hash alone, such as the first line of `floe submit --print`, admits what it is the hash of."""
     check_saved([loaded()], read_saved(f"# {plan_hash([loaded()])}\n", "review.txt"), "review.txt")
-    with pytest.raises(ConfigError, match="no sha256"):
+    with pytest.raises(ConfigError, match="nor a sha256"):
         read_saved("fine with me", "review.txt")
 
 
@@ -43,20 +43,20 @@ def test_a_refusal_shows_both_hashes_and_the_first_difference() -> None:
     with pytest.raises(ConfigError) as raised:
         check_saved([now], saved, "plan.json")
     assert raised.value.message == (
-        f"the files make {plan_hash([now])}, reviewed was {saved.hash}; the first difference is "
+        f"the files give {plan_hash([now])}, but {saved.hash} was reviewed; the first difference is "
         "in pipeline pizzas, plan.announce.trigger_every_ms: 180000 -> 5000"
     )
     assert (raised.value.code, raised.value.exit_code) == ("FLOE-P001", 2)
-    with pytest.raises(ConfigError, match="in which pipelines there are: pizzas -> pizzas, refunds"):
+    with pytest.raises(ConfigError, match="in the list of pipelines: pizzas -> pizzas, refunds"):
         check_saved([loaded(), loaded(name="refunds")], saved, "plan.json")
 
 
 def test_a_changed_file_is_refused() -> None:
     """A saved plan whose content does not make its hash admits nothing."""
     text = render_saved([loaded()]).replace("shop.refunds", "shop.others")
-    with pytest.raises(ConfigError, match="was changed after it was written"):
+    with pytest.raises(ConfigError, match="was edited"):
         read_saved(text, "plan.json")
-    with pytest.raises(ConfigError, match="not whole"):
+    with pytest.raises(ConfigError, match="is damaged"):
         read_saved('{"kind": "SavedPlan"}', "plan.json")
 
 

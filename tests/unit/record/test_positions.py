@@ -36,7 +36,7 @@ def test_what_did_not_come_out_was_removed() -> None:
 
 
 WRONG = {
-    "decoded twice": ([range(5), range(4, 6)], [range(6)], True, "1 records were decoded more than once"),
+    "decoded twice": ([range(5), range(4, 6)], [range(6)], True, "1 record was decoded more than once"),
     "given out twice": ([range(5)], [range(5), range(2)], True, "2 records were given out"),
     "never decoded": ([range(5)], [range(6)], True, "never went in, the first at offset 5"),
     "lost behind the SQL": ([range(5)], [range(4)], False, "has no WHERE, the first at offset 4"),

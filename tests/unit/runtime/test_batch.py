@@ -81,7 +81,7 @@ def test_rows_that_no_file_holds_stop_the_batch(lost: int) -> None:
     writer = TaskReport((), {"a.b": [file]}, {"a.b": ("uuid", 0)}, {}, {})
 
     if lost:
-        words = "hold 1 rows less" if lost > 0 else "hold 1 rows more"
+        words = "hold 1 row fewer" if lost > 0 else "hold 1 row more"
         with pytest.raises(AccountingError, match=words):
             summarise(plan(), scope(), [reader, writer], Accounting())
     else:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from framework.config.text import SourceText
 from framework.config.tree import core_value, parse, plain
 from framework.testing.emit import block, flow
-from framework.testing.pairing import match
+from framework.testing.matching import match
 from framework.testing.suite import FileReport, run_file
 from tests.unit.config.in_memory import load
 
@@ -111,7 +111,7 @@ def test_dead_letters_that_nobody_expects_make_a_test_fail() -> None:
     )
     assert told("  - {name: a, input: [{value: nope}], expect: {dead_letters: [{stage: decode}]}}\n") == []
     assert told("  - {name: a, input: [{value: {a: 1}}], expect: {dead_letters: [{offset: 0}]}}\n") == [
-        "dead letter 1 does not come; there are none @ {offset: 0}]"
+        "dead letter 1 is missing; there are none @ {offset: 0}]"
     ]
 
 

@@ -15,9 +15,9 @@ from framework.cli.main import run_main
 from framework.config.load import LoadResult, load_pipelines
 from framework.errors import ConfigError
 from framework.testing.emit import flow
+from framework.testing.recorded import Taken
 from framework.testing.rewrite import fixed, recorded
 from framework.testing.suite import run_file
-from framework.testing.taken import Taken
 from tests.unit.config.in_memory import PIPELINE, TARGET, example_files, over, world
 
 NAMES = st.sampled_from(["id", "type", "who", "Price", "${var.x}", "a b"])

@@ -59,14 +59,16 @@ class LiveFile:
 
 @dataclass(frozen=True)
 class LiveFiles:
-    """By path, the data files of one snapshot."""
+    """By path, the data files of one snapshot; `manifests` are the paths of those that they were read from, which tell one
+    snapshot's files from another's."""
 
     by_path: Mapping[str, LiveFile]
+    manifests: frozenset[str]
 
     @override
-    def __reduce__(self) -> tuple[Callable[..., LiveFiles], tuple[list[Any]]]:
+    def __reduce__(self) -> tuple[Callable[..., LiveFiles], tuple[list[Any], frozenset[str]]]:
         columns = zip(*map(_values, self.by_path.values()), strict=True)
-        return _from_columns, ([_packed(column) for column in columns],)
+        return _from_columns, ([_packed(column) for column in columns], self.manifests)
 
 
 _NAMES = tuple(field.name for field in fields(LiveFile) if field.name != "vector")
@@ -90,14 +92,14 @@ def _packed(column: tuple[Any, ...]) -> Any:
     return [known.setdefault(value, value) for value in column]
 
 
-def _from_columns(columns: list[Any]) -> LiveFiles:
+def _from_columns(columns: list[Any], manifests: frozenset[str]) -> LiveFiles:
     lists = (column.tolist() if isinstance(column, np.ndarray) else column for column in columns)
     found = {}
     for values in zip(*lists, strict=True):
         own, vector = values[: len(_NAMES)], values[len(_NAMES) :]
         given = dict(zip(_NAMES, own, strict=True))
         found[given["path"]] = LiveFile(**given, vector=DeletionVector(*vector) if vector[0] else None)
-    return LiveFiles(found)
+    return LiveFiles(found, manifests)
 
 
 def live_files(
@@ -112,16 +114,16 @@ def live_files(
     Raises:
         UnsupportedDeletes: there are equality deletes, or two deletion vectors for one file.
     """
-    listed = list(manifests)
+    listed = [manifest for manifest in manifests if manifest.has_added_files() or manifest.has_existing_files()]
     deletes = _Deletes(format_version)
     for manifest in listed:
-        if manifest.content == ManifestContent.DELETES and _is_live(manifest):
+        if manifest.content == ManifestContent.DELETES:
             for entry in lineage.read_live_entries(io, manifest):
                 deletes.add(entry)
     found: dict[str, LiveFile] = {}
     partitions: dict[tuple[Any, ...], tuple[Any, ...]] = {}
     for manifest in listed:
-        if manifest.content != ManifestContent.DATA or not _is_live(manifest):
+        if manifest.content != ManifestContent.DATA:
             continue
         for entry in lineage.read_live_entries(io, manifest):
             file = entry.data_file
@@ -145,7 +147,7 @@ def live_files(
                 vector,
                 applied,
             )
-    return LiveFiles(found)
+    return LiveFiles(found, frozenset(manifest.manifest_path for manifest in listed))
 
 
 def deleted_positions(io: FileIO, live_file: LiveFile) -> Positions:
@@ -194,10 +196,6 @@ def _place(spec_id: int, partition: tuple[Any, ...]) -> _Place:
     return spec_id, tuple("NaN" if value != value else value for value in partition)
 
 
-def _is_live(manifest: ManifestFile) -> bool:
-    return manifest.has_added_files() or manifest.has_existing_files()
-
-
 class _Numbered:
     """Position delete files by sequence number: those that are not older than a data file apply to it."""
 
@@ -219,8 +217,7 @@ class _Numbered:
 
 
 def _may_name(path: bytes, lower: bytes | None, upper: bytes | None) -> bool:
-    """Whether a path lies between bounds; an upper bound that was cut short still begins what it bounds."""
-    return (lower is None or lower <= path) and (upper is None or path <= upper or path.startswith(upper))
+    return (lower is None or lower <= path) and (upper is None or path <= upper)
 
 
 class _Deletes:

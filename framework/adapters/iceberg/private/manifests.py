@@ -198,7 +198,7 @@ class SnapshotFiles:
             live: the parent's live files, where they are at hand; they are read otherwise.
 
         Raises:
-            WrongDeletes: a file of `deletes` is not live, is one of `files`, or has no such row.
+            WrongDeletes: a file of `deletes` is not live, is one of `files`, or has no such row; or `live` is not the parent's.
             UnsupportedDeletes: the table has deletes that cannot be carried over, or its version has none.
             DamagedDeletionVector: an old deletion vector is not what its entry says.
         """
@@ -239,6 +239,9 @@ class SnapshotFiles:
         version = self._metadata.format_version
         if live is None:
             live = live_files(self._io, parent, version, bounds_of=())
+        elif live.manifests != {manifest.manifest_path for manifest in parent}:
+            # A file could have a second vector, or a vector be for a file that is gone; no reader would say so.
+            raise row_deletes.WrongDeletes("rows would be deleted from the live files of another snapshot")
         paths = {file.file_path for group in added.values() for file in group}
         return row_deletes.resolved(self._io, live, deletes, paths, version)
 

@@ -1,8 +1,8 @@
-"""A REST catalog whose requests end: each has a time-out, and a refusal of our credentials is remembered.
+"""A REST catalog whose requests end: each has a timeout, and a refusal of the credentials is remembered.
 
 In: PyIceberg's settings of a REST catalog. Out: the same catalog. PyIceberg waits for ever for a server that has stopped
-answering on a connection that is still open; here the wait ends in an exception, which is an outcome that is not known
-(invariant 7). `refused` tells the owner to open the catalog anew, with credentials read anew.
+answering on an open connection; here the wait ends in an exception, which is an unknown outcome (invariant 7). `refused` tells
+the owner to open the catalog again, with credentials read again.
 """
 
 from __future__ import annotations

@@ -32,7 +32,8 @@ EntryKey = tuple[str, int | None]
 
 
 class WrongDeletes(ValueError):
-    """Deletes name a file that is not live, is added by the same commit, or has no such row."""
+    """Deletes name a file that is not live, is added by the same commit, or has no such row; or they are made for another
+    snapshot than the parent."""
 
 
 @dataclass(frozen=True)

@@ -55,8 +55,8 @@ def with_row_ids(manifests: Sequence[ManifestFile], next_row_id: int) -> tuple[l
         if own is None and manifest.content == ManifestContent.DATA:
             if manifest.added_rows_count is None or manifest.existing_rows_count is None:
                 raise ValueError(
-                    f"manifest {manifest.manifest_path} does not say how many rows it holds, so that they can have no ids; "
-                    "Spark's procedure rewrite_manifests writes it anew"
+                    f"manifest {manifest.manifest_path} does not say how many rows it holds, so its rows cannot get ids; "
+                    "rewrite it with Spark's procedure rewrite_manifests"
                 )
             own = free
             free += manifest.added_rows_count + manifest.existing_rows_count

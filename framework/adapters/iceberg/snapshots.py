@@ -1,0 +1,81 @@
+"""A table's snapshots as facts for a rollback, and the data files that each of them added. Reads, changes nothing.
+
+In: a loaded table. Out: plain values. What a snapshot added is read from its own manifests, so it is known even after later
+commits have merged or rewritten them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from pyiceberg.manifest import ManifestEntryStatus
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot
+
+from framework.adapters.iceberg.views import ancestry, head_of, info_of
+from framework.commit.events.event_types import SourceRange
+from framework.commit.machine.progress import PROGRESS_PROPERTY, SUMMARY_CONTROL_TOPIC_ID, SUMMARY_RECOVERY, parse
+from framework.commit.recovery.rollback import RollbackFacts, SnapshotFacts
+
+POSITION_COLUMNS = ("_kafka_topic", "_kafka_partition", "_kafka_offset")
+
+
+def facts_of(name: str, table: Table, branch: str, control_topic_id: str) -> RollbackFacts:
+    """The branch's line of snapshots, and those beside it."""
+    metadata = table.metadata
+    line = tuple(ancestry(metadata, head_of(metadata, branch)))
+    ids = {snapshot.snapshot_id for snapshot in line}
+    return RollbackFacts(
+        table=name,
+        control_topic_id=control_topic_id,
+        progress=parse(metadata.properties.get(PROGRESS_PROPERTY), control_topic_id),
+        ancestry=tuple(_facts(snapshot) for snapshot in line),
+        beside=tuple(_facts(snapshot) for snapshot in metadata.snapshots if snapshot.snapshot_id not in ids),
+        whole=not line or line[-1].parent_snapshot_id is None,
+        table_uuid=str(metadata.table_uuid),
+    )
+
+
+def _facts(snapshot: Snapshot) -> SnapshotFacts:
+    info = info_of(snapshot)
+    said = snapshot.summary.additional_properties if snapshot.summary else {}
+    return SnapshotFacts(
+        snapshot_id=info.snapshot_id,
+        parent_id=info.parent_id,
+        timestamp_ms=info.timestamp_ms,
+        operation=info.operation,
+        added_rows=info.added_rows or 0,
+        control_offset=info.control_offset,
+        control_topic_id=said.get(SUMMARY_CONTROL_TOPIC_ID),
+        recovery=said.get(SUMMARY_RECOVERY),
+    )
+
+
+def added_paths(table: Table, snapshot_ids: Collection[int]) -> frozenset[str]:
+    """The data files that these snapshots added."""
+    paths: set[str] = set()
+    for snapshot in table.metadata.snapshots:
+        if snapshot.snapshot_id not in snapshot_ids:
+            continue
+        for manifest in snapshot.manifests(table.io):
+            if manifest.added_snapshot_id != snapshot.snapshot_id:
+                continue
+            for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
+                if entry.status == ManifestEntryStatus.ADDED and entry.snapshot_id == snapshot.snapshot_id:
+                    paths.add(entry.data_file.file_path)
+    return frozenset(paths)
+
+
+def rows_in(table: Table, ranges: Collection[SourceRange]) -> int | None:
+    """How many rows of these source ranges the table holds, by its metadata columns; None where it has none of them."""
+    if not set(POSITION_COLUMNS) <= {field.name for field in table.schema().fields}:
+        return None
+    topic, partition, offset = POSITION_COLUMNS
+    return sum(
+        # Kafka's own rules leave no quote in a topic's name.
+        table.scan(
+            row_filter=f"{topic} = '{r.topic}' and {partition} = {r.partition} "
+            f"and {offset} >= {r.start} and {offset} < {r.end}"
+        ).count()
+        for r in ranges
+    )

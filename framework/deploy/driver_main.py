@@ -1,0 +1,110 @@
+"""What runs inside an application of `floe submit`: it reads the rendered submission and runs its pipelines.
+
+In: the arguments that `framework.plan.submit` put on the command line. Out: the exit code, as of `floe run`. Secrets are
+resolved here, where the driver runs. A stop file, where one is named, drains the run as SIGTERM does: Spark's own launcher
+answers SIGTERM by ending the JVM under the driver, which loses nothing but finishes nothing either.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from framework.adapters.sinks import error_text, guarded_streams, log_line
+from framework.errors import FloeError, SetupError
+from framework.plan.submit import is_final, read_submission
+from framework.runtime.starting import StartingSession
+
+log = logging.getLogger(__name__)
+
+STOP_POLL_S = 0.5
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the submission; prints one JSON line with what it did, or the error."""
+    options = _parse(arguments)
+    with guarded_streams():
+        code = _run(options)
+    if options.final_codes_end_well and code and is_final(code):
+        print(f"ended with {code}, which is final: it must not be restarted", file=sys.stderr, flush=True)
+        return 0
+    return code
+
+
+def _run(options: argparse.Namespace) -> int:
+    started = time.monotonic()
+
+    def say(text: str) -> None:
+        print(f"{time.monotonic() - started:7.1f} s  {log_line(text)}", file=sys.stderr, flush=True)
+
+    watch = _Watch(Path(options.stop_file)) if options.stop_file else None
+    try:
+        pipelines = read_submission(_read(options.plan), options.plan)
+        spark = StartingSession(pipelines)
+        if not options.until_caught_up:
+            spark.begin()
+        from framework.runtime.job import run_job
+
+        result = run_job(pipelines, options.until_caught_up, say, options.deployment, spark)
+    except FloeError as error:
+        print(error_text(error), file=sys.stderr, flush=True)
+        return error.exit_code
+    finally:
+        if watch:
+            watch.end()
+    pipelines_done = [{"pipeline": r.pipeline, "state": r.state, "totals": r.totals.__dict__} for r in result.reports]
+    print(json.dumps({"command": "submitted", "ok": True, "pipelines": pipelines_done}), flush=True)
+    return 0
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="floe_driver")
+    parser.add_argument("plan")
+    parser.add_argument("--until-caught-up", action="store_true")
+    parser.add_argument("--stop-file")
+    parser.add_argument("--deployment", default="")
+    parser.add_argument("--final-codes-end-well", action="store_true")
+    return parser.parse_args(arguments)
+
+
+def _read(plan: str) -> str:
+    try:
+        return Path(plan).read_text(encoding="utf-8")
+    except OSError as error:
+        raise SetupError(
+            f"the submitted plan cannot be read: {error.strerror}",
+            code="FLOE-E401",
+            place=str(Path(plan).absolute()),
+            remedy="start the driver with the command that `floe submit --print` shows",
+        ) from error
+
+
+class _Watch:
+    """Turns the appearance of a file into SIGTERM for this process, which drains."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._ended = threading.Event()
+        threading.Thread(target=self._run, name="stop-file", daemon=True).start()
+
+    def _run(self) -> None:
+        while not self._ended.wait(STOP_POLL_S):
+            try:
+                if not self._file.exists():
+                    continue
+            except OSError as error:  # storage that all nodes share may be away for a while
+                log.warning("cannot check for a stop request now: %s", error)
+                continue
+            os.kill(os.getpid(), signal.SIGTERM)
+            return
+
+    def end(self) -> None:
+        self._ended.set()

@@ -1,0 +1,117 @@
+"""What was deployed last, and whether a pipeline has run: read from what the runs themselves have announced.
+
+In: plans and resolved Kafka settings. Out: Deployed events by pipeline. A pipeline's own is found through the metadata of
+its safe offsets, which points to it; those of others near the end of the control topic. Nothing is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from framework.adapters.kafka.admin import KafkaAdmin
+from framework.adapters.kafka.control import ControlReader
+from framework.adapters.secrets import resolve
+from framework.commit.events.event_types import Deployed
+from framework.commit.offsets import decode_metadata
+from framework.config.spec import LoadedPipeline
+from framework.plan.canonical import canonical, hash_of
+from framework.plan.compile import compile_plan
+from framework.plan.diff import PlanChange, changes_of_new, diff
+from framework.plan.model import Plan
+from framework.plan.saved import SavedPlan
+
+TAIL = 20_000
+POINTED_TIMEOUT_S = 10.0
+
+
+@dataclass(frozen=True)
+class History:
+    """`newest` is what each pipeline told last, where that is still known; `has_run` names those that have positions."""
+
+    newest: Mapping[str, Deployed] = field(default_factory=dict)
+    has_run: frozenset[str] = frozenset()
+
+    def of(self, pipeline: str) -> Deployed | None:
+        return self.newest.get(pipeline)
+
+
+def read_histories(pipelines: Sequence[LoadedPipeline]) -> History:
+    """The history of all pipelines of one target, each on its own control topic.
+
+    Raises:
+        SetupError: a broker cannot be reached.
+    """
+    newest: dict[str, Deployed] = {}
+    has_run: set[str] = set()
+    by_topic: dict[tuple[str, str], list[Plan]] = {}
+    for plan in map(compile_plan, pipelines):
+        by_topic.setdefault((plan.read.connection, plan.announce.control_topic), []).append(plan)
+    for (connection, topic), plans in by_topic.items():
+        found = read_history(resolve(pipelines[0].target.kafka[connection]), topic, plans)
+        newest.update(found.newest)
+        has_run |= found.has_run
+    return History(newest, frozenset(has_run))
+
+
+def read_history(kafka: dict[str, str], control_topic: str, plans: Iterable[Plan]) -> History:
+    """What is known on one control topic of these pipelines, and of others that told something lately."""
+    admin = KafkaAdmin(kafka)
+    pointers: dict[str, int | None] = {}
+    for plan in plans:
+        group = admin.group_offsets(plan.read.group_id)
+        safe = [decode_metadata(g.offset, g.metadata, f"group {plan.read.group_id}") for g in group.values()]
+        newest = max(safe, key=lambda each: each.batch, default=None)
+        if newest is not None:
+            pointers[plan.pipeline] = newest.deployed_at
+    if control_topic not in admin.topics([control_topic]):
+        return History(has_run=frozenset(pointers))
+    return History(_told(kafka, control_topic, pointers), frozenset(pointers))
+
+
+def _told(kafka: dict[str, str], control_topic: str, pointers: Mapping[str, int | None]) -> dict[str, Deployed]:
+    reader = ControlReader(kafka, control_topic, only=Deployed.__name__)
+    try:
+        start, end = reader.start_offset(), reader.end_offset()
+        tail = max(start, end - TAIL)
+        found: dict[str, Deployed] = {}
+        for pipeline, offset in pointers.items():
+            if offset is not None and start <= offset < tail:
+                event = _at(reader, offset)
+                if event is not None and event.pipeline == pipeline:
+                    found[pipeline] = event
+        if tail < end:
+            reader.seek(tail)
+            for _, told in reader.read_until(end):
+                if isinstance(told, Deployed):
+                    found[told.pipeline] = told
+        return found
+    finally:
+        reader.close()
+
+
+def _at(reader: ControlReader, offset: int) -> Deployed | None:
+    reader.seek(offset)
+    for at, event in reader.poll(POINTED_TIMEOUT_S):
+        return event if at == offset and isinstance(event, Deployed) else None
+    return None
+
+
+def history_of(saved: SavedPlan) -> History:
+    """A saved plan as if it were what was deployed; a bare hash tells nothing."""
+    newest = {}
+    for value in saved.pipelines or ():
+        name = value["plan"]["pipeline"]  # type: ignore[index]
+        newest[name] = Deployed(name, "", hash_of([value]), value, "", 0)
+    return History(newest, frozenset(newest))
+
+
+def changes_since(pipeline: LoadedPipeline, history: History) -> tuple[PlanChange, ...] | None:
+    """What differs from what was deployed; None where that is not known. A pipeline that never ran may be a renamed one."""
+    name = pipeline.spec.name
+    told = history.of(name)
+    if told is not None and told.plan:
+        return diff(told.plan, canonical(pipeline), name in history.has_run)
+    if name in history.has_run or told is not None:
+        return None
+    return changes_of_new(canonical(pipeline), [other.plan for other in history.newest.values() if other.plan])
