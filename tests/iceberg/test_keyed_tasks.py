@@ -285,9 +285,9 @@ def test_a_change_that_reached_no_writer_stops_the_batch(lake: Lake) -> None:
     (writer,) = (each for each in reports if each.keyed)
     part = writer.keyed[pipeline.name]
     for wrong, words in (
-        (replace(part, superseded=0), "got 1 changes less"),
-        (replace(part, superseded=0, inserted=2), "hold 1 rows less"),
-        (replace(part, inserted=0, ignored=1), "hold 1 rows more"),
+        (replace(part, superseded=0), "got 1 change fewer"),
+        (replace(part, superseded=0, inserted=2), "hold 1 row fewer"),
+        (replace(part, inserted=0, ignored=1), "hold 1 row more"),
     ):
         changed = [replace(each, keyed={pipeline.name: wrong}) if each is writer else each for each in reports]
         with pytest.raises(AccountingError, match=words):
