@@ -128,7 +128,7 @@ ENTRIES = (
     Code(
         "FLOE-R145",
         "Changes by key are written by batches alone",
-        "Which change of a key is the newest is found among all that a batch has of it, by the order of the source. A record that comes back from the dead letters has no place in that order, so it is not written to a table that follows its keys.",
+        "Which change of a key is the newest is known by the order of the source. A record that comes late, by `floe replay` or `floe dlq replay`, has no place in that order: it could replace a newer row. So neither command writes to a table that follows its keys, and `floe rollback` does not take one back. To make such a table right again, drop it, and let a new pipeline read its topics from their start.",
     ),
     Code(
         "FLOE-R140",

@@ -44,6 +44,14 @@ def decide_rollback(at: ControlPlace, table: str, to: int, is_time: bool, replay
             remedy="name the control topic with --control-topic; a table that floe does not fill is rolled back with the "
             "engine that fills it",
         )
+    if any(each.operation == "overwrite" and each.control_offset is not None for each in facts.ancestry):
+        raise TableBlocked(
+            f"table {table} follows its keys: what came after an older snapshot cannot be put back into it in its order",
+            code="FLOE-R145",
+            place=table,
+            remedy="read the older snapshot by its id, or make the table anew: drop it, and let a new pipeline read its topics "
+            "from their start",
+        )
     plan = plan_rollback(facts, target_of(facts, to, is_time), replay)
     if not replay or plan.settled:
         return plan

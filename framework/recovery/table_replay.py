@@ -64,6 +64,13 @@ def decide_replay(at: Recovery, table: str, named: Named | None) -> ReplayPlan:
     found = at.catalog.load_recorded(table, BRANCH, control_topic_id(at))
     if found is None:
         raise no_such_table(at.catalog, table)
+    if at.plan.write.tables.policy_for(table).write.is_upsert:
+        raise TableBlocked(
+            f"table {table} follows its keys: an older change that comes late would take the place of a newer one",
+            code="FLOE-R145",
+            place=table,
+            remedy="make the table anew: drop it, and let a new pipeline read its topics from their start",
+        )
     facts = source_facts(at)
     noted = gaps_of(found.missing_text)
     gap: Gap | None = None

@@ -100,6 +100,16 @@ def test_a_table_holds_the_newest_row_of_each_key(
     found = project.table("shop.orders").select(["id", "late"]).to_pylist()
     assert {row["id"]: row["late"] for row in found} == {key: row.get("late") for key, row in rows.items()}
     assert project.tables("shop") == ["shop.orders"]
+    refuses_to_go_back(project, file)
+
+
+def refuses_to_go_back(project: Project, file: Path) -> None:
+    """What would bring an older change of a key after a newer one is refused by name, and changes nothing."""
+    table = project.catalog().load_table("shop.orders")
+    back = ("--table", "shop.orders", "--to", str(table.snapshots()[0].snapshot_id), "--skip")
+    for words in (("rollback", *back, "--control-topic", project.control_topic), ("replay", file, *back[:2])):
+        assert "FLOE-R145" in project.run(*words, code=6)
+    assert project.catalog().load_table("shop.orders").metadata == table.metadata
 
 
 @pytest.mark.timeout(900)
