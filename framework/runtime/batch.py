@@ -140,7 +140,7 @@ def _announcements(
 ) -> list[DataWritten]:
     """One DataWritten a schema that files were written for, each split below the size limit."""
     commit = plan.commit.tables.policy_for(table).commit
-    # Invariant 18: the next batch waits for the commit of this one, and comes when the interval has passed. So what is
+    # Invariant 17: the next batch waits for the commit of this one, and comes when the interval has passed. So what is
     # announced is due at once, for all of the pipeline's tables.
     interval_ms = 0 if plan.is_upserted else commit.interval_ms
     policy = TableCommitPolicy(interval_ms, commit.max_bytes, commit.max_rows, commit.branch)

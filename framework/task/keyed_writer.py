@@ -1,7 +1,7 @@
 """Changes of tables that follow their keys, written by the one task that has all changes of a key.
 
 In: changes as tasks sent them, and the live files of each table's base snapshot. Out: the newest row of each key in data files,
-with the id of the row that it replaces, and a file of the keys with where their live rows are. A delete writes no row, but its
+with the id of the row that it replaces (invariant 16), and a file of the keys with where their live rows are. A delete writes no row, but its
 key stands in that file even without a live row: the table's head may have one by the time of the commit. A task that fails
 reports nothing, and what it wrote is nobody's.
 

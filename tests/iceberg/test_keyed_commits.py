@@ -164,7 +164,7 @@ def test_a_table_of_version_3_is_the_fold_of_its_changes(lake: Lake, steps: list
 
 
 def test_two_batches_that_were_announced_at_once_follow_one_another(lake: Lake) -> None:
-    """Invariant 18 is for row ids and speed: a batch that was searched for before the one in front of it was committed
+    """Invariant 17 is for row ids and speed: a batch that was searched for before the one in front of it was committed
     is searched for again, and no key is there twice."""
     table = Table(lake, "3", False)
     table.upsert({(1, "a"): (1, "first")})

@@ -103,7 +103,7 @@ def reading_hold(pause: PauseChanged | None, waiting: Waiting, max_batches: int,
 
 
 def commit_hold(waiting: Waiting, is_seen: bool) -> Condition | None:
-    """Why a live run whose tables follow their keys reads nothing for now: a batch of it is not committed yet (invariant 18).
+    """Why a live run whose tables follow their keys reads nothing for now: a batch of it is not committed yet (invariant 17).
     None: all are.
 
     Args:

@@ -1,7 +1,7 @@
 """Deletes of rows: from positions in live data files to delete files that replace the ones before.
 
 In: the live files of the parent snapshot, and for some of them positions to delete. Out: new delete files, written, with the
-entries that name them, and which old entries go. Keeps the rule of one: a data file has at most one deletion vector, or one
+entries that name them, and which old entries go. Keeps invariant 14: a data file has at most one deletion vector, or one
 position delete file of its own, which holds all that was deleted before.
 """
 
