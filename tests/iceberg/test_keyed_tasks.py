@@ -295,7 +295,7 @@ def test_a_change_that_reached_no_writer_stops_the_batch(lake: Lake) -> None:
     elsewhere = replace(
         writer, keyed={pipeline.name: replace(part, base_snapshot_id=7, superseded=0, inserted=0)}, files={}
     )
-    with pytest.raises(AccountingError, match="states of it"):
+    with pytest.raises(AccountingError, match="1 state of it more"):
         summarise(pipeline.plan, scope, [*reports, elsewhere], Accounting())
 
 
