@@ -1,12 +1,13 @@
 """Changes of tables that follow their keys, written by the one task that has all changes of a key.
 
-In: changes as tasks sent them, and the live files of each table's base snapshot. Out: the newest row of each key in data files,
-with the id of the row that it replaces (invariant 16), and a file of the keys with where their live rows are. A delete writes no row, but its
-key stands in that file even without a live row: the table's head may have one by the time of the commit. A task that fails
-reports nothing, and what it wrote is nobody's.
+In: changes as tasks sent them, and the live files of each table's base snapshot. Out: the newest row of each key in
+data files, with the id of the row that it replaces (invariant 16), and a file of the keys with where their live rows
+are. A delete writes no row, but its key stands in that file even without a live row: the table's head may have one by
+the time of the commit. A task that fails reports nothing, and what it wrote is nobody's.
 
-Held until all changes are there: the rows as they were sent, compressed; of the key columns and the source positions the values.
-Rows are unpacked piece by piece when the winners are known, and buffered within the bound of the `TableWriter` that they go to.
+Held until all changes are there: the rows as they were sent, compressed; of the key columns and the source positions
+the values. Rows are unpacked piece by piece when the winners are known, and buffered within the bound of the
+`TableWriter` that they go to.
 """
 
 from __future__ import annotations
@@ -148,8 +149,8 @@ class KeyedWriter:
 
 
 def files_to_search(base: KeyedTarget, target: TableTarget, keys: pa.Table) -> list[LiveFile]:
-    """The live files that may hold one of the keys: where the key decides the partition, those of the keys' partitions, and
-    those that another spec partitions; else all of them."""
+    """The live files that may hold one of the keys: where the key decides the partition, those of the keys' partitions,
+    and those that another spec partitions; else all of them."""
     from pyiceberg.partitioning import PartitionSpec
     from pyiceberg.types import IntegerType, LongType, StringType
 

@@ -240,7 +240,7 @@ def test_the_mode_of_each_table_is_in_the_plan() -> None:
     assert there.notes == ("id is part of the key and optional: records without it are dead letters",)
     shown = PipelinePreview(keyed, "sha256:0", Action.START, None, (), tables=(made, there))
     assert json.dumps(shown.to_json()).count('"upserted_by": ["id"]') == 2
-    assert "shop.orders: is made, upserted by id" in "\n".join(map(str, pipeline_lines(shown, (), False)))
+    assert "shop.orders: is created, upserted by id" in "\n".join(map(str, pipeline_lines(shown, (), False)))
     appended = replace(shown, plan=plan(), tables=(preview_table(plan(), "shop.orders", table()),))
     assert "upserted_by" not in json.dumps(appended.to_json())
 
