@@ -71,7 +71,7 @@ ENTRIES = (
         "The event describes no row (a truncate, a message), or a delete does not hold the row as it was before.",
     ),
     Code(
-        "FLOE-D121",
+        "FLOE-D123",
         "transform.sql fails for the record",
         "An expression of `transform.sql` fails for a value of the record, as `CAST('x' AS INT)` does. The batch was halved until this record was found; all others were written. Use `try_cast` and similar functions where such values can occur, or fix the producer. Then replay the dead letters.",
     ),

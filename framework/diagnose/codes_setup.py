@@ -56,7 +56,7 @@ ENTRIES = (
     Code("FLOE-E028", "The demonstration cannot be run here", "The message says what is missing."),
     Code("FLOE-E029", "A file is in the way", "`floe init` writes over nothing unless `--force` says so."),
     Code(
-        "FLOE-E029",
+        "FLOE-E031",
         "The local Spark cluster does not come up",
         "`floe local up --spark` starts a master and a worker from the installed PySpark. The log named in the message says why one of them did not start.",
     ),
@@ -114,7 +114,7 @@ ENTRIES = (
         "The command would change what a live run relies on, so it changes nothing. A run is live while it is a member of the pipeline's consumer group; one that was killed is gone after 6 s.",
     ),
     Code(
-        "FLOE-E112",
+        "FLOE-E114",
         "Dead letters cannot be replayed",
         "The dead-letter table holds what failed. Replay the table that the records were meant for.",
     ),

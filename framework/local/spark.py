@@ -147,7 +147,7 @@ def _wait(root: Path, name: str, condition: Callable[[], bool]) -> None:
         time.sleep(0.2)
     raise SetupError(
         f"Spark's {name} did not come up within {START_PATIENCE_S:.0f} s",
-        code="FLOE-E029",
+        code="FLOE-E031",
         place=str(root / f"{name}.log"),
         remedy="the log says why; `floe local down` and try again",
     )

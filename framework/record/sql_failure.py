@@ -21,7 +21,7 @@ class SqlFailed(Exception):
 
 
 def sql_failure(reason: str) -> RecordFailure:
-    return RecordFailure("transform", "FLOE-D121", f"transform.sql fails for the record: {reason}")
+    return RecordFailure("transform", "FLOE-D123", f"transform.sql fails for the record: {reason}")
 
 
 def through(

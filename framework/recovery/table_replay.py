@@ -57,7 +57,7 @@ def decide_replay(at: Recovery, table: str, named: Named | None) -> ReplayPlan:
     if table == at.plan.write.dead_letter_table:
         raise SetupError(
             f"table {table} holds the dead letters of pipeline {at.plan.pipeline}, which cannot be replayed by themselves",
-            code="FLOE-E112",
+            code="FLOE-E114",
             place=table,
             remedy="replay the table that the records were meant for; what still fails is dropped there",
         )

@@ -232,8 +232,8 @@ def test_a_record_that_makes_the_sql_fail_is_found(project: Project, broker: Bro
 
     letters = {row["offset"]: row for row in project.table("shop.sql_letters").to_pylist()}
     assert {offset: (row["stage"], row["code"]) for offset, row in letters.items()} == {
-        0: ("transform", "FLOE-D121"),
-        41: ("transform", "FLOE-D121"),
+        0: ("transform", "FLOE-D123"),
+        41: ("transform", "FLOE-D123"),
     }
     assert "DIVIDE_BY_ZERO" in letters[0]["message"]
     assert "CAST_INVALID_INPUT" in letters[41]["message"]

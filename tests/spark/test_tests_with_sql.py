@@ -35,7 +35,7 @@ GOOD = """\
 STOPS = """\
   - name: a code that is no number is a dead letter
     input: [{value: {id: 1, code: x}}, {value: {id: 2, code: "7"}}]
-    expect: {tables: {shop.stops: {rows: [{id: 2, number: 7}]}}, dead_letters: [{offset: 0, code: FLOE-D121}]}
+    expect: {tables: {shop.stops: {rows: [{id: 2, number: 7}]}}, dead_letters: [{offset: 0, code: FLOE-D123}]}
   - name: a wrong expectation
     input: [{value: {id: 1, code: "7"}}]
     expect: {tables: {shop.stops: {rows: [{number: 8}]}}}

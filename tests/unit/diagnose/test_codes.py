@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,18 @@ def test_every_code_that_can_be_explained_is_used() -> None:
     unused = {code for code in CODES if code not in texts and code.removeprefix("FLOE-") not in texts}
 
     assert unused == set()
+
+
+def test_no_code_has_two_meanings() -> None:
+    """Each code is defined once: of two definitions `floe explain` would show one, whichever was printed."""
+    definitions = Counter(
+        code
+        for source in SOURCES
+        if source.name.startswith("codes_")
+        for code in re.findall(r'Code(?:Entry)?\(\s*"(FLOE-[A-Z][0-9]{3})"', source.read_text(encoding="utf-8"))
+    )
+    assert [code for code, count in definitions.items() if count > 1] == []
+    assert len(definitions) > 150
 
 
 @pytest.mark.parametrize("entry", EXAMPLES, ids=lambda entry: entry.code)
