@@ -264,6 +264,8 @@ def _without_nulls(row: dict[str, Plain]) -> dict[str, Plain]:
 
 
 def _count(rows: list[dict[str, Plain]]) -> str:
+    if not rows:  # its keys are deleted
+        return "has no rows left"
     return f"has {counted(len(rows), 'row')}: {in_words(_without_nulls(rows[0]))}" + (", ..." if len(rows) > 1 else "")
 
 

@@ -15,11 +15,12 @@ from pyiceberg.schema import Schema
 from framework.config.units import partition_text, sort_text
 from framework.errors import AccountingError, FloeError, RetriableError
 from framework.plan.model import Plan
-from framework.record.model import BlockResult, DeadLetter, RecordBlock, TableNeed
+from framework.record.model import BlockResult, DeadLetter, RecordBlock, TableNeed, TableTarget
 from framework.record.process import Sql, process_block, process_with_sql
 from framework.table.arrow_schema import parse_schema
 from framework.table.evolve import merge_needs
 from framework.testing.case import Case, blocks
+from framework.testing.newest_rows import SourceChanges, newest_rows
 from framework.testing.tables import MemoryTables
 
 _ROUNDS = 20
@@ -38,7 +39,8 @@ class Stop:
 
 @dataclass(frozen=True)
 class TableOutcome:
-    """One table as it is after the case. `partition_by` and `sort_by` are None for a table that the case gave."""
+    """One table as it is after the case. `partition_by` and `sort_by` are None for a table that the case gave, `rows` for one
+    that no record reached: a table that follows its keys may have been reached and hold nothing."""
 
     schema: Schema
     partition_by: tuple[str, ...] | None
@@ -65,15 +67,16 @@ def run_case(case: Case, plan: Plan, sql: Sql | None = None) -> Outcome:
         FloeError: an error of floe.
     """
     tables = MemoryTables(plan, case.given)
+    records = list(blocks(case.records))
     for _ in range(_ROUNDS):
         routing = replace(plan, route=replace(plan.route, refused_tables=tables.refused))
         try:
-            results = [_process(block, case, routing, tables, sql) for block in blocks(case.records)]
+            results = [_process(block, case, routing, tables, sql) for block in records]
         except RetriableError as error:
             return _stopped(Stop(error.code, error.message))
         needs = _merged(results)
         if not needs:
-            return _outcome(case, results, tables)
+            return _outcome(case, records, results, tables)
         for need in needs:
             tables.satisfy(need)
     raise FloeError(
@@ -102,7 +105,7 @@ def _stopped(stop: Stop) -> Outcome:
     return Outcome({}, (), 0, 0, stop)
 
 
-def _outcome(case: Case, results: list[BlockResult], tables: MemoryTables) -> Outcome:
+def _outcome(case: Case, records: list[RecordBlock], results: list[BlockResult], tables: MemoryTables) -> Outcome:
     for result in results:
         if letter := result.failure:
             return _stopped(Stop(letter.code, letter.message, letter.topic, letter.partition, letter.offset))
@@ -115,13 +118,26 @@ def _outcome(case: Case, results: list[BlockResult], tables: MemoryTables) -> Ou
         )
     found = {}
     for name, target in tables.targets.items():
-        parts = [result.rows[name] for result in results if name in result.rows]
         fields, orders = tables.partition_by.get(name), tables.sort_by.get(name)
         found[name] = TableOutcome(
             schema=parse_schema(target.schema_json),
             partition_by=None if fields is None else tuple(partition_text(field) for field in fields),
             sort_by=None if orders is None else tuple(sort_text(order) for order in orders),
-            rows=pa.concat_tables(parts) if parts else None,
+            rows=_rows(target, records, results),
         )
     order = sorted(letters, key=lambda letter: (letter.topic, letter.partition, letter.offset))
     return Outcome(found, tuple(order), dropped, filtered)
+
+
+def _rows(target: TableTarget, records: list[RecordBlock], results: list[BlockResult]) -> pa.Table | None:
+    """What the table holds after the records, which may be nothing if it follows its keys; None if none of them reached it."""
+    name = target.name
+    changes = [
+        SourceChanges(block.topic, block.partition, result.keyed[name])
+        for block, result in zip(records, results, strict=True)
+        if name in result.keyed
+    ]
+    if changes:
+        return newest_rows(target, changes)
+    parts = [result.rows[name] for result in results if name in result.rows]
+    return pa.concat_tables(parts) if parts else None

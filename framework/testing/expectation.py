@@ -111,7 +111,8 @@ def _fresh_table(expected: Mapping | None, actual: TableOutcome) -> dict[str, Pl
         "rows": rows,
     }
     if expected is None:
-        return {key: _nameable(value) for key, value in named.items() if value}
+        emptied = actual.rows is not None and not rows  # by deletes: that nothing is left is worth saying
+        return {key: _nameable(value) for key, value in named.items() if value or (key == "rows" and emptied)}
     for entry in expected.entries:
         if entry.key == "schema" and isinstance(entry.value, Mapping) and not _is_exact(expected):
             fresh["schema"] = {name: kinds[name] for name in entry.value.keys if name in kinds}

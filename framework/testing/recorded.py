@@ -145,9 +145,11 @@ def as_input(record: Taken, spec: PipelineSpec) -> Plain:
     if record.topic is not None and record.topic != next(iter(spec.source.kafka.topics), None):
         item["topic"] = record.topic
     columns = spec.source.metadata_columns
-    if "partition" in columns:
+    # Which change of a key is the newest depends on positions; a line of a file has none but its place.
+    is_ordered = spec.tables.has_upserts and record.topic is not None
+    if is_ordered or "partition" in columns:
         item["partition"] = record.partition
-    if "offset" in columns:
+    if is_ordered or "offset" in columns:
         item["offset"] = record.offset
     if "timestamp" in columns and record.timestamp_ms >= 0:
         item["timestamp_ms"] = record.timestamp_ms

@@ -115,6 +115,25 @@ def test_edit_test_review(tmp_path: Path) -> None:
     assert "<svg" in (tmp_path / "shop" / "pipelines.svg").read_text(encoding="utf-8")
 
 
+def test_change_streams(tmp_path: Path) -> None:
+    """The file of the tutorial is right, and its own tests, with the changes that the text tells of, pass."""
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run(
+        ["bash", "-c", "set -euo pipefail\n" + "\n".join(steps("change-streams.md"))],
+        cwd=tmp_path,
+        env={**environment, "FLOE_HOME": str(tmp_path / "home")},
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    said = done.stdout + done.stderr
+    assert done.returncode == 0, said[-6000:]
+    assert "1 file checked, nothing to report" in said
+    assert "2 tests in 1 file: 2 passed" in said
+    assert "upserted by id, the later record is newer" in said
+
+
 @pytest.mark.parametrize(
     "document",
     [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(TUTORIALS.glob("*.md"))],
