@@ -1,7 +1,7 @@
 """The cases: what is loaded, what is measured. Each runs one contender once and gives plain figures.
 
-In: the servers, a contender and the size of the run. Out: a dict of figures. Times are those of the tables' own snapshots,
-so both contenders are read from the same clock:
+In: the servers, a contender and the size of the run. Out: a dict of figures. Times are those of the tables' own
+snapshots, so both contenders are read from the same clock:
 
 - `end_to_end_s`: from the start of the contender's process to the snapshot that makes the last row visible.
 - `steady_rows_s`: rows of the commits between 15 % and 85 % of all rows, over the time between these commits: neither
@@ -107,8 +107,8 @@ def _middle(total: npt.NDArray[np.int64]) -> tuple[int, int]:
 
 
 def _safe_rate(safe: list[tuple[float, int]]) -> Figures:
-    """Source offsets that became safe, per second. Both contenders' groups move when offsets are: those of floe with each
-    batch, so that this does not come in steps of an interval as the rows of snapshots do."""
+    """Source offsets that became safe, per second. Both contenders' groups move when offsets are: those of floe with
+    each batch, so that this does not come in steps of an interval as the rows of snapshots do."""
     moved = [now for before, now in pairwise(safe) if now[1] > before[1]]
     if not moved:
         return {}
@@ -178,8 +178,8 @@ def _many(tables: int, quick_count: int, count: int) -> Callable[[Servers, Conte
 
 
 def _default_interval(tables: int, kinds: int) -> Callable[[Servers, Contender, bool], Figures]:
-    """So many records that some are still read when the first minute's commits are made. They name one of `kinds` tables; for
-    the case of one table the name is not heeded, so that one and many read the same topic."""
+    """So many records that some are still read when the first minute's commits are made. They name one of `kinds`
+    tables; for the case of one table the name is not heeded, so that one and many read the same topic."""
 
     def run(servers: Servers, contender: Contender, quick: bool) -> Figures:
         size = _size(quick, 10_000_000, 150_000_000)

@@ -1,9 +1,10 @@
 """How long one table commit takes as a table gathers snapshots, all of which are kept.
 
-In: nothing but options. Out: a table for people, and with `--json FILE` the same figures for machines. The table is real
-(SQLite catalog, local files); its data files are only announced, since a commit never opens them. A window of commits is
-timed when the table has the given number of snapshots, each beside a commit to a table that is new: what a machine does
-at the time then falls on both, and `ratio` is the one to look at. `plain` is PyIceberg's own catalog class on the same table.
+In: nothing but options. Out: a table for people, and with `--json FILE` the same figures for machines. The table is
+real (SQLite catalog, local files); its data files are only announced, since a commit never opens them. A window of
+commits is timed when the table has the given number of snapshots, each beside a commit to a table that is new: what a
+machine does at the time then falls on both, and `ratio` is the one to look at. `plain` is PyIceberg's own catalog class
+on the same table.
 
     python benchmarks/commit_time.py --snapshots 1,500,2000,5000
 """

@@ -1,8 +1,9 @@
 """floe and the Apache Iceberg Kafka Connect sink in turn, on the same broker, catalog and records; a report at the end.
 
-In: which cases, how many rounds, how large. Out: `report.md`, `report.json` and `report.svg` in a folder. Within a round the
-contenders run one after the other, never at once, and the order changes from round to round. Cases that are compared with each
-other are run in turn, too, after a run of each that is not counted: the first ones after loading are slow. Ratios are of medians.
+In: which cases, how many rounds, how large. Out: `report.md`, `report.json` and `report.svg` in a folder. Within a
+round the contenders run one after the other, never at once, and the order changes from round to round. Cases that are
+compared with each other are run in turn, too, after a run of each that is not counted: the first ones after loading are
+slow. Ratios are of medians.
 
     python -m benchmarks.compare --quick
     python -m benchmarks.compare --case one-table --case 100-tables --rounds 3

@@ -1,7 +1,8 @@
 """The two that are compared: floe, and the Apache Iceberg sink on Kafka Connect.
 
-In: the shared servers, a topic, and where its records go. Out: a running contender that can be asked how far its safe source
-offset is, and stopped. Both are started from nothing, with their own defaults where the case does not say otherwise.
+In: the shared servers, a topic, and where its records go. Out: a running contender that can be asked how far its safe
+source offset is, and stopped. Both are started from nothing, with their own defaults where the case does not say
+otherwise.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import requests
 from benchmarks.servers import Servers, kafka_jars, log_settings
 from framework.adapters.java import find_java
 from framework.local.broker import free_port
-from tests.servers.maven import dependency, jars
+from testbed.servers.maven import dependency, jars
 
 SINK_VERSION = "1.12.0"
 CORES = 2
@@ -30,8 +31,8 @@ CORES = 2
 
 @dataclass(frozen=True)
 class Job:
-    """What is to be done. `table` is one table's name without namespace, or `{kind}` for the record's own table; `schema` is
-    floe's `source.schema`, where types are declared."""
+    """What is to be done. `table` is one table's name without namespace, or `{kind}` for the record's own table;
+    `schema` is floe's `source.schema`, where types are declared."""
 
     topic: str
     namespace: str

@@ -1,7 +1,8 @@
-"""What a million records cost from bytes to rows of a table, in processor seconds: clean ones, and 1 % bad ones of each kind.
+"""What a million records cost from bytes to rows of a table, in processor seconds: clean ones, and 1 % bad ones of each
+kind.
 
-`python -m benchmarks.decode_cost [--records N] [--repeats N]` prints medians and ratios to the clean run. One process and
-one core; neither Kafka nor a table is involved. Processor time, so that a busy machine shows less.
+`python -m benchmarks.decode_cost [--records N] [--repeats N]` prints medians and ratios to the clean run. One process
+and one core; neither Kafka nor a table is involved. Processor time, so that a busy machine shows less.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from pyiceberg.types import LongType, MapType, StringType
 
 from framework.config.spec import FieldHint
 from framework.record.process import process_block
-from tests.record_samples import block, plan, target
+from testbed.record_samples import block, plan, target
 
 Record = dict[str, object]
 ISO = FieldHint("at", "timestamptz", format="%Y-%m-%d %H:%M:%S", zone="UTC")

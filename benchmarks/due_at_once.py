@@ -1,9 +1,9 @@
 """A coordinator with many tables due at once: how long until all are committed, and whether its memory stays the same.
 
-In: how many tables and rounds. Out: a line for each round, and with `--json FILE` the same figures for machines. Broker,
-catalog (SQLite, local files) and `floe coordinator`, a process of its own, are real; what is announced are files of which
-only the metadata exists, since a commit never opens them. In each round every table has one announcement; the round ends
-when the coordinator has answered that all of it is committed.
+In: how many tables and rounds. Out: a line for each round, and with `--json FILE` the same figures for machines.
+Broker, catalog (SQLite, local files) and `floe coordinator`, a process of its own, are real; what is announced are
+files of which only the metadata exists, since a commit never opens them. In each round every table has one
+announcement; the round ends when the coordinator has answered that all of it is committed.
 
     python -m benchmarks.due_at_once --tables 1000 --rounds 5
 """

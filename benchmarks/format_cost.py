@@ -1,7 +1,7 @@
 """CPU seconds per million records that decoding and converting cost, for each format, on one core and in memory.
 
-Run: `python benchmarks/format_cost.py [--records N]`. The same ten fields in every format; medians of five blocks each. Ratios
-are to plain JSON in the same run, since a busy machine slows all of them alike.
+Run: `python benchmarks/format_cost.py [--records N]`. The same ten fields in every format; medians of five blocks each.
+Ratios are to plain JSON in the same run, since a busy machine slows all of them alike.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from framework.config.spec import Encoding, Envelope, FieldHint, FormatSpec, FormatType
 from framework.record.formats.wire import Schemas
 from framework.record.model import RecordBlock
-from tests.format_samples import avro_bytes, avro_schema, framed, land, record_of, records, serialized
+from testbed.format_samples import avro_bytes, avro_schema, framed, land, record_of, records, serialized
 
 FIELDS = [("id", "long"), ("user", "string"), ("amount", "double"), ("ok", "boolean"), ("city", ["null", "string"]),
           ("at", {"type": "long", "logicalType": "timestamp-millis"}), ("kind", "string"), ("n", "int"),

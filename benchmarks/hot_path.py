@@ -2,7 +2,8 @@
 
 In: nothing but options. Out: a table for people, and with `--json FILE` the same figures for machines. A broker and a
 catalog of their own are started on loopback; one process reads the topic as a task would, once with each reader. CPU is
-user and system time: of the main thread for process and write, all the rest of the process (librdkafka's threads) is fetch.
+user and system time: of the main thread for process and write, all the rest of the process (librdkafka's threads) is
+fetch.
 
     python benchmarks/hot_path.py --records 400000
 """

@@ -1,7 +1,8 @@
 """What a contender's processes cost together: CPU seconds over time, and the most memory at any moment.
 
-In: the pids that were started. Out: samples of user and system time of them and all that they start, and the peak of their
-proportional memory (shared pages are counted once). A process that ends between two samples counts up to the last one.
+In: the pids that were started. Out: samples of user and system time of them and all that they start, and the peak of
+their proportional memory (shared pages are counted once). A process that ends between two samples counts up to the last
+one.
 """
 
 from __future__ import annotations

@@ -42,8 +42,8 @@ def one_table(number: int) -> bytes:
 
 
 def many_tables(namespace: str, tables: int) -> Encode:
-    """Orders that name their table: in full in the field `table` (the Connect sink takes it so), and without its namespace
-    in `kind` (a floe route has a literal prefix)."""
+    """Orders that name their table: in full in the field `table` (the Connect sink takes it so), and without its
+    namespace in `kind` (a floe route has a literal prefix)."""
 
     def encode(number: int) -> bytes:
         kind = f"pizzas_{((number * 7919) % 1000) % tables:04d}"

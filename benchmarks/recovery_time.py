@@ -1,10 +1,11 @@
 """How long a table stands still when its driver is killed: from kill -9 to the next snapshot with rows.
 
 In: nothing but options. Out: a table for people, and with `--json FILE` the same figures for machines. A real broker, a
-SQLite catalog and `floe run` as a process; records come steadily, the driver is killed with SIGKILL at a random moment of
-its interval, and a supervisor starts it again at once. `commit` is the time from the kill to the next snapshot of the
-table, `fresh` to the first snapshot that holds a record produced after the kill. `start`, `spark`, `seat` and `batch` say
-when the new driver printed its first word, asked for Spark, owned the control topic and announced, all since the kill.
+SQLite catalog and `floe run` as a process; records come steadily, the driver is killed with SIGKILL at a random moment
+of its interval, and a supervisor starts it again at once. `commit` is the time from the kill to the next snapshot of
+the table, `fresh` to the first snapshot that holds a record produced after the kill. `start`, `spark`, `seat` and
+`batch` say when the new driver printed its first word, asked for Spark, owned the control topic and announced, all
+since the kill.
 
     python benchmarks/recovery_time.py --intervals 1,10 --kills 5
 """

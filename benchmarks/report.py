@@ -1,7 +1,7 @@
 """The results of runs as a page for people and a plot of the ratios.
 
-In: figures of each run. Out: Markdown with medians, least and most of each figure and the ratio of floe to the peer; an SVG
-with a bar per case. Nothing is measured here.
+In: figures of each run. Out: Markdown with medians, least and most of each figure and the ratio of floe to the peer; an
+SVG with a bar per case. Nothing is measured here.
 """
 
 from __future__ import annotations
@@ -69,7 +69,8 @@ def markdown(machine: Mapping[str, object], results: Sequence[Mapping[str, Any]]
 
 
 def shares(results: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Lines on cases that were run in turn: floe's median of each beside that of the first, and the shares of the rounds."""
+    """Lines on cases that were run in turn: floe's median of each beside that of the first, and the shares of the
+    rounds."""
     found = summary(results)
     lines: list[str] = []
     first: dict[str, str] = {}

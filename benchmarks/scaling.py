@@ -1,7 +1,8 @@
 """How floe's cost grows: with records, tables, partitions, columns, cores and executors.
 
-In: which curves, how large. Out: `scaling.json`, a Markdown table of each curve, and `scaling.svg`. One thing changes along
-a curve, the rest stays; each point is a whole run from nothing to the last visible row, as in `benchmarks.compare`.
+In: which curves, how large. Out: `scaling.json`, a Markdown table of each curve, and `scaling.svg`. One thing changes
+along a curve, the rest stays; each point is a whole run from nothing to the last visible row, as in
+`benchmarks.compare`.
 
     python -m benchmarks.scaling --curve tables --out benchmarks/results
 """
@@ -23,15 +24,15 @@ from pathlib import Path
 from benchmarks import cases, records
 from benchmarks.contenders import Floe, Job
 from benchmarks.servers import PARTITIONS, Servers
-from tests.servers.spark_cluster import SparkCluster
+from testbed.servers.spark_cluster import SparkCluster
 
 SHOWN = ("rows_s", "cpu_s_per_million", "peak_memory_mb", "files")
 
 
 @dataclass(frozen=True)
 class Point:
-    """One run. `cores` pins floe to so many, with `servers_too` broker and catalog as well; `executors` makes a standalone
-    cluster of so many workers of one core."""
+    """One run. `cores` pins floe to so many, with `servers_too` broker and catalog as well; `executors` makes a
+    standalone cluster of so many workers of one core."""
 
     x: int
     topic: str

@@ -1,4 +1,5 @@
-"""The servers that both contenders share: one Kafka broker with usual settings, and one Iceberg REST catalog; on loopback.
+"""The servers that both contenders share: one Kafka broker with usual settings, and one Iceberg REST catalog; on
+loopback.
 
 In: a folder. Out: addresses. Jars come from Maven Central, once for a machine. Everything ends with `stop`.
 """
@@ -19,8 +20,8 @@ from pyiceberg.table import Table
 
 from framework.adapters.java import find_java
 from framework.local.broker import answers, free_port
-from tests.servers.maven import dependency, jars
-from tests.servers.rest_catalog import RestCatalog
+from testbed.servers.maven import dependency, jars
+from testbed.servers.rest_catalog import RestCatalog
 
 KAFKA_VERSION = "4.3.1"
 PARTITIONS = 4
@@ -110,7 +111,8 @@ log.retention.hours=-1
 
 @dataclass(frozen=True)
 class Snapshots:
-    """What a namespace holds: the totals, and (time in ms, rows added, files added) of each snapshot in order of time."""
+    """What a namespace holds: the totals, and (time in ms, rows added, files added) of each snapshot in order of
+    time."""
 
     tables: int
     rows: int

@@ -1,7 +1,8 @@
-"""How long `floe validate` takes in a fresh process: 100 files that are templates, half of them with a shared template too.
+"""How long `floe validate` takes in a fresh process: 100 files that are templates, half of them with a shared template
+too.
 
-In: a number of files and of rounds. Out: each round's wall and CPU time, and the medians. The files are of a usual size: a
-loop over routes, variables in values, overrides, tests.
+In: a number of files and of rounds. Out: each round's wall and CPU time, and the medians. The files are of a usual
+size: a loop over routes, variables in values, overrides, tests.
 
     python -m benchmarks.validate_time --rounds 9
 """

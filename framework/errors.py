@@ -108,8 +108,8 @@ class RecordError(FloeError):
 
 
 class TooManyDeadLetters(RecordError):
-    """More dead letters than the pipeline file allows; nothing of the batch was announced. Starting again would read the
-    same records, so a supervisor must not."""
+    """More dead letters than the pipeline file allows; nothing of the batch was announced. Starting again would read
+    the same records, so a supervisor must not."""
 
     exit_code = 8
     default_code = "FLOE-R322"

@@ -1,9 +1,9 @@
 """Writes the tables of docs/compatibility.md: `python -m tests.compatibility JUNIT.xml ...`, or `--check`.
 
-In: JUnit files of test runs, which say what they ran on (tests/conftest.py); those of `tests.versions` took fewer flights.
-Out: what was run in which place, and on which versions, between the two comments of the document. A row has passed only
-if every test of it was run and passed; what no file holds is `not run`. `--check`: exit code 1 when a row names no test, or
-the document lacks it.
+In: JUnit files of test runs, which say what they ran on (tests/conftest.py); those of `tests.versions` took fewer
+flights. Out: what was run in which place, and on which versions, between the two comments of the document. A row has
+passed only if every test of it was run and passed; what no file holds is `not run`. `--check`: exit code 1 when a row
+names no test, or the document lacks it.
 """
 
 from __future__ import annotations

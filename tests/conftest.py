@@ -51,8 +51,8 @@ class Broker:
     config: Mapping[str, str]
 
     def new_topic(self, prefix: str = "t", partitions: int = 1, config: Mapping[str, str] | None = None) -> str:
-        """Creates a topic under a name that nobody else has, and returns the name. Its records stay, whatever their times
-        are, unless `config` says otherwise."""
+        """Creates a topic under a name that nobody else has, and returns the name. Its records stay, whatever their
+        times are, unless `config` says otherwise."""
         name = f"{prefix}-{uuid.uuid4().hex[:8]}"
         admin = AdminClient({"bootstrap.servers": self.bootstrap_servers})
         topic = NewTopic(
@@ -104,8 +104,9 @@ class Broker:
 
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """One broker for the whole run, on a free port, with a short check for transactions left open. What retention takes it
-    takes within seconds: with Kafka's five minutes a test that counts on old records would fail once in many runs."""
+    """One broker for the whole run, on a free port, with a short check for transactions left open. What retention takes
+    it takes within seconds: with Kafka's five minutes a test that counts on old records would fail once in many
+    runs."""
     state_dir = tmp_path_factory.mktemp("broker")
     config = {
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",

@@ -1,4 +1,5 @@
-"""The demo's flights for tests: topics filled with them, the project's own pipeline file on those topics, what must land.
+"""The demo's flights for tests: topics filled with them, the project's own pipeline file on those topics, what must
+land.
 
 In: a broker. Out: `Flights`, with the number of records for every table, worked out from the source data alone.
 `FLOE_FLIGHTS` takes that many records of each topic; without it all 336,776 flights are taken.
@@ -26,7 +27,8 @@ PIPELINE = Path(__file__).parent.parent / "pipelines" / "flights.yaml"
 
 @dataclass(frozen=True)
 class Flights:
-    """Two topics; `rows` and `distance` (the miles that a table's flights went) by table, the weather's without miles."""
+    """Two topics; `rows` and `distance` (the miles that a table's flights went) by table, the weather's without
+    miles."""
 
     flights: str
     weather: str

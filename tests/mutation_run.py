@@ -1,9 +1,10 @@
-"""Changes the code of the protocol in small ways, one at a time, and asks whether a test notices: `python -m tests.mutation_run`.
+"""Changes the code of the protocol in small ways, one at a time, and asks whether a test notices: `python -m
+tests.mutation_run`.
 
-In: HEAD, a number of mutants and a seed. Out: build/mutation/report.md with every mutant that no test noticed, and the line
-for docs/reliability.md. The mutants and the runs are mutmut's; here they are drawn, bounded in time and written down. The
-working tree is not touched. Only tests that need no server run, so what is left of `framework/runtime` is often covered by
-those that do.
+In: HEAD, a number of mutants and a seed. Out: build/mutation/report.md with every mutant that no test noticed, and the
+line for docs/reliability.md. The mutants and the runs are mutmut's; here they are drawn, bounded in time and written
+down. The working tree is not touched. Only tests that need no server run, so what is left of `framework/runtime` is
+often covered by those that do.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Records of the world: the data sets that `vega_datasets` ships (MIT), one JSON object for each of their rows.
 
-In: the name of a data set. Out: its records as a producer would write them. Numbers in CSV files are written as numbers, all
-else as text, and empty cells as null, as a producer that reads such a file does.
+In: the name of a data set. Out: its records as a producer would write them. Numbers in CSV files are written as
+numbers, all else as text, and empty cells as null, as a producer that reads such a file does.
 """
 
 from __future__ import annotations

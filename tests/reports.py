@@ -1,8 +1,8 @@
 """What the documents that are made from tests share: the collected tests, the results of runs, the part to be replaced.
 
 In: the project's tests, JUnit files of test runs (`pytest --junit-xml FILE`), a document. Out: tests with their marks,
-`TestRun`s, and the document with the part between two comments made anew. `tests.chaos.report` and `tests.compatibility`
-say what stands in that part.
+`TestRun`s, and the document with the part between two comments made anew. `tests.chaos.report` and
+`tests.compatibility` say what stands in that part.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Slow tests in rotation: each run of CI takes one share of them beside the rest, chosen by the number of commits.
 
-In: the collected tests that are marked slow, chaos or packaging, and `tests/slow_results.json`, which holds each one's last
-result, duration and commit. Out: the shares, each test in exactly one; a run of one share; the table of docs/reliability.md.
+In: the collected tests that are marked slow, chaos or packaging, and `tests/slow_results.json`, which holds each one's
+last result, duration and commit. Out: the shares, each test in exactly one; a run of one share; the table of
+docs/reliability.md.
 
     python -m tests.shares list                 the shares and how long they take
     python -m tests.shares run [--share N]      one share, by default the one whose turn it is
@@ -78,7 +79,8 @@ def read_results() -> dict[str, Result]:
 def with_runs(
     results: Mapping[str, Result], runs: Iterable[reports.TestRun], tests: Iterable[str]
 ) -> dict[str, Result]:
-    """The results of these tests, those of the runs over those that were known. A test that was skipped keeps its duration."""
+    """The results of these tests, those of the runs over those that were known. A test that was skipped keeps its
+    duration."""
     found = dict(results)
     wanted = set(tests)
     for run in runs:

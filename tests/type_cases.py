@@ -1,7 +1,8 @@
-"""What becomes of every kind of JSON value in a column of every Iceberg type: the table behind docs/types.md and its tests.
+"""What becomes of every kind of JSON value in a column of every Iceberg type: the table behind docs/types.md and its
+tests.
 
-Each case: the column's type, its hint (format, zone, unit), the value as it stands in the record, and the result: the value
-as Arrow gives it back to Python (a number of the column's unit for dates and times), or the code of the error.
+Each case: the column's type, its hint (format, zone, unit), the value as it stands in the record, and the result: the
+value as Arrow gives it back to Python (a number of the column's unit for dates and times), or the code of the error.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""Runs tests on other versions: `python -m tests.versions --python PYTHON ... --java JAVA_HOME ... --spark VERSION ...`.
+"""Runs tests on other versions: `python -m tests.versions --python PYTHON ... --java JAVA_HOME ... --spark VERSION
+...`.
 
 In: interpreters and Java homes of this machine, versions of Spark on the package index. Out: JUnit files in
 `build/versions/`, of which `python -m tests.compatibility` makes the table. Each pair of Python and Spark gets an
-environment from the lock, in which Spark's version alone differs; each is made once. What was run before is not run again
-unless `--again` says so.
+environment from the lock, in which Spark's version alone differs; each is made once. What was run before is not run
+again unless `--again` says so.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Calls into a library that may never return, with a time limit.
 
-In: a call and a number of seconds. Out: its result or its exception, or `NotBack` if it has not returned. Its thread is then
-abandoned, so the call must not change any of floe's state if it ends late.
+In: a call and a number of seconds. Out: its result or its exception, or `NotBack` if it has not returned. Its thread is
+then abandoned, so the call must not change any of floe's state if it ends late.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Named points in the life of a batch and of a commit, where tests kill the process. A no-op unless armed.
 
-In: the environment variable FLOE_FAULT: `point=action` or `point@n=action` (the n-th time in this process), several with
-commas between; actions are `kill` (SIGKILL to itself), `stop` (SIGSTOP), `raise` and `break` (an
-error that nobody foresaw). Out: nothing, or the end of the
-process.
+In: the environment variable FLOE_FAULT: `point=action` or `point@n=action` (the n-th time in this process), several
+with commas between; actions are `kill` (SIGKILL to itself), `stop` (SIGSTOP), `raise` and `break` (an error that nobody
+foresaw). Out: nothing, or the end of the process.
 """
 
 from __future__ import annotations
@@ -50,7 +49,8 @@ def reach(point: str) -> None:
 
 
 def meet(values: Sequence[bytes | None]) -> None:
-    """Say that a task is about to process these records: `record~TEXT=action` is for one that holds the text, each time."""
+    """Say that a task is about to process these records: `record~TEXT=action` is for one that holds the text, each
+    time."""
     armed = os.environ.get("FLOE_FAULT")
     if not armed or "record~" not in armed:
         return

@@ -1,8 +1,8 @@
 """Opens every FileIO and every table's location provider; no class is imported because a table says so.
 
-In: a target's own settings, a table's location and properties. Out: PyIceberg's FileIO and location provider. Whoever may alter
-a table may set its properties, and PyIceberg imports the class that `write.py-location-provider.impl` names; invariant: here it
-never does, in the driver and in every task, since whatever opens a file imports this module.
+In: a target's own settings, a table's location and properties. Out: PyIceberg's FileIO and location provider. Whoever
+may alter a table may set its properties, and PyIceberg imports the class that `write.py-location-provider.impl` names;
+invariant: here it never does, in the driver and in every task, since whatever opens a file imports this module.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Opens every catalog, and checks every table that is loaded through it.
 
-In: PyIceberg's settings as the target has them, and where the target allows tables to have files. Out: a catalog whose FileIOs
-have only the target's settings, and which returns no table located elsewhere. Whoever may alter a table may set its location and
-its properties, and PyIceberg reads classes to import, hosts and credentials from them. Invariant: none of those is ever read from
-a table, and no file is read, written or removed outside the target's places.
+In: PyIceberg's settings as the target has them, and where the target allows tables to have files. Out: a catalog whose
+FileIOs have only the target's settings, and which returns no table located elsewhere. Whoever may alter a table may set
+its location and its properties, and PyIceberg reads classes to import, hosts and credentials from them. Invariant: none
+of those is ever read from a table, and no file is read, written or removed outside the target's places.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def guarded(catalog: Catalog, settings: Mapping[str, str], allowed: Iterable[str
     """The catalog, whose tables' properties no longer reach a FileIO, and whose tables lie where the target says.
 
     Args:
-        allowed: where tables may have files beside the catalog's warehouse. Where neither says a place (the warehouse of a
-            REST server is often a mere name), the catalog itself is trusted with where its tables lie.
+        allowed: where tables may have files beside the catalog's warehouse. Where neither says a place (the warehouse
+            of a REST server is often a mere name), the catalog itself is trusted with where its tables lie.
     """
     roots = places(settings, allowed)
     own = dict(settings)
@@ -60,7 +60,8 @@ def guarded(catalog: Catalog, settings: Mapping[str, str], allowed: Iterable[str
 
 
 def places(settings: Mapping[str, str], allowed: Iterable[str] = ()) -> tuple[str, ...]:
-    """Where a catalog's tables may have their files: its warehouse, where that is a location, and what the target allows."""
+    """Where a catalog's tables may have their files: its warehouse, where that is a location, and what the target
+    allows."""
     return tuple(place for place in (settings.get("warehouse", ""), *allowed) if is_location(place))
 
 
@@ -80,10 +81,11 @@ def check_places(table: str, roots: Collection[str], location: str, properties: 
 
 
 def from_server(sent: Mapping[str, Any] | None, own: Mapping[str, str]) -> dict[str, Any]:
-    """What a REST server sends, as far as it is trusted: where its catalog and its stores are, and as whom they are asked.
+    """What a REST server sends, as far as it is trusted: where its catalog and its stores are, and as whom they are
+    asked.
 
-    The target's own value stands wherever the server's could name code. A value that is no plain text is how PyIceberg is told
-    to load classes (`auth`), so none is taken.
+    The target's own value stands wherever the server's could name code. A value that is no plain text is how PyIceberg
+    is told to load classes (`auth`), so none is taken.
     """
     taken: dict[str, Any] = {}
     for key, value in (sent or {}).items():
@@ -106,7 +108,8 @@ def _guard_file_io(catalog: Any) -> None:
 
 
 def _guard_answers(catalog: RestCatalog, own: Mapping[str, str]) -> None:
-    """PyIceberg makes a FileIO of a table's properties and of what the server sends for it; of the first none is kept."""
+    """PyIceberg makes a FileIO of a table's properties and of what the server sends for it; of the first none is
+    kept."""
     catalog.properties = from_server(catalog.properties, own)
     for method in ("_response_to_table", "_response_to_staged_table"):
         setattr(catalog, method, _of_the_server_alone(getattr(catalog, method), own))

@@ -102,7 +102,8 @@ def real_world(offline: bool = False) -> World:
 
 
 class _PackagedTemplates(Mapping[str, Path]):
-    """The template folders of installed packages: entry points of the group `floe.templates`, looked up when asked for."""
+    """The template folders of installed packages: entry points of the group `floe.templates`, looked up when asked
+    for."""
 
     def __getitem__(self, name: str) -> Path:
         return Path(str(files(offered("floe.templates")[name].load())))
@@ -132,7 +133,8 @@ def expand(paths: Sequence[str | Path]) -> list[Path]:
 
 
 def pipeline_files(paths: Sequence[str | Path], world: World) -> list[Path]:
-    """The pipeline files among them: a file that is named is taken as it is, of a folder targets and templates are left out.
+    """The pipeline files among them: a file that is named is taken as it is, of a folder targets and templates are left
+    out.
 
     Raises:
         ConfigError: there is none.

@@ -1,7 +1,7 @@
 """How much memory a worker keeps: room for a large block while it works, and little while it may wait for long.
 
-In: nothing. Out: nothing; the C library is told what to keep, or what it and Arrow keep for later is released. Otherwise a worker
-that waits for its next task would hold as much as its largest task needed.
+In: nothing. Out: nothing; the C library is told what to keep, or what it and Arrow keep for later is released.
+Otherwise a worker that waits for its next task would hold as much as its largest task needed.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import pyarrow as pa
 from framework.record.rows.scatter import release_scattered
 
 MMAP_THRESHOLD = "MALLOC_MMAP_THRESHOLD_"
-# Workers begin with this; more is accepted by glibc from 2.35 on only, and not by name, or an older one would refuse it and keep
-# nothing at all.
+# Workers begin with this; more is accepted by glibc from 2.35 on only, and not by name, or an older one would refuse it
+# and keep nothing at all.
 MMAP_THRESHOLD_BYTES = 32 * 1024 * 1024
 # Above the largest block of records, which is 64 MiB and what came last.
 _LARGE_BLOCK_BYTES = 96 * 1024 * 1024

@@ -1,4 +1,5 @@
-"""What installed packages offer to floe, by entry point: template libraries (`floe.templates`), vaults (`floe.secrets`).
+"""What installed packages offer to floe, by entry point: template libraries (`floe.templates`), vaults
+(`floe.secrets`).
 
 In: a group's name. Out: its entry points by name, not yet loaded.
 """

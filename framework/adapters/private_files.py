@@ -1,8 +1,9 @@
 """Writes all files that floe keeps for itself: state, plans, logs, caches. Nobody else may read or write them.
 
-In: paths and contents. Out: folders of mode 0700 and files of mode 0600, whatever the umask, complete or absent. Plans and logs
-may quote files and records, and code from caches is run. Invariant: a folder is used only if it belongs to this user alone, and
-no link leads a file elsewhere. Files that a person asks for by name (`floe init`) get the modes of their umask.
+In: paths and contents. Out: folders of mode 0700 and files of mode 0600, whatever the umask, complete or absent. Plans
+and logs may quote files and records, and code from caches is run. Invariant: a folder is used only if it belongs to
+this user alone, and no link leads a file elsewhere. Files that a person asks for by name (`floe init`) get the modes of
+their umask.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Processes by pid file, safe against reuse of a pid by another program.
 
-A pid file and a mark that is part of the command line come in. A process counts as floe's own only if its command line contains
-the mark, so that neither `status` nor `down` ever touches another program that got the same pid.
+A pid file and a mark that is part of the command line come in. A process counts as floe's own only if its command line
+contains the mark, so that neither `status` nor `down` ever touches another program that got the same pid.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Schema registries over Confluent's HTTP interface: schemas by id or GUID, kept for the life of the process.
 
-In: a connection's settings and the ids that a block names. Out: for each id its schema, or that the registry has none. A schema
-never changes under its id, so found schemas are kept. Missing ones are asked for again for a while, all together; after a wait
-without success, the client does not wait again for a minute. A registry that does not answer is an error that may be tried again:
-without an answer no record becomes a dead letter.
+In: a connection's settings and the ids that a block names. Out: for each id its schema, or that the registry has none.
+A schema never changes under its id, so found schemas are kept. Missing ones are asked for again for a while, all
+together; after a wait without success, the client does not wait again for a minute. A registry that does not answer is
+an error that may be tried again: without an answer no record becomes a dead letter.
 """
 
 from __future__ import annotations
@@ -262,7 +262,8 @@ _registries: dict[tuple[int, frozenset[tuple[str, str]]], Registry] = {}
 
 
 def registry_of(settings: Mapping[str, str]) -> Registry:
-    """The process's one registry of these settings, as patient as they say; without settings one that is never asked."""
+    """The process's one registry of these settings, as patient as they say; without settings one that is never
+    asked."""
     key = (os.getpid(), frozenset(item for item in settings.items() if item[0] != _PATIENCE))
     if key not in _registries:
         _registries[key] = Registry(settings)

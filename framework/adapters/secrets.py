@@ -1,4 +1,5 @@
-"""Secrets, read where and when they are used: in the driver, at start. In: settings with references. Out: plain settings.
+"""Secrets, read where and when they are used: in the driver, at start. In: settings with references. Out: plain
+settings.
 
 `${secret:env:NAME}` and `${secret:file:/path}` are read here; every other scheme is an entry point of the group
 `floe.secrets`, a function from the reference's name to the secret. What is returned is for clients only; nothing prints
@@ -47,8 +48,8 @@ def resolve(settings: Mapping[str, SettingValue]) -> dict[str, str]:
 
 
 def hidden(text: str) -> str:
-    """A text of any client, server or catalog as it may be shown: without the secrets that this process has read, and without
-    what looks like one."""
+    """A text of any client, server or catalog as it may be shown: without the secrets that this process has read, and
+    without what looks like one."""
     for secret in sorted(_KNOWN, key=len, reverse=True):
         if secret in text:
             text = text.replace(secret, HIDDEN)

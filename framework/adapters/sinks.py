@@ -1,7 +1,7 @@
 """Where text leaves floe, as terminal output or log lines: secrets and control characters are removed here.
 
-In: text of any origin. Out: the same text, safe to show. A log line stays one line, whatever it contains. A stream lets floe's
-own line breaks and colours through and escapes everything else, so that it also catches what a verb forgot.
+In: text of any origin. Out: the same text, safe to show. A log line stays one line, whatever it contains. A stream lets
+floe's own line breaks and colours through and escapes everything else, so that it also catches what a verb forgot.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """How long something took, including time in which this machine or its virtual machine was suspended.
 
-In: nothing. Out: seconds since the watch was started, by the machine's clock that shows the most: the monotonic clock stops
-while a machine is suspended, the boot clock while a virtual machine is, and the wall clock goes on through both. A broker's
-timeouts go on through both too.
+In: nothing. Out: seconds since the watch was started, by the machine's clock that shows the most: the monotonic clock
+stops while a machine is suspended, the boot clock while a virtual machine is, and the wall clock goes on through both.
+A broker's timeouts go on through both too.
 """
 
 from __future__ import annotations

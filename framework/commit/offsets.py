@@ -19,15 +19,16 @@ Gaps = tuple[tuple[int, int], ...]
 """Offsets [start, end) of one partition that were gone before they were read, oldest first."""
 
 FAIL, SKIP_AND_RECORD = "fail", "skip_and_record"
-# So many fit into the metadata of an offset, whose limit is 4,096 bytes. The accounting counts those that were left out.
+# So many fit into the metadata of an offset, whose limit is 4,096 bytes. The accounting counts those that were left
+# out.
 MAX_GAPS = 32
 
 
 @dataclass(frozen=True)
 class SafeOffset:
     """One partition's committed source offset with what its metadata string says: topic id, run, batch, totals so far,
-    the partition's newest gaps, under which batch number the offsets were last moved by hand (0: never), and the control
-    offset at which its run told what it runs."""
+    the partition's newest gaps, under which batch number the offsets were last moved by hand (0: never), and the
+    control offset at which its run told what it runs."""
 
     offset: int
     topic_id: str
@@ -197,8 +198,8 @@ def decide_start(
 
 
 def current_offsets(group: Mapping[PartitionKey, SafeOffset], base_batch: int) -> dict[PartitionKey, SafeOffset]:
-    """The group's offsets without those from before they were last moved by hand: these are of partitions that were given
-    up then, and nothing commits them any more."""
+    """The group's offsets without those from before they were last moved by hand: these are of partitions that were
+    given up then, and nothing commits them any more."""
     return {key: safe for key, safe in group.items() if safe.batch >= base_batch}
 
 
@@ -209,9 +210,9 @@ def first_position(
     given_up: Iterable[SourceRange] = (),
     on_data_loss: str = FAIL,
 ) -> int:
-    """Where a partition is read from that the run did not read before: the start of its log for a grown topic or a new one
-    of the pattern. One that was given up goes on where that was, if it is the same topic still: reading it from its start
-    would add its records again.
+    """Where a partition is read from that the run did not read before: the start of its log for a grown topic or a new
+    one of the pattern. One that was given up goes on where that was, if it is the same topic still: reading it from its
+    start would add its records again.
 
     Raises:
         DataLossError: retention removed what follows the place where it was given up.

@@ -1,8 +1,9 @@
-"""When a pipeline starts its next batch. In: the clock, the backlog and what was done last. Out: one decision as a value.
+"""When a pipeline starts its next batch. In: the clock, the backlog and what was done last. Out: one decision as a
+value.
 
-Trigger `auto`: one batch per shortest commit interval, sooner when a full batch, or about `max_bytes` or `max_rows`, wait.
-A batch is cut where it would make so many files that holding and announcing them, not their rows, would fill the memory, and
-grows where its records take little time.
+Trigger `auto`: one batch per shortest commit interval, sooner when a full batch, or about `max_bytes` or `max_rows`,
+wait. A batch is cut where it would make so many files that holding and announcing them, not their rows, would fill the
+memory, and grows where its records take little time.
 """
 
 from __future__ import annotations
@@ -10,13 +11,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-# A file costs kilobytes in the driver until its table is committed: statistics of each column, and again while they are made
-# into text.
+# A file costs kilobytes in the driver until its table is committed: statistics of each column, and again while they are
+# made into text.
 MAX_FILES_PER_BATCH = 25_000
 # Nothing is known of what records become before the first batch of a run.
 FIRST_BATCH_RECORDS = 25_000
-# Between two batches nothing is read, and a file costs a millisecond however few its rows are: a batch is up to three times its
-# usual size where that takes no longer than a part of the interval. What is stopped or dies is done again.
+# Between two batches nothing is read, and a file costs a millisecond however few its rows are: a batch is up to three
+# times its usual size where that takes no longer than a part of the interval. What is stopped or dies is done again.
 MOST_GROWTH = 5
 LONGEST_GROWN_S = 10.0
 
@@ -32,8 +33,8 @@ class Pace(Enum):
 
 @dataclass(frozen=True)
 class PaceRules:
-    """`max_records` is one batch's cap, or where they take little time up to `most_records`; `max_bytes` and `max_rows` are the
-    smallest limits of the pipeline's tables."""
+    """`max_records` is one batch's cap, or where they take little time up to `most_records`; `max_bytes` and `max_rows`
+    are the smallest limits of the pipeline's tables."""
 
     every_ms: int
     heartbeat_ms: int
@@ -47,8 +48,8 @@ class PaceRules:
 class PaceFacts:
     """`backlog` is in records up to the wanted end; `bytes_per_record` is an estimate from what was written before.
 
-    `last_batch_ms` is when the newest batch was started, None before the first; `was_cut`: it was smaller than what waited
-    then; `bounded` means: stop at a fixed end.
+    `last_batch_ms` is when the newest batch was started, None before the first; `was_cut`: it was smaller than what
+    waited then; `bounded` means: stop at a fixed end.
     """
 
     now_ms: int

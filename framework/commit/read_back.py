@@ -1,8 +1,8 @@
 """Whose run it is, and what became of an announcement: read back from the group's offsets.
 
-In: the offsets of a pipeline's consumer group with what was committed beside them. Out: whether a batch was announced, or an
-error that names the other run or both values. Keeps invariant 2 (the newest run alone goes on) and invariant 7 (an outcome
-that is not known is read back before anything else is done).
+In: the offsets of a pipeline's consumer group with what was committed beside them. Out: whether a batch was announced,
+or an error that names the other run or both values. Keeps invariant 2 (the newest run alone goes on) and invariant 7
+(an outcome that is not known is read back before anything else is done).
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ class AnnounceState(Enum):
 
 
 def check_owner(pipeline: str, runs: Collection[str], group: Mapping[PartitionKey, SafeOffset]) -> None:
-    """Refuse to go on when the newest offsets are of a run that is neither this one nor the one before it (invariant 2).
+    """Refuse to go on when the newest offsets are of a run that is neither this one nor the one before it (invariant
+    2).
 
     Raises:
         FencedError: another run has announced since.

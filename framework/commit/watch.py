@@ -1,8 +1,9 @@
-"""What a running pipeline must know of the control log: pauses, requests to stop, and how much of it waits for its tables.
+"""What a running pipeline must know of the control log: pauses, requests to stop, and how much of it waits for its
+tables.
 
-In: the log's events in order, read from where a coordinator would begin. Out: answers to the run's questions. Only reading
-is held by them: nothing is committed or skipped on their word. Memory is bounded by the limits of back-pressure, since a
-run that is held announces nothing more.
+In: the log's events in order, read from where a coordinator would begin. Out: answers to the run's questions. Only
+reading is held by them: nothing is committed or skipped on their word. Memory is bounded by the limits of
+back-pressure, since a run that is held announces nothing more.
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ class Waiting:
 
 @dataclass(frozen=True)
 class Newest:
-    """The newest announcement of a pipeline for a table: its offset in the log, its batch, that batch's ranges, and under
-    which batch number the offsets had been moved by hand."""
+    """The newest announcement of a pipeline for a table: its offset in the log, its batch, that batch's ranges, and
+    under which batch number the offsets had been moved by hand."""
 
     offset: int
     batch: int
@@ -62,7 +63,8 @@ class _Announced:
 
 
 class _Queue:
-    """One pipeline's announcements by table (its uuid: one table may go by several names), oldest first, with running sums."""
+    """One pipeline's announcements by table (its uuid: one table may go by several names), oldest first, with running
+    sums."""
 
     def __init__(self) -> None:
         self.tables: dict[str, deque[_Announced]] = {}

@@ -1,7 +1,8 @@
 """Which regular expressions are safe in an engine that backtracks, such as Java's in `transform.sql`.
 
-In: an expression, or a pattern of LIKE. Out: nothing, or a sentence that says why it is refused. Invariant: on any value, such an
-engine takes at most polynomial time; a repetition never contains a repetition, or branches that begin alike.
+In: an expression, or a pattern of LIKE. Out: nothing, or a sentence that says why it is refused. Invariant: on any
+value, such an engine takes at most polynomial time; a repetition never contains a repetition, or branches that begin
+alike.
 """
 
 from __future__ import annotations
@@ -103,7 +104,8 @@ class _Scan:
         return _repeated(closed, most)
 
     def _skip_flags(self) -> None:
-        """`?:`, `?P<name>` or flags behind an opening parenthesis, with the one that closes flags alone left in place."""
+        """`?:`, `?P<name>` or flags behind an opening parenthesis, with the one that closes flags alone left in
+        place."""
         if self._pattern[self._at] != "?":
             return
         while self._pattern[self._at] not in ":>)":
@@ -112,7 +114,8 @@ class _Scan:
             self._at += 1
 
     def _skip_class(self) -> str | None:
-        """Java has classes in classes and cuts of them, and RE2 has neither: what both read alike has no `[` in it, nor `&&`."""
+        """Java has classes in classes and cuts of them, and RE2 has neither: what both read alike has no `[` in it, nor
+        `&&`."""
         end = self._at + (self._pattern[self._at] == "^")
         end += self._pattern[end] == "]"
         while self._pattern[end] != "]":

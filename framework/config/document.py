@@ -1,7 +1,7 @@
 """Reads one file into a tree, rendering it first if it is a template, and maps findings back to the original text.
 
-In: a path, the environment as values, and the values that templates may use. Out: a tree with positions in the rendered text,
-and `Files`, which turns findings about it into findings about the files that a person wrote.
+In: a path, the environment as values, and the values that templates may use. Out: a tree with positions in the rendered
+text, and `Files`, which turns findings about it into findings about the files that a person wrote.
 """
 
 from __future__ import annotations

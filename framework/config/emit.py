@@ -1,7 +1,7 @@
 """A tree as YAML text, with or without the place of each line.
 
-In: a tree and the files it came from. Out: lines of block-style YAML that read back as the same values. With `trace`, each
-line ends with a comment that names the file and line it was written in.
+In: a tree and the files it came from. Out: lines of block-style YAML that read back as the same values. With `trace`,
+each line ends with a comment that names the file and line it was written in.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Translates the words of `evolve:` into the spec.
 
-In: a word for one aspect, or one word for all of them. Out: `EvolveMode`, or the policy that the single word stands for. The
-single words are those of Flink CDC's `schema.change.behavior`.
+In: a word for one aspect, or one word for all of them. Out: `EvolveMode`, or the policy that the single word stands
+for. The single words are those of Flink CDC's `schema.change.behavior`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The loader that every command uses: turns a pipeline file into its spec, or into a list of everything that is wrong.
 
-In: a path, and the environment as values. Out: a `LoadResult`; a wrong file never raises. The chain is: text, template, strict
-YAML tree, shared template below, target overlay and `--set` above, references in values, JSON Schema, rules, frozen spec.
+In: a path, and the environment as values. Out: a `LoadResult`; a wrong file never raises. The chain is: text, template,
+strict YAML tree, shared template below, target overlay and `--set` above, references in values, JSON Schema, rules,
+frozen spec.
 """
 
 from __future__ import annotations

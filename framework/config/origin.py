@@ -1,8 +1,8 @@
 """Where each piece of a rendered text was written.
 
-In: template texts with markers, and the rendered result. Out: an `Origin`, which turns positions in the rendered text into
-positions in the templates. A marker is an invisible text in private-use characters before each line and around each
-expression; it is removed before anything else sees the text.
+In: template texts with markers, and the rendered result. Out: an `Origin`, which turns positions in the rendered text
+into positions in the templates. A marker is an invisible text in private-use characters before each line and around
+each expression; it is removed before anything else sees the text.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Lays one tree over another: targets over pipelines, pipelines over templates, `--set` over everything.
 
-In: two trees. Out: one tree, in which every value keeps the position where it was written. Mappings are merged key by key;
-lists and values replace what they cover.
+In: two trees. Out: one tree, in which every value keeps the position where it was written. Mappings are merged key by
+key; lists and values replace what they cover.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ def apply_set(tree: Node, path_text: str, value_text: str) -> tuple[Node, Source
 
 
 def parse_path(text: str) -> Path | None:
-    """`a.b[0].c` as ("a", "b", 0, "c"); None when it is not of that form. Keys with dots are written in quotes: `a."b.c"`."""
+    """`a.b[0].c` as ("a", "b", 0, "c"); None when it is not of that form. Keys with dots are written in quotes:
+    `a."b.c"`."""
     parts: list[PathPart] = []
     rest = text
     while rest:

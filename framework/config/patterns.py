@@ -1,7 +1,9 @@
-"""The regular expressions of pipeline files. They run on untrusted data, so RE2 runs them: its time is linear in the text.
+"""The regular expressions of pipeline files. They run on untrusted data, so RE2 runs them: its time is linear in the
+text.
 
-In: a pattern. Out: whether it matches a part of a text or all of it, or a sentence that says why it cannot be run. Invariant:
-every pattern of a pipeline file that meets data is compiled here, so that no value of a record can block a worker.
+In: a pattern. Out: whether it matches a part of a text or all of it, or a sentence that says why it cannot be run.
+Invariant: every pattern of a pipeline file that meets data is compiled here, so that no value of a record can block a
+worker.
 """
 
 from __future__ import annotations
@@ -16,8 +18,8 @@ from framework.errors import ConfigError
 if TYPE_CHECKING:
     import re2
 
-# RE2 falls back to stepping through all instructions for each byte where its table of states grows too large: with so many
-# a value of a megabyte takes seconds at the worst, and not minutes.
+# RE2 falls back to stepping through all instructions for each byte where its table of states grows too large: with so
+# many a value of a megabyte takes seconds at the worst, and not minutes.
 MOST_INSTRUCTIONS = 4_000
 NOT_ONE, NOT_RUN = "FLOE-C207", "FLOE-C220"
 

@@ -1,8 +1,8 @@
 """References in string values: `${var.NAME}`, `${env:NAME}`, `${local:NAME}`, `${secret:SCHEME:NAME}`.
 
 In: a tree and what the names stand for. Out: the tree with values in place of references, and the paths of leaves whose
-reference could not be resolved. References live in values only, never in keys, and are resolved after parsing, so that no
-value can change a file's structure. A secret is left as its reference and never read here. `$${` stands for `${`.
+reference could not be resolved. References live in values only, never in keys, and are resolved after parsing, so that
+no value can change a file's structure. A secret is left as its reference and never read here. `$${` stands for `${`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ _FORMS = (
 
 @dataclass(frozen=True)
 class Scope:
-    """What references may name. `open_variables` are declared but have no value here; `secrets` says where they may stand."""
+    """What references may name. `open_variables` are declared but have no value here; `secrets` says where they may
+    stand."""
 
     world: World
     variables: Mapped[str, Value]

@@ -1,8 +1,8 @@
 """Checks a tree against one of the JSON Schemas in `schemas/`, with findings in plain words.
 
-In: a tree whose references are resolved. Out: the tree with quoted numbers and booleans turned into what the schema asks
-for, and a diagnostic per violation. The published schemas also accept references and template expressions, so that editors
-do not complain about them; this module checks against the same schema without those alternatives.
+In: a tree whose references are resolved. Out: the tree with quoted numbers and booleans turned into what the schema
+asks for, and a diagnostic per violation. The published schemas also accept references and template expressions, so that
+editors do not complain about them; this module checks against the same schema without those alternatives.
 """
 
 from __future__ import annotations

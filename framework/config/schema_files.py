@@ -1,7 +1,8 @@
 """Reads the schemas that a pipeline file names by path, and puts them into its tree.
 
-In: a checked tree, and the environment as values. Out: the tree with the text of each `schema_file` under `schema`, so that it
-holds all a run needs; findings where a file cannot be read. A protobuf descriptor set is bytes and becomes Base64.
+In: a checked tree, and the environment as values. Out: the tree with the text of each `schema_file` under `schema`, so
+that it holds all a run needs; findings where a file cannot be read. A protobuf descriptor set is bytes and becomes
+Base64.
 """
 
 from __future__ import annotations

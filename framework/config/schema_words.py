@@ -1,7 +1,7 @@
 """Explains violations of the JSON Schema in plain words.
 
-In: a violation as jsonschema reports it, the tree and the schema. Out: diagnostics with a position, a guess and a remedy.
-Only the schema decides whether a value is right; `value_kinds` explains values with a form of their own.
+In: a violation as jsonschema reports it, the tree and the schema. Out: diagnostics with a position, a guess and a
+remedy. Only the schema decides whether a value is right; `value_kinds` explains values with a form of their own.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The pipeline file as frozen values: what a person wrote, with every default filled in and every unit made plain.
 
-`framework.config.load` makes these from YAML; `framework.plan.compile` turns them into a plan. Nothing here knows where a
-value came from, and no secret is ever held: a secret stays a `SecretRef` until the driver resolves it.
+`framework.config.load` makes these from YAML; `framework.plan.compile` turns them into a plan. Nothing here knows where
+a value came from, and no secret is ever held: a secret stays a `SecretRef` until the driver resolves it.
 """
 
 from __future__ import annotations
@@ -111,8 +111,8 @@ class SecretRef:
 class FieldHint:
     """Declares one source field exactly. `path` is dotted; `type` is an Iceberg type (`timestamptz`, `decimal(10,2)`).
 
-    `format` is a strptime pattern for text; `unit` (s, ms, us, ns) is for numbers; `zone` is the IANA zone of zoneless text;
-    `comment` is for the column of a new table.
+    `format` is a strptime pattern for text; `unit` (s, ms, us, ns) is for numbers; `zone` is the IANA zone of zoneless
+    text; `comment` is for the column of a new table.
     """
 
     path: str
@@ -162,9 +162,9 @@ class Envelope(str, Enum):
 class FormatSpec:
     """How bytes are read.
 
-    `registry` names a connection of the target: then each value begins with the id of its writer's schema. `schema` is the
-    text to read with: Avro's JSON, or a protobuf descriptor set in Base64; `message` the full name of a protobuf message.
-    `column` and `encoding` are for raw bytes, which become one column.
+    `registry` names a connection of the target: then each value begins with the id of its writer's schema. `schema` is
+    the text to read with: Avro's JSON, or a protobuf descriptor set in Base64; `message` the full name of a protobuf
+    message. `column` and `encoding` are for raw bytes, which become one column.
     """
 
     type: FormatType = FormatType.JSON
@@ -186,7 +186,8 @@ class KeySpec:
 
 @dataclass(frozen=True)
 class SourceSpec:
-    """`metadata_columns` names Kafka's own fields to add as columns `_kafka_<name>`; framework.table.metadata has them."""
+    """`metadata_columns` names Kafka's own fields to add as columns `_kafka_<name>`; framework.table.metadata has
+    them."""
 
     kafka: KafkaSourceSpec
     format: FormatSpec = field(default_factory=FormatSpec)
@@ -225,7 +226,8 @@ class RoutesSpec:
 
 @dataclass(frozen=True)
 class PartitionFieldSpec:
-    """One partition field: `transform` is identity, bucket, truncate, year, month, day or hour; `argument` its number."""
+    """One partition field: `transform` is identity, bucket, truncate, year, month, day or hour; `argument` its
+    number."""
 
     column: str
     transform: str = "identity"
@@ -257,7 +259,8 @@ class CreatePolicy:
 @dataclass(frozen=True)
 class EvolvePolicy:
     """`otherwise` is for changes that a policy allows and Iceberg does not. `include` and `exclude` are globs of dotted
-    paths: a field that is not included, or excluded, never becomes a column. `max_columns` counts fields inside of columns."""
+    paths: a field that is not included, or excluded, never becomes a column. `max_columns` counts fields inside of
+    columns."""
 
     tables: EvolveMode = EvolveMode.EVOLVE
     columns: EvolveMode = EvolveMode.EVOLVE
@@ -299,8 +302,8 @@ class DeleteWhen:
 class WritePolicy:
     """`key` names the columns by which rows are one and the same; only `upsert` has one.
 
-    `order_field` is the column whose larger value is newer; None takes the source's own order: topic, partition, offset.
-    `history` is the identifier of an append table that gets every change as well.
+    `order_field` is the column whose larger value is newer; None takes the source's own order: topic, partition,
+    offset. `history` is the identifier of an append table that gets every change as well.
     """
 
     mode: WriteMode = WriteMode.APPEND
@@ -419,9 +422,9 @@ SettingValue = str | SecretRef
 class TargetSpec:
     """Where a pipeline runs. Connection settings are librdkafka's and PyIceberg's own keys, values perhaps secrets.
 
-    `prefix` begins every consumer group and transactional id, so that teams can be kept apart by ACL. `allow_...` is what
-    pipeline files may name beside what is allowed everywhere: roots of tables' locations, globs of table properties and
-    names of environment variables.
+    `prefix` begins every consumer group and transactional id, so that teams can be kept apart by ACL. `allow_...` is
+    what pipeline files may name beside what is allowed everywhere: roots of tables' locations, globs of table
+    properties and names of environment variables.
     """
 
     name: str

@@ -1,8 +1,8 @@
 """A table's full name: its catalog and its name there, in one text.
 
 In: `archive.orders` for a table of the catalog `default`, `cold:archive.orders` for one of the catalog `cold`. Out: the
-parts. Only this module splits a full name, and floe stores everything about a table under it. No catalog, namespace or table
-has a colon in its name, so a full name means exactly one table.
+parts. Only this module splits a full name, and floe stores everything about a table under it. No catalog, namespace or
+table has a colon in its name, so a full name means exactly one table.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ def as_written(name: str) -> str:
 
 
 def name_matches(name: str, pattern: str) -> bool:
-    """Whether a person's pattern means a table: one with a colon is for the catalog too, one without for any catalog."""
+    """Whether a person's pattern means a table: one with a colon is for the catalog too, one without for any
+    catalog."""
     if ":" in pattern:
         return fnmatchcase(f"{catalog_of(name)}:{identifier_of(name)}", pattern)
     return fnmatchcase(identifier_of(name), pattern)

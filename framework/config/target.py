@@ -95,7 +95,8 @@ def read_target(source: SourceText, world: World) -> TargetResult:
 def _resolve(
     tree: Mapping, world: World, values: dict[str, Value]
 ) -> tuple[Node, list[Diagnostic], frozenset[tuple[str | int, ...]]]:
-    """Connections may hold secrets; overrides keep their references until they lie over a pipeline; the rest is plain."""
+    """Connections may hold secrets; overrides keep their references until they lie over a pipeline; the rest is
+    plain."""
     findings: list[Diagnostic] = []
     unresolved: set[tuple[str | int, ...]] = set()
     entries = []

@@ -1,4 +1,5 @@
-"""Source texts and the places in them. In: a file's name and text. Out: lines for excerpts and spans for diagnostics."""
+"""Source texts and the places in them. In: a file's name and text. Out: lines for excerpts and spans for
+diagnostics."""
 
 from __future__ import annotations
 

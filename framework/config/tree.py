@@ -1,7 +1,7 @@
 """Parses YAML text into a tree of nodes that know where they were written.
 
-In: a `SourceText`. Out: a `Node`, or diagnostics. The rules are those of YAML 1.2's core schema (`no`, `1:30` and `on` are
-text), and stricter: duplicate keys, keys that are not text, merge keys, tags and second documents are refused.
+In: a `SourceText`. Out: a `Node`, or diagnostics. The rules are those of YAML 1.2's core schema (`no`, `1:30` and `on`
+are text), and stricter: duplicate keys, keys that are not text, merge keys, tags and second documents are refused.
 Positions stay beside the data, never in it.
 """
 
@@ -32,7 +32,8 @@ _MAX_DEPTH = 100
 
 @dataclass(frozen=True)
 class Scalar:
-    """A leaf. `plain` is true for a value written without quotes; `text` is then what was written (`1e3` for 1000.0)."""
+    """A leaf. `plain` is true for a value written without quotes; `text` is then what was written (`1e3` for
+    1000.0)."""
 
     value: ScalarValue
     span: Span
@@ -117,8 +118,8 @@ def parse(source: SourceText, only: frozenset[str] | None = None) -> tuple[Node 
 
 
 def _check_depth(text: str) -> None:
-    """Stops before the C library composes a tree: it calls itself for each level, and ends the process where that is too deep.
-    Its events come one after the other."""
+    """Stops before the C library composes a tree: it calls itself for each level, and ends the process where that is
+    too deep. Its events come one after the other."""
     depth = 0
     for event in yaml.parse(text, Loader=_Fast):
         if isinstance(event, yaml.CollectionStartEvent):

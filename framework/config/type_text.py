@@ -1,9 +1,9 @@
 """Parses the text of a declared type, and writes it: Iceberg's primitives, and lists, maps and structs of them.
 
-In: `list<double>`, `map<string, struct<at: timestamptz, n: long>>`. Out: a primitive's canonical text, `["list", element]`,
-`["map", key, value]` or `["struct", [[name, type], ...]]`, as observed types are written (framework.table.model). A field name
-that is more than a word is in backquotes. Types that are nested too deeply, or have too many fields, are refused, so a table can
-be created from every accepted text.
+In: `list<double>`, `map<string, struct<at: timestamptz, n: long>>`. Out: a primitive's canonical text, `["list",
+element]`, `["map", key, value]` or `["struct", [[name, type], ...]]`, as observed types are written
+(framework.table.model). A field name that is more than a word is in backquotes. Types that are nested too deeply, or
+have too many fields, are refused, so a table can be created from every accepted text.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ def text_of(kind: Structure) -> str:
 
 @lru_cache(maxsize=4096)
 def innermost(text: str) -> str:
-    """The type of the values in a type's lists and maps: a primitive, or `struct`. Lists and maps add nothing to a path."""
+    """The type of the values in a type's lists and maps: a primitive, or `struct`. Lists and maps add nothing to a
+    path."""
     kind = structure(text)
     while isinstance(kind, list) and kind[0] != "struct":
         kind = kind[-1]

@@ -1,7 +1,8 @@
 """Durations, sizes and partition fields as people write them, as plain values.
 
-In: text that has passed the schema, or any text at all. Out: milliseconds, bytes, `PartitionFieldSpec`; None where the text
-is not of the form. The canonical partition text is that of Iceberg's SQL, `bucket(16, id)`; `bucket(id, 16)` is read too.
+In: text that has passed the schema, or any text at all. Out: milliseconds, bytes, `PartitionFieldSpec`; None where the
+text is not of the form. The canonical partition text is that of Iceberg's SQL, `bucket(16, id)`; `bucket(id, 16)` is
+read too.
 """
 
 from __future__ import annotations
@@ -58,7 +59,8 @@ def partition_field(text: str) -> PartitionFieldSpec | None:
 
 
 def sort_field(text: str) -> SortFieldSpec | None:
-    """`ordered_at desc nulls last`; as in SQL's dialect of Iceberg, nulls come first when ascending, last when descending."""
+    """`ordered_at desc nulls last`; as in SQL's dialect of Iceberg, nulls come first when ascending, last when
+    descending."""
     match = _SORT.match(text)
     by = partition_field(match[1]) if match else None
     if match is None or by is None:

@@ -1,7 +1,8 @@
-"""Explains wrong values of kinds with a form of their own: durations, sizes, partition fields, table names, Iceberg types.
+"""Explains wrong values of kinds with a form of their own: durations, sizes, partition fields, table names, Iceberg
+types.
 
-In: the kind that the schema names as `x-floe-kind`, and a value that is not of it. Out: a code, what is wrong, a guess and a
-remedy. Only the schema decides whether a value is right; this module only explains.
+In: the kind that the schema names as `x-floe-kind`, and a value that is not of it. Out: a code, what is wrong, a guess
+and a remedy. Only the schema decides whether a value is right; this module only explains.
 """
 
 from __future__ import annotations

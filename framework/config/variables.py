@@ -1,7 +1,7 @@
 """The variables of a file: declared with a type, given by the target or on the command line.
 
-In: the `variables:` node of a pipeline file, the target's values and those of `--var`. Out: a value per variable, of its
-declared type, or diagnostics. Order of precedence: `--var`, then the target, then the default.
+In: the `variables:` node of a pipeline file, the target's values and those of `--var`. Out: a value per variable, of
+its declared type, or diagnostics. Order of precedence: `--var`, then the target, then the default.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Versions of the file format, and the migration from an older one to the current one.
 
-In: the text of a pipeline, target or template file. Out: the text in the current version, or what is wrong with the version
-that it names. A step is a pure function from text to text that keeps what it does not change to the byte; the line with the
-version is changed here.
+In: the text of a pipeline, target or template file. Out: the text in the current version, or what is wrong with the
+version that it names. A step is a pure function from text to text that keeps what it does not change to the byte; the
+line with the version is changed here.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ _NUMBERED = re.compile(r"floe/v([0-9]{1,4})\Z")
 
 @dataclass(frozen=True)
 class Migration:
-    """`version` is what the file named; `text` is the file in the current version, None when something is wrong with it."""
+    """`version` is what the file named; `text` is the file in the current version, None when something is wrong with
+    it."""
 
     version: str
     text: str | None

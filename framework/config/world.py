@@ -1,4 +1,5 @@
-"""Everything from the environment that loading a file may use, as values: variables, the local stack's state, file texts."""
+"""Everything from the environment that loading a file may use, as values: variables, the local stack's state, file
+texts."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """Applications as processes on this machine: started, inspected and stopped through files in one folder each.
 
 In: staged applications of `floe submit`. Out: a supervisor process each, which starts the driver, restarts it after a
-failure that may pass, and drains it when it is asked to end. `<state_dir>/run/<target>/<application>/` holds the record, the
-pid file, the supervisor's last word and the driver's log. A process counts as ours only by the mark on its command line.
+failure that may pass, and drains it when it is asked to end. `<state_dir>/run/<target>/<application>/` holds the
+record, the pid file, the supervisor's last word and the driver's log. A process counts as ours only by the mark on its
+command line.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ class Record:
 
 @dataclass(frozen=True)
 class DeployedApplication:
-    """One application as it is now. `state` is running, waiting (to be started again), ended or lost (no supervisor)."""
+    """One application as it is now. `state` is running, waiting (to be started again), ended or lost (no
+    supervisor)."""
 
     record: Record
     home: Path

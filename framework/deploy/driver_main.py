@@ -1,8 +1,8 @@
 """What runs inside an application of `floe submit`: it reads the rendered submission and runs its pipelines.
 
-In: the arguments that `framework.plan.submit` put on the command line. Out: the exit code, as of `floe run`. Secrets are
-resolved here, where the driver runs. A stop file, where one is named, drains the run as SIGTERM does: Spark's own launcher
-answers SIGTERM by ending the JVM under the driver, which loses nothing but finishes nothing either.
+In: the arguments that `framework.plan.submit` put on the command line. Out: the exit code, as of `floe run`. Secrets
+are resolved here, where the driver runs. A stop file, where one is named, drains the run as SIGTERM does: Spark's own
+launcher answers SIGTERM by ending the JVM under the driver, which loses nothing but finishes nothing either.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What was deployed last, and whether a pipeline has run: read from what the runs themselves have announced.
 
-In: plans and resolved Kafka settings. Out: Deployed events by pipeline. A pipeline's own is found through the metadata of
-its safe offsets, which points to it; those of others near the end of the control topic. Nothing is written.
+In: plans and resolved Kafka settings. Out: Deployed events by pipeline. A pipeline's own is found through the metadata
+of its safe offsets, which points to it; those of others near the end of the control topic. Nothing is written.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ POINTED_TIMEOUT_S = 10.0
 
 @dataclass(frozen=True)
 class History:
-    """`newest` is what each pipeline told last, where that is still known; `has_run` names those that have positions."""
+    """`newest` is what each pipeline told last, where that is still known; `has_run` names those that have
+    positions."""
 
     newest: Mapping[str, Deployed] = field(default_factory=dict)
     has_run: frozenset[str] = frozenset()
@@ -107,7 +108,8 @@ def history_of(saved: SavedPlan) -> History:
 
 
 def changes_since(pipeline: LoadedPipeline, history: History) -> tuple[PlanChange, ...] | None:
-    """What differs from what was deployed; None where that is not known. A pipeline that never ran may be a renamed one."""
+    """What differs from what was deployed; None where that is not known. A pipeline that never ran may be a renamed
+    one."""
     name = pipeline.spec.name
     told = history.of(name)
     if told is not None and told.plan:

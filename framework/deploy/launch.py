@@ -1,4 +1,5 @@
-"""Lays out what `spark-submit` needs in a folder, starts it, drains it when asked, and starts it again when that may help.
+"""Lays out what `spark-submit` needs in a folder, starts it, drains it when asked, and starts it again when that may
+help.
 
 In: pipelines of one target. Out: an Application (its command is fixed before anything is written) and an exit code. The
 folder's name holds the hash of what runs, so that the same input gives the same command.
@@ -189,7 +190,8 @@ def _copy_once(source: Path, target: Path) -> None:
 
 @dataclass(frozen=True)
 class LaunchState:
-    """An application as its launcher sees it: `running`, `waiting` to be started again, or `ended` with its exit code."""
+    """An application as its launcher sees it: `running`, `waiting` to be started again, or `ended` with its exit
+    code."""
 
     name: str
     state: str
@@ -239,7 +241,8 @@ class Launcher:
         say: Say,
         notice: Callable[[LaunchState], None] = lambda state: None,
     ) -> None:
-        """`most_restarts`: after so many failures in a row an application stays ended; `notice` hears of every change."""
+        """`most_restarts`: after so many failures in a row an application stays ended; `notice` hears of every
+        change."""
         self._notice = notice
         self._runs = [_Run(application) for application in applications]
         self._most_restarts = most_restarts

@@ -1,8 +1,9 @@
 """Copies a driver's raw output, made harmless: what the JVM, librdkafka and Python print, with whatever a record holds.
 
-In: two file descriptors to read from, as arguments. Out: the same lines on standard output and error, control characters
-escaped. A process of its own, so that it outlives whoever started the driver and no driver ever writes into a closed pipe; it
-ends when the last writer has. It imports nothing but Python's own library: it starts in 20 ms, and each driver has one.
+In: two file descriptors to read from, as arguments. Out: the same lines on standard output and error, control
+characters escaped. A process of its own, so that it outlives whoever started the driver and no driver ever writes into
+a closed pipe; it ends when the last writer has. It imports nothing but Python's own library: it starts in 20 ms, and
+each driver has one.
 """
 
 from __future__ import annotations

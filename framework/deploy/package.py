@@ -1,4 +1,5 @@
-"""The archive of Python packages that Spark puts beside every driver and executor, built once and kept by its lock's hash.
+"""The archive of Python packages that Spark puts beside every driver and executor, built once and kept by its lock's
+hash.
 
 In: the installed distributions (the exact versions that this machine runs), or, for another platform, the same versions
 from the package index. Out: one relocatable `.tar.gz` in the user's cache, equal bytes for equal content. It holds the
@@ -87,7 +88,8 @@ def _compiled() -> list[Path]:
 
 
 def runtime_distributions() -> list[Distribution]:
-    """Everything that floe needs at run time besides PySpark, as installed, extras included where they are installed."""
+    """Everything that floe needs at run time besides PySpark, as installed, extras included where they are
+    installed."""
     todo: list[tuple[str, frozenset[str]]] = [(DISTRIBUTION, _installed_extras(_find(DISTRIBUTION)))]
     found: dict[str, Distribution] = {}
     seen: set[tuple[str, frozenset[str]]] = set()
@@ -255,8 +257,8 @@ def _fetch(lock: Lock, library: Path) -> None:
 
 
 def _pack(folder: Path, archive: Path) -> None:
-    """A tar file that depends on names, contents and what may be run alone: sorted, without times, owners and our modes, since
-    whoever unpacks it may be another user."""
+    """A tar file that depends on names, contents and what may be run alone: sorted, without times, owners and our
+    modes, since whoever unpacks it may be another user."""
     with (
         open_private(archive, anew=True) as raw,
         gzip.GzipFile(fileobj=raw, mode="wb", compresslevel=1, mtime=0) as stream,

@@ -1,7 +1,7 @@
 """Does the steps of a rollout on this machine, and waits until what was started runs.
 
-In: RolloutSteps, the staged applications, and a folder of records. Out: what became of each application that was started.
-Everything ends before anything starts, so that no run is fenced by the one that follows it.
+In: RolloutSteps, the staged applications, and a folder of records. Out: what became of each application that was
+started. Everything ends before anything starts, so that no run is fenced by the one that follows it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The supervisor of one deployed application: `python -m framework.deploy.supervisor FOLDER`.
 
-In: the record in the folder. Out: the driver's process, started again after failures that may pass, and its state in the
-folder after every change. SIGTERM drains the driver and ends both; the exit code is the driver's.
+In: the record in the folder. Out: the driver's process, started again after failures that may pass, and its state in
+the folder after every change. SIGTERM drains the driver and ends both; the exit code is the driver's.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Every code that floe prints, with what it means; `floe explain CODE` reads it.
 
-In: the tables of this package, one per family. Out: `CODES`, by code. FLOE-C is a file or an option, FLOE-E the environment,
-FLOE-P a plan, FLOE-R a run, FLOE-D a record, FLOE-T a table. A code is never reused for something else.
+In: the tables of this package, one per family. Out: `CODES`, by code. FLOE-C is a file or an option, FLOE-E the
+environment, FLOE-P a plan, FLOE-R a run, FLOE-D a record, FLOE-T a table. A code is never reused for something else.
 """
 
 from __future__ import annotations

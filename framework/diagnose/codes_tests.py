@@ -1,4 +1,5 @@
-"""FLOE-C424 to C426 and FLOE-R4xx: tests of pipeline files, dead letters, files made from other tools' configuration."""
+"""FLOE-C424 to C426 and FLOE-R4xx: tests of pipeline files, dead letters, files made from other tools'
+configuration."""
 
 # ruff: noqa: E501  (prose: one sentence is not cut by the width of a line)
 from __future__ import annotations

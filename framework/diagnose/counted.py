@@ -1,4 +1,5 @@
-"""A number and what it counts, as text: `1 file`, `2,000 files`. In: a number and a noun. Out: both, in the noun's right form."""
+"""A number and what it counts, as text: `1 file`, `2,000 files`. In: a number and a noun. Out: both, in the noun's
+right form."""
 
 from __future__ import annotations
 

@@ -144,7 +144,8 @@ def _sarif(diagnostics: Sequence[Diagnostic]) -> str:
     rules = sorted({finding.code for finding in diagnostics})
     results = []
     for finding in diagnostics:
-        # A result without a location is refused by common readers, so one about no file points to the first line of nothing.
+        # A result without a location is refused by common readers, so one about no file points to the first line of
+        # nothing.
         span = finding.span
         region = (
             {"startLine": span.line, "startColumn": span.column, "endLine": span.end_line, "endColumn": span.end_column}

@@ -1,7 +1,7 @@
 """Decides what is a secret, by the name of a setting or the shape of a value, and hides secrets in text.
 
-In: keys, values, texts of clients and servers. Out: whether one is a secret, and the same text with `***` in its place. All
-that floe prints, logs, writes into a plan or hands to another process passes through here. In doubt it hides.
+In: keys, values, texts of clients and servers. Out: whether one is a secret, and the same text with `***` in its place.
+All that floe prints, logs, writes into a plan or hands to another process passes through here. In doubt it hides.
 """
 
 from __future__ import annotations
@@ -101,7 +101,8 @@ def _last_secret(words: list[str], alone: frozenset[str]) -> int | None:
 
 
 def holds_secret(value: str) -> bool:
-    """Whether a value, whatever its name is, has a secret in it: a password in an address, a query, an option or a header."""
+    """Whether a value, whatever its name is, has a secret in it: a password in an address, a query, an option or a
+    header."""
     if _PASSWORD_IN_URL.search(value) or _SHAPES.search(value):
         return True
     return any(not _REFERENCE.fullmatch(pair[3]) and pair[3] != HIDDEN for pair in _PAIR.finditer(value))
@@ -130,8 +131,8 @@ def _hidden_pair(found: re.Match[str]) -> str:
 
 
 def masked_line(line: str) -> str:
-    """A line of a file as it may be shown, with `*` for each character of what stands behind a name of a secret, so that
-    columns stay. Words that say a type stay, too, since a field may be named like a secret."""
+    """A line of a file as it may be shown, with `*` for each character of what stands behind a name of a secret, so
+    that columns stay. Words that say a type stay, too, since a field may be named like a secret."""
     out = _USER_IN_URL.sub(
         lambda found: found[1] + "*" * (len(found[0]) - len(found[1] or "")) if found[1] else found[0], line
     )
@@ -140,7 +141,8 @@ def masked_line(line: str) -> str:
     for found in _KEY_IN_LINE.finditer(out):
         rest = out[found.end() :]
         if is_secret_name(found[1]) and not _SAYS_NOTHING.match(rest):
-            # A plain value of a flow mapping ends at a comma or bracket; every other one may go on to the end of the line.
+            # A plain value of a flow mapping ends at a comma or bracket; every other one may go on to the end of the
+            # line.
             ends = _FLOW_VALUE.match(rest) if re.search(r"[{\[]", out[: found.start()]) else None
             length = len(ends[0]) if ends else len(rest)
             out = out[: found.end()] + re.sub(r"\S", "*", rest[:length]) + rest[length:]

@@ -1,7 +1,7 @@
 """Makes text of unknown origin safe to show: nothing in it moves a cursor, hides a word or begins a line.
 
-In: any text. Out: the same text, with an escape for each character that is invisible or has an effect. Records, names, keys
-and servers' answers come from others; they reach terminals and log lines only through here.
+In: any text. Out: the same text, with an escape for each character that is invisible or has an effect. Records, names,
+keys and servers' answers come from others; they reach terminals and log lines only through here.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from unicodedata import category
 
 T = TypeVar("T")
 
-# Characters that are not seen as themselves: controls (C0, C1, DEL), formats (bidi overrides, zero width), surrogates, private
-# and unassigned ones, and what separates lines and paragraphs.
+# Characters that are not seen as themselves: controls (C0, C1, DEL), formats (bidi overrides, zero width), surrogates,
+# private and unassigned ones, and what separates lines and paragraphs.
 _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 _SEEN = re.compile(r"[\x20-\x7e]*\Z")
 # Colours and weights, as floe sets them itself; nothing that moves, hides, blinks, links or asks the terminal.
@@ -31,8 +31,8 @@ def shown(text: str) -> str:
 
 
 def shown_lines(text: str, styled: bool = False) -> str:
-    """Lines that floe has put together: its own line breaks, tabs and, where `styled`, colours stay. The escapes are JSON's, so
-    that a line of JSON says the same afterwards."""
+    """Lines that floe has put together: its own line breaks, tabs and, where `styled`, colours stay. The escapes are
+    JSON's, so that a line of JSON says the same afterwards."""
     if _SEEN.match(text):
         return text
     if styled and "\x1b" in text:

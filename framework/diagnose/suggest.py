@@ -1,4 +1,5 @@
-"""Guesses what a mistyped word was meant to be. In: a word and the words that are allowed. Out: the nearest, or None."""
+"""Guesses what a mistyped word was meant to be. In: a word and the words that are allowed. Out: the nearest, or
+None."""
 
 from __future__ import annotations
 

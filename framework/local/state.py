@@ -24,7 +24,8 @@ def default_state_dir() -> Path:
 
 @dataclass(frozen=True)
 class LocalState:
-    """The addresses of a running stack: `host:port` of the broker, the URIs of catalog and warehouse, and Spark's master."""
+    """The addresses of a running stack: `host:port` of the broker, the URIs of catalog and warehouse, and Spark's
+    master."""
 
     bootstrap_servers: str
     catalog_uri: str

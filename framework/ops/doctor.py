@@ -1,8 +1,8 @@
 """What `floe doctor` finds, as plain lines: each is ok, a warning or an error, with its remedy.
 
-In: checks as functions. Out: Findings. Nothing here raises: whatever goes wrong during a check becomes an error line, so that
-one problem never hides the next. The checks themselves are in `doctor_machine`, `doctor_kafka`, `doctor_catalog` and
-`doctor_registry`.
+In: checks as functions. Out: Findings. Nothing here raises: whatever goes wrong during a check becomes an error line,
+so that one problem never hides the next. The checks themselves are in `doctor_machine`, `doctor_kafka`,
+`doctor_catalog` and `doctor_registry`.
 """
 
 from __future__ import annotations

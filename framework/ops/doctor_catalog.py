@@ -1,7 +1,7 @@
 """What `floe doctor` checks of an Iceberg catalog and its store: can a table be created, filled, read and dropped.
 
-In: a catalog's settings, secrets resolved. Out: Findings. It creates one scratch namespace, `floe_doctor_...`, and removes
-it with everything in it; no other name is touched.
+In: a catalog's settings, secrets resolved. Out: Findings. It creates one scratch namespace, `floe_doctor_...`, and
+removes it with everything in it; no other name is touched.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ def examine(name: str, connect: Callable[[], Mapping[str, str]]) -> Iterator[Fin
     check = f"catalog {name}"
     IcebergCatalog(settings, name).check()
     yield ok(check, f"{settings.get('type', 'rest')} catalog answers")
-    # The scratch table is made through PyIceberg's own door: what other engines would do, and nothing of floe's protocol.
+    # The scratch table is made through PyIceberg's own door: what other engines would do, and nothing of floe's
+    # protocol.
     opened = open_catalog(name, settings)
     namespace = f"{SCRATCH}{uuid.uuid4().hex[:8]}"
     try:

@@ -1,7 +1,8 @@
-"""What `floe doctor` checks of Kafka: does it answer, is the control topic safe, what is granted, and does its clock agree.
+"""What `floe doctor` checks of Kafka: does it answer, is the control topic safe, what is granted, and does its clock
+agree.
 
-In: a connection's settings and the plans that use it. Out: Findings. It creates one scratch topic, `<prefix>-doctor-...`,
-to read the broker's clock, and deletes it; no group, offset or transactional id is touched.
+In: a connection's settings and the plans that use it. Out: Findings. It creates one scratch topic,
+`<prefix>-doctor-...`, to read the broker's clock, and deletes it; no group, offset or transactional id is touched.
 """
 
 from __future__ import annotations
@@ -68,7 +69,8 @@ def _encryption(connection: Connection) -> Finding:
 
 
 def control_topic(connection: Connection, topic: str) -> Iterator[Finding]:
-    """What the protocol needs is an error where it fails; replication, of which floe knows only what is usual, a warning."""
+    """What the protocol needs is an error where it fails; replication, of which floe knows only what is usual, a
+    warning."""
     check = connection.check(f"topic {topic}")
     admin = KafkaAdmin(connection.settings)
     facts = admin.topics([topic]).get(topic)

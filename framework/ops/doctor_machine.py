@@ -142,7 +142,8 @@ def _existing(path: Path) -> Path:
 
 
 def spark(target: TargetSpec) -> Iterator[Finding]:
-    """A local master is started and runs one Python task; of a cluster it is asked whether it can be reached from here."""
+    """A local master is started and runs one Python task; of a cluster it is asked whether it can be reached from
+    here."""
     manager = manager_of(target.spark_master)
     if manager == "local":
         yield _start_spark(target)

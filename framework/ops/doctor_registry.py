@@ -1,7 +1,7 @@
 """What `floe doctor` checks of a schema registry: does each address answer, and may these credentials see its subjects.
 
-In: a registry connection's settings, secrets resolved. Out: Findings. It only reads, and checks no schema: only producers know
-which subjects there should be.
+In: a registry connection's settings, secrets resolved. Out: Findings. It only reads, and checks no schema: only
+producers know which subjects there should be.
 """
 
 from __future__ import annotations

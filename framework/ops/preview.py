@@ -68,8 +68,8 @@ class Problem:
 
 @dataclass(frozen=True)
 class TablePreview:
-    """`columns` are made or added; `properties` are set, or those of the table that is there but floe's own; `location` is
-    where its files lie, "" where the catalog chooses; `notes` say what is left as it is, or waits for a record;
+    """`columns` are made or added; `properties` are set, or those of the table that is there but floe's own; `location`
+    is where its files lie, "" where the catalog chooses; `notes` say what is left as it is, or waits for a record;
     `upserted_by` is the key of an upsert table, () where rows are just added."""
 
     table: str
@@ -85,7 +85,8 @@ class TablePreview:
 
 @dataclass(frozen=True)
 class PartitionStart:
-    """`by` is `group` (a safe offset), `starting_offsets` (a first run) or `new partition` (read from its beginning)."""
+    """`by` is `group` (a safe offset), `starting_offsets` (a first run) or `new partition` (read from its
+    beginning)."""
 
     topic: str
     partition: int
@@ -116,7 +117,8 @@ class DeployedPreview:
 
 @dataclass(frozen=True)
 class PipelinePreview:
-    """One pipeline. `changes` None: it has run, and what was deployed is not known. Offline, `start` and `tables` are None."""
+    """One pipeline. `changes` None: it has run, and what was deployed is not known. Offline, `start` and `tables` are
+    None."""
 
     plan: Plan
     hash: str

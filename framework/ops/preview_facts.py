@@ -1,7 +1,7 @@
 """Reads the facts for a preview: broker, control topic, catalog and what was deployed. Changes nothing.
 
-In: loaded pipelines of one target. Out: a PipelinePreview each. What would stop a run becomes a Problem of its pipeline, so
-that one pipeline's problem never hides another's; only a broker or catalog that does not answer is raised.
+In: loaded pipelines of one target. Out: a PipelinePreview each. What would stop a run becomes a Problem of its
+pipeline, so that one pipeline's problem never hides another's; only a broker or catalog that does not answer is raised.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""What will run, as one canonical JSON value and its hash: this is what people review, and what a run announces when it starts.
+"""What will run, as one canonical JSON value and its hash: this is what people review, and what a run announces when it
+starts.
 
 In: loaded pipelines. Out: plain values with the plan's steps and a digest of each section of the target's settings, and
-one `sha256:` over them. It contains no secrets, addresses, times or file locations: moving files does not change the hash, and
-everything that changes what runs does.
+one `sha256:` over them. It contains no secrets, addresses, times or file locations: moving files does not change the
+hash, and everything that changes what runs does.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ def plan_value(plan: Plan) -> dict[str, object]:
 
 
 def step_value(step: Plan | Step) -> dict[str, object]:
-    """A step as JSON values. What is said of upsert tables is left out where there are none, so that a file which has none
-    has the value and the hash that it had before there were any."""
+    """A step as JSON values. What is said of upsert tables is left out where there are none, so that a file which has
+    none has the value and the hash that it had before there were any."""
     return {key: _without_unused(plain(item)) for key, item in asdict(step).items()}
 
 
@@ -55,7 +56,8 @@ def _without_unused(value: object) -> object:
 
 
 def settings_digests(target: TargetSpec) -> dict[str, str]:
-    """A digest of each section of the target's settings, with secrets as references: shows which one changed, not how."""
+    """A digest of each section of the target's settings, with secrets as references: shows which one changed, not
+    how."""
     dumped = _TARGET.dump_python(target, mode="json")
     return {
         key: hashlib.sha256(_compact(value).encode()).hexdigest()[:_DIGEST_LENGTH]

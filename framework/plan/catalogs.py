@@ -1,7 +1,7 @@
 """Which catalogs a plan needs, and the full names of its tables.
 
-In: a plan. Out: catalogs' names and tables' full names. Pure. A catalog that no route can reach is not among them, so the
-pipeline can run even if that catalog does not answer.
+In: a plan. Out: catalogs' names and tables' full names. Pure. A catalog that no route can reach is not among them, so
+the pipeline can run even if that catalog does not answer.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Whether a run may begin, given its dangerous changes and the codes that a person has allowed.
 
-In: changes of each pipeline, and codes from `--allow` or a saved plan. Out: nothing, or a refusal that lists the missing codes
-as options. Pure.
+In: changes of each pipeline, and codes from `--allow` or a saved plan. Out: nothing, or a refusal that lists the
+missing codes as options. Pure.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Whether a control topic's settings allow the protocol to keep its promises.
 
-In: a topic's partitions, replicas and settings as the broker reports them. Out: what is wrong with one of them, with the setting
-that fixes it, or what a person should know. Keeps the rule that the log is one partition (total order), that no announcement
-is removed by compaction, and by retention only long after it should have been committed, and that what was acknowledged stays.
+In: a topic's partitions, replicas and settings as the broker reports them. Out: what is wrong with one of them, with
+the setting that fixes it, or what a person should know. Keeps the rule that the log is one partition (total order),
+that no announcement is removed by compaction, and by retention only long after it should have been committed, and that
+what was acknowledged stays.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ SETTINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Wrong:
-    """`reason` follows the topic's name; `setting` is what it must be altered to, empty where another topic is needed."""
+    """`reason` follows the topic's name; `setting` is what it must be altered to, empty where another topic is
+    needed."""
 
     reason: str
     setting: str = ""

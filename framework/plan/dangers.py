@@ -1,7 +1,7 @@
 """Dangerous changes, which a person must allow: each has a code and a sentence, and is allowed with `--allow CODE`.
 
-In: the deployed and the new canonical plan. Out: Dangers. A danger loses or repeats something without an error: rows that go
-nowhere, records that are skipped, a second reading from the start. What a run itself refuses is not a danger.
+In: the deployed and the new canonical plan. Out: Dangers. A danger loses or repeats something without an error: rows
+that go nowhere, records that are skipped, a second reading from the start. What a run itself refuses is not a danger.
 """
 
 from __future__ import annotations

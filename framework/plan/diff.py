@@ -1,8 +1,8 @@
 """What differs between the deployed plan and the one that the files give now, with the keys of the file.
 
-In: two canonical plans (`framework.plan.canonical`), the older one perhaps written by another version. Out: PlanChanges,
-each with a danger's code if it takes something away that a person may miss (`framework.plan.dangers`). Pure; what is in neither
-plan, such as a table's contents, is not compared.
+In: two canonical plans (`framework.plan.canonical`), the older one perhaps written by another version. Out:
+PlanChanges, each with a danger's code if it takes something away that a person may miss (`framework.plan.dangers`).
+Pure; what is in neither plan, such as a table's contents, is not compared.
 """
 
 from __future__ import annotations
@@ -157,7 +157,8 @@ def _facts(value: Any, path: str) -> Iterator[tuple[tuple[str, str], str]]:
 
 
 def _write_facts(write: Mapping[str, Any], place: str, is_default: bool) -> Iterator[tuple[tuple[str, str], str]]:
-    """How a table is written, in the words of the file. Of append tables only the defaults' mode: no other word is in use."""
+    """How a table is written, in the words of the file. Of append tables only the defaults' mode: no other word is in
+    use."""
     if is_default or write["mode"] != WriteMode.APPEND.value:
         yield (f"{place}.mode", ""), str(write["mode"])
     if write["mode"] == WriteMode.APPEND.value:

@@ -1,7 +1,7 @@
 """The least set of Kafka permissions that a run needs, from its plans: what to grant, and why.
 
-In: the plans of the pipelines that share one principal on one connection. Out: Grants, sorted, each once. Pure. A test on
-a broker with an authorizer proves the set sufficient for a whole run, and each grant in it necessary.
+In: the plans of the pipelines that share one principal on one connection. Out: Grants, sorted, each once. Pure. A test
+on a broker with an authorizer proves the set sufficient for a whole run, and each grant in it necessary.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ def control_topic_grants(plans: Iterable[Plan]) -> tuple[Grant, ...]:
 
 
 def replay_grants(plans: Iterable[Plan]) -> tuple[Grant, ...]:
-    """What `floe replay` and `floe dlq replay` need besides: they announce as pipelines of their own, whose names begin with
-    the pipeline's and `.replay`."""
+    """What `floe replay` and `floe dlq replay` need besides: they announce as pipelines of their own, whose names begin
+    with the pipeline's and `.replay`."""
     found: set[Grant] = set()
     for plan in plans:
         group, transactions = replay_name(plan.read.group_id), replay_name(plan.announce.transactional_id)

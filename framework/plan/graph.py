@@ -1,7 +1,7 @@
 """Plans as a picture: topics, pipelines and tables, and what flows from one to the next.
 
-In: plans. Out: a `Graph`, which is plain data in the order of the files. A table that several pipelines fill is one node;
-a table whose name comes from the record is one node too, with the name as the rule writes it.
+In: plans. Out: a `Graph`, which is plain data in the order of the files. A table that several pipelines fill is one
+node; a table whose name comes from the record is one node too, with the name as the rule writes it.
 """
 
 from __future__ import annotations

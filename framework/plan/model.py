@@ -106,8 +106,8 @@ class Announce:
 
 @dataclass(frozen=True)
 class CommitTables:
-    """The coordinator appends what is announced, when a table is due. Catalog and tables are those that files are written for;
-    `Plan.commit` makes this step of them."""
+    """The coordinator appends what is announced, when a table is due. Catalog and tables are those that files are
+    written for; `Plan.commit` makes this step of them."""
 
     coordinator_group: str
     catalog: str
@@ -134,7 +134,8 @@ class Plan:
 
     @property
     def commit(self) -> CommitTables:
-        """What becomes of announced files: decided by the same tables that they are written for, so that neither can differ."""
+        """What becomes of announced files: decided by the same tables that they are written for, so that neither can
+        differ."""
         tables = self.write.tables
         return CommitTables(self.coordinator_group, tables.defaults.catalog, tables)
 
@@ -147,8 +148,8 @@ class Plan:
 
     @property
     def is_upserted(self) -> bool:
-        """Whether any table's rows follow their keys; then one batch at a time is on its way to the tables (invariant 17): which
-        rows the next one replaces is known when it has come there."""
+        """Whether any table's rows follow their keys; then one batch at a time is on its way to the tables (invariant
+        17): which rows the next one replaces is known when it has come there."""
         return self.write.tables.has_upserts
 
     @property
@@ -158,8 +159,8 @@ class Plan:
 
     @property
     def may_grow_batches(self) -> bool:
-        """Whether a batch may be larger while there is a backlog. Not where a task holds its rows until its end, as for SQL and
-        the exchange, nor where dead letters travel in the announcing transaction, which must be short."""
+        """Whether a batch may be larger while there is a backlog. Not where a task holds its rows until its end, as for
+        SQL and the exchange, nor where dead letters travel in the announcing transaction, which must be short."""
         return not (self.transform or self.is_distributed or self.write.dead_letter_topic)
 
     @property

@@ -1,7 +1,7 @@
 """A reviewed plan as a file: what would run when it was reviewed, its hash, and the dangers that the reviewer allowed.
 
-In: loaded pipelines, or the text of such a file. Out: text, or a refusal that shows both hashes and the first difference.
-The file holds no secret, no address and no clock: the same input gives the same bytes.
+In: loaded pipelines, or the text of such a file. Out: text, or a refusal that shows both hashes and the first
+difference. The file holds no secret, no address and no clock: the same input gives the same bytes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Turns loaded pipelines and what is shipped with them into the command that hands them to Spark, as a list of arguments.
+"""Turns loaded pipelines and what is shipped with them into the command that hands them to Spark, as a list of
+arguments.
 
 In: LoadedPipelines of one target and a `Shipment` (paths). Out: the arguments of `spark-submit`, and the rendered
 submission as JSON text, which the driver reads instead of YAML and templates. Pure: the same input gives the same
@@ -40,8 +41,9 @@ _KUBERNETES_NEEDS = {
 class Shipment:
     """What goes with an application, as paths on this machine.
 
-    `environment` is the archive of Python packages, None where the nodes have them; `python` is this machine's interpreter.
-    `log_config` and `log_file`: a driver that runs here writes Spark's log to a file, so that the terminal stays readable.
+    `environment` is the archive of Python packages, None where the nodes have them; `python` is this machine's
+    interpreter. `log_config` and `log_file`: a driver that runs here writes Spark's log to a file, so that the terminal
+    stays readable.
     """
 
     spark_submit: str
@@ -157,8 +159,8 @@ def deploy_mode_of(target: TargetSpec, wanted: str | None) -> str:
 
 
 def runs_in_standalone_cluster(target: TargetSpec, wanted: str | None) -> bool:
-    """Whether a worker of a standalone master runs the driver. Spark ships it no files: what it needs lies in a folder that
-    every node sees."""
+    """Whether a worker of a standalone master runs the driver. Spark ships it no files: what it needs lies in a folder
+    that every node sees."""
     return deploy_mode_of(target, wanted) == "cluster" and manager_of(target.spark_master) == "standalone"
 
 
@@ -208,7 +210,8 @@ def spark_submit_command(
             )
         archives = ",".join(filter(None, (f"{shipment.environment}#{ENVIRONMENT}", archives)))
         conf["spark.pyspark.python"] = f"./{ENVIRONMENT}/bin/python"
-    # `--py-files` reaches every Python but the one that plans a streaming source, beside the driver; this reaches that, too.
+    # `--py-files` reaches every Python but the one that plans a streaming source, beside the driver; this reaches that,
+    # too.
     own_path = conf.get("spark.executorEnv.PYTHONPATH", "")
     conf["spark.executorEnv.PYTHONPATH"] = ":".join(filter(None, (_name(shipment.code), own_path)))
     if mode == "client":
@@ -225,8 +228,9 @@ def _standalone_cluster(
 ) -> tuple[str, ...]:
     """A driver that a worker of a standalone master runs, and that the master starts again elsewhere if it is lost.
 
-    `spark-submit` refuses Python drivers in this mode. Spark's own starter of Python drivers is a Java program, though, and
-    such are taken; it gets the driver's script as its first argument, the code as its second, and then the script's own.
+    `spark-submit` refuses Python drivers in this mode. Spark's own starter of Python drivers is a Java program, though,
+    and such are taken; it gets the driver's script as its first argument, the code as its second, and then the script's
+    own.
     """
     folder = shipment.driver.rpartition("/")[0]
     if shipment.environment is not None:
@@ -304,7 +308,8 @@ def restart_after(exit_code: int, restarts: int, most: int) -> float | None:
     """Seconds to wait before a driver that ended is started again; None: it stays ended.
 
     Ended well, wrong files, fenced (two supervised runs would fence each other for ever), stored positions that
-    disagree, a blocked table, too many dead letters and a wanted end are final; a person must look. Everything else may pass.
+    disagree, a blocked table, too many dead letters and a wanted end are final; a person must look. Everything else may
+    pass.
     """
     if is_final(exit_code) or restarts >= most:
         return None

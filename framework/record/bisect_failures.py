@@ -1,8 +1,9 @@
 """An exception that nobody foresaw ends as the dead letter of the one record that causes it, and not as a crash loop.
 
-In: a block, and what processes one. Out: its result; where processing raises what is no error of floe's own, that of the block's
-halves together, down to single records, which are refused with the exception's words. Keeps invariant 8, and "one bad record is
-one dead letter". Where many records of a block would end so, it is not they that are bad: then the exception goes on.
+In: a block, and what processes one. Out: its result; where processing raises what is no error of floe's own, that of
+the block's halves together, down to single records, which are refused with the exception's words. Keeps invariant 8,
+and "one bad record is one dead letter". Where many records of a block would end so, it is not they that are bad: then
+the exception goes on.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """One block of records to rows per table, in whatever format they come.
 
-In: a RecordBlock, the plan, the tables, and the registry's schemas that the block names. Out: a BlockResult. JSON that has
-no schema of its own is parsed by the tables' columns (framework.record.json.process_json); every other format brings its types
-with it, and its columns go to framework.record.formats.typed_rows. Keeps invariant 8: each record is in exactly one of the
-counts.
+In: a RecordBlock, the plan, the tables, and the registry's schemas that the block names. Out: a BlockResult. JSON that
+has no schema of its own is parsed by the tables' columns (framework.record.json.process_json); every other format
+brings its types with it, and its columns go to framework.record.formats.typed_rows. Keeps invariant 8: each record is
+in exactly one of the counts.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ MOST_STEPS = 3
 def records_in_block(block_records: int, tables: int, scatter: bool) -> int:
     """How many records a block is to have that may be of so many tables; the bound of a block's bytes stays as it is.
 
-    `scatter` as of `process_block`: rows that are put apart unsorted cost about the same in any block, and a small one stays in
-    the processor's cache, and takes less memory.
+    `scatter` as of `process_block`: rows that are put apart unsorted cost about the same in any block, and a small one
+    stays in the processor's cache, and takes less memory.
     """
     return block_records if scatter else block_records * min(MOST_STEPS, 1 + tables // TABLES_PER_STEP)
 
@@ -72,8 +72,8 @@ def process_block(
     Returns:
         rows per table in the table's file schema and in offset order. When `needs` is empty the counts add up to the
         block's records (tombstones are `dropped`); otherwise the block must be processed again once tables are changed.
-        A record that raises what nobody foresaw is a dead letter (framework.record.bisect_failures), and so is one that would
-        make a table too wide (framework.record.column_limit); one that is refused asks for no change of a table
+        A record that raises what nobody foresaw is a dead letter (framework.record.bisect_failures), and so is one that
+        would make a table too wide (framework.record.column_limit); one that is refused asks for no change of a table
         (framework.record.landed_needs).
     """
 

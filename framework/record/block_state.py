@@ -1,7 +1,8 @@
-"""The state of one block while it is processed: rows found so far, records still to be judged alone, needs and failures.
+"""The state of one block while it is processed: rows found so far, records still to be judged alone, needs and
+failures.
 
-In: what the steps of framework.record.process find. Out: the BlockResult. Keeps invariant 8: every record ends in exactly
-one of written, dead-lettered and dropped, and is in all its tables or in none.
+In: what the steps of framework.record.process find. Out: the BlockResult. Keeps invariant 8: every record ends in
+exactly one of written, dead-lettered and dropped, and is in all its tables or in none.
 """
 
 from __future__ import annotations
@@ -76,9 +77,10 @@ class _Ask:
 class BlockState:
     """Collects what becomes of the records of one block; positions are places in the block.
 
-    `values` are the bytes that are parsed: those of the block, or what its wire format or envelope holds. With `encode` text
-    may be given as dictionaries (framework.record.rows.dictionary_text); with `scatter` rows of tables that are alike
-    may be given unsorted. Where tables follow their keys (`keyed`), `tables` and `shapes` have their second targets too.
+    `values` are the bytes that are parsed: those of the block, or what its wire format or envelope holds. With `encode`
+    text may be given as dictionaries (framework.record.rows.dictionary_text); with `scatter` rows of tables that are
+    alike may be given unsorted. Where tables follow their keys (`keyed`), `tables` and `shapes` have their second
+    targets too.
     """
 
     def __init__(
@@ -166,8 +168,8 @@ class BlockState:
         details: Mapping[str, ColumnDetail] | None = None,
         others: Sequence[int] = (),
     ) -> None:
-        """The table must gain these fields, or be created with them, for the record at this place, the first of those that ask
-        for them; `hinted` puts declared types in their places. A delete asks for its key alone."""
+        """The table must gain these fields, or be created with them, for the record at this place, the first of those
+        that ask for them; `hinted` puts declared types in their places. A delete asks for its key alone."""
         fields = self._of_key(table, fields) if is_deletes(table) else fields
         self._asked.setdefault(table_of(table), []).append(_Ask(at, fields, hinted, details, others))
 
@@ -177,13 +179,13 @@ class BlockState:
             self.need(table, lacking, at)
 
     def need_shown(self, table: str, positions: Iterable[int]) -> None:
-        """The table must gain what these records show and it has not, or be created with it. A record that is judged alone
-        asks for itself, or is refused and then asks for nothing."""
+        """The table must gain what these records show and it has not, or be created with it. A record that is judged
+        alone asks for itself, or is refused and then asks for nothing."""
         self._showing.setdefault(table, []).extend(positions)
 
     def _settle_needs(self) -> None:
-        """Records are looked at in order, whichever way each of them went: the first kind that is seen decides, and neither it
-        nor the order of columns may depend on the way."""
+        """Records are looked at in order, whichever way each of them went: the first kind that is seen decides, and
+        neither it nor the order of columns may depend on the way."""
         for table in dict.fromkeys((*map(table_of, self._showing), *self._asked)):
             shown = self._shown(table)
             deleting = self._shown(deletes_of(table))

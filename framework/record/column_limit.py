@@ -1,9 +1,10 @@
-"""No record makes a table wider than `evolve.max_columns`, nor asks for a column whose full name another one has: what does is a
-dead letter, its neighbours are rows.
+"""No record makes a table wider than `evolve.max_columns`, nor asks for a column whose full name another one has: what
+does is a dead letter, its neighbours are rows.
 
-In: a block's result that asks for columns, and what processes a block. Out: the records that stay, their result, and what
-became of those that ask for too much, which are found by halving; in order of offsets, whoever comes first has room. Where many
-of a block ask for too much, the table is taken as one that is not changed for the rest of it. Keeps invariant 8.
+In: a block's result that asks for columns, and what processes a block. Out: the records that stay, their result, and
+what became of those that ask for too much, which are found by halving; in order of offsets, whoever comes first has
+room. Where many of a block ask for too much, the table is taken as one that is not changed for the rest of it. Keeps
+invariant 8.
 """
 
 from __future__ import annotations
@@ -59,8 +60,9 @@ def within_bounds(
 def set_aside_wide(
     block: RecordBlock, process: Process, refuse: Refuse, plan: Plan, tables: Tables
 ) -> tuple[RecordBlock, list[BlockResult]]:
-    """The block without wide records that ask for too much by themselves, or are no rows for another reason, as far as they can
-    be told by a look at their bytes, and what became of these: whatever is done with a block takes long while one is in it."""
+    """The block without wide records that ask for too much by themselves, or are no rows for another reason, as far as
+    they can be told by a look at their bytes, and what became of these: whatever is done with a block takes long while
+    one is in it."""
     gone: set[int] = set()
     refused = []
     for at in _suspects(block, plan):
@@ -78,7 +80,8 @@ def set_aside_wide(
 
 
 def _suspects(block: RecordBlock, plan: Plan) -> list[int]:
-    """Places of JSON records that may have more fields than any table may have columns; some of them, where there are many."""
+    """Places of JSON records that may have more fields than any table may have columns; some of them, where there are
+    many."""
     most = most_columns_of_any(plan.write.tables)
     least_bytes = most * _FIELD_BYTES
     values = block.values
@@ -156,7 +159,8 @@ class _Search:
             self.kept.append(self._process(block, self._tables))
 
     def _was_the_longest(self, block: RecordBlock) -> bool:
-        """Mostly it is one record that asks for too much, and the longest one; and what a wide one is parsed with takes long."""
+        """Mostly it is one record that asks for too much, and the longest one; and what a wide one is parsed with takes
+        long."""
         if self._longest_left:
             self._longest_left -= 1
             longest = max(range(len(block)), key=lambda at: len(block.values[at] or b""))

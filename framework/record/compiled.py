@@ -1,7 +1,8 @@
 """Where floe's compiled modules are: beside their sources, or beside the packages of a shipped environment.
 
-In: a package of floe and a module's name. Out: the module, or ImportError. Python loads no compiled module out of the zip
-file in which floe's code travels to a cluster, so `floe package` puts them into the environment's folder `floe_compiled`.
+In: a package of floe and a module's name. Out: the module, or ImportError. Python loads no compiled module out of the
+zip file in which floe's code travels to a cluster, so `floe package` puts them into the environment's folder
+`floe_compiled`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Records that ended the process that read them, or its task: they are dead letters unseen, so that their neighbours are rows.
+"""Records that ended the process that read them, or its task: they are dead letters unseen, so that their neighbours
+are rows.
 
 In: a block, and the records that were found to be deadly (framework.task.probe). Out: the block without them, and their
 result. Keeps invariant 8.

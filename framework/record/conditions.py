@@ -1,7 +1,7 @@
 """What rules look at: fields of records by dotted path, and whether a value meets a condition.
 
-In: parsed columns of many records, or one record's JSON values. Out: values, for many records once for each distinct one. Both
-forms are compared by the same function, so that they cannot differ.
+In: parsed columns of many records, or one record's JSON values. Out: values, for many records once for each distinct
+one. Both forms are compared by the same function, so that they cannot differ.
 """
 
 from __future__ import annotations

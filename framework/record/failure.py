@@ -10,12 +10,13 @@ from framework.record.model import DeadLetter, RecordBlock
 
 
 class RecordFailure(Exception):
-    """One record's failure: the stage, a stable code, a sentence, and for values the field, what was expected, what came.
+    """One record's failure: the stage, a stable code, a sentence, and for values the field, what was expected, what
+    came.
 
-    `wider` is the type to which the column could be widened so that the value fits, if Iceberg allows one. `policy` is what
-    the table's own policy says of such a record, where it says more than `errors.policy`. `is_empty`: the value is `[]` or `{}`,
-    or such as hold nothing else, or nulls.
-    `field_path` is dotted; list elements are `items[2]`, map values `attributes['colour']`.
+    `wider` is the type to which the column could be widened so that the value fits, if Iceberg allows one. `policy` is
+    what the table's own policy says of such a record, where it says more than `errors.policy`. `is_empty`: the value is
+    `[]` or `{}`, or such as hold nothing else, or nulls. `field_path` is dotted; list elements are `items[2]`, map
+    values `attributes['colour']`.
     """
 
     def __init__(

@@ -1,7 +1,8 @@
-"""Where in a record a value is: the path of a failure as steps that can be followed, and records with one value changed.
+"""Where in a record a value is: the path of a failure as steps that can be followed, and records with one value
+changed.
 
-In: a record, the converter of its table, and a failure's path text. Out: steps, copies of the record, and what the value at
-a place asks of the table. A record is never changed in place: the same record may go to several tables.
+In: a record, the converter of its table, and a failure's path text. Out: steps, copies of the record, and what the
+value at a place asks of the table. A record is never changed in place: the same record may go to several tables.
 """
 
 from __future__ import annotations

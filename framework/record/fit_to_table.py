@@ -1,8 +1,10 @@
-"""One record made to fit one table as the table's policy says: its row, or what the table must change first, or why not.
+"""One record made to fit one table as the table's policy says: its row, or what the table must change first, or why
+not.
 
-In: a record, the shape of a table and its rules. Out: Fitted, or RecordFailure with what the policy says of such a record.
-Keeps invariant 9: a value is in its column exactly, in a column of its own, left out because the policy says so, or the
-record is an error. All that a record asks of a table is asked at once, so that a batch is written again once at most.
+In: a record, the shape of a table and its rules. Out: Fitted, or RecordFailure with what the policy says of such a
+record. Keeps invariant 9: a value is in its column exactly, in a column of its own, left out because the policy says
+so, or the record is an error. All that a record asks of a table is asked at once, so that a batch is written again once
+at most.
 """
 
 from __future__ import annotations
@@ -88,8 +90,8 @@ def merge_all_fields(into: dict[str, ObservedType], wanted: Iterable[tuple[str, 
 class _Fitting:
     """Converts the record, and after each failure the record without, or with another place for, the value that failed.
 
-    `new` and `wider` are what the table must gain, by the place of the value that asks for it: when a value around it is moved
-    or left out as a whole, what was asked for inside is asked no more.
+    `new` and `wider` are what the table must gain, by the place of the value that asks for it: when a value around it
+    is moved or left out as a whole, what was asked for inside is asked no more.
     """
 
     shape: TableShape
@@ -116,7 +118,8 @@ class _Fitting:
                 (self._missing if failure.code == MISSING_VALUE else self._unfit)(failure, steps)
 
     def _refuse_at_once(self, failure: RecordFailure) -> None:
-        """Whether a value that does not fit is refused can mostly be told without its place, which costs much to find."""
+        """Whether a value that does not fit is refused can mostly be told without its place, which costs much to
+        find."""
         if failure.code not in _UNFIT or self._discarded or self._is_nothing(failure):
             return
         is_key = failure.field_path in self.shape.keys
@@ -180,8 +183,8 @@ class _Fitting:
         self.record = without(self.record, steps)
 
     def _discard_around(self, failure: RecordFailure, steps: Steps) -> None:
-        """A value was left out where none may be missing: what is around it is left out, too. `[]` and `{}` take nothing else
-        with them: where null is forbidden they are values that do not fit."""
+        """A value was left out where none may be missing: what is around it is left out, too. `[]` and `{}` take
+        nothing else with them: where null is forbidden they are values that do not fit."""
         if self._is_nothing(failure) and not (steps and holds_nothing(value_at(self.original, steps))):
             answer = self.rules.unfit_value(can_widen=False, can_move=False)
             if answer.act is Act.REFUSE:
@@ -189,8 +192,8 @@ class _Fitting:
         self._discard(failure, steps)
 
     def _move(self, failure: RecordFailure, steps: Steps) -> bool:
-        """Give the innermost field that holds the value a column of its own beside its column, named after what it is; False
-        where it cannot have one."""
+        """Give the innermost field that holds the value a column of its own beside its column, named after what it is;
+        False where it cannot have one."""
         while steps[-1].kind != "field":
             steps = steps[:-1]
         if _keys(steps) in self._moved:

@@ -1,8 +1,8 @@
 """Offsets of a slice at which no record was handed on, and which of these gaps are looked at once more.
 
 In: the blocks of one slice, in order. Out: its holes, counted gap by gap, and pieces of gaps to be read again. Keeps
-invariant 8: a block that repeats an offset, leaves its slice, or has a value without an offset ends the batch, and a gap is
-a hole only while another reader finds no record in it.
+invariant 8: a block that repeats an offset, leaves its slice, or has a value without an offset ends the batch, and a
+gap is a hole only while another reader finds no record in it.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from framework.errors import AccountingError
 from framework.record.arrays import Ints
 from framework.record.model import RecordBlock, Slice
 
-# Of the first gaps that a process meets in a partition so many are read again: a topic without transactions or compaction
-# has none at all, so there this is every gap.
+# Of the first gaps that a process meets in a partition so many are read again: a topic without transactions or
+# compaction has none at all, so there this is every gap.
 FIRST_LOOKS = 3
 # Later ones are samples, within this share of the time: a topic with transactions has a gap behind each of them.
 SHARE_OF_TIME = 0.02
@@ -35,7 +35,8 @@ class Looks:
 
 
 class Tally:
-    """Follows the blocks of one slice. `records` and `holes` are counted by themselves: neither is what the other leaves."""
+    """Follows the blocks of one slice. `records` and `holes` are counted by themselves: neither is what the other
+    leaves."""
 
     def __init__(self, piece: Slice) -> None:
         self.records = 0

@@ -1,10 +1,10 @@
 """What types the fields of some records have, before a table exists for them or has columns for them.
 
-In: records' bytes (each known to be one JSON object) and the pipeline's hints. Out: observed types by field name, in order
-of first sight, merged by the rules of framework.table.types. Arrow's inference is used where it is exact; records whose
-kinds contradict each other, long runs of digits (which a double may not hold, and of which Arrow makes doubles beyond 64
-bits) and lists that begin with null (Arrow 25 miscounts them) are looked at one by one, in their order. Whole numbers that a
-double holds stay undecided (`WHOLE`) until the table's policy says what they become.
+In: records' bytes (each known to be one JSON object) and the pipeline's hints. Out: observed types by field name, in
+order of first sight, merged by the rules of framework.table.types. Arrow's inference is used where it is exact; records
+whose kinds contradict each other, long runs of digits (which a double may not hold, and of which Arrow makes doubles
+beyond 64 bits) and lists that begin with null (Arrow 25 miscounts them) are looked at one by one, in their order. Whole
+numbers that a double holds stay undecided (`WHOLE`) until the table's policy says what they become.
 """
 
 from __future__ import annotations

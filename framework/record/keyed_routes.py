@@ -1,7 +1,7 @@
 """Where records that delete go: to the second target of their table, under a name of its own.
 
-In: the tables that rules gave records, their fields, and which of them have no value. Out: the same with deletes told apart, for
-many records and for one. A record without a value goes only where that deletes.
+In: the tables that rules gave records, their fields, and which of them have no value. Out: the same with deletes told
+apart, for many records and for one. A record without a value goes only where that deletes.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from framework.record.keyed_tables import KeyedTables, deletes_of
 
 @dataclass(frozen=True)
 class Routed:
-    """Pairs of (row, table): `rows[i]` goes to `names[labels[i]]`. `unrouted` rows match no rule; `refused` rows are named
-    a table they may not have, and are judged one by one; `elsewhere` counts rows for tables that are not asked for. With
-    `all_in_order` the pairs are every row once, in order."""
+    """Pairs of (row, table): `rows[i]` goes to `names[labels[i]]`. `unrouted` rows match no rule; `refused` rows are
+    named a table they may not have, and are judged one by one; `elsewhere` counts rows for tables that are not asked
+    for. With `all_in_order` the pairs are every row once, in order."""
 
     rows: Ints
     labels: Numbers

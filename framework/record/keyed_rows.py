@@ -1,7 +1,7 @@
 """The rows and deletes of one table as changes of its keys, and the records that have no whole key.
 
-In: rows that were converted, with their places in the block. Out: KeyedRows, and for rows without a value in a key column why
-they are refused. A key is looked at when it is converted, at one place for all ways that a record can take.
+In: rows that were converted, with their places in the block. Out: KeyedRows, and for rows without a value in a key
+column why they are refused. A key is looked at when it is converted, at one place for all ways that a record can take.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ def no_key(column: str, table: str) -> RecordFailure:
 
 
 def without_key(rows: pa.Table, policy: TablePolicy) -> Iterator[tuple[str, Mask]]:
-    """The key columns, in order, that some rows have no value for, and which rows these are; of one that is not there all."""
+    """The key columns, in order, that some rows have no value for, and which rows these are; of one that is not there
+    all."""
     for column in absent_keys(rows.column_names, policy):
         yield column, np.ones(len(rows), dtype=bool)
     for column in key_columns(rows.column_names, policy):

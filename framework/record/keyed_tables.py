@@ -1,8 +1,8 @@
 """Tables that follow their keys, as one block sees them: which records delete, and where those that do go.
 
-In: the plan and the tables of a block. Out: for each such table a second target, with the key columns alone, and the names under
-which both travel. A record that deletes takes the same ways as any other, so its key is converted exactly as a row's is. Names
-of second targets never leave `framework.record`: `table_of` gives the table's own.
+In: the plan and the tables of a block. Out: for each such table a second target, with the key columns alone, and the
+names under which both travel. A record that deletes takes the same ways as any other, so its key is converted exactly
+as a row's is. Names of second targets never leave `framework.record`: `table_of` gives the table's own.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Only records that land may shape tables: what a block asks of its tables, without what its refused records ask for.
 
-In: a block's result that asks for tables or columns, and what processes a block. Out: the same, or, where some of the records
-would be dead letters even in tables so changed, what the others ask for, and these as dead letters. The changes are tried on
-tables in memory by the decisions that the driver takes (framework.table); what they make of the real ones is the driver's
-to say. Keeps invariant 8.
+In: a block's result that asks for tables or columns, and what processes a block. Out: the same, or, where some of the
+records would be dead letters even in tables so changed, what the others ask for, and these as dead letters. The changes
+are tried on tables in memory by the decisions that the driver takes (framework.table); what they make of the real ones
+is the driver's to say. Keeps invariant 8.
 """
 
 from __future__ import annotations
@@ -70,9 +70,9 @@ def shaped_by_landing(
 def _taken_out(
     block: RecordBlock, bad: Sequence[int], result: BlockResult, process: Process, tables: Tables, *, at_once: bool
 ) -> tuple[int, BlockResult]:
-    """How many of the refused records to take out, and the result without them: up to the first without which the tables would
-    be others, for what is refused after it may fit those. Of very many such a record is found by halving: then two of them that
-    take each other's effect back go unseen.
+    """How many of the refused records to take out, and the result without them: up to the first without which the
+    tables would be others, for what is refused after it may fit those. Of very many such a record is found by halving:
+    then two of them that take each other's effect back go unseen.
 
     Args:
         bad: offsets of refused records, in order.
@@ -103,8 +103,8 @@ def _taken_out(
 
 
 def _adding(block: RecordBlock, bad: Sequence[int], process: Process, tables: Tables) -> Iterator[int]:
-    """The number, from 1, of each refused record that asks for something that no other one before it asked for. They are few: a
-    table has so many columns."""
+    """The number, from 1, of each refused record that asks for something that no other one before it asked for. They
+    are few: a table has so many columns."""
     known: dict[str, TableNeed] = {}
     places = {offset: place for place, offset in enumerate(block.offsets)}
     begin = 0

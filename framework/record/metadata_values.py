@@ -1,7 +1,7 @@
 """The values of the columns that floe fills itself from Kafka's own fields, for the records of one block.
 
-In: a block and the names of `source.metadata_columns`. Out: Arrow arrays by Kafka's name of the field, and the records whose
-key or header is to be a column of text and is no text.
+In: a block and the names of `source.metadata_columns`. Out: Arrow arrays by Kafka's name of the field, and the records
+whose key or header is to be a column of text and is no text.
 """
 
 from __future__ import annotations

@@ -179,9 +179,9 @@ class SliceReport:
 class KeyedPart:
     """What one task made of the changes of a table that follows its keys: of all changes of some keys in the batch.
 
-    Live rows were looked for at `base_snapshot_id`. The counts add up to the changes that reached the task: `inserted` and
-    `updated` keys have a row in its files, `deleted` ones had one in the table, `ignored` deletes found none, and a change is
-    `superseded` by a newer one of its key.
+    Live rows were looked for at `base_snapshot_id`. The counts add up to the changes that reached the task: `inserted`
+    and `updated` keys have a row in its files, `deleted` ones had one in the table, `ignored` deletes found none, and a
+    change is `superseded` by a newer one of its key.
     """
 
     base_snapshot_id: int | None
@@ -202,10 +202,10 @@ class KeyedPart:
 class TaskReport:
     """What a task tells the driver about its slices; sent as one pickled value.
 
-    `files` maps a table's name to its data files, `targets` to the (table_uuid, schema_id) they were written for, `rows`
-    to its rows. With `needs` the task must be done again once the tables are changed, and `files` is empty. `failure` is
-    the first record that the policy `fail` stops at. `keyed` has the changes of tables that follow their keys; a target
-    stands for each of them, too.
+    `files` maps a table's name to its data files, `targets` to the (table_uuid, schema_id) they were written for,
+    `rows` to its rows. With `needs` the task must be done again once the tables are changed, and `files` is empty.
+    `failure` is the first record that the policy `fail` stops at. `keyed` has the changes of tables that follow their
+    keys; a target stands for each of them, too.
     """
 
     slices: tuple[SliceReport, ...]

@@ -1,7 +1,9 @@
-"""The door of the data plane's pure core: blocks of records in, rows for tables and everything that befell the others out.
+"""The door of the data plane's pure core: blocks of records in, rows for tables and everything that befell the others
+out.
 
-`process_block` takes a block all the way; with `transform.sql`, `decode_block` comes before the SQL (whose input columns are
-`declared_schema`) and `process_transformed` after it; `process_with_sql` is all three where the records are few.
+`process_block` takes a block all the way; with `transform.sql`, `decode_block` comes before the SQL (whose input
+columns are `declared_schema`) and `process_transformed` after it; `process_with_sql` is all three where the records are
+few.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a pipeline for some records might say: types that JSON cannot tell, the event's time, and fields that part them.
 
-In: the bytes of a few hundred records. Out: a `Proposal`. Only what holds for every record seen is proposed, and a person
-reviews it: a wrong guess shows as dead letters, never as a changed value (invariant 9).
+In: the bytes of a few hundred records. Out: a `Proposal`. Only what holds for every record seen is proposed, and a
+person reviews it: a wrong guess shows as dead letters, never as a changed value (invariant 9).
 """
 
 from __future__ import annotations
@@ -125,8 +125,8 @@ def _epoch(path: str, found: Sequence[str]) -> ProposedHint | None:
 
 
 def _whole(path: str, found: Sequence[str]) -> ProposedHint | None:
-    """Numbers of which none is a fraction: what is named like an identifier, or many. Without a declared type they would be
-    doubles, as the next one may be."""
+    """Numbers of which none is a fraction: what is named like an identifier, or many. Without a declared type they
+    would be doubles, as the next one may be."""
     if len(found) < _MIN_WHOLE_VALUES and not _IDENTIFIER.search(path):
         return None
     if not all(NumberText(value).is_integer_literal for value in found):

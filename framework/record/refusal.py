@@ -1,7 +1,7 @@
 """A record that the policy of its table refuses, as the failure of that record.
 
-In: an Answer of framework.table.policy, and what the record lacks. Out: RecordFailure, in the same words on every way that a
-record can take.
+In: an Answer of framework.table.policy, and what the record lacks. Out: RecordFailure, in the same words on every way
+that a record can take.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ MISSING_VALUE = "FLOE-D305"
 
 
 def refused(failure: RecordFailure, answer: Answer) -> RecordFailure:
-    """The failure, to be treated as the answer says, with why the table is not changed where a change would have let the record
-    in."""
+    """The failure, to be treated as the answer says, with why the table is not changed where a change would have let
+    the record in."""
     failure.policy = answer.errors
     if answer.frozen:
         failure.message = f"{failure.message}; it is not changed now: {answer.frozen}"

@@ -1,9 +1,9 @@
 """Every record to the names of its tables, by the plan's rules.
 
-In: parsed columns of many records, or one record's JSON values, and the topic. Out: full names of tables. A rule's condition
-and a name's `{field}` are evaluated once per distinct value, by the same functions for both forms, so that they cannot differ.
-A rendered name is confined: its values hold letters, digits, `_` and `-` only, and the whole name must match a glob of
-`allow_tables`. Values are lower-cased where the tables' default case policy is insensitive.
+In: parsed columns of many records, or one record's JSON values, and the topic. Out: full names of tables. A rule's
+condition and a name's `{field}` are evaluated once per distinct value, by the same functions for both forms, so that
+they cannot differ. A rendered name is confined: its values hold letters, digits, `_` and `-` only, and the whole name
+must match a glob of `allow_tables`. Values are lower-cased where the tables' default case policy is insensitive.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ def lower_values(plan: Plan) -> bool:
 
 
 def render(rule: RouteRule, values: tuple[Scalar, ...], route: Route, lower: bool) -> str | None:
-    """The table's full name for the values of its placeholders, in order; None when one is missing. Raises RecordFailure."""
+    """The table's full name for the values of its placeholders, in order; None when one is missing. Raises
+    RecordFailure."""
     parts = iter(values)
     texts = []
     for path in _PLACEHOLDER.findall(rule.table):
@@ -100,8 +101,8 @@ def route_record(
     insensitive: bool,
     keyed: KeyedTables | None = None,
 ) -> list[str]:
-    """The tables of one record, none when no rule matches. Raises RecordFailure, also for a field of `keyed` that cannot be
-    told."""
+    """The tables of one record, none when no rule matches. Raises RecordFailure, also for a field of `keyed` that
+    cannot be told."""
     paths = routing_fields(route) if keyed is None else routing_fields(route) | keyed.fields
     fields = {path: value_at(record, path, insensitive) for path in sorted(paths)}
     tables: list[str] = []
@@ -254,7 +255,8 @@ class _Places(NamedTuple):
 
 
 def _distinct(codes: Numbers) -> tuple[Ints, _Places]:
-    """The distinct codes in order, and where each row's is; small codes are counted, which is quicker than sorting them."""
+    """The distinct codes in order, and where each row's is; small codes are counted, which is quicker than sorting
+    them."""
     end = int(codes.max(initial=-1)) + 1
     if end > len(codes):
         distinct, inverse = np.unique(codes.astype(np.int64), return_inverse=True)
@@ -269,7 +271,8 @@ _MOST_NAMES = 10_000
 
 
 class _Rendered:
-    """The names that a rule gives for values it has met; kept from block to block, since they are the same ones mostly."""
+    """The names that a rule gives for values it has met; kept from block to block, since they are the same ones
+    mostly."""
 
     def __init__(self, rule: RouteRule, route: Route, lower: bool) -> None:
         self._of = rule, route, lower

@@ -1,8 +1,8 @@
 """Which records went into the SQL and which came out of it, by their offsets.
 
-In: the offsets that were decoded and those that arrived behind the SQL, packed by the tasks that saw them. Out: how many the
-SQL removed. Keeps invariant 8: a record that comes out twice, or that never went in, ends the batch, and so does one that is
-missing where the SQL has no condition that could have removed it.
+In: the offsets that were decoded and those that arrived behind the SQL, packed by the tasks that saw them. Out: how
+many the SQL removed. Keeps invariant 8: a record that comes out twice, or that never went in, ends the batch, and so
+does one that is missing where the SQL has no condition that could have removed it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`transform.sql` fails for the values of some records: they are refused, and the others go through.
 
-In: decoded rows, and what runs the SQL. Out: the rows that came out, and failures by places of records. Invariant: as in
-a job (framework.task.sql_probe), a record for which an expression fails is one dead letter.
+In: decoded rows, and what runs the SQL. Out: the rows that came out, and failures by places of records. Invariant: as
+in a job (framework.task.sql_probe), a record for which an expression fails is one dead letter.
 """
 
 from __future__ import annotations

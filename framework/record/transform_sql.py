@@ -1,9 +1,9 @@
 """The two ends of the SQL path: records to the declared columns before the SQL, and its rows to tables after it.
 
-In: a block, and after the SQL its rows in columns with the hidden column `__floe`, each row's place in the block. Out: the
-declared columns and what never reached the SQL; then a BlockResult like the one of framework.record.process. SQL sees
-types that Spark has: UUIDs, times of day and nanoseconds are text to it. A column that leaves the SQL with the name and the
-type of a declared field is that field again. Keeps invariants 8 and 9 as the direct path does.
+In: a block, and after the SQL its rows in columns with the hidden column `__floe`, each row's place in the block. Out:
+the declared columns and what never reached the SQL; then a BlockResult like the one of framework.record.process. SQL
+sees types that Spark has: UUIDs, times of day and nanoseconds are text to it. A column that leaves the SQL with the
+name and the type of a declared field is that field again. Keeps invariants 8 and 9 as the direct path does.
 """
 
 from __future__ import annotations
@@ -94,8 +94,8 @@ def decode_block(
 ) -> tuple[pa.Table, BlockResult]:
     """The records in the declared columns, with `__floe` (int32: the place in the block) as the last column.
 
-    The second value holds the dead letters and the count of dropped records that never reach the SQL. Fields that are not
-    declared are not seen by SQL. `tables` is not used: what SQL sees depends on the pipeline file alone.
+    The second value holds the dead letters and the count of dropped records that never reach the SQL. Fields that are
+    not declared are not seen by SQL. `tables` is not used: what SQL sees depends on the pipeline file alone.
     """
     declared = _declared(plan.decode.hints, plan.write.tables.defaults.case)
     columns = [*declared.fields, NestedField(declared.highest_field_id + 1, _OFFSET, LongType(), required=False)]

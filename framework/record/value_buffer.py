@@ -1,7 +1,8 @@
-"""Values of many records in one buffer, as the compiled fetch gathers them: no Python object a record until one is asked for.
+"""Values of many records in one buffer, as the compiled fetch gathers them: no Python object a record until one is
+asked for.
 
-In: the buffer and where each record starts. Out: a sequence like a list of bytes, and for framework.record.json.framing the
-buffer itself. It promises nothing about the content: a value may hold newlines, or be no JSON at all.
+In: the buffer and where each record starts. Out: a sequence like a list of bytes, and for framework.record.json.framing
+the buffer itself. It promises nothing about the content: a value may hold newlines, or be no JSON at all.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from framework.record.arrays import Ints, Mask
 
 @dataclass(frozen=True, eq=False)
 class JoinedValues(Sequence["bytes | None"]):
-    """Record i is `data[starts[i] : starts[i + 1] - 1]`; a newline stands between two. `missing` marks records without a
-    value (tombstones), None when there are none. `newlines` counts those inside of values. What was seen while the values
-    were gathered: `is_braced`, whether each begins with `{`, ends with `}` and holds neither a newline nor a NUL; `is_ascii`,
-    whether all are ASCII. None where nobody looked."""
+    """Record i is `data[starts[i] : starts[i + 1] - 1]`; a newline stands between two. `missing` marks records without
+    a value (tombstones), None when there are none. `newlines` counts those inside of values. What was seen while the
+    values were gathered: `is_braced`, whether each begins with `{`, ends with `}` and holds neither a newline nor a
+    NUL; `is_ascii`, whether all are ASCII. None where nobody looked."""
 
     data: bytes
     starts: Ints

@@ -1,7 +1,7 @@
 """Gives up what waits for a table, by one event in the control log, which every coordinator heeds.
 
-In: a target's broker and catalog and a table's name. Out: a `DiscardPlan`, and the event. Refuses while a pipeline is live
-whose announcements are given up: it would go on announcing for a table that cannot take them.
+In: a target's broker and catalog and a table's name. Out: a `DiscardPlan`, and the event. Refuses while a pipeline is
+live whose announcements are given up: it would go on announcing for a table that cannot take them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A replay of dead letters in the control topic: it takes its place, announces its batches, and has them committed.
 
-In: the plan of the replay and what its batches gave. Out: events under the replay's own transactional id, and commits by a
-coordinator of its own. Keeps invariants 2 and 7: older replays are fenced first, a replay that a newer one has fenced announces
-nothing more, and an outcome that is not known is read back before anything else is done.
+In: the plan of the replay and what its batches gave. Out: events under the replay's own transactional id, and commits
+by a coordinator of its own. Keeps invariants 2 and 7: older replays are fenced first, a replay that a newer one has
+fenced announces nothing more, and an outcome that is not known is read back before anything else is done.
 """
 
 from __future__ import annotations

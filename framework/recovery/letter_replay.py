@@ -1,9 +1,10 @@
 """`floe dlq replay`: dead letters through the pipeline file as it is now, exactly once.
 
 In: a plan, its connections, a selection of letters. Out: announced and committed batches of a pipeline of its own
-(`framework.commit.recovery.letter_replay`), each with the rows, the marks of the letters that gave them, and the end of the
-batch, in one transaction. Before marks are read, everything that earlier replays announced is in its tables, and their
-transactional id is ours: so whoever was killed, and whenever, no letter is replayed twice (invariants 1, 2, 5 and 7).
+(`framework.commit.recovery.letter_replay`), each with the rows, the marks of the letters that gave them, and the end of
+the batch, in one transaction. Before marks are read, everything that earlier replays announced is in its tables, and
+their transactional id is ours: so whoever was killed, and whenever, no letter is replayed twice (invariants 1, 2, 5 and
+7).
 """
 
 from __future__ import annotations

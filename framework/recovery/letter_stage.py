@@ -1,7 +1,9 @@
-"""Dead letters through the stage of a batch, in this process: few records are here already, so no job of Spark is needed.
+"""Dead letters through the stage of a batch, in this process: few records are here already, so no job of Spark is
+needed.
 
-In: letters as blocks of records. Out: what became of each, and a TaskReport of the files for those that went through. Blocks are
-processed, tables changed and files written by what does it for a batch's tasks, so no policy can differ between the two.
+In: letters as blocks of records. Out: what became of each, and a TaskReport of the files for those that went through.
+Blocks are processed, tables changed and files written by what does it for a batch's tasks, so no policy can differ
+between the two.
 """
 
 from __future__ import annotations
@@ -73,7 +75,8 @@ class LetterStage:
         return results
 
     def write(self, results: Iterable[BlockResult], more: BlockResult, batch: int, piece: Slice) -> TaskReport:
-        """Files of what went through, as a task of a job would report them; the others are in the dead-letter table already.
+        """Files of what went through, as a task of a job would report them; the others are in the dead-letter table
+        already.
 
         Args:
             more: rows that no letter gave, which count as no record.

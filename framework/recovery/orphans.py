@@ -1,8 +1,9 @@
 """Finds the orphan files of tables, and removes them when a person says so.
 
 In: the control topics that feed the tables, a catalog, and how old a file must be. Out: a report for each table; with
-`delete`, the files are gone. Keeps invariant 12 by the order in which it looks: files first, then the log, then the tables,
-so that a file which is announced or committed meanwhile is seen; and by looking at log and table again before it removes.
+`delete`, the files are gone. Keeps invariant 12 by the order in which it looks: files first, then the log, then the
+tables, so that a file which is announced or committed meanwhile is seen; and by looking at log and table again before
+it removes.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class TableOrphans:
-    """`spared` counts the files that were left, by reason. `skipped` says why the table was not looked at ("" if it was)."""
+    """`spared` counts the files that were left, by reason. `skipped` says why the table was not looked at ("" if it
+    was)."""
 
     table: str
     orphans: tuple[StoredFile, ...] = ()

@@ -1,8 +1,9 @@
-"""Takes a pipeline over into the control topic and cluster that are there now: asks everybody, then does what was decided.
+"""Takes a pipeline over into the control topic and cluster that are there now: asks everybody, then does what was
+decided.
 
-In: a plan, the target's connection and catalog, what a person chose. Out: one conditional commit a table, then one Kafka
-transaction with the group's offsets and the event that lets the chain go on (invariants 1 and 4). A live pipeline is
-refused. Each step may be done again: a run that was killed in the middle is settled by running it once more.
+In: a plan, the target's connection and catalog, what a person chose. Out: one conditional commit a table, then one
+Kafka transaction with the group's offsets and the event that lets the chain go on (invariants 1 and 4). A live pipeline
+is refused. Each step may be done again: a run that was killed in the middle is settled by running it once more.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """One conditional commit of a recovery: decided from the table as it is, again while others change it.
 
-In: a catalog, a table, and the pure function that decides. Out: an empty snapshot that carries the new properties, or an
-error that says whether anything was changed. Keeps invariants 4 and 7: the conditions are those of any commit, and an
-outcome that is not known is read back by the same command, which finds the table as it was left.
+In: a catalog, a table, and the pure function that decides. Out: an empty snapshot that carries the new properties, or
+an error that says whether anything was changed. Keeps invariants 4 and 7: the conditions are those of any commit, and
+an outcome that is not known is read back by the same command, which finds the table as it was left.
 """
 
 from __future__ import annotations

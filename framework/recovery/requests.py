@@ -1,7 +1,7 @@
 """What people ask of running pipelines and coordinators through the control topic: pauses, and runs to stop.
 
-In: an event that asks. Out: the event in the log, and, for a stop, what came of it, followed in the log until the run has
-told its last state. Nothing here reaches a process directly: whoever runs or coordinates, wherever, reads the log.
+In: an event that asks. Out: the event in the log, and, for a stop, what came of it, followed in the log until the run
+has told its last state. Nothing here reaches a process directly: whoever runs or coordinates, wherever, reads the log.
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ def stop_pipeline(
     """Ask the live run of a pipeline to drain, and follow the log until it has ended.
 
     Raises:
-        DeadlinePassed: it has not ended in time; it does not heed the request any more either, if it has not seen it yet.
+        DeadlinePassed: it has not ended in time; it does not heed the request any more either, if it has not seen it
+            yet.
     """
     admin = KafkaAdmin(kafka)
     runs = tuple(m.run for m in live_members(admin, prefix, pipeline) if m.run)

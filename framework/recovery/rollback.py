@@ -1,7 +1,8 @@
 """Moves a table back to an older snapshot in one conditional commit, and notes what it then lacks.
 
-In: a target's broker and catalog, a table, a snapshot or a time. Out: a `RollbackPlan`, and a new, empty snapshot on top of
-the older one that carries the table's progress on (invariant 3). Refuses while a pipeline that fills the table is live.
+In: a target's broker and catalog, a table, a snapshot or a time. Out: a `RollbackPlan`, and a new, empty snapshot on
+top of the older one that carries the table's progress on (invariant 3). Refuses while a pipeline that fills the table
+is live.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Lets one record of the control topic pass that is named like an event and cannot be read.
 
-In: a control topic and an offset. Out: a `Skipped` in the log, which every reader heeds. Only for a record that stops its
-readers: whatever can be read is heeded, and what is provably no event of floe stops nobody.
+In: a control topic and an offset. Out: a `Skipped` in the log, which every reader heeds. Only for a record that stops
+its readers: whatever can be read is heeded, and what is provably no event of floe stops nobody.
 """
 
 from __future__ import annotations

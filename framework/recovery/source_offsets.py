@@ -30,7 +30,8 @@ LOADERS = 8
 
 @dataclass(frozen=True)
 class Where:
-    """Where a pipeline's state lies. `topics` and `tables` are what its file names, empty when only its name is known."""
+    """Where a pipeline's state lies. `topics` and `tables` are what its file names, empty when only its name is
+    known."""
 
     pipeline: str
     prefix: str
@@ -56,7 +57,8 @@ def read_places(where: Where, catalog: IcebergTables) -> Places:
 
 
 def _tables(where: Where, log: ControlLog, catalog: IcebergTables) -> Iterable[str]:
-    """The tables that may hold records of the pipeline: named by its file or by the log; all, where neither names any."""
+    """The tables that may hold records of the pipeline: named by its file or by the log; all, where neither names
+    any."""
     named = {*where.tables, *log.commits, *log.state.tables}
     return sorted(named) if named else catalog.list_tables()
 
@@ -144,7 +146,8 @@ def own_offset(key: PartitionKey, value: GroupOffset) -> SafeOffset | None:
 
 
 def offsets_at(where: Where, places: Places, timestamp_ms: int) -> dict[PartitionKey, int]:
-    """For every partition that exists the first offset whose record is not older than a moment; its log's end, if none."""
+    """For every partition that exists the first offset whose record is not older than a moment; its log's end, if
+    none."""
     there = {p.key: p.log_end for p in places.partitions if p.log_end is not None}
     found = KafkaAdmin(where.kafka).offsets_at(there, timestamp_ms)
     return {key: offset if offset >= 0 else there[key] for key, offset in found.items()}
@@ -177,7 +180,8 @@ def perform(
 
 
 def announce_settled(where: Where, producer: PipelineProducer, event: OffsetsSet) -> int:
-    """The event and the group's offsets in one transaction; returns the control offset behind it, -1 if it was read back."""
+    """The event and the group's offsets in one transaction; returns the control offset behind it, -1 if it was read
+    back."""
     keys = [(r.topic, r.partition) for r in event.ranges]
     before = KafkaAdmin(where.kafka).group_offsets(group_id(where.prefix, where.pipeline), keys)
     known = {key: found for key, value in before.items() if (found := own_offset(key, value)) is not None}

@@ -1,8 +1,8 @@
 """Reads source ranges again for one table, as a pipeline run of its own name.
 
-In: a loaded pipeline, a table, and what it lacks. Out: the rows in the table, once, and the gap struck off its list. The
-run has its own transactional id, consumer group and chain, so the pipeline itself may be live meanwhile; killed at any
-moment, the same command goes on where its own group says (invariants 1, 2 and 5).
+In: a loaded pipeline, a table, and what it lacks. Out: the rows in the table, once, and the gap struck off its list.
+The run has its own transactional id, consumer group and chain, so the pipeline itself may be live meanwhile; killed at
+any moment, the same command goes on where its own group says (invariants 1, 2 and 5).
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""What a run has announced for each table, so that its next announcement can say which batch the table must hold already.
+"""What a run has announced for each table, so that its next announcement can say which batch the table must hold
+already.
 
-In: a run's own batches, what the control topic showed of earlier runs, and what the tables record. Out: by table uuid the
-batch before the next one. Keeps invariant 3 visible: a table that was put back to an older state lacks that batch, and
-whoever reads the log sees it.
+In: a run's own batches, what the control topic showed of earlier runs, and what the tables record. Out: by table uuid
+the batch before the next one. Keeps invariant 3 visible: a table that was put back to an older state lacks that batch,
+and whoever reads the log sees it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A pipeline's word in the control topic: each batch, gap and heartbeat is one transaction with the source offsets.
 
-In: what a batch gave and the scope that it was to cover. Out: events in the log and offsets in the group, together, or the
-error that says what is known of them. Keeps invariants 1, 2 and 7: older runs are fenced before the offsets are read, and
-an outcome that is not known is read back before anything else is done.
+In: what a batch gave and the scope that it was to cover. Out: events in the log and offsets in the group, together, or
+the error that says what is known of them. Keeps invariants 1, 2 and 7: older runs are fenced before the offsets are
+read, and an outcome that is not known is read back before anything else is done.
 """
 
 from __future__ import annotations
@@ -96,8 +96,8 @@ class Announcer:
     ) -> None:
         """Where the run stands and that it is this run, with the number of the batch before (0: none).
 
-        The starting positions are announced when they are first decided: who begins anew goes by them, and never decides
-        again. And whoever has to find out which of two runs is the newer one sees it here.
+        The starting positions are announced when they are first decided: who begins anew goes by them, and never
+        decides again. And whoever has to find out which of two runs is the newer one sees it here.
 
         Raises:
             FloeError: as `announce`.

@@ -227,8 +227,9 @@ def _adds_up(line: Accounting) -> bool:
 
 
 def _check_files(scope: BatchScope, reports: list[TaskReport]) -> None:
-    """The files of a table hold the rows that tasks counted for it: who counts a row need not be who writes it. Where the table
-    follows its keys, every change that was counted reached a writer, and the files hold its inserted and updated keys."""
+    """The files of a table hold the rows that tasks counted for it: who counts a row need not be who writes it. Where
+    the table follows its keys, every change that was counted reached a writer, and the files hold its inserted and
+    updated keys."""
     told: Counter[str] = Counter()
     held: Counter[str] = Counter()
     arrived: Counter[str] = Counter()

@@ -1,7 +1,7 @@
 """A run's chain of batches: where each one starts and which number it has; owned by the thread that paces the run.
 
-In: what the source, the group and announced batches say. Out: the scope of the next batch; heartbeats, and gaps as batches of
-their own. Keeps invariant 2: a batch starts where the one before ended, and its number follows that one's.
+In: what the source, the group and announced batches say. Out: the scope of the next batch; heartbeats, and gaps as
+batches of their own. Keeps invariant 2: a batch starts where the one before ended, and its number follows that one's.
 """
 
 from __future__ import annotations
@@ -91,8 +91,9 @@ class BatchChain:
         self._report.add(batch.result, batch.control_offset)
 
     def heartbeat(self, is_idle: bool) -> None:
-        """Announces that this run is alive, and where it stands. A number of its own says besides that there was nothing to
-        read; a run that is held says no such thing. An idle partition's offset would expire: all are committed again."""
+        """Announces that this run is alive, and where it stands. A number of its own says besides that there was
+        nothing to read; a run that is held says no such thing. An idle partition's offset would expire: all are
+        committed again."""
         self._announcer.tell_plan_again()
         if is_idle:
             self._batch += 1

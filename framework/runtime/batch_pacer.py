@@ -1,7 +1,8 @@
-"""What a run does next and how far its next batch goes, with what it has to remember for that; owned by the pacing thread.
+"""What a run does next and how far its next batch goes, with what it has to remember for that; owned by the pacing
+thread.
 
-In: positions, the source as it is, the clock, and what batches made of their records. Out: a Turn. The rules are those of
-`framework.commit.pacing`; nothing here touches the world.
+In: positions, the source as it is, the clock, and what batches made of their records. Out: a Turn. The rules are those
+of `framework.commit.pacing`; nothing here touches the world.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """One offered batch from the stage to its announcement, on Spark's callback thread.
 
-In: an OfferedBatch from `runtime.handover`. Out: an AnnouncedBatch, or the error that the pacing thread raises. Everything here
-belongs to the callback thread; the announcer is used by it for as long as it has the batch, and by the pacing thread otherwise.
+In: an OfferedBatch from `runtime.handover`. Out: an AnnouncedBatch, or the error that the pacing thread raises.
+Everything here belongs to the callback thread; the announcer is used by it for as long as it has the batch, and by the
+pacing thread otherwise.
 """
 
 from __future__ import annotations
@@ -63,8 +64,8 @@ class BatchRunner:
         self._say = say
 
     def process(self, frame: DataFrame, batch_id: int) -> None:
-        """What foreachBatch calls. Errors are kept for the pacing thread and raised, so that the query ends: crossing the JVM,
-        an error is left with its text only."""
+        """What foreachBatch calls. Errors are kept for the pacing thread and raised, so that the query ends: crossing
+        the JVM, an error is left with its text only."""
         try:
             from framework.adapters.spark.source import is_taken
 

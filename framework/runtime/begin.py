@@ -1,8 +1,8 @@
 """How a run begins: where every place says that its pipeline stands, decided once and announced at once.
 
-In: what the group, the control log, the topics and the tables say. Out: a `Begun`, announced in the control topic under the
-run's name before anything is read. Keeps invariant 2 (who begins anew goes by what was announced, and never decides again)
-and invariant 11 (what tables record belongs to this very control topic).
+In: what the group, the control log, the topics and the tables say. Out: a `Begun`, announced in the control topic under
+the run's name before anything is read. Keeps invariant 2 (who begins anew goes by what was announced, and never decides
+again) and invariant 11 (what tables record belongs to this very control topic).
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from framework.runtime.tables import TableRegistry
 
 @dataclass(frozen=True)
 class Begun:
-    """Where the run stands. `held` are the source offsets up to which single tables hold the pipeline; `given_up` the ends of
-    partitions that are not read."""
+    """Where the run stands. `held` are the source offsets up to which single tables hold the pipeline; `given_up` the
+    ends of partitions that are not read."""
 
     positions: dict[PartitionKey, int]
     batch: int
@@ -47,8 +47,8 @@ def begin(
     tables: TableRegistry,
     say: Callable[[str], None],
 ) -> Begun:
-    """Decide where to begin, and announce it; again where that was not announced. A run that began meanwhile may have been fenced
-    by it, and then this one has to go on from where that one stood, or nobody does.
+    """Decide where to begin, and announce it; again where that was not announced. A run that began meanwhile may have
+    been fenced by it, and then this one has to go on from where that one stood, or nobody does.
 
     Args:
         group: the safe offsets, read after older runs were fenced.

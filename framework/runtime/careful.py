@@ -1,9 +1,10 @@
-"""A batch whose tasks end for no known reason is done with care the second time: the records that end them become dead letters.
+"""A batch whose tasks end for no known reason is done with care the second time: the records that end them become dead
+letters.
 
-In: a batch, and what does it. Out: its reports. A worker process that dies (a crash in native code, the kernel that is out of
-memory) or an error that nobody foresaw fails the batch; when the next attempt from the same offsets ends so, too, records are
-tried apart from each other (framework.task.probe). What is none of theirs goes on as the error that it was. What was found is
-known to this run until the batch is announced; another run finds it again, after two deaths.
+In: a batch, and what does it. Out: its reports. A worker process that dies (a crash in native code, the kernel that is
+out of memory) or an error that nobody foresaw fails the batch; when the next attempt from the same offsets ends so,
+too, records are tried apart from each other (framework.task.probe). What is none of theirs goes on as the error that it
+was. What was found is known to this run until the batch is announced; another run finds it again, after two deaths.
 """
 
 from __future__ import annotations

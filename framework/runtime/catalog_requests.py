@@ -1,8 +1,8 @@
 """What the coordinator asks of catalogs, done by a few threads for each catalog, and the answers on their way back.
 
-In: LoadTable and CommitTable effects from the coordinator's thread. Out: inputs for the pure `step`, in the order in which they
-came back. Keeps invariant 4 by dropping answers to an ownership that has ended, and invariant 10: a catalog that hangs holds
-threads of its own, and no other catalog's.
+In: LoadTable and CommitTable effects from the coordinator's thread. Out: inputs for the pure `step`, in the order in
+which they came back. Keeps invariant 4 by dropping answers to an ownership that has ended, and invariant 10: a catalog
+that hangs holds threads of its own, and no other catalog's.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ class Answer:
 
 
 class CatalogRequests:
-    """All methods but `_answer` are for the coordinator's thread; `_answer` runs on a pool's, and puts into the queue alone."""
+    """All methods but `_answer` are for the coordinator's thread; `_answer` runs on a pool's, and puts into the queue
+    alone."""
 
     def __init__(self, catalog: IcebergTables, say: Callable[[str], None]) -> None:
         self.in_flight = 0  # of this term, loads that wait for their turn among them
@@ -108,8 +109,8 @@ class CatalogRequests:
         self._pools[request.catalog].submit(self._answer, request)
 
     def _submit_loads(self, catalog: str) -> None:
-        """A few at a time: of a thousand tables that are due at once each is committed soon after it was examined, while
-        what was loaded for it is still at hand, and not after the last of the thousand."""
+        """A few at a time: of a thousand tables that are due at once each is committed soon after it was examined,
+        while what was loaded for it is still at hand, and not after the last of the thousand."""
         waiting = self._loads.get(catalog, deque())
         while waiting and self._submitted[catalog] < SUBMITTED:
             request = waiting.popleft()

@@ -1,7 +1,8 @@
 """Rounds of a batch until every table can hold its records: do it, change tables, do again what asked for changes.
 
-In: what tasks are given, the driver's tables, and what does a round. Out: how often a part was done again; the caller keeps what
-each round gave. A batch and a replay of dead letters take the same rounds, so a table is changed by the same rules in both.
+In: what tasks are given, the driver's tables, and what does a round. Out: how often a part was done again; the caller
+keeps what each round gave. A batch and a replay of dead letters take the same rounds, so a table is changed by the same
+rules in both.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The control log folded as a coordinator would fold it, by somebody who only looks.
 
-In: a control topic, its coordinators' group and, where tables matter, a catalog; nothing is changed. Out: the state that
-the coordinator's own pure `step` comes to, with the newest link of each pipeline and the newest commit of each table, so
-that what is shown is what would be committed.
+In: a control topic, its coordinators' group and, where tables matter, a catalog; nothing is changed. Out: the state
+that the coordinator's own pure `step` comes to, with the newest link of each pipeline and the newest commit of each
+table, so that what is shown is what would be committed.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ READER = Limits(pending_files=2**53, undrained_files=2**53)
 
 @dataclass
 class ControlLog:
-    """What the log says up to `end`. `links` holds the newest batch, heartbeat or settled offsets of each pipeline, good
-    or not; `state.pipelines` the good chains."""
+    """What the log says up to `end`. `links` holds the newest batch, heartbeat or settled offsets of each pipeline,
+    good or not; `state.pipelines` the good chains."""
 
     facts: ControlTopicFacts
     end: int

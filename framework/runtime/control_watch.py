@@ -1,8 +1,8 @@
 """Follows the control topic for the pipelines of one driver: pauses, requests to stop, what waits for their tables.
 
 In: the control topic, read in a thread of its own from where a coordinator would begin. Out: answers to the workers'
-questions. It commits nothing, and an outage of the broker is waited out: the workers meet it themselves. Its thread ends with
-`close` alone: whatever else happens in it is said, and it goes on.
+questions. It commits nothing, and an outage of the broker is waited out: the workers meet it themselves. Its thread
+ends with `close` alone: whatever else happens in it is said, and it goes on.
 """
 
 from __future__ import annotations

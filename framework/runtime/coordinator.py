@@ -1,8 +1,9 @@
-"""The coordinator as a thread: it serves for as long as it is wanted, and after an outage of the broker with clients made anew.
+"""The coordinator as a thread: it serves for as long as it is wanted, and after an outage of the broker with clients
+made anew.
 
-In: connections, the group and the control topic. Out: table commits, information events and the stored low-water mark, by
-`runtime.coordinator_turns`; or the error that ended it. Decides nothing itself. Keeps invariant 7 by leaving read-back to the
-catalog adapter, and by waiting at its end for the commits in flight, so that their outcome is known.
+In: connections, the group and the control topic. Out: table commits, information events and the stored low-water mark,
+by `runtime.coordinator_turns`; or the error that ended it. Decides nothing itself. Keeps invariant 7 by leaving
+read-back to the catalog adapter, and by waiting at its end for the commits in flight, so that their outcome is known.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from framework.runtime.information import Information
 from framework.runtime.patience import is_retriable
 
 REBUILD_AFTER_S = 2.0
-# What waits in the state is many small values without a cycle among them. Python's usual 700 new ones between two looks for
-# cycles make a good part of what reading a long control log costs.
+# What waits in the state is many small values without a cycle among them. Python's usual 700 new ones between two looks
+# for cycles make a good part of what reading a long control log costs.
 NEW_OBJECTS_BETWEEN_COLLECTIONS = 50_000
 
 

@@ -1,8 +1,9 @@
-"""One serving of a coordinator, turn by turn: what the seat and the catalogs say goes into the pure `step`, its effects come out.
+"""One serving of a coordinator, turn by turn: what the seat and the catalogs say goes into the pure `step`, its effects
+come out.
 
-In: a seat (ownership of the control topic's partition), requests to catalogs, and the information that is told. Out: effects
-that were performed. Decides nothing itself. All of it belongs to the coordinator's thread; the others are behind
-`catalog_requests`.
+In: a seat (ownership of the control topic's partition), requests to catalogs, and the information that is told. Out:
+effects that were performed. Decides nothing itself. All of it belongs to the coordinator's thread; the others are
+behind `catalog_requests`.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ from framework.runtime.information import Information
 
 IDLE_POLL_S = 0.2
 BUSY_POLL_S = 0.01
-# An answer is acted upon at once; a Tick looks at every table, which costs too much after each of a thousand answers. While
-# commits are in flight it comes this often, and takes no more than this share of the time.
+# An answer is acted upon at once; a Tick looks at every table, which costs too much after each of a thousand answers.
+# While commits are in flight it comes this often, and takes no more than this share of the time.
 BUSY_TICK_S = 0.05
 BUSY_TICK_SHARE = 0.1
 

@@ -41,7 +41,8 @@ def of_task(error: BaseException) -> FloeError | None:
 
 
 def is_known(error: BaseException) -> bool:
-    """Whether a failed batch failed with an error of floe's own, or of a file or a network, which is no matter of a record."""
+    """Whether a failed batch failed with an error of floe's own, or of a file or a network, which is no matter of a
+    record."""
     text = str(error)
     return "error[FLOE-" in text or any(line.strip().startswith(_OUTSIDE) for line in text.splitlines())
 
@@ -58,7 +59,8 @@ _OUTSIDE = (
 
 
 def of_batch(error: BaseException) -> FloeError:
-    """What ended a batch: the error of a task, where it is told from others, else one that doing the batch again may mend."""
+    """What ended a batch: the error of a task, where it is told from others, else one that doing the batch again may
+    mend."""
     return of_task(error) or RetriableError(f"a batch failed: {said(error)}", code="FLOE-R324", remedy=LOG_REMEDY)
 
 

@@ -1,7 +1,9 @@
-"""Where the pacing thread and Spark's callback thread meet: one batch is offered, and comes back announced or as a failure.
+"""Where the pacing thread and Spark's callback thread meet: one batch is offered, and comes back announced or as a
+failure.
 
-In: an OfferedBatch from the pacing thread. Out: an AnnouncedBatch from the callback thread, or the error that ended it. Both are
-values that nobody changes; a batch belongs to the thread that has it, so each other part of a run has one owner.
+In: an OfferedBatch from the pacing thread. Out: an AnnouncedBatch from the callback thread, or the error that ended it.
+Both are values that nobody changes; a batch belongs to the thread that has it, so each other part of a run has one
+owner.
 """
 
 from __future__ import annotations
@@ -30,8 +32,8 @@ class OfferedBatch:
 
 @dataclass(frozen=True)
 class AnnouncedBatch:
-    """A batch that is announced: where the control log ended behind it, how often a part was written again for changed tables,
-    and how long all of it took."""
+    """A batch that is announced: where the control log ended behind it, how often a part was written again for changed
+    tables, and how long all of it took."""
 
     scope: BatchScope
     result: BatchResult
@@ -41,7 +43,8 @@ class AnnouncedBatch:
 
 
 class BatchHandover:
-    """Holds at most one batch. `offered`, `announced` and `failed` are for the callback thread, the rest for the pacing one."""
+    """Holds at most one batch. `offered`, `announced` and `failed` are for the callback thread, the rest for the pacing
+    one."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -1,7 +1,7 @@
 """What a coordinator tells the control topic: gathered during a turn, and appended at once at its end.
 
-In: information events. Out: records in the log, split where they would be too large. Information never ends a coordinator: what
-the broker refuses for good is said, and told anew by what follows.
+In: information events. Out: records in the log, split where they would be too large. Information never ends a
+coordinator: what the broker refuses for good is said, and told anew by what follows.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ class Information:
         self._waiting += split_information(event)
 
     def publish(self) -> None:
-        """Append what waits, and wait for the broker once: to wait after each of a thousand commits takes longer than they do.
+        """Append what waits, and wait for the broker once: to wait after each of a thousand commits takes longer than
+        they do.
 
         Raises:
             FloeError: the broker does not answer now.

@@ -1,7 +1,8 @@
 """A whole run: several pipelines in one driver, one embedded coordinator per control topic, one Spark session.
 
 In: loaded pipelines of one target. Out: an exit code and a summary. The order matters: transactions are settled and
-older runs fenced before a query starts (invariant 2); at the end what is announced is committed before the process leaves.
+older runs fenced before a query starts (invariant 2); at the end what is announced is committed before the process
+leaves.
 """
 
 from __future__ import annotations
@@ -77,8 +78,8 @@ def run_job(
 
 
 class Job:
-    """`plans` are run instead of those that the files say, where given: of the same target, in the same order. `spark` may
-    be under way already; the job ends it."""
+    """`plans` are run instead of those that the files say, where given: of the same target, in the same order. `spark`
+    may be under way already; the job ends it."""
 
     def __init__(
         self,
@@ -172,7 +173,8 @@ class Job:
         return f"drained: `floe stop` by {request.by}" if request is not None else worker.report.state
 
     def _tell_failure(self, error: FloeError) -> None:
-        """The state in which each pipeline ends: the one that failed says why, the others were drained because of it."""
+        """The state in which each pipeline ends: the one that failed says why, the others were drained because of
+        it."""
         for worker in self._workers:
             if worker.plan.pipeline in self._ended:
                 continue
@@ -284,7 +286,8 @@ def told(pipeline: LoadedPipeline, deployment: str) -> Deployed:
 
 
 def open_catalog(target: TargetSpec, needed: Iterable[str]) -> IcebergTables:
-    """The tables of a target's catalogs. Those that are needed are checked; the others are opened if they are asked for.
+    """The tables of a target's catalogs. Those that are needed are checked; the others are opened if they are asked
+    for.
 
     Args:
         needed: none where an outage is to be shown, or to hold up a catalog's own tables, rather than to stop us.

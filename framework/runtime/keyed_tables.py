@@ -1,8 +1,10 @@
-"""Where the live rows of a pipeline's keyed tables are, looked at anew for each batch: its changes are found against that head.
+"""Where the live rows of a pipeline's keyed tables are, looked at anew for each batch: its changes are found against
+that head.
 
-In: the tables as tasks are about to be given them. Out: by name a `KeyedTarget` for each that follows its keys: one call of its
-catalog, and its manifests where the head has moved. Tables that are appended to cost nothing. Raises where rows of a table
-cannot be replaced by key, before anything is read: the pipeline holds, since a change that is left out cannot be made up for.
+In: the tables as tasks are about to be given them. Out: by name a `KeyedTarget` for each that follows its keys: one
+call of its catalog, and its manifests where the head has moved. Tables that are appended to cost nothing. Raises where
+rows of a table cannot be replaced by key, before anything is read: the pipeline holds, since a change that is left out
+cannot be made up for.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A run's streaming query, paced from one thread: look at the source, decide, offer a batch, wait for it.
 
-In: the run's chain, its pacer and a session. Out: offered batches, which `runtime.batch_runner` does on Spark's callback thread,
-and heartbeats between them. Keeps invariant 2: a query begins where the last batch ended, and a batch is offered when none is
-under way.
+In: the run's chain, its pacer and a session. Out: offered batches, which `runtime.batch_runner` does on Spark's
+callback thread, and heartbeats between them. Keeps invariant 2: a query begins where the last batch ended, and a batch
+is offered when none is under way.
 """
 
 from __future__ import annotations
@@ -133,7 +133,8 @@ class PacedQuery:
         return turn.pace
 
     def _offer(self, batch: OfferedBatch) -> None:
-        """Hand a batch over; the tables are looked at again while Spark begins it, and it waits for that, and gets its error."""
+        """Hand a batch over; the tables are looked at again while Spark begins it, and it waits for that, and gets its
+        error."""
         self._handover.offer(batch)
         self._write_offer(batch.scope.ends)
         try:

@@ -1,7 +1,8 @@
-"""How a pipeline stands, and what holds it: asked of the control topic, and said in it, in the report and to the person.
+"""How a pipeline stands, and what holds it: asked of the control topic, and said in it, in the report and to the
+person.
 
-In: what the run meets (a hold, a failed batch, an announcement). Out: the report's state, `StateChanged` events, and the
-reason why nothing is read for now. Decides nothing that the protocol depends on: all of it is information.
+In: what the run meets (a hold, a failed batch, an announcement). Out: the report's state, `StateChanged` events, and
+the reason why nothing is read for now. Decides nothing that the protocol depends on: all of it is information.
 """
 
 from __future__ import annotations
@@ -67,11 +68,13 @@ class Standing:
         self.awaits(batch)
 
     def awaits(self, batch: int) -> None:
-        """The newest batch of this run that is announced; where tables follow their keys, the next one waits for its commit."""
+        """The newest batch of this run that is announced; where tables follow their keys, the next one waits for its
+        commit."""
         self._announced_batch = batch
 
     def hold(self, has_an_end: bool) -> Condition | None:
-        """Why nothing is read for now, as the control topic says; said when it begins and ends. Heartbeats go on meanwhile.
+        """Why nothing is read for now, as the control topic says; said when it begins and ends. Heartbeats go on
+        meanwhile.
 
         Raises:
             FloeError: FLOE-R137, the run is to catch up and then to end, which it cannot while a person holds it.
@@ -128,7 +131,8 @@ class Standing:
         return hold
 
     def _awaited_s(self) -> float:
-        """For how long the commit of the last batch has been waited for; without end where something else holds the run."""
+        """For how long the commit of the last batch has been waited for; without end where something else holds the
+        run."""
         since_s = self._awaits_commit_since_s
         return float("inf") if since_s is None else time.monotonic() - since_s
 

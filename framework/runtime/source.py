@@ -75,8 +75,8 @@ class PipelineSource:
         self, keys: Iterable[PartitionKey] | None = None, settled: bool = True
     ) -> dict[PartitionKey, SafeOffset]:
         """The safe offsets, with what was committed beside them. Name `keys` unless transactions were just settled:
-        only a named partition is waited for whose first offset ever is in a transaction of a moment ago. Not `settled`: what
-        is committed by now, whatever transaction is still open."""
+        only a named partition is waited for whose first offset ever is in a transaction of a moment ago. Not `settled`:
+        what is committed by now, whatever transaction is still open."""
         group = self._plan.read.group_id
         return {
             key: decode_metadata(value.offset, value.metadata, f"group {group}, {key[0]}-{key[1]}")
@@ -93,8 +93,8 @@ class PipelineSource:
 
 
 def newest_link(kafka: dict[str, str], control_topic: str, pipeline: str) -> DataComplete | Heartbeat | None:
-    """A pipeline's newest DataComplete or Heartbeat in the control log, also as others repeat it: looked for in the log's
-    tail first, then, if need be, in all of it."""
+    """A pipeline's newest DataComplete or Heartbeat in the control log, also as others repeat it: looked for in the
+    log's tail first, then, if need be, in all of it."""
     reader = ControlReader(kafka, control_topic)
     try:
         start, end = reader.start_offset(), reader.end_offset()

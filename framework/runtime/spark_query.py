@@ -1,8 +1,8 @@
 """The Spark side of a driver: its session, and a pipeline's streaming query over the `floe` source.
 
-In: a target's settings, positions and an offer file. Out: a session, and a query that calls back with each offer. Every query
-gets a fresh checkpoint directory: Spark would replay a batch whose offsets have moved if an old one survived, and fencing cannot
-see that (invariant 2).
+In: a target's settings, positions and an offer file. Out: a session, and a query that calls back with each offer. Every
+query gets a fresh checkpoint directory: Spark would replay a batch whose offsets have moved if an old one survived, and
+fencing cannot see that (invariant 2).
 """
 
 from __future__ import annotations
@@ -52,8 +52,9 @@ DEFAULT_CONF = {
     # Workers are kept apart by their environment: with this on, the source's and the stage's have a daemon each.
     "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
     "spark.driver.memory": "1g",
-    # A worker needs as much memory for the next block as it had for the last one: given back in between, by glibc or by Arrow's
-    # allocator, its pages are fetched and cleared anew with each block, a tenth of the CPU and more on a virtual machine.
+    # A worker needs as much memory for the next block as it had for the last one: given back in between, by glibc or by
+    # Arrow's allocator, its pages are fetched and cleared anew with each block, a tenth of the CPU and more on a
+    # virtual machine.
     f"spark.executorEnv.{MMAP_THRESHOLD}": str(MMAP_THRESHOLD_BYTES),
     "spark.executorEnv.MALLOC_TRIM_THRESHOLD_": str(128 * 1024 * 1024),
     "spark.executorEnv.MIMALLOC_PURGE_DELAY": "10000",
@@ -66,12 +67,14 @@ LOCAL_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
 LOCAL_CONF: dict[str, str] = (
     {} if not Path(__file__).is_file() else {"spark.python.daemon.module": "framework.task.daemon"}
 )
-# Without transform.sql a batch is a handful of rows to Spark: generating and compiling code for them costs seconds of a start.
+# Without transform.sql a batch is a handful of rows to Spark: generating and compiling code for them costs seconds of a
+# start.
 INTERPRETED_CONF = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 # A local master talks to nobody else, so it listens to nobody else.
 LOOPBACK_CONF = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-# What writes a query's checkpoint, in Spark 4.1 and in 4.0. The one that Spark takes by default starts some eight processes for
-# each batch on a local disk, to set permissions and to look at links; this one four, in a quarter of the time.
+# What writes a query's checkpoint, in Spark 4.1 and in 4.0. The one that Spark takes by default starts some eight
+# processes for each batch on a local disk, to set permissions and to look at links; this one four, in a quarter of the
+# time.
 _CHECKPOINT_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 _CHECKPOINT_MANAGERS = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager",
@@ -89,8 +92,8 @@ def start_session(name: str, master: str, conf: Mapping[str, str], log_dir: Path
     from pyspark.sql import SparkSession
 
     if master.startswith("local"):
-        # Workers and the planner must be this very interpreter, not whatever `python3` is on the path; the second variable
-        # names what Spark starts for the driver itself.
+        # Workers and the planner must be this very interpreter, not whatever `python3` is on the path; the second
+        # variable names what Spark starts for the driver itself.
         os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = python_command(_jars().parent)
     else:
         # Spark heeds this setting only for drivers that spark-submit starts, which set the variable for us.
@@ -119,7 +122,8 @@ def start_session(name: str, master: str, conf: Mapping[str, str], log_dir: Path
             place=master,
             remedy="check that Java 17 or 21 is installed (`java -version`) and that the target's spark.master is reachable",
         ) from error
-    # PySpark's logger tells every failed query again on the terminal, with pages of Java; the error itself is told by us.
+    # PySpark's logger tells every failed query again on the terminal, with pages of Java; the error itself is told by
+    # us.
     logging.getLogger("SQLQueryContextLogger").disabled = True
     spark.dataSource.register(FloeDataSource)
     if master.startswith("local"):
@@ -131,8 +135,9 @@ def start_session(name: str, master: str, conf: Mapping[str, str], log_dir: Path
 
 
 def worker_pool(master: str) -> dict[str, str]:
-    """As many idle workers as tasks run at once. Spark takes the one that has waited longest, so that each one more that was
-    ever started (there are some more during a start) has its turns, and holds the memory of a large task. From Spark 4.1 on."""
+    """As many idle workers as tasks run at once. Spark takes the one that has waited longest, so that each one more
+    that was ever started (there are some more during a start) has its turns, and holds the memory of a large task. From
+    Spark 4.1 on."""
     found = re.match(r"local(?:\[(\d+|\*)[,\]]|$)", master)
     if found is None:
         return {}
@@ -190,8 +195,8 @@ def stop_session(spark: SparkSession) -> None:
 
 
 def _let_java_end() -> None:
-    """Wait for a Java that writes its archive of classes at its end: whoever started this process may end its whole group
-    as soon as it is gone, and every start would begin an archive that is never finished."""
+    """Wait for a Java that writes its archive of classes at its end: whoever started this process may end its whole
+    group as soon as it is gone, and every start would begin an archive that is never finished."""
     from pyspark import SparkContext
 
     gateway = SparkContext._gateway
@@ -231,9 +236,11 @@ def start_query(
     positions: Mapping[PartitionKey, int],
     process: Callable[[DataFrame, int], None],
 ) -> Any:
-    """Start the streaming query at `positions`; it does what the offer file says, and waits until an offer goes beyond them.
+    """Start the streaming query at `positions`; it does what the offer file says, and waits until an offer goes beyond
+    them.
 
-    Few at a time: Spark gives a new planner process ten seconds, which ten of them at once do not make on a busy machine.
+    Few at a time: Spark gives a new planner process ten seconds, which ten of them at once do not make on a busy
+    machine.
     """
     start = to_offsets(dict(positions))
     checkpoint = offer_file.parent / f"checkpoint-{uuid.uuid4().hex}"

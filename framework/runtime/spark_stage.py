@@ -1,7 +1,7 @@
 """A stage as jobs of Spark: run once over the work that is left, or in search of the records that end its tasks.
 
-In: a session, the work of each task and a TaskContext. Out: reports of the tasks that are done, and what the others need; or the
-records that end a task. Nothing is changed but files that no table knows yet.
+In: a session, the work of each task and a TaskContext. Out: reports of the tasks that are done, and what the others
+need; or the records that end a task. Nothing is changed but files that no table knows yet.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ def run_stage(
     """Run the stage once, with a task for each piece of `work`.
 
     Returns:
-        The reports of the tasks that are done; the work of those that must be done again once the tables are changed, which
-        is all of it where tables follow their keys; and what the tables need.
+        The reports of the tasks that are done; the work of those that must be done again once the tables are changed,
+        which is all of it where tables follow their keys; and what the tables need.
     """
     plan = context.plan
     numbers = session.range(0, len(work), 1, max(1, len(work)))

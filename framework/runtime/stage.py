@@ -1,7 +1,8 @@
-"""One batch through Spark until every table can hold it: the stage is run, tables are changed, what they refused runs again.
+"""One batch through Spark until every table can hold it: the stage is run, tables are changed, what they refused runs
+again.
 
-In: a batch's scope and what its tasks are given. Out: the reports of the tasks that wrote files, for `runtime.batch`. Keeps
-nothing open between rounds: a task that needs a change reports no files, so no row is written under two schemas.
+In: a batch's scope and what its tasks are given. Out: the reports of the tasks that wrote files, for `runtime.batch`.
+Keeps nothing open between rounds: a task that needs a change reports no files, so no row is written under two schemas.
 """
 
 from __future__ import annotations
@@ -63,7 +64,8 @@ class StageOfBatch:
         return reports, rewrites
 
     def look_for_deadly(self) -> Care | str:
-        """How to do a batch whose tasks failed for no known reason: without the records that end them; or why they are none's."""
+        """How to do a batch whose tasks failed for no known reason: without the records that end them; or why they are
+        none's."""
         from framework.runtime.spark_stage import run_probe
 
         return run_probe(self.session, self._work(), context_now(self.base, self.tables))

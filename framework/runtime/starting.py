@@ -1,7 +1,7 @@
 """Spark's session of a run, started in a thread beside everything else that a start has to do.
 
-In: the target's Spark settings and what the pipelines need of Spark. Out: the session, once it is there. Nothing is read
-before every worker was prepared (invariant 2): a session alone reads nothing.
+In: the target's Spark settings and what the pipelines need of Spark. Out: the session, once it is there. Nothing is
+read before every worker was prepared (invariant 2): a session alone reads nothing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""Tells the control topic in which state this driver's pipelines are. Information: a word that cannot be said is dropped.
+"""Tells the control topic in which state this driver's pipelines are. Information: a word that cannot be said is
+dropped.
 
-In: states as the workers find them, as often as they like. Out: `StateChanged` events, when a state changes and, with another
-reason, at most once a minute; published in a thread of its own, so that no worker waits for a broker that is down.
+In: states as the workers find them, as often as they like. Out: `StateChanged` events, when a state changes and, with
+another reason, at most once a minute; published in a thread of its own, so that no worker waits for a broker that is
+down.
 """
 
 from __future__ import annotations

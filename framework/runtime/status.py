@@ -1,8 +1,8 @@
 """One view of where everything stands: safe offsets, announcements that wait, visible snapshots, who coordinates.
 
-In: a target's control topic, its groups and its catalog; nothing is changed. Out: a Status value with a stable JSON form
-(`schemas/status.v1.schema.json`). The waiting announcements are found with the coordinator's own pure `step`, so that
-what is shown is what would be committed.
+In: a target's control topic, its groups and its catalog; nothing is changed. Out: a Status value with a stable JSON
+form (`schemas/status.v1.schema.json`). The waiting announcements are found with the coordinator's own pure `step`, so
+that what is shown is what would be committed.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from framework.runtime.liveness import live_members
 
 @dataclass(frozen=True)
 class PartitionStatus:
-    """`safe_offset` None: never announced. `lag` is in records, up to the last stable offset. `gaps` are the newest ranges
-    of offsets [start, end) that were gone before they were read, under `on_data_loss: skip_and_record`."""
+    """`safe_offset` None: never announced. `lag` is in records, up to the last stable offset. `gaps` are the newest
+    ranges of offsets [start, end) that were gone before they were read, under `on_data_loss: skip_and_record`."""
 
     topic: str
     partition: int

@@ -1,7 +1,8 @@
-"""New tables of a pipeline: whether one may be made, and the making; how many were made lately is remembered across restarts.
+"""New tables of a pipeline: whether one may be made, and the making; how many were made lately is remembered across
+restarts.
 
-In: a table that records ask for and that is not there. Out: why it must not be made, or the table in its catalog, with a note of
-who made it and when. Keeps the bound of `routes.max_new_tables_per_hour`.
+In: a table that records ask for and that is not there. Out: why it must not be made, or the table in its catalog, with
+a note of who made it and when. Keeps the bound of `routes.max_new_tables_per_hour`.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ class TableCreation:
         self._created_at: list[float] = []
 
     def remember(self, targets: Iterable[TableTarget]) -> None:
-        """When tables were made by this pipeline within the last hour, as they say themselves: so that the bound holds across
-        restarts, too."""
+        """When tables were made by this pipeline within the last hour, as they say themselves: so that the bound holds
+        across restarts, too."""
         now_ms, now = time.time() * 1000, time.monotonic()
         self._created_at = []
         for target in targets:
@@ -84,7 +85,8 @@ class TableCreation:
 
 
 def plan_creation(plan: Plan, need: TableNeed) -> CreateTable | Refusal:
-    """The table that a pipeline makes for a need, or why it must not; `floe plan` asks the same before any record came."""
+    """The table that a pipeline makes for a need, or why it must not; `floe plan` asks the same before any record
+    came."""
     if need.table == plan.write.dead_letter_table:
         return plan_dead_letter_table(need.table)
     policy = plan.write.tables.policy_for(need.table)

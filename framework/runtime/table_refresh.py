@@ -1,7 +1,9 @@
-"""Tables that others may have changed are loaded again, before a batch or while it runs; owned by the thread that paces the run.
+"""Tables that others may have changed are loaded again, before a batch or while it runs; owned by the thread that paces
+the run.
 
-In: the tables that the run writes to. Out: the registry knows them as they are now, or there is an error for the batch that needs
-them. Keeps invariant 10: a catalog that does not answer holds up its own tables alone, and a batch for others goes on.
+In: the tables that the run writes to. Out: the registry knows them as they are now, or there is an error for the batch
+that needs them. Keeps invariant 10: a catalog that does not answer holds up its own tables alone, and a batch for
+others goes on.
 """
 
 from __future__ import annotations
@@ -52,8 +54,8 @@ class TableRefresh:
             if (outage := self._refresh(catalog, own, now, since_batch_s, ask_again=len(silent) == len(by_catalog)))
             is not None
         }
-        # Invariant 10: where one of several does not answer, its tables are written as they were known. Their commits are
-        # conditional on it and wait, and the others go on.
+        # Invariant 10: where one of several does not answer, its tables are written as they were known. Their commits
+        # are conditional on it and wait, and the others go on.
         if outages and len(outages) == len(by_catalog):
             raise next(iter(outages.values()))
         for catalog in sorted(set(outages) - self._written_as_known):

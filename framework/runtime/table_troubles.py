@@ -1,9 +1,10 @@
-"""The tables of a pipeline that are in trouble by themselves: refused whole, written as they were known, or not changed.
+"""The tables of a pipeline that are in trouble by themselves: refused whole, written as they were known, or not
+changed.
 
-In: what failed when tables were loaded or changed, and what the catalog answers to a probe. Out: tables that records may not
-name for a minute, targets that may not change, and for people the reason of each. `framework.table.trouble` decides. Keeps
-invariant 10; only for the dead-letter table, without which nothing can be refused, and for a table that is replayed alone,
-whose records must not be taken for done with, the pipeline stops.
+In: what failed when tables were loaded or changed, and what the catalog answers to a probe. Out: tables that records
+may not name for a minute, targets that may not change, and for people the reason of each. `framework.table.trouble`
+decides. Keeps invariant 10; only for the dead-letter table, without which nothing can be refused, and for a table that
+is replayed alone, whose records must not be taken for done with, the pipeline stops.
 """
 
 from __future__ import annotations

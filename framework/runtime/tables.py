@@ -1,8 +1,8 @@
 """The driver's view of the tables a pipeline writes to, and the one party that changes them.
 
 In: what tasks found missing (TableNeed). Out: tables created or altered through the catalog, as the pure functions of
-`framework.table` decided. Keeps invariant 4 (a change is made only to the schema it was decided from) and invariant 10: what
-is wrong with one table is told to `runtime.table_troubles`, and stops no other.
+`framework.table` decided. Keeps invariant 4 (a change is made only to the schema it was decided from) and invariant 10:
+what is wrong with one table is told to `runtime.table_troubles`, and stops no other.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ PRELOAD_AGAIN_S = 2.0
 
 
 class TableRegistry:
-    """Targets of one pipeline's tables, cached; `say` is told of every change that was made. Safe for threads: one of them loads
-    tables while another has them changed."""
+    """Targets of one pipeline's tables, cached; `say` is told of every change that was made. Safe for threads: one of
+    them loads tables while another has them changed."""
 
     def __init__(self, plan: Plan, catalog: IcebergTables, say: Callable[[str], None]) -> None:
         self._plan = plan
@@ -51,7 +51,8 @@ class TableRegistry:
 
     @property
     def refused(self) -> tuple[tuple[str, str], ...]:
-        """Tables that cannot be written now, with the reason; records for them are dead letters, or what the policy says."""
+        """Tables that cannot be written now, with the reason; records for them are dead letters, or what the policy
+        says."""
         return self._troubles.refused
 
     @property
@@ -81,9 +82,9 @@ class TableRegistry:
         self._troubles.forget_old()
 
     def load(self, *names: str) -> None:
-        """Load tables as they are now. One that was dropped, or replaced by another of its name, stays known as it was: what is
-        announced for it waits and its state says so, while rows written to a new one, behind the back of whoever did it, would
-        part its rows in two. The next run begins with what it finds.
+        """Load tables as they are now. One that was dropped, or replaced by another of its name, stays known as it was:
+        what is announced for it waits and its state says so, while rows written to a new one, behind the back of
+        whoever did it, would part its rows in two. The next run begins with what it finds.
 
         Raises:
             FloeError: an outage; TableBlocked: the dead-letter table cannot be written.
@@ -130,9 +131,9 @@ class TableRegistry:
     def satisfy(self, needs: Iterable[TableNeed]) -> None:
         """Make every table able to hold what was seen; several at once, since each is a few requests to its catalog.
 
-        A table that cannot be made is refused for a while, and one that cannot be changed, or is not the one that this run
-        knows, is not changed for a while: `refused` and `targets` say so, and the records that ask for it are dead letters
-        or what the policy says (invariant 10).
+        A table that cannot be made is refused for a while, and one that cannot be changed, or is not the one that this
+        run knows, is not changed for a while: `refused` and `targets` say so, and the records that ask for it are dead
+        letters or what the policy says (invariant 10).
 
         Raises:
             FloeError: an outage.
@@ -181,7 +182,8 @@ class TableRegistry:
         return None
 
     def _unforeseen(self, table: str, error: Exception) -> FloeError | None:
-        """What records ask of the table cannot be done and nobody knows why: they are dead letters, and it is let alone."""
+        """What records ask of the table cannot be done and nobody knows why: they are dead letters, and it is let
+        alone."""
         known = table in self._targets and not self._troubles.is_frozen(table)
         reason = nobody_foresaw(error)
         try:
@@ -239,8 +241,8 @@ class TableRegistry:
 
 
 def reachable_tables(plan: Plan, catalog: IcebergTables) -> tuple[str, ...]:
-    """The tables that the plan's rules name, dead letters included, and those of the catalog that a rule with a field of
-    the record in its name may reach. The first need not exist."""
+    """The tables that the plan's rules name, dead letters included, and those of the catalog that a rule with a field
+    of the record in its name may reach. The first need not exist."""
     tables = plan.write.tables
     names = [tables.full_name(rule.table) for rule in plan.route.rules if "{" not in rule.table]
     if plan.write.dead_letter_table:

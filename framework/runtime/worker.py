@@ -1,11 +1,12 @@
 """The worker: one pipeline's life in the driver, from what an older run left to its last batch.
 
-In: a Plan, resolved connections and a Spark session. Out: batches, each announced once, and what the run reports of itself. Keeps
-invariant 2: older runs are fenced before anything is read, and a fenced worker stops for good.
+In: a Plan, resolved connections and a Spark session. Out: batches, each announced once, and what the run reports of
+itself. Keeps invariant 2: older runs are fenced before anything is read, and a fenced worker stops for good.
 
-Two threads do the work. The one that calls `run` paces: `batch_chain`, `batch_pacer`, `table_refresh` and `paced_query` are its
-own. Spark's callback thread does batches: `batch_runner` is its own. They pass the values of `handover` to each other. The
-announcer goes with the batch, to whoever has it; only the table registry is in use by both at once, and has a lock.
+Two threads do the work. The one that calls `run` paces: `batch_chain`, `batch_pacer`, `table_refresh` and `paced_query`
+are its own. Spark's callback thread does batches: `batch_runner` is its own. They pass the values of `handover` to each
+other. The announcer goes with the batch, to whoever has it; only the table registry is in use by both at once, and has
+a lock.
 """
 
 from __future__ import annotations

@@ -86,7 +86,8 @@ def arrow_field(field: NestedField) -> pa.Field | None:
 
 
 def arrow_schema(schema: Schema) -> pa.Schema:
-    """The Arrow schema of a table's files. A column of a type floe does not write is left out; reading gives null there."""
+    """The Arrow schema of a table's files. A column of a type floe does not write is left out; reading gives null
+    there."""
     return pa.schema([field for column in schema.fields if (field := arrow_field(column)) is not None])
 
 

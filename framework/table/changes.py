@@ -12,7 +12,8 @@ from framework.config.spec import PartitionFieldSpec, SortFieldSpec
 
 @dataclass(frozen=True)
 class CreateTable:
-    """Create a table. `schema_json` is Iceberg's schema JSON with ids assigned; "already exists" is success, then check."""
+    """Create a table. `schema_json` is Iceberg's schema JSON with ids assigned; "already exists" is success, then
+    check."""
 
     table: str
     schema_json: str
@@ -24,7 +25,8 @@ class CreateTable:
 
 @dataclass(frozen=True)
 class AddColumn:
-    """A new optional column; `path` is the whole path (`("customer", "address", "zip")`), `type` Iceberg's type text."""
+    """A new optional column; `path` is the whole path (`("customer", "address", "zip")`), `type` Iceberg's type
+    text."""
 
     path: tuple[str, ...]
     type: str

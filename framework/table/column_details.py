@@ -1,8 +1,8 @@
 """What schemas say of fields beside their types, put on the columns of a new table: comments, and which are required.
 
-In: details by dotted path (lists and maps add nothing to a path) and a new table's fields. Out: the same fields with comments
-and nullability. A field that part of the records lacks is required by none; only top-level fields are ever required, since
-a nested one could not be told from its missing parent later.
+In: details by dotted path (lists and maps add nothing to a path) and a new table's fields. Out: the same fields with
+comments and nullability. A field that part of the records lacks is required by none; only top-level fields are ever
+required, since a nested one could not be told from its missing parent later.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """How wide records may make a table: `evolve.max_columns`, fields inside of columns counted.
 
-In: the columns of a table as they are and as they are wanted, or what records ask for. Out: the columns that the bound lets
-in, or how many there would be. Invariant: no record makes a table wider than its policy says, whichever way it took; the bound
-holds across restarts, since it counts what the table has.
+In: the columns of a table as they are and as they are wanted, or what records ask for. Out: the columns that the bound
+lets in, or how many there would be. Invariant: no record makes a table wider than its policy says, whichever way it
+took; the bound holds across restarts, since it counts what the table has.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ CODE = "FLOE-T110"
 
 
 def columns_in(fields: Iterable[NestedField]) -> int:
-    """How many columns there are, those inside of others counted; elements of lists, and keys and values of maps, are not."""
+    """How many columns there are, those inside of others counted; elements of lists, and keys and values of maps, are
+    not."""
     return sum(1 + _inside(field.field_type) for field in fields)
 
 
@@ -55,8 +56,8 @@ def new_columns(asked: ObservedType, present: IcebergType | None, insensitive: b
 def within(
     wanted: Sequence[NestedField], before: Sequence[NestedField], most: int, first: Collection[str] = ()
 ) -> list[NestedField]:
-    """The wanted columns at the top, in their order, as far as the bound goes: one that would grow beyond it is as it was before,
-    or left out.
+    """The wanted columns at the top, in their order, as far as the bound goes: one that would grow beyond it is as it
+    was before, or left out.
 
     Args:
         first: columns that are let in whatever they count.

@@ -1,10 +1,10 @@
 """A new table from what records showed: its schema, partition fields and properties, or the reason why it cannot be.
 
-In: a TableNeed, the table's policy, the pipeline's hints and metadata columns. Out: CreateTable or Refusal. Columns come in
-the order they were first seen (without those that `evolve.include` and `exclude` keep out), then hinted columns no record
-had yet, then metadata columns; all optional, except hints that say `required`. Every partition column must be among them: a
-table cannot be partitioned by it later without a second spec, so creation waits until it is seen or declared. The columns of an
-upsert table's key are its identifier fields.
+In: a TableNeed, the table's policy, the pipeline's hints and metadata columns. Out: CreateTable or Refusal. Columns
+come in the order they were first seen (without those that `evolve.include` and `exclude` keep out), then hinted columns
+no record had yet, then metadata columns; all optional, except hints that say `required`. Every partition column must be
+among them: a table cannot be partitioned by it later without a second spec, so creation waits until it is seen or
+declared. The columns of an upsert table's key are its identifier fields.
 """
 
 from __future__ import annotations
@@ -138,7 +138,8 @@ def _identifiers(schema: Schema, policy: TablePolicy, table: str) -> frozenset[i
 
 
 def _details(need: TableNeed, policy: TablePolicy) -> dict[str, ColumnDetail]:
-    """What schemas say of the columns. Of an upsert table the key alone is required: the image of a row need not be whole."""
+    """What schemas say of the columns. Of an upsert table the key alone is required: the image of a row need not be
+    whole."""
     if not policy.write.is_upsert:
         return dict(need.details)
     return {path: ColumnDetail(detail.comment) for path, detail in need.details}

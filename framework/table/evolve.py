@@ -1,7 +1,8 @@
-"""How an existing table must change for what records showed: columns added at any depth, types widened, columns relaxed.
+"""How an existing table must change for what records showed: columns added at any depth, types widened, columns
+relaxed.
 
-In: the table as examined (TableTarget) and a TableNeed. Out: AlterTable with the whole new schema, ids kept and new ones
-above the last; None when nothing is needed any more (somebody else made the change); or a Refusal. Only additions,
+In: the table as examined (TableTarget) and a TableNeed. Out: AlterTable with the whole new schema, ids kept and new
+ones above the last; None when nothing is needed any more (somebody else made the change); or a Refusal. Only additions,
 Iceberg's own promotions and required to optional: never a drop, a rename or a reordering.
 """
 
@@ -91,7 +92,8 @@ def plan_evolution(target: TableTarget, need: TableNeed) -> AlterTable | Refusal
 
 
 def clash_with(target: TableTarget, need: TableNeed) -> str:
-    """Why the table cannot have all columns that the need asks for, as two of them would have one full name; "" where it can."""
+    """Why the table cannot have all columns that the need asks for, as two of them would have one full name; "" where
+    it can."""
     schema = parse_schema(target.schema_json)
     try:
         planner, root = _wanted(schema, target, need)
@@ -116,7 +118,8 @@ def _clash(path: tuple[str, ...]) -> str:
 
 @dataclass(frozen=True)
 class _Path:
-    """Where a column is: `names` with `element` and `value` of lists and maps, `fields` as policies and hints name it."""
+    """Where a column is: `names` with `element` and `value` of lists and maps, `fields` as policies and hints name
+    it."""
 
     names: tuple[str, ...] = ()
     fields: tuple[str, ...] = ()

@@ -1,5 +1,6 @@
-"""Whether a table that is there can be upserted by a key. In: the table and its policy. Out: a Refusal, or the columns of the
-key as the table spells them and what is worth telling. Pure; the preview of a plan and whoever writes the table ask the same.
+"""Whether a table that is there can be upserted by a key. In: the table and its policy. Out: a Refusal, or the columns
+of the key as the table spells them and what is worth telling. Pure; the preview of a plan and whoever writes the table
+ask the same.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ DELETION_VECTORS_SINCE = 3
 
 @dataclass(frozen=True)
 class TableKey:
-    """The columns of a key in the order of the policy, with ids and types of the table; `optional` are those that may be null."""
+    """The columns of a key in the order of the policy, with ids and types of the table; `optional` are those that may
+    be null."""
 
     fields: tuple[NestedField, ...]
 

@@ -1,7 +1,7 @@
 """Tables as values: what a task must know to write for one, and what data asks of one that is not as it should be.
 
-In: nothing. Out: frozen values that pickle to Spark's tasks. Types observed in records are written in a small grammar of
-their own, which knows what JSON can tell and no more.
+In: nothing. Out: frozen values that pickle to Spark's tasks. Types observed in records are written in a small grammar
+of their own, which knows what JSON can tell and no more.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import Any
 
 from framework.config.spec import TablePolicy
 
-# The natural type of a field as seen in records, before any table exists:
-# "null" | "boolean" | "long" | "double" | "string" | ["struct", [[name, type], ...]] | ["list", type] | ["map", key, value]
-# JSON has no maps: a struct is one when it meets a map column.
-# For fields with a declared hint it is the hint's Iceberg type as text, for example "timestamptz" or "decimal(10, 2)".
+# The natural type of a field as seen in records, before any table exists: "null" | "boolean" | "long" | "double" |
+# "string" | ["struct", [[name, type], ...]] | ["list", type] | ["map", key, value] JSON has no maps: a struct is one
+# when it meets a map column. For fields with a declared hint it is the hint's Iceberg type as text, for example
+# "timestamptz" or "decimal(10, 2)".
 ObservedType = str | list[Any]
 
 
@@ -52,8 +52,8 @@ class TableNeed:
     """A table that must be created, or fields it must gain, widen or relax, before the block's rows can be written.
 
     `fields` maps dotted-free top-level names to what was observed (nested types whole). `details` are by dotted path,
-    lists and maps adding nothing to it; only top-level fields may be required. `optional` are the paths of columns that must
-    become optional, as the table spells them, with `element` and `value` for what is in lists and maps.
+    lists and maps adding nothing to it; only top-level fields may be required. `optional` are the paths of columns that
+    must become optional, as the table spells them, with `element` and `value` for what is in lists and maps.
     """
 
     table: str

@@ -1,7 +1,8 @@
 """Columns whose full names are the same: `a.b` at the top, and `b` inside of `a`.
 
-In: the columns of a table as they are, and as they are wanted. Out: those that can be. Iceberg knows columns by their full names
-with dots, and its libraries refuse a schema in which two have one name; so of two that clash the one that is there stays.
+In: the columns of a table as they are, and as they are wanted. Out: those that can be. Iceberg knows columns by their
+full names with dots, and its libraries refuse a schema in which two have one name; so of two that clash the one that is
+there stays.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Observed types to Iceberg fields with ids: the part that creating and evolving a table have in common.
 
-In: observed types and a counter of field ids. Out: Iceberg types whose nested fields have fresh ids. Null, empty structs and
-lists of nothing give no type: a column needs a value that says what it is.
+In: observed types and a counter of field ids. Out: Iceberg types whose nested fields have fresh ids. Null, empty
+structs and lists of nothing give no type: a column needs a value that says what it is.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Which tables a driver looks at again, and whether a batch waits for that: others may have changed them since.
 
-In: how long ago each was loaded, and the time since the batch before. Out: those to load before the batch, and those to load
-while it runs. Keeps the promise of decision 0072: of up to 20 tables the next batch follows a change, of up to 150 one within
-half a minute.
+In: how long ago each was loaded, and the time since the batch before. Out: those to load before the batch, and those to
+load while it runs. Keeps the promise of decision 0072: of up to 20 tables the next batch follows a change, of up to 150
+one within half a minute.
 """
 
 from __future__ import annotations

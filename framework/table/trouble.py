@@ -1,7 +1,8 @@
 """Whether a table that cannot be loaded or changed is in trouble by itself, or its catalog or store is.
 
-In: what failed in one round, and what was found out beside it. Out: a verdict for each table. Keeps invariant 10: one bad
-table is one table whose records wait or are dead letters, and an outage, which good records wait out, is never taken for one.
+In: what failed in one round, and what was found out beside it. Out: a verdict for each table. Keeps invariant 10: one
+bad table is one table whose records wait or are dead letters, and an outage, which good records wait out, is never
+taken for one.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """Types as seen in records, and the Iceberg types they ask for.
 
-In: Arrow types of parsed JSON, observed types (framework.table.model.ObservedType), hints' type texts. Out: Iceberg types.
-Observed types merge so that it does not matter where one batch ends and the next begins: null gives way to anything, a type to
-one that Iceberg promotes it to, structs join their fields, lists and maps what is in them. Of two that contradict each other the
-first with a value wins, as it would if it had come in a batch before, and records of the other are judged when they are
-converted. Within one record (the elements of a list) numbers take the kind that holds most of them.
+In: Arrow types of parsed JSON, observed types (framework.table.model.ObservedType), hints' type texts. Out: Iceberg
+types. Observed types merge so that it does not matter where one batch ends and the next begins: null gives way to
+anything, a type to one that Iceberg promotes it to, structs join their fields, lists and maps what is in them. Of two
+that contradict each other the first with a value wins, as it would if it had come in a batch before, and records of the
+other are judged when they are converted. Within one record (the elements of a list) numbers take the kind that holds
+most of them.
 """
 
 from __future__ import annotations
@@ -181,8 +182,8 @@ def _merge(first: ObservedType, second: ObservedType, ladders: tuple[tuple[str, 
 
 
 def settle_wholes(kind: ObservedType, path: str, long_at: Callable[[str], bool]) -> ObservedType:
-    """The type with `long` (or a decimal, beyond 64 bits) for whole numbers at the paths that are to be so, and `double` for
-    others. Lists and maps add nothing to a path."""
+    """The type with `long` (or a decimal, beyond 64 bits) for whole numbers at the paths that are to be so, and
+    `double` for others. Lists and maps add nothing to a path."""
     if isinstance(kind, str):
         exact = _SETTLED.get(kind)
         return kind if exact is None else exact if long_at(path) else "double"
@@ -219,7 +220,8 @@ def _says_something(observed: ObservedType) -> bool:
 
 
 def known_part(observed: ObservedType) -> ObservedType | None:
-    """What of a type can become a column: without nulls, empty structs and lists of nothing; None when nothing is left."""
+    """What of a type can become a column: without nulls, empty structs and lists of nothing; None when nothing is
+    left."""
     if observed == "null":
         return None
     if isinstance(observed, str):
@@ -258,7 +260,8 @@ def primitive_of(observed: str) -> IcebergType:
 
 
 def promotes(present: str, wanted: str) -> bool:
-    """Whether Iceberg promotes a column of type `present` to the other type: int to long, float to double, more digits."""
+    """Whether Iceberg promotes a column of type `present` to the other type: int to long, float to double, more
+    digits."""
     if (present, wanted) in (("int", "long"), ("float", "double")):
         return True
     left, right = _DECIMAL.fullmatch(present), _DECIMAL.fullmatch(wanted)

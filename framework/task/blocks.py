@@ -1,7 +1,7 @@
 """One block of records as every task does it, whether the records are a batch's or dead letters that are replayed.
 
-In: a block and a TaskContext. Out: what became of its records, and the sum of a slice. Decides nothing: `framework.record` says
-what becomes of every record. Keeps invariant 8 per slice by counting what became of each.
+In: a block and a TaskContext. Out: what became of its records, and the sum of a slice. Decides nothing:
+`framework.record` says what becomes of every record. Keeps invariant 8 per slice by counting what became of each.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What every task of a stage is given, as values that pickle with its closure.
 
-In: the driver's plan, settings and tables. Out: a TaskContext, and the slices that a task reads, by the number of its work. No
-task asks the catalog or the driver for more.
+In: the driver's plan, settings and tables. Out: a TaskContext, and the slices that a task reads, by the number of its
+work. No task asks the catalog or the driver for more.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class TaskContext:
 
 
 def known_to_tasks(tables: Mapping[str, TableTarget]) -> dict[str, TableTarget]:
-    """The tables as tasks need them: only the properties that they read, and each text that tables share only once. All of it
-    travels to every task of every batch; for a thousand tables it would be megabytes."""
+    """The tables as tasks need them: only the properties that they read, and each text that tables share only once. All
+    of it travels to every task of every batch; for a thousand tables it would be megabytes."""
     texts: dict[str, str] = {}
     properties: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
 

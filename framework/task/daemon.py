@@ -1,8 +1,8 @@
 """Spark's Python daemon, with what every task imports already imported when it forks its workers.
 
 In: the command line that Spark gives its own daemon. Out: workers that start in milliseconds, share the pages of the
-libraries, and whose collector does not walk through them after every task. For local masters only, where this package is
-installed beside Spark. Nothing here may start a thread: threads do not survive a fork.
+libraries, and whose collector does not walk through them after every task. For local masters only, where this package
+is installed beside Spark. Nothing here may start a thread: threads do not survive a fork.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ def main() -> None:
 
     gc.collect()
     gc.freeze()
-    # A task makes many objects and next to no rings of them: to look for some after each 700 objects took a hundredth of its CPU.
+    # A task makes many objects and next to no rings of them: to look for some after each 700 objects took a hundredth
+    # of its CPU.
     gc.set_threshold(20_000, 20, 20)
     manager()
 

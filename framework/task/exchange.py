@@ -1,8 +1,9 @@
-"""Spark's exchange between decoding and writing: for tables with `distribution: hash` one writer a table and partition, for
-tables that follow their keys one writer a key.
+"""Spark's exchange between decoding and writing: for tables with `distribution: hash` one writer a table and partition,
+for tables that follow their keys one writer a key.
 
-In: the rows that tasks made for such tables, and their reports. Out: the same reports, and those of the writers, which hold
-files and no slices. A task that needs a table changed sends no rows, so what is written belongs to tasks that are done.
+In: the rows that tasks made for such tables, and their reports. Out: the same reports, and those of the writers, which
+hold files and no slices. A task that needs a table changed sends no rows, so what is written belongs to tasks that are
+done.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
     from pyiceberg.schema import Schema
     from pyspark.sql import DataFrame
 
-# What tasks send: a report, or rows of one table as an Arrow stream. `place` decides which writer gets them; `change` says what
-# rows of a table that follows its keys do to it.
+# What tasks send: a report, or rows of one table as an Arrow stream. `place` decides which writer gets them; `change`
+# says what rows of a table that follows its keys do to it.
 SENT_SCHEMA = "place string, report binary, table string, rows binary, change string"
 _SENT = pa.schema(
     [

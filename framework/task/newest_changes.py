@@ -1,9 +1,9 @@
 """Of many changes of a table's keys in one batch, the newest of each key, and what it does to the table.
 
-In: the key of each change, where in the source it stood, and which of the keys have live rows. Out: the rows of the winners, and
-counts that add up to the changes that came in. Pure. The order is the source's own: partition and offset. A key whose changes
-come from several partitions has no order of its own, so the highest (topic, partition, offset) wins, topics by their names: any
-task that does the batch again, in whatever pieces, finds the same winner.
+In: the key of each change, where in the source it stood, and which of the keys have live rows. Out: the rows of the
+winners, and counts that add up to the changes that came in. Pure. The order is the source's own: partition and offset.
+A key whose changes come from several partitions has no order of its own, so the highest (topic, partition, offset)
+wins, topics by their names: any task that does the batch again, in whatever pieces, finds the same winner.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ Flags = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Positions:
-    """Where changes stood in the source: arrays of one length. `topics` are numbers in the order of the topics' names."""
+    """Where changes stood in the source: arrays of one length. `topics` are numbers in the order of the topics'
+    names."""
 
     topics: Ints
     partitions: Ints
@@ -31,7 +32,8 @@ class Positions:
 
 @dataclass(frozen=True)
 class ChangeCounts:
-    """What became of changes: all but `superseded` are one for each key. `ignored` are deletes of keys without a live row."""
+    """What became of changes: all but `superseded` are one for each key. `ignored` are deletes of keys without a live
+    row."""
 
     superseded: int
     inserted: int

@@ -37,8 +37,8 @@ def new_writer(context: TaskContext) -> TableWriter:
 
 
 def remove_files(context: TaskContext, reports: Iterable[TaskReport]) -> None:
-    """Remove what tasks wrote in vain: it was never announced, so it is nobody's. A file that cannot be removed now stays for
-    the removal of orphans."""
+    """Remove what tasks wrote in vain: it was never announced, so it is nobody's. A file that cannot be removed now
+    stays for the removal of orphans."""
     from framework.adapters.file_io import file_io
     from framework.config.table_names import catalog_of
 

@@ -1,8 +1,8 @@
 """Which records end a task: tried piece by piece in a process of their own, whose end is a finding and no failure.
 
-In: slices whose task failed twice, and a TaskContext. Out: the records that end the process, or raise what nobody foresaw, each
-found by itself; or that it is none of theirs. Invariant: a record is condemned only if the same process lives when everything
-is done but reading this record; an outage, a full disk or a broken machine condemns nothing.
+In: slices whose task failed twice, and a TaskContext. Out: the records that end the process, or raise what nobody
+foresaw, each found by itself; or that it is none of theirs. Invariant: a record is condemned only if the same process
+lives when everything is done but reading this record; an outage, a full disk or a broken machine condemns nothing.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from framework.record.model import Slice
 from framework.task.context import TaskContext
 from framework.task.stage import try_slices
 
-# A piece that fails is cut into so many: a hundred thousand records are four cuts, and each costs the start of a process.
+# A piece that fails is cut into so many: a hundred thousand records are four cuts, and each costs the start of a
+# process.
 PIECES = 32
 # Where more records of a task end it, it is not they that are bad.
 MOST_CONDEMNED = 32

@@ -1,8 +1,8 @@
 """The stage cut in three for `transform.sql`: decode to Arrow rows, Spark SQL, then route, convert and write.
 
 In: the frame of spans, the SQL text and the TaskContext. Out: pickled TaskReports, as from the fused stage. The SQL may
-only project and filter, row by row, so that invariant 8 can hold: what SQL removed is `filtered`, known by the offsets that
-were decoded and did not arrive. A hidden column carries each record's position and bytes through the SQL.
+only project and filter, row by row, so that invariant 8 can hold: what SQL removed is `filtered`, known by the offsets
+that were decoded and did not arrive. A hidden column carries each record's position and bytes through the SQL.
 """
 
 from __future__ import annotations

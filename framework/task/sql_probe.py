@@ -1,7 +1,9 @@
-"""Which records make `transform.sql` fail, as a cast of text that is no number does: found by halving the batch in jobs.
+"""Which records make `transform.sql` fail, as a cast of text that is no number does: found by halving the batch in
+jobs.
 
-In: the spans of a batch that failed twice, and is sound up to the SQL. Out: the records, each with what Spark says of it; or in
-words why it is none of them. A record is condemned only if the job is done without it. Files of a trial are removed.
+In: the spans of a batch that failed twice, and is sound up to the SQL. Out: the records, each with what Spark says of
+it; or in words why it is none of them. A record is condemned only if the job is done without it. Files of a trial are
+removed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The one Spark stage of a micro-batch: each task fetches its spans, decodes, routes, converts and writes Parquet.
 
-In: the spans of all tasks, of which each task has the number of one, and a TaskContext; both pickle with the closure. Out: one
-pickled TaskReport a task, which covers exactly the offsets that the task was given (invariant 8).
+In: the spans of all tasks, of which each task has the number of one, and a TaskContext; both pickle with the closure.
+Out: one pickled TaskReport a task, which covers exactly the offsets that the task was given (invariant 8).
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def make_sending_task(context: TaskContext, work: Work):  # type: ignore[no-unty
     return task
 
 
-# After a task of so many records another one follows at once, as a rule, and needs the same memory: to give it back and to fetch
-# it again takes a tenth of the CPU and more. A pipeline that has caught up has smaller tasks.
+# After a task of so many records another one follows at once, as a rule, and needs the same memory: to give it back and
+# to fetch it again takes a tenth of the CPU and more. A pipeline that has caught up has smaller tasks.
 RECORDS_OF_A_BUSY_TASK = 200_000
 
 

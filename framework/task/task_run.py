@@ -1,7 +1,7 @@
 """Results of blocks to files: what a task's blocks gave is buffered by table, and written when the task ends.
 
-In: one BlockResult a block. Out: the files, rows and needs of a TaskReport. Keeps a task all or nothing: once a block needs a
-table changed, or a record met the policy `fail`, no file of the task is kept.
+In: one BlockResult a block. Out: the files, rows and needs of a TaskReport. Keeps a task all or nothing: once a block
+needs a table changed, or a record met the policy `fail`, no file of the task is kept.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from framework.task.output import new_writer
 
 
 class TaskRun:
-    """Gathers the results of a task's blocks; files are closed at the end, so a task that fails reports nothing. With an
-    outbox, rows of the tables that it takes go there; dead letters never do."""
+    """Gathers the results of a task's blocks; files are closed at the end, so a task that fails reports nothing. With
+    an outbox, rows of the tables that it takes go there; dead letters never do."""
 
     def __init__(self, context: TaskContext, outbox: Outbox | None = None) -> None:
         self.context = context

@@ -1,7 +1,8 @@
-"""One case of `tests:` as a value: the records that go in, as Kafka would hand them over, and what is expected, with places.
+"""One case of `tests:` as a value: the records that go in, as Kafka would hand them over, and what is expected, with
+places.
 
-In: the checked tree of a pipeline file and its spec. Out: frozen `Case` values. A mapping becomes JSON with its numbers as
-they were written, so that `12.10` reaches a decimal column exactly (invariant 9).
+In: the checked tree of a pipeline file and its spec. Out: frozen `Case` values. A mapping becomes JSON with its numbers
+as they were written, so that `12.10` reaches a decimal column exactly (invariant 9).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Compares the result of a case with the expectation; each difference has the position of the expectation.
 
-In: a Case and its Outcome. Out: diagnostics; none if the case passes. Rows are compared in any order, by the named columns. A
-row that fits no expectation is shown beside the most similar one.
+In: a Case and its Outcome. Out: diagnostics; none if the case passes. Rows are compared in any order, by the named
+columns. A row that fits no expectation is shown beside the most similar one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Changes a file's text at nodes of its tree; everything else stays as it is, to the byte.
 
-In: a text, nodes of its tree, new texts for them. Out: the changed text. A block ends with its last value, so that comments
-and blank lines after it stay.
+In: a text, nodes of its tree, new texts for them. Out: the changed text. A block ends with its last value, so that
+comments and blank lines after it stay.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Encodes test values, written in YAML for people, as the bytes that a producer would send.
 
-In: a node of a pipeline file and the format that the file reads. Out: bytes, in the registry's wire format where the file
-names a registry; or an error at the value that the schema does not allow. Dates and times are ISO 8601, decimals are numbers
-or text, bytes are `{base64: ...}` or text.
+In: a node of a pipeline file and the format that the file reads. Out: bytes, in the registry's wire format where the
+file names a registry; or an error at the value that the schema does not allow. Dates and times are ISO 8601, decimals
+are numbers or text, bytes are `{base64: ...}` or text.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ class TestSchemas(Mapped[SchemaRef, "WriterSchema | UnknownSchema"]):
 
 
 def registered(kind: FormatType, text: str) -> WriterSchema:
-    """A test's schema as a registry holds it. Of a descriptor set the last file is the schema, the others it imports."""
+    """A test's schema as a registry holds it. Of a descriptor set the last file is the schema, the others it
+    imports."""
     if kind is not FormatType.PROTOBUF:
         return WriterSchema({FormatType.AVRO: "AVRO"}.get(kind, "JSON"), text)
     from google.protobuf import descriptor_pb2

@@ -1,7 +1,8 @@
 """Runs a case through the job's own decode, route and convert code.
 
-In: a Case and the plan of its pipeline. Out: an Outcome: tables with rows, dead letters and counts, or why the run would
-stop. As in a run, all records are processed again each time a table was created or changed, until no more changes are needed.
+In: a Case and the plan of its pipeline. Out: an Outcome: tables with rows, dead letters and counts, or why the run
+would stop. As in a run, all records are processed again each time a table was created or changed, until no more changes
+are needed.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ class Stop:
 
 @dataclass(frozen=True)
 class TableOutcome:
-    """One table as it is after the case. `partition_by` and `sort_by` are None for a table that the case gave, `rows` for one
-    that no record reached: a table that follows its keys may have been reached and hold nothing."""
+    """One table as it is after the case. `partition_by` and `sort_by` are None for a table that the case gave, `rows`
+    for one that no record reached: a table that follows its keys may have been reached and hold nothing."""
 
     schema: Schema
     partition_by: tuple[str, ...] | None
@@ -60,7 +61,8 @@ class Outcome:
 
 
 def run_case(case: Case, plan: Plan, sql: Sql | None = None) -> Outcome:
-    """Runs one case; `sql` runs the plan's SQL, if it has any. SQL that fails on a record stops the run, as it does a job's.
+    """Runs one case; `sql` runs the plan's SQL, if it has any. SQL that fails on a record stops the run, as it does a
+    job's.
 
     Raises:
         ConfigError: the SQL is refused.
@@ -130,7 +132,8 @@ def _outcome(case: Case, records: list[RecordBlock], results: list[BlockResult],
 
 
 def _rows(target: TableTarget, records: list[RecordBlock], results: list[BlockResult]) -> pa.Table | None:
-    """What the table holds after the records, which may be nothing if it follows its keys; None if none of them reached it."""
+    """What the table holds after the records, which may be nothing if it follows its keys; None if none of them reached
+    it."""
     name = target.name
     changes = [
         SourceChanges(block.topic, block.partition, result.keyed[name])

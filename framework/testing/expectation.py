@@ -1,7 +1,7 @@
 """Turns the result of a case into the expectation that it would pass, as edits of the present expectation.
 
-In: a case's report and the positions in its file. Out: edits. If rows only have different values, only those values change;
-the columns that a person chose to name stay.
+In: a case's report and the positions in its file. Out: edits. If rows only have different values, only those values
+change; the columns that a person chose to name stay.
 """
 
 from __future__ import annotations

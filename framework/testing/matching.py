@@ -1,7 +1,7 @@
 """Matches expected with actual items when both come in any order.
 
-In: the differences of each pair. Out: pairs, and what is left over on either side. As many as possible are paired without a
-difference; of the rest, the most similar ones.
+In: the differences of each pair. Out: pairs, and what is left over on either side. As many as possible are paired
+without a difference; of the rest, the most similar ones.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ def match(differences: list[list[list[Difference]]], sizes: list[int], actual_co
 
     Args:
         differences: by expected and actual one; none for a match.
-        sizes: how many things each expected one says; a pair that differs in all of them is none, unless it is the last.
+        sizes: how many things each expected one says; a pair that differs in all of them is none, unless it is the
+            last.
     """
     owner: dict[int, int] = {}
 

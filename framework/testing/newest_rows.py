@@ -1,7 +1,8 @@
 """What a table that follows its keys holds after the records of a case: of each key the row of its newest change.
 
-In: the changes of one table, block by block, with where each stood in the source. Out: the rows that are left, none of a key
-whose newest change is a delete. Which change is the newest is decided by the code that decides it for a batch of a run.
+In: the changes of one table, block by block, with where each stood in the source. Out: the rows that are left, none of
+a key whose newest change is a delete. Which change is the newest is decided by the code that decides it for a batch of
+a run.
 """
 
 from __future__ import annotations

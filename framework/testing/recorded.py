@@ -1,7 +1,7 @@
 """Turns records from a file or a topic into the `input` of a test.
 
-In: a record's original bytes. Out: the shortest YAML that gives exactly these bytes. Fields that the user names, and those with
-names of secrets, are masked first: more people read a repository than a topic.
+In: a record's original bytes. Out: the shortest YAML that gives exactly these bytes. Fields that the user names, and
+those with names of secrets, are masked first: more people read a repository than a topic.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ MAX_RECORD_BYTES = 64 * 1024
 
 @dataclass(frozen=True)
 class Taken:
-    """One record. `topic` is None where the pipeline has but one; what is beside the value is of records from a topic."""
+    """One record. `topic` is None where the pipeline has but one; what is beside the value is of records from a
+    topic."""
 
     value: bytes | None
     topic: str | None = None
@@ -61,7 +62,8 @@ def checked(records: Collection[Taken], place: str) -> None:
 
 
 def masked(record: Taken, fields: Collection[str], place: str) -> tuple[Taken, set[str]]:
-    """The record without the values of some fields and of those with the name of a secret; and the paths that were masked.
+    """The record without the values of some fields and of those with the name of a secret; and the paths that were
+    masked.
 
     Args:
         fields: dotted paths; a list on the way is passed through.
@@ -164,7 +166,8 @@ def as_input(record: Taken, spec: PipelineSpec) -> Plain:
 
 
 def _value(value: bytes | None) -> dict[str, Plain]:
-    """The shortest form that gives exactly these bytes' meaning: YAML where numbers keep their digits, else the text."""
+    """The shortest form that gives exactly these bytes' meaning: YAML where numbers keep their digits, else the
+    text."""
     if value is None:
         return {"value": None}
     raw = _bytes(value)

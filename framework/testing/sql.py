@@ -1,7 +1,8 @@
 """The Spark that runs `transform.sql` in tests: a local one, started for the first file that needs it.
 
-In: a pipeline's SQL and the target's Spark settings. Out: a function over rows, the same one that the job uses. Only settings of
-Spark SQL are taken from the target, since they may change what a query means; the rest concerns only the cluster.
+In: a pipeline's SQL and the target's Spark settings. Out: a function over rows, the same one that the job uses. Only
+settings of Spark SQL are taken from the target, since they may change what a query means; the rest concerns only the
+cluster.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Runs all cases of a file. In: the loader's result for the file. Out: a `FileReport`, with what is wrong or what differs."""
+"""Runs all cases of a file. In: the loader's result for the file. Out: a `FileReport`, with what is wrong or what
+differs."""
 
 from __future__ import annotations
 
@@ -82,8 +83,8 @@ def run_file(result: LoadResult, engine: SqlEngine | None = None) -> FileReport:
 
 
 def plan_of(file: str, spec: PipelineSpec) -> Plan:
-    """The plan of a file's pipeline. No target takes part: tests need neither broker nor catalog, and name tables as the
-    routes do."""
+    """The plan of a file's pipeline. No target takes part: tests need neither broker nor catalog, and name tables as
+    the routes do."""
     spec = replace(spec, tables=spec.tables.in_one_catalog())
     return compile_plan(LoadedPipeline(file, spec, _NO_TARGET))
 

@@ -41,8 +41,8 @@ class MemoryTables:
             self._add(table, Schema(*fields))
 
     def satisfy(self, need: TableNeed) -> None:
-        """Make the table able to hold what was seen. As in a run, a table that cannot be made is added to `refused`, and its
-        records fail; where a change is refused, the records that ask for it fail."""
+        """Make the table able to hold what was seen. As in a run, a table that cannot be made is added to `refused`,
+        and its records fail; where a change is refused, the records that ask for it fail."""
         target = self.targets.get(need.table)
         if target is None:
             if reason := self._create(need):

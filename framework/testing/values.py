@@ -1,7 +1,8 @@
 """Values of table columns as people write them in YAML, and whether two of them are the same.
 
-In: values of Arrow columns with their Iceberg types, and nodes of a pipeline file. Out: plain values for showing and for
-writing expectations; differences with places. A moment is compared as a moment, a decimal as a number, everything else as is.
+In: values of Arrow columns with their Iceberg types, and nodes of a pipeline file. Out: plain values for showing and
+for writing expectations; differences with places. A moment is compared as a moment, a decimal as a number, everything
+else as is.
 """
 
 from __future__ import annotations
@@ -85,8 +86,8 @@ def _python(column: pa.ChunkedArray) -> list[object]:
 
 
 def shown(value: object) -> Plain:
-    """A value of an Arrow column as YAML can hold it: moments as ISO 8601, decimals and UUIDs as text, bytes as text where
-    they are, else as `base64:...`."""
+    """A value of an Arrow column as YAML can hold it: moments as ISO 8601, decimals and UUIDs as text, bytes as text
+    where they are, else as `base64:...`."""
     if isinstance(value, dict):
         return {str(name): shown(inner) for name, inner in value.items()}
     if isinstance(value, list):

@@ -113,8 +113,8 @@ def paths_live_twice(catalog: Catalog, tables: Iterable[str]) -> list[str]:
 
 
 def damaged_files(catalog: Catalog, tables: Iterable[str]) -> list[str]:
-    """Live files that cannot be read to the end, or hold other rows than their manifest says: a commit that deleted what it
-    names, or named what was not yet whole, would show here. Rows are decoded, not looked up in a footer."""
+    """Live files that cannot be read to the end, or hold other rows than their manifest says: a commit that deleted
+    what it names, or named what was not yet whole, would show here. Rows are decoded, not looked up in a footer."""
     found: list[str] = []
     for name in tables:
         table = catalog.load_table(name)

@@ -1,4 +1,5 @@
-"""Fixtures of the fault tests: a project on the shared broker, a broker that may be hurt, a REST catalog behind a proxy."""
+"""Fixtures of the fault tests: a project on the shared broker, a broker that may be hurt, a REST catalog behind a
+proxy."""
 
 from __future__ import annotations
 
@@ -10,10 +11,10 @@ import pytest
 
 from framework.local import stack
 from framework.local.broker import free_port
+from testbed.servers.rest_catalog import RestCatalog
 from tests.chaos.proxy import HttpProxy, TcpProxy
 from tests.conftest import Broker
 from tests.project import Project
-from tests.servers.rest_catalog import RestCatalog
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """The failures that users of Kafka-to-Iceberg systems have reported, F01 to F42, and what answers each here.
 
-Plain data for `tests.chaos.report`. Tests carry `@pytest.mark.failure("F05")`, or are named here when they show it among
-other things: `path::test`, or a path alone for all its tests. A failure that cannot occur has a reason instead.
+Plain data for `tests.chaos.report`. Tests carry `@pytest.mark.failure("F05")`, or are named here when they show it
+among other things: `path::test`, or a path alone for all its tests. A failure that cannot occur has a reason instead.
 """
 
 from __future__ import annotations

@@ -40,8 +40,8 @@ FAN_OUT = """
 
 
 def fan_out(topic: str, interval: str = "1s", trigger: str = "auto", version_3: str | None = None) -> str:
-    """The body of a pipeline file that sends each record to `shop.t_<kind>`; the tables that match `version_3` have that
-    format version."""
+    """The body of a pipeline file that sends each record to `shop.t_<kind>`; the tables that match `version_3` have
+    that format version."""
     create = (
         f'overrides: [{{match: {version_3}, create: {{properties: {{format-version: "3"}}}}}}]' if version_3 else ""
     )

@@ -87,8 +87,8 @@ def with_variant(metadata: dict[str, Any]) -> None:
 
 @pytest.mark.failure("F40")
 def test_tables_that_cannot_be_loaded_stop_no_other(project: Project, broker: Broker) -> None:
-    """A table whose metadata file is gone, one that is encrypted and one with a type that is not known: their records are
-    dead letters with the reason, and the others of the pipeline get theirs."""
+    """A table whose metadata file is gone, one that is encrypted and one with a type that is not known: their records
+    are dead letters with the reason, and the others of the pipeline get theirs."""
     topic = broker.new_topic("bad")
     file = project.pipeline("bad", BODY.format(topic=topic))
     broker.produce(topic, [*records(0), {"id": 0}])  # the last makes the dead-letter table
@@ -118,9 +118,9 @@ def test_tables_that_cannot_be_loaded_stop_no_other(project: Project, broker: Br
 @pytest.mark.chaos
 @pytest.mark.failure("F40", "F41")
 def test_tables_that_go_bad_under_a_run_stop_no_other(project: Project, broker: Broker) -> None:
-    """Under a run a table whose metadata file goes, and one that is dropped, are written as they were known, and what is
-    announced waits; records that ask for a change of them are dead letters. The run says DEGRADED and the table, ends with
-    exit code 6, and when the file is back all of it is committed."""
+    """Under a run a table whose metadata file goes, and one that is dropped, are written as they were known, and what
+    is announced waits; records that ask for a change of them are dead letters. The run says DEGRADED and the table,
+    ends with exit code 6, and when the file is back all of it is committed."""
     topic = broker.new_topic("worse")
     file = project.pipeline("worse", BODY.format(topic=topic))
     broker.produce(topic, [*records(0), {"id": 0}])
@@ -156,8 +156,8 @@ def test_tables_that_go_bad_under_a_run_stop_no_other(project: Project, broker: 
 def test_a_change_that_the_catalog_refuses_stops_no_record_that_does_not_ask_for_it(
     tmp_path: Path, broker: Broker, rest_catalog: ProxiedCatalog
 ) -> None:
-    """Where a catalog refuses a new column of one table, records with the new field are dead letters with its answer, those
-    without are written, and the other tables get their column."""
+    """Where a catalog refuses a new column of one table, records with the new field are dead letters with its answer,
+    those without are written, and the other tables get their column."""
     project = Project(tmp_path, broker.bootstrap_servers)
     project.catalog_settings = rest_catalog.direct
     project.write_target(catalog=rest_catalog.proxied)

@@ -31,7 +31,8 @@ def coordinator(project: Project, fault: str | None = None) -> Running:
 
 @pytest.mark.failure("F01", "F02")
 def test_two_coordinators_one_stopped_across_a_rebalance(project: Project, broker: Broker) -> None:
-    """A coordinator stopped in mid-commit and resumed after another took over and committed adds nothing and loses nothing."""
+    """A coordinator stopped in mid-commit and resumed after another took over and committed adds nothing and loses
+    nothing."""
     topic, file = announce(project, broker, "zombie", 600)
     with coordinator(project, "manifests-written=stop") as first:
         wait_for(lambda: is_stopped(first.pid), "the first coordinator in mid-commit")
@@ -53,7 +54,8 @@ def test_two_coordinators_one_stopped_across_a_rebalance(project: Project, broke
 @pytest.mark.failure("F03", "F04", "F15")
 @pytest.mark.parametrize("point", ["before-commit", "committed", "low-water-stored"])
 def test_coordinator_alone_killed(project: Project, broker: Broker, point: str) -> None:
-    """`floe coordinator` killed before, just after and well after its commits: the next one ends with the same tables."""
+    """`floe coordinator` killed before, just after and well after its commits: the next one ends with the same
+    tables."""
     topic, _ = announce(project, broker, "alone", 300)
     crash(project, point, "coordinator", "--control-topic", project.control_topic)
     with coordinator(project) as second:
@@ -67,7 +69,8 @@ def test_coordinator_alone_killed(project: Project, broker: Broker, point: str) 
 @pytest.mark.chaos
 @pytest.mark.failure("F03", "F04")
 def test_coordinator_group_gone_and_started_from_the_beginning(project: Project, broker: Broker) -> None:
-    """A coordinator that knows no position reads the log from its beginning; what is in the tables is not added again."""
+    """A coordinator that knows no position reads the log from its beginning; what is in the tables is not added
+    again."""
     from confluent_kafka.admin import AdminClient
 
     topic, _ = announce(project, broker, "anew", 300)

@@ -42,8 +42,8 @@ IN_THE_DRIVER = [point for point in POINTS if point != "records-written"]
 
 @pytest.mark.failure("F03", "F04", "F13", "F15", "F16", "F17", "F21")
 def test_killed_at_every_point_of_its_first_batch(project: Project, broker: Broker) -> None:
-    """A driver killed once at each point of its life, before anything was ever committed, loses and repeats nothing, in tables
-    of both format versions; and no two rows have one row id."""
+    """A driver killed once at each point of its life, before anything was ever committed, loses and repeats nothing, in
+    tables of both format versions; and no two rows have one row id."""
     topic = broker.new_topic("crash", partitions=2)
     broker.produce(topic, records(2000))
     file = project.pipeline("crash", fan_out(topic, version_3="shop.t_k01"))

@@ -1,4 +1,5 @@
-"""The demo's 336,776 flights under kill -9: the same pipeline file, killed at each moment between files and visible data."""
+"""The demo's 336,776 flights under kill -9: the same pipeline file, killed at each moment between files and visible
+data."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ MOMENTS = ("files-written", "announced", "before-commit", "manifests-written", "
 @pytest.mark.failure("F03", "F13", "F15")
 @pytest.mark.chaos
 def test_the_flights_killed_at_each_moment(project: Project, broker: Broker) -> None:
-    """Killed after the files, after the transaction, before the first commit and within it, 336,776 flights land once."""
+    """Killed after the files, after the transaction, before the first commit and within it, 336,776 flights land
+    once."""
     flights = fill(broker)
     file = flights_pipeline(project, flights)
 

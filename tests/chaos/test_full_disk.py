@@ -1,7 +1,7 @@
 """A warehouse whose file system is really full: the kernel's own ENOSPC, under tasks and under commits.
 
-The file system is a small tmpfs, mounted over the project's warehouse; where that is not allowed the test is skipped, and
-`test_outages.py` shows the same with a limit on the size of files.
+The file system is a small tmpfs, mounted over the project's warehouse; where that is not allowed the test is skipped,
+and `test_outages.py` shows the same with a limit on the size of files.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ def fill(folder: Path) -> Path:
 
 @pytest.mark.failure("F35")
 def test_no_space_left_under_tasks_and_commits(project: Project, broker: Broker, small_warehouse: Path) -> None:
-    """No space left for data files, then for the files of a commit: the job waits and says why, and once there is room all
-    that came meanwhile lands once; `floe stop` then ends the run with everything committed."""
+    """No space left for data files, then for the files of a commit: the job waits and says why, and once there is room
+    all that came meanwhile lands once; `floe stop` then ends the run with everything committed."""
     topic = broker.new_topic("disk", partitions=2)
     broker.produce(topic, records(100))
     with Running(project, "run", project.pipeline("disk", fan_out(topic))) as run:

@@ -60,7 +60,8 @@ def test_the_checker_finds_what_is_lost_twice_and_invented(broker: Broker, catal
 
 @pytest.mark.parametrize("harm", ["gone", "cut short", "a page of another", "fewer rows"])
 def test_the_checker_finds_live_files_that_are_not_whole(catalog_settings: dict[str, str], harm: str) -> None:
-    """A live file that is gone, damaged, or holds other rows than its manifest says is found and named; a whole one is not."""
+    """A live file that is gone, damaged, or holds other rows than its manifest says is found and named; a whole one is
+    not."""
     catalog = load_catalog("check", **catalog_settings)
     catalog.create_namespace("shop")
     table = catalog.create_table("shop.a", rows("t", []).schema)

@@ -1,8 +1,8 @@
 """Catalog, broker and storage each gone for fifteen commit intervals under one job: it goes on by itself, and soon.
 
-An outage of 15 minutes under an interval of one minute, with both scaled down together: FLOE_CHAOS_OUTAGE_S=900 makes it
-whole, and FLOE_CHAOS_OUTAGES=catalog,broker takes these two alone. Pauses between attempts follow the interval, so the scale
-changes nothing but the time that the test takes. When the outage begins depends on FLOE_CHAOS_SEED.
+An outage of 15 minutes under an interval of one minute, with both scaled down together: FLOE_CHAOS_OUTAGE_S=900 makes
+it whole, and FLOE_CHAOS_OUTAGES=catalog,broker takes these two alone. Pauses between attempts follow the interval, so
+the scale changes nothing but the time that the test takes. When the outage begins depends on FLOE_CHAOS_SEED.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ class Trickle:
 def test_fifteen_intervals_without_catalog_broker_and_storage(
     tmp_path: Path, fragile_broker: FragileBroker, rest_catalog: ProxiedCatalog
 ) -> None:
-    """After an outage of 15 intervals of the catalog, of the broker, of the storage, everything that came meanwhile is in
-    the tables within two intervals, with no hand laid on; in the end all is exact."""
+    """After an outage of 15 intervals of the catalog, of the broker, of the storage, everything that came meanwhile is
+    in the tables within two intervals, with no hand laid on; in the end all is exact."""
     print(f"FLOE_CHAOS_SEED={SEED} FLOE_CHAOS_OUTAGE_S={OUTAGE_S:.0f} FLOE_CHAOS_OUTAGES={','.join(WANTED)}")
     chance = random.Random(SEED)
     project = Project(tmp_path, fragile_broker.proxy.address)

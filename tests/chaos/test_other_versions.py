@@ -48,7 +48,8 @@ def version_of(project: Project, env: dict[str, str]) -> str:
 def test_what_another_version_left_is_continued(
     project: Project, broker: Broker, earlier: dict[str, str], upgrade: bool
 ) -> None:
-    """Killed at each point of a batch by one version and gone on with by the other, forth and back: every record once."""
+    """Killed at each point of a batch by one version and gone on with by the other, forth and back: every record
+    once."""
     first, second = ({}, earlier) if not upgrade else (earlier, {})
     assert (earlier["PYTHONPATH"] in version_of(project, first)) == upgrade
     topic = broker.new_topic("versions", partitions=2)

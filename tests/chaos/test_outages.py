@@ -44,7 +44,8 @@ def test_broker_killed_and_started_again(tmp_path: Path, fragile_broker: Fragile
 
 
 def test_an_answer_about_log_ends_that_is_lost_is_asked_for_again(fragile_broker: FragileBroker) -> None:
-    """A connection that is cut before the ends of a log are told gives no made-up end, which would stop a pipeline for good."""
+    """A connection that is cut before the ends of a log are told gives no made-up end, which would stop a pipeline for
+    good."""
     topic = fragile_broker.new_topic("ends", partitions=2)
     fragile_broker.produce(topic, records(5))
     admin = KafkaAdmin({"bootstrap.servers": fragile_broker.proxy.address})
@@ -102,7 +103,8 @@ def test_broker_answers_are_lost_and_connections_cut(tmp_path: Path, fragile_bro
 
 @pytest.mark.failure("F07")
 def test_catalog_unreachable_at_the_start(project: Project, broker: Broker) -> None:
-    """A catalog that cannot be reached when a job starts: exit code 3, the address and a remedy, and nothing announced."""
+    """A catalog that cannot be reached when a job starts: exit code 3, the address and a remedy, and nothing
+    announced."""
     topic = broker.new_topic("nocatalog")
     broker.produce(topic, records(10))
     project.write_target(
@@ -120,7 +122,8 @@ def test_catalog_unreachable_at_the_start(project: Project, broker: Broker) -> N
 def test_catalog_applies_and_answers_504_then_refuses(
     project: Project, broker: Broker, rest_catalog: ProxiedCatalog
 ) -> None:
-    """A commit that was applied and answered 504 is found again, not repeated; an outage of the catalog ends by itself."""
+    """A commit that was applied and answered 504 is found again, not repeated; an outage of the catalog ends by
+    itself."""
     topic = broker.new_topic("rest", partitions=2)
     project.catalog_settings = rest_catalog.direct
     project.write_target(catalog=rest_catalog.proxied)
@@ -169,7 +172,8 @@ def test_catalog_applies_and_answers_504_then_refuses(
 @pytest.mark.chaos
 @pytest.mark.failure("F35")
 def test_catalog_database_locked_for_a_while(project: Project, broker: Broker) -> None:
-    """A SQL catalog whose database is locked for longer than its driver waits: commits fail, are retried, and land once."""
+    """A SQL catalog whose database is locked for longer than its driver waits: commits fail, are retried, and land
+    once."""
     topic = broker.new_topic("locked", partitions=2)
     broker.produce(topic, records(100))
     with Running(project, "run", project.pipeline("locked", fan_out(topic))) as run:
@@ -192,7 +196,8 @@ def test_catalog_database_locked_for_a_while(project: Project, broker: Broker) -
 @pytest.mark.failure("F35")
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="needs Linux: a limit is set on another process")
 def test_full_disk_under_tasks_and_commits(project: Project, broker: Broker) -> None:
-    """Writes that fail with 'file too large', first of data files, then of manifests: retried, and exact once there is room."""
+    """Writes that fail with 'file too large', first of data files, then of manifests: retried, and exact once there is
+    room."""
     topic = broker.new_topic("full", partitions=2)
     broker.produce(topic, records(100))
     with Running(project, "run", project.pipeline("full", fan_out(topic))) as run:

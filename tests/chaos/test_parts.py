@@ -1,4 +1,5 @@
-"""Each process of a running driver killed on its own: Python worker, planner, JVM; and a newer run of the same pipeline."""
+"""Each process of a running driver killed on its own: Python worker, planner, JVM; and a newer run of the same
+pipeline."""
 
 from __future__ import annotations
 
@@ -117,7 +118,8 @@ def test_a_second_run_fences_the_first(project: Project, broker: Broker) -> None
 
 
 def test_sigterm_while_a_failed_batch_waits(project: Project, broker: Broker) -> None:
-    """A drain that could not finish the batch in hand does not end with 0, and the next run loses and repeats nothing."""
+    """A drain that could not finish the batch in hand does not end with 0, and the next run loses and repeats
+    nothing."""
     topic = broker.new_topic("undone", partitions=2)
     file = project.pipeline("undone", fan_out(topic))
     broker.produce(topic, records(100))

@@ -1,8 +1,9 @@
 """Random kill -9 of driver, coordinator and broker over one continuous flow into twenty tables: exact at the end.
 
 The seed is printed and read from FLOE_CHAOS_SEED; the number of kills is read from FLOE_CHAOS_KILLS. Which process is
-killed, and after how long, depends on the seed alone; what the processes do meanwhile does not. After FLOE_CHAOS_MINUTES
-no more is killed, and what was done until then is checked: a long run can be given the time there is.
+killed, and after how long, depends on the seed alone; what the processes do meanwhile does not. After
+FLOE_CHAOS_MINUTES no more is killed, and what was done until then is checked: a long run can be given the time there
+is.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The source topic changes under a running job: retention passes the reader, and the topic is deleted and made again."""
+"""The source topic changes under a running job: retention passes the reader, and the topic is deleted and made
+again."""
 
 from __future__ import annotations
 
@@ -29,8 +30,8 @@ def skipping(topic: str) -> str:
 
 @pytest.mark.failure("F11")
 def test_retention_passes_a_running_job_and_the_topic_is_made_again(project: Project, broker: Broker) -> None:
-    """With `skip_and_record` a running job goes on behind what retention removed: sum, status and log name the gap, also
-    after a restart. A topic that is made again is another topic, and ends the job with exit code 5."""
+    """With `skip_and_record` a running job goes on behind what retention removed: sum, status and log name the gap,
+    also after a restart. A topic that is made again is another topic, and ends the job with exit code 5."""
     topic = broker.new_topic("passing", partitions=2)
     file = project.pipeline("passing", skipping(topic))
     broker.produce(topic, records(60), partition=0)
@@ -91,8 +92,8 @@ def _gap(project: Project, topic: str) -> list[list[int]]:
 
 @pytest.mark.failure("F21")
 def test_the_name_of_a_pipeline_given_to_another_source(project: Project, broker: Broker, tmp_path: Path) -> None:
-    """A file that takes the name of a pipeline that reads another topic is refused at the start, with that topic's name and
-    position; a second file of the same name in one command is refused by its name."""
+    """A file that takes the name of a pipeline that reads another topic is refused at the start, with that topic's name
+    and position; a second file of the same name in one command is refused by its name."""
     first, second = broker.new_topic("first"), broker.new_topic("second")
     broker.produce(first, records(20))
     broker.produce(second, records(20))

@@ -1,4 +1,5 @@
-"""Start-up checks: each position or topic that no longer fits stops its pipeline with both values, and nothing is written.
+"""Start-up checks: each position or topic that no longer fits stops its pipeline with both values, and nothing is
+written.
 
 One driver run settles a pipeline for each test; every test then spoils its own pipeline's state, and no other's.
 """
@@ -210,7 +211,8 @@ def test_retention_passed_the_safe_offset(settled: Settled) -> None:
 
 @pytest.mark.failure("F10")
 def test_control_topic_recreated(settled: Settled) -> None:
-    """A control topic of the same name that knows nothing of the pipeline: announcements may be lost, so it is refused."""
+    """A control topic of the same name that knows nothing of the pipeline: announcements may be lost, so it is
+    refused."""
     settled.delete_topic(settled.controls["renewed"])
     settled.broker.produce(settled.topics["renewed"], records(10), partition=0)
     assert "recreated" in settled.refused("renewed", 5)

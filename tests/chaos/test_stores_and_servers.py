@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
+from testbed.servers.s3 import SECRET_KEY, S3Server
 from tests.chaos.checker import assert_exact, assert_sum_holds
 from tests.chaos.conftest import ProxiedCatalog
 from tests.chaos.harness import Running, fan_out, kill, landed, lands, records, wait_for
 from tests.chaos.proxy import Answer, HttpProxy, s3_error
 from tests.conftest import Broker
 from tests.project import Project
-from tests.servers.s3 import SECRET_KEY, S3Server
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.iceberg, pytest.mark.chaos, pytest.mark.timeout(1200)]
 
@@ -26,9 +26,9 @@ pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.iceberg, pytest.
 def test_object_store_that_fails_writes(
     project: Project, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """PUTs that are refused with 503 SlowDown, applied and answered 500, a store that answers nothing but 503 for a while, and
-    one that finds the credentials expired: batches and commits fail, `floe status` says why, they are tried again, and
-    every record lands once."""
+    """PUTs that are refused with 503 SlowDown, applied and answered 500, a store that answers nothing but 503 for a
+    while, and one that finds the credentials expired: batches and commits fail, `floe status` says why, they are tried
+    again, and every record lands once."""
     server = S3Server(tmp_path / "s3")
     proxy = HttpProxy(int(server.endpoint.rpartition(":")[2]))
     try:
@@ -122,8 +122,8 @@ def test_catalog_process_stopped_and_resumed(project: Project, broker: Broker, r
 
 @pytest.mark.failure("F35", "F08")
 def test_catalog_answers_every_status_once(project: Project, broker: Broker, rest_catalog: ProxiedCatalog) -> None:
-    """Each of 401, 403, 409, 419, 500, 502, 503 and 504, once before and once after the commit was applied, costs a retry
-    and nothing else."""
+    """Each of 401, 403, 409, 419, 500, 502, 503 and 504, once before and once after the commit was applied, costs a
+    retry and nothing else."""
     statuses = (401, 403, 409, 419, 500, 502, 503, 504)
     topic = broker.new_topic("statuses", partitions=2)
     project.catalog_settings = rest_catalog.direct

@@ -1,4 +1,5 @@
-"""Tables dropped, replaced, rolled back or written by others under a running job: that table alone waits, and says why."""
+"""Tables dropped, replaced, rolled back or written by others under a running job: that table alone waits, and says
+why."""
 
 from __future__ import annotations
 
@@ -113,8 +114,8 @@ def append_until_done(project: Project, rows: pa.Table) -> None:
 
 @pytest.mark.failure("F36", "F35")
 def test_compaction_expiry_and_another_writer_in_a_loop(project: Project, broker: Broker) -> None:
-    """While another writer appends, a compaction rewrites the whole table and old snapshots are expired, each in a loop of
-    its own, every batch of ours ends in the table once, and every row of theirs stays."""
+    """While another writer appends, a compaction rewrites the whole table and old snapshots are expired, each in a loop
+    of its own, every batch of ours ends in the table once, and every row of theirs stays."""
     topic = broker.new_topic("loop", partitions=2)
     body = fan_out(topic).replace("{commit:", "{create: {properties: {commit.retry.num-retries: '0'}}, commit:")
     file = project.pipeline("loop", body)

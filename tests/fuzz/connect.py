@@ -1,6 +1,7 @@
 """Connect's and Debezium's JSON with a schema: a field is exactly what its schema says, or its record is a dead letter.
 
-In: a seed. Out: a Report of one block of change events, most of them with one odd value. The oracle reads the record by itself.
+In: a seed. Out: a Report of one block of change events, most of them with one odd value. The oracle reads the record by
+itself.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from framework.config.spec import Envelope, FormatSpec
-from tests.format_samples import land, records
+from testbed.format_samples import land, records
 from tests.fuzz.documents import NO_NUMBERS, ODD_JSON, ODD_NUMBERS, ODD_TEXTS, SIZES
 from tests.fuzz.kinds import Kind
 from tests.fuzz.oracle import exact, nearest_double, nearest_float, same, value_of

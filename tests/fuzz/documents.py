@@ -1,9 +1,9 @@
 # ruff: noqa: E501  (tables of literals)
 """Records that nobody in their right mind would send, and others: schemas, and documents for them.
 
-In: a seed. Out: blocks of 1 to 1,000 records with the shape of their table. Most records of a block are plain and a few are
-odd, or all are odd: what stands beside a value must not change it. Literals are written by hand or drawn; what they mean is
-for `tests.fuzz.oracle` to say.
+In: a seed. Out: blocks of 1 to 1,000 records with the shape of their table. Most records of a block are plain and a few
+are odd, or all are odd: what stands beside a value must not change it. Literals are written by hand or drawn; what they
+mean is for `tests.fuzz.oracle` to say.
 """
 
 from __future__ import annotations
@@ -201,7 +201,8 @@ class Writer:
         return Block(shape, values, routed)
 
     def _real(self, most: int) -> Block | None:
-        """Consecutive records of a data set of the world, some of them with one odd value; the table is of what they hold."""
+        """Consecutive records of a data set of the world, some of them with one odd value; the table is of what they
+        hold."""
         chance = self.chance
         held = records(chance.choice(data_sets()))
         count = min(chance.choice(SIZES), most, len(held))

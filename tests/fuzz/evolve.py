@@ -1,8 +1,9 @@
-"""Records beside the columns of their table: new fields, values of other types, missing ones, under each word of `evolve`.
+"""Records beside the columns of their table: new fields, values of other types, missing ones, under each word of
+`evolve`.
 
-In: a seed. Out: a Report: rows, dead letters and the table's columns in the end are those of a model that takes one record
-after the other, written from docs/concepts.md alone, wherever the batches end. Values are plain, so that a record fits what it
-asks for.
+In: a seed. Out: a Report: rows, dead letters and the table's columns in the end are those of a model that takes one
+record after the other, written from docs/concepts.md alone, wherever the batches end. Values are plain, so that a
+record fits what it asks for.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ from framework.config.spec import (
 )
 from framework.table.arrow_schema import parse_schema
 from framework.testing.tables import MemoryTables
+from testbed.record_samples import alone, block, plan, processed, target
 from tests.fuzz.documents import CODES, SIZES, WHOLES
 from tests.fuzz.kinds import Kind, Shape
 from tests.fuzz.oracle import as_json, exact, nearest_double, same, value_of
 from tests.fuzz.report import Report, plain_values
 from tests.fuzz.strict import Number, Refused, read
-from tests.record_samples import alone, block, plan, processed, target
 
 COLUMNS = ("boolean", "int", "long", "float", "double", "decimal(5, 2)", "decimal(30, 0)", "string")
 NUMERIC = ("boolean", "int", "long", "float", "double", "decimal")
@@ -247,8 +248,9 @@ def check_evolve(seed: int, most: int = 1000) -> Report:
     needed = frozenset(name for name in given if chance.random() < 0.15)
     names = [*given, *("n", "m", "a_string", "b_double")[: chance.choice((0, 1, 2, 4))]]
     odd = chance.choice((0.01, 0.1, 0.5))
-    # A record that lacks a value which must be there lands where another one of its batch relaxes the column, and one with a
-    # value of many digits is read as the double that another one made of a float: only there does a batch's end decide (0076).
+    # A record that lacks a value which must be there lands where another one of its batch relaxes the column, and one
+    # with a value of many digits is read as the double that another one made of a float: only there does a batch's end
+    # decide (0076).
     relaxes = bool(needed) and policy.evolve.nullability is EvolveMode.RELAX
     decides = relaxes or Kind("float") in given.values()
     count = min(most, chance.choice(SIZES), 30 if decides else 200)

@@ -1,6 +1,7 @@
 """The types of the columns that documents are made for.
 
-In: nothing. Out: `Kind`, which says what a column holds and how its field is declared, and the schema of a table of kinds.
+In: nothing. Out: `Kind`, which says what a column holds and how its field is declared, and the schema of a table of
+kinds.
 """
 
 from __future__ import annotations

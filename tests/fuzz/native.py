@@ -1,8 +1,9 @@
-"""The compiled modules under the address and undefined-behaviour sanitizers: `python -m tests.fuzz.native --seconds 120`.
+"""The compiled modules under the address and undefined-behaviour sanitizers: `python -m tests.fuzz.native --seconds
+120`.
 
-In: seconds and a seed. Out: 0, or what a sanitizer said. The three modules are built into build/native, never beside their
-sources, and a child of this process loads them before floe does. The JSON parser and the scatter get the blocks of
-`tests.fuzz.documents` and mutated documents; the reader gets the records of a hostile broker (hostile.c).
+In: seconds and a seed. Out: 0, or what a sanitizer said. The three modules are built into build/native, never beside
+their sources, and a child of this process loads them before floe does. The JSON parser and the scatter get the blocks
+of `tests.fuzz.documents` and mutated documents; the reader gets the records of a hostile broker (hostile.c).
 """
 
 from __future__ import annotations
@@ -128,14 +129,15 @@ def _blocks(seed: int, counts: dict[str, int]) -> None:
 
 
 def _mutated(seed: int, counts: dict[str, int]) -> None:
-    """Bytes that framing would never let through to the parser, short of those that it relies on: UTF-8 without a NUL."""
+    """Bytes that framing would never let through to the parser, short of those that it relies on: UTF-8 without a
+    NUL."""
     import pyarrow as pa
 
     from framework.record.convert.table_shape import table_shape
     from framework.record.json.compiled import parse_plain
     from framework.record.json.parse_plan import parse_groups
+    from testbed.record_samples import target
     from tests.fuzz.documents import Writer
-    from tests.record_samples import target
 
     chance, writer = random.Random(seed), Writer(seed)
     shape = writer.shape()

@@ -1,7 +1,8 @@
-"""What must become of each value: this exact value, or a dead letter. The other opinion, written from docs/types.md alone.
+"""What must become of each value: this exact value, or a dead letter. The other opinion, written from docs/types.md
+alone.
 
-In: a record's bytes and the kinds of a table's columns. Out: the row that must be there, or Refused. Numbers are fractions
-of the record's own text, moments are counted by datetime and zoneinfo: nothing here is floe's, nor Arrow's.
+In: a record's bytes and the kinds of a table's columns. Out: the row that must be there, or Refused. Numbers are
+fractions of the record's own text, moments are counted by datetime and zoneinfo: nothing here is floe's, nor Arrow's.
 
 A value in a row is a bool, int, float, Fraction (of decimals), str, bytes, list, dict (of structs) or Pairs (of maps);
 dates are days, times and moments the count of their column's unit since 1970, or midnight.
@@ -163,11 +164,13 @@ def _struct(value: Any, kind: Kind, insensitive: bool) -> dict[str, Any]:
     return row
 
 
-# ---- numbers -----------------------------------------------------------------------------------------------------------
+# ---- numbers
+# -----------------------------------------------------------------------------------------------------------
 
 
 def exact(text: str) -> Fraction | None:
-    """The value of a number's text; None where it is none. Exponents beyond any column's are cut to one that still is."""
+    """The value of a number's text; None where it is none. Exponents beyond any column's are cut to one that still
+    is."""
     found = _NUMBER.fullmatch(text)
     if found is None:
         return None
@@ -275,7 +278,8 @@ def _decimal(value: Any, kind: Kind) -> Fraction:
     return number
 
 
-# ---- text --------------------------------------------------------------------------------------------------------------
+# ---- text
+# --------------------------------------------------------------------------------------------------------------
 
 
 def as_json(value: Any) -> str:
@@ -321,7 +325,8 @@ def _binary(value: Any, kind: Kind) -> bytes:
     return data
 
 
-# ---- dates and times ---------------------------------------------------------------------------------------------------
+# ---- dates and times
+# ---------------------------------------------------------------------------------------------------
 
 _DATES = (
     (re.compile(r"(\d{4})-(\d\d)-(\d\d)", re.A), "calendar"),
@@ -539,7 +544,8 @@ _PLAIN = {
 }
 
 
-# ---- comparing ---------------------------------------------------------------------------------------------------------
+# ---- comparing
+# ---------------------------------------------------------------------------------------------------------
 
 
 def same(wanted: Any, found: Any) -> bool:

@@ -1,7 +1,7 @@
 """What the fuzzer found, and columns as the oracle counts.
 
-In: counts and faults of blocks; Arrow columns. Out: their sum; Python values in which moments are numbers, without a calendar
-between.
+In: counts and faults of blocks; Arrow columns. Out: their sum; Python values in which moments are numbers, without a
+calendar between.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """JSON read strictly by the standard library, for the oracle of the values.
 
-In: a record's bytes. Out: Python values in which a number is its own text, or Refused. Shares no code with floe: what is no
-JSON, has a key twice, holds half of a surrogate pair or is nested more than 100 deep has no one meaning and is refused.
+In: a record's bytes. Out: Python values in which a number is its own text, or Refused. Shares no code with floe: what
+is no JSON, has a key twice, holds half of a surrogate pair or is nested more than 100 deep has no one meaning and is
+refused.
 """
 
 from __future__ import annotations

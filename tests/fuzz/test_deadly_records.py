@@ -31,7 +31,7 @@ RECORDS = {
 PROGRAM = """
 import json, sys
 from framework.record.json import compiled as compiled_json
-from tests.record_samples import block, plan, policy, target
+from testbed.record_samples import block, plan, policy, target
 from framework.record.process import process_block
 from framework.testing.tables import MemoryTables
 

@@ -1,4 +1,5 @@
-"""Formats that bring their types with them: a value is what its schema's type can hold, or its record is a dead letter."""
+"""Formats that bring their types with them: a value is what its schema's type can hold, or its record is a dead
+letter."""
 
 from __future__ import annotations
 
@@ -12,9 +13,9 @@ from pyiceberg.types import ListType
 from framework.config.spec import Envelope, ErrorPolicy, FormatSpec, FormatType
 from framework.record.formats.wire import Schemas
 from framework.table.types import primitive_type
-from tests.format_samples import avro_bytes, avro_schema, framed, land, record_of, records
+from testbed.format_samples import avro_bytes, avro_schema, framed, land, record_of, records
+from testbed.record_samples import target
 from tests.fuzz.oracle import nearest_float
-from tests.record_samples import target
 
 
 @pytest.mark.parametrize(
@@ -38,7 +39,8 @@ from tests.record_samples import target
     ],
 )
 def test_avro_beyond_the_calendar(schema: Any, value: Any, fits: bool) -> None:
-    """A day or a moment outside of the years 1 to 9999 is a dead letter with a reason, at any depth; its neighbours are rows."""
+    """A day or a moment outside of the years 1 to 9999 is a dead letter with a reason, at any depth; its neighbours are
+    rows."""
     outer = record_of({"name": "id", "type": "int"}, {"name": "v", "type": ["null", schema]})
     spec = FormatSpec(FormatType.AVRO, registry="main")
     values = [framed(1, avro_bytes(outer, {"id": i, "v": v})) for i, v in enumerate((None, value, None))]
@@ -99,7 +101,8 @@ def test_whole_numbers_in_doubles_are_those_of_json() -> None:
 
 
 def test_what_holds_nothing_is_null_in_a_column_of_another_kind() -> None:
-    """An empty list of a typed format is null in a column of numbers, as JSON's is; one that holds a value is refused."""
+    """An empty list of a typed format is null in a column of numbers, as JSON's is; one that holds a value is
+    refused."""
     kind = {"type": "array", "items": ["null", "int"]}
     assert avro_in("long", kind, kind, [[], [None], [1]]) == ([None, None], [2])
 
@@ -148,7 +151,8 @@ TEXT_UUID = {"type": "string", "logicalType": "uuid"}
 )
 @pytest.mark.parametrize("nested", [False, True])
 def test_a_uuid_is_no_number_and_no_base64(schema: Any, value: Any, column: str, nested: bool) -> None:
-    """The digits of a UUID are a UUID's, whatever else they could be read as: in a column of another kind it is a dead letter."""
+    """The digits of a UUID are a UUID's, whatever else they could be read as: in a column of another kind it is a dead
+    letter."""
     inner = {"type": "array", "items": ["null", schema]} if nested else ["null", schema]
     outer = record_of({"name": "id", "type": "int"}, {"name": "v", "type": inner})
     plain = ["null", {**schema, "logicalType": "none"}]

@@ -1,5 +1,5 @@
-"""Records that nobody in their right mind would send, by every way, beside the oracle. Each share is a process of its own: one
-that dies is a failed test."""
+"""Records that nobody in their right mind would send, by every way, beside the oracle. Each share is a process of its
+own: one that dies is a failed test."""
 
 from __future__ import annotations
 

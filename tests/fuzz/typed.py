@@ -1,8 +1,9 @@
-"""Formats that bring their types with them: Avro and protobuf, encoded by their own libraries from values that the oracle knows.
+"""Formats that bring their types with them: Avro and protobuf, encoded by their own libraries from values that the
+oracle knows.
 
-In: a seed. Out: a Report: each record is the row that its values make in the columns, or a dead letter. Tables are made of the
-schema, or are there with columns of other types; a block may hold records of two writers' schemas. Avro is encoded by the schema
-without its logical types, so that counts and digits come that no honest producer sends.
+In: a seed. Out: a Report: each record is the row that its values make in the columns, or a dead letter. Tables are made
+of the schema, or are there with columns of other types; a block may hold records of two writers' schemas. Avro is
+encoded by the schema without its logical types, so that counts and digits come that no honest producer sends.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, ti
 from framework.config.spec import EmptyValues, EvolveMode, FormatSpec, FormatType, TextAsNumber, ValuesPolicy
 from framework.record.formats.wire import Schemas
 from framework.record.model import BlockResult, TableTarget
-from tests.format_samples import avro_bytes, avro_schema, framed, land, proto_schema, records
+from testbed.format_samples import avro_bytes, avro_schema, framed, land, proto_schema, records
+from testbed.record_samples import policy, target
 from tests.fuzz.documents import ODD_MOMENTS, ODD_SHARES, SIZES
 from tests.fuzz.kinds import Kind, Shape
 from tests.fuzz.oracle import May, Pairs, may_be_refused, nearest_double, nearest_float, same, value_of
 from tests.fuzz.report import Report, plain_values
 from tests.fuzz.strict import Number, Refused
-from tests.record_samples import policy, target
 
 DAY_US = 86_400 * 10**6
 _FIRST = (date(1, 1, 1) - date(1970, 1, 1)).days
@@ -59,8 +60,8 @@ def calendar(days: int) -> None:
 
 @dataclass(frozen=True)
 class Source:
-    """A type of a schema: as written, as encoded, the column that a new table has for it, and what draws a value: what is
-    encoded and what must be in that column, or Refused."""
+    """A type of a schema: as written, as encoded, the column that a new table has for it, and what draws a value: what
+    is encoded and what must be in that column, or Refused."""
 
     schema: Any
     physical: Any
@@ -68,7 +69,8 @@ class Source:
     draw: Callable[[random.Random, bool], tuple[Any, Any]]
 
 
-# ---- Avro --------------------------------------------------------------------------------------------------------------
+# ---- Avro
+# --------------------------------------------------------------------------------------------------------------
 
 
 def whole(chance: random.Random, bits: int) -> int:
@@ -276,7 +278,8 @@ class AvroWriter:
         return Source(kind, kind, Kind("string"), draw)
 
 
-# ---- columns of another type -------------------------------------------------------------------------------------------
+# ---- columns of another type
+# -------------------------------------------------------------------------------------------
 
 OTHER = ("boolean", "int", "long", "float", "double", "decimal(9, 2)", "decimal(38, 10)", "decimal(5, 0)", "string", "date",
          "time", "timestamp", "timestamptz", "binary", "fixed[4]", "uuid")  # fmt: skip
@@ -360,7 +363,8 @@ def _of_decimal(value: Fraction, to: Kind) -> Any:
     return int(value)
 
 
-# ---- protobuf ----------------------------------------------------------------------------------------------------------
+# ---- protobuf
+# ----------------------------------------------------------------------------------------------------------
 
 F = descriptor_pb2.FieldDescriptorProto
 PROTO: dict[str, tuple[int, str, Callable[[random.Random], Any]]] = {
@@ -507,7 +511,8 @@ def _message(fields: list[ProtoField]) -> tuple[Any, descriptor_pb2.FileDescript
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("shop.M")), file
 
 
-# ---- blocks ------------------------------------------------------------------------------------------------------------
+# ---- blocks
+# ------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -634,7 +639,8 @@ def _told(drawn: Drawn, shape: Shape, given: bool) -> list[Any]:
     reads = TextAsNumber.READ if shape.reads_text else TextAsNumber.REFUSE
     empty = EmptyValues.DISCARD if shape.empty_is_null else EmptyValues.REFUSE
     if given and shape.empty_is_null:
-        # A word under which nothing is widened, and what holds nothing is still left out: the columns are as wide as they get.
+        # A word under which nothing is widened, and what holds nothing is still left out: the columns are as wide as
+        # they get.
         made = policy(EvolveMode.EVOLVE, data_type=EvolveMode.EVOLVE, otherwise=EvolveMode.FREEZE)
     made = replace(made, values=ValuesPolicy(text_as_number=reads, empty=empty))
     known: dict[str, TableTarget] = {"ns.t": target(schema=shape.schema(), table_policy=made)} if given else {}

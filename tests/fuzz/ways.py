@@ -1,8 +1,9 @@
 """One block by every way that a record can take, beside the oracle.
 
-In: a block of documents. Out: how many values of each type were read by each way, and what was wrong: a value that is not the
-oracle's, a row where a dead letter must be or the other way round, two ways that disagree, an exception that nobody caught.
-The ways: record by record, in columns with the compiled parser, the same with Arrow's alone, and unsorted with dictionaries.
+In: a block of documents. Out: how many values of each type were read by each way, and what was wrong: a value that is
+not the oracle's, a row where a dead letter must be or the other way round, two ways that disagree, an exception that
+nobody caught. The ways: record by record, in columns with the compiled parser, the same with Arrow's alone, and
+unsorted with dictionaries.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from framework.record.json import compiled as compiled_json
 from framework.record.model import BlockResult, RecordBlock, TableTarget
 from framework.record.process import process_block, process_with_sql
 from framework.record.rows.dictionary_text import plain_table
+from testbed.record_samples import alone, block, plan, policy, target
 from tests.fuzz.documents import Block
 from tests.fuzz.kinds import Shape
 from tests.fuzz.oracle import judge, may_be_refused, same
 from tests.fuzz.report import Report, plain_values
 from tests.fuzz.strict import Refused
-from tests.record_samples import alone, block, plan, policy, target
 
 OFFSET = "_kafka_offset"
 IGNORED = frozenset({OFFSET, "_kafka_timestamp"})

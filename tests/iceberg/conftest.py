@@ -34,7 +34,8 @@ SCHEMA = Schema(
 
 
 class Lake:
-    """One catalog, seen through floe (`tables`) and through plain PyIceberg (`catalog`), which shares nothing with it."""
+    """One catalog, seen through floe (`tables`) and through plain PyIceberg (`catalog`), which shares nothing with
+    it."""
 
     def __init__(self, settings: dict[str, str], name: str = "default") -> None:
         self.settings, self.name = settings, name

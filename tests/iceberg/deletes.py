@@ -1,5 +1,6 @@
-"""Commits that delete rows, and a check of what they leave: read as the specification says from manifest lists, manifests and
-Puffin files, with fastavro and pyroaring alone, which share nothing with the writer but the bitmap's library."""
+"""Commits that delete rows, and a check of what they leave: read as the specification says from manifest lists,
+manifests and Puffin files, with fastavro and pyroaring alone, which share nothing with the writer but the bitmap's
+library."""
 
 from __future__ import annotations
 
@@ -81,7 +82,8 @@ class Deleter:
 
 @dataclass
 class State:
-    """One snapshot: live data files with partition, data sequence number and rows; live delete entries; deleted entries."""
+    """One snapshot: live data files with partition, data sequence number and rows; live delete entries; deleted
+    entries."""
 
     data: dict[str, tuple[int, str, int, int]] = field(default_factory=dict)
     deletes: dict[tuple[str, int | None], dict[str, Any]] = field(default_factory=dict)
@@ -200,8 +202,8 @@ def deleted_in(found: State) -> Deleted:
 def check(table: Table) -> Deleted:
     """Checks every snapshot beside its parent; gives what is deleted at the head.
 
-    What is live in a parent is live with the same numbers or removed by the snapshot; totals are those of what is live; no
-    row that was deleted comes back while its file stays.
+    What is live in a parent is live with the same numbers or removed by the snapshot; totals are those of what is live;
+    no row that was deleted comes back while its file stays.
     """
     metadata = raw(table)
     states = {each["snapshot-id"]: state(each["manifest-list"], each["snapshot-id"]) for each in metadata["snapshots"]}

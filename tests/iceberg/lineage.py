@@ -1,5 +1,6 @@
-"""Row ids of a table of format version 3, read as the specification says from metadata, manifest lists and manifests, with json
-and fastavro alone, which share nothing with the writer; and changes to metadata as only another engine makes them."""
+"""Row ids of a table of format version 3, read as the specification says from metadata, manifest lists and manifests,
+with json and fastavro alone, which share nothing with the writer; and changes to metadata as only another engine makes
+them."""
 
 from __future__ import annotations
 
@@ -43,8 +44,9 @@ class Lineage:
 
 
 def lineage(table: Table) -> Lineage:
-    """Read as the specification says, and checked: ids are unique in each snapshot, below the table's next row id, a file
-    keeps them from each snapshot to the next on its branch, and each snapshot begins where the one before it ended."""
+    """Read as the specification says, and checked: ids are unique in each snapshot, below the table's next row id, a
+    file keeps them from each snapshot to the next on its branch, and each snapshot begins where the one before it
+    ended."""
     metadata = raw(table)
     assert metadata["format-version"] == 3
     found: dict[int, dict[str, tuple[int, int]]] = {}

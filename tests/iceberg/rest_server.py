@@ -1,8 +1,8 @@
 """A REST catalog on loopback: PyIceberg's SQL catalog behind the part of Iceberg's REST interface that floe uses.
 
 Real HTTP, so that answers can be lost on the way: `RestServer.lose_answers = n` closes the connection of the next n
-commits after they were applied, and `refuse_after_commit` answers 409 to a commit that was applied. Requests without the
-`token` are answered with the status `refusal`; while `silent` is set, requests wait without an answer.
+commits after they were applied, and `refuse_after_commit` answers 409 to a commit that was applied. Requests without
+the `token` are answered with the status `refusal`; while `silent` is set, requests wait without an answer.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Spark SQL with Iceberg's own Java runtime for tests that compare cells: one process for all of them, exact Arrow values.
+"""Spark SQL with Iceberg's own Java runtime for tests that compare cells: one process for all of them, exact Arrow
+values.
 
-In: lines on standard input, each a catalog's settings and queries. Out: for each line one with the names of Arrow files, a
-result a query. Each line has a session of its own, since Java's JDBC catalog files its tables under its own name, as
-PyIceberg's does: all are called `default`.
+In: lines on standard input, each a catalog's settings and queries. Out: for each line one with the names of Arrow
+files, a result a query. Each line has a session of its own, since Java's JDBC catalog files its tables under its own
+name, as PyIceberg's does: all are called `default`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from tests.servers.spark_reader import JDBC_DRIVERS, RUNTIME
+from testbed.servers.spark_reader import JDBC_DRIVERS, RUNTIME
 
 PACKAGES = f"{RUNTIME},{JDBC_DRIVERS['sqlite']}"
 MARK = "RESULT "

@@ -1,8 +1,8 @@
 """The catalog that the protocol's model plays gives the answers of a real one.
 
-The same things are done to a table of `tests.protocol.world` and to one in a real catalog, through floe's adapter and by
-others; after each, both show the same to a coordinator. Fifty thousand histories check promises of the model: this checks that
-they are the adapter's, too.
+The same things are done to a table of `tests.protocol.world` and to one in a real catalog, through floe's adapter and
+by others; after each, both show the same to a coordinator. Fifty thousand histories check promises of the model: this
+checks that they are the adapter's, too.
 """
 
 from __future__ import annotations
@@ -160,7 +160,8 @@ def test_model_and_catalog_show_the_same(lake: Lake, seed: int) -> None:
 
 
 def test_a_branch_older_than_floes_first_commit_is_seen(lake: Lake) -> None:
-    """Somebody else filled the table first, and it is rolled back to there: the view says that nothing of floe's is left."""
+    """Somebody else filled the table first, and it is rolled back to there: the view says that nothing of floe's is
+    left."""
     both = Both(lake)
     both.foreign()
     both.commit()
@@ -170,7 +171,8 @@ def test_a_branch_older_than_floes_first_commit_is_seen(lake: Lake) -> None:
 
 
 def test_a_table_that_was_replaced_under_its_uuid_is_seen(lake: Lake) -> None:
-    """`CREATE OR REPLACE TABLE` keeps uuid and properties and takes the branch away: nothing of floe's is left behind it."""
+    """`CREATE OR REPLACE TABLE` keeps uuid and properties and takes the branch away: nothing of floe's is left behind
+    it."""
     both = Both(lake)
     both.commit()
     table = lake.plain(NAME)

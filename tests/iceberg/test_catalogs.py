@@ -1,4 +1,5 @@
-"""Catalogs and stores that people run: REST, SQL on PostgreSQL, and an S3 store under either; the same promises on each.
+"""Catalogs and stores that people run: REST, SQL on PostgreSQL, and an S3 store under either; the same promises on
+each.
 
 Every catalog is a real server that the test run starts. What is read back is read by PyIceberg's own classes.
 """
@@ -21,11 +22,11 @@ from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.parquet.files import TableWriter
 from framework.commit.machine.effects import CommitConflict, Committed
 from framework.table.changes import CreateTable
+from testbed.servers.places import Place, Servers
 from tests.conftest import Broker
 from tests.iceberg.conftest import SCHEMA, TOPIC, Lake
 from tests.iceberg.test_parquet_files import target_of
 from tests.project import Project
-from tests.servers.places import Place, Servers
 
 pytestmark = [pytest.mark.iceberg]
 
@@ -106,8 +107,8 @@ def test_a_large_file_goes_up_in_parts(servers: Servers, tmp_path: Path) -> None
 def test_each_catalog_has_a_store_of_its_own(
     servers: Servers, catalog_settings: dict[str, str], tmp_path: Path
 ) -> None:
-    """One task writes for tables of two catalogs: the files of each go to its own store, with its own credentials, and are
-    committed there."""
+    """One task writes for tables of two catalogs: the files of each go to its own store, with its own credentials, and
+    are committed there."""
     settings = {"default": catalog_settings, "cold": servers.place("rest-s3", tmp_path).resolved}
     tables = IcebergTables.over({name: IcebergCatalog(each, name) for name, each in settings.items()})
     writer = TableWriter(tables.io_properties(), "p", "r", 1, 1 << 20, 1 << 20)
@@ -145,7 +146,8 @@ PIPELINE = """
 @pytest.mark.spark
 @pytest.mark.kafka
 def test_exact_after_a_kill_in_the_commit(place: Place, broker: Broker, tmp_path: Path) -> None:
-    """The whole job on this catalog and store, killed between manifests and commit, then run again: each record once."""
+    """The whole job on this catalog and store, killed between manifests and commit, then run again: each record
+    once."""
     root = tmp_path / "project"
     root.mkdir()
     project = Project(root, broker.bootstrap_servers)

@@ -1,4 +1,5 @@
-"""Orphan files on a real catalog and a real control topic: what is removed was nobody's, and what is anybody's stays."""
+"""Orphan files on a real catalog and a real control topic: what is removed was nobody's, and what is anybody's
+stays."""
 
 from __future__ import annotations
 
@@ -96,7 +97,8 @@ def age_everything(lake: Lake, name: str) -> None:
 
 @pytest.mark.parametrize("spelled", ["shop.Orders", "SHOP.ORDERS", "other:shop.orders", "no.such"])
 def test_an_announcement_protects_its_files_under_any_name_of_the_table(place: Place, spelled: str) -> None:
-    """Invariant 12: files are known by their paths, so that an announcement protects them whatever it calls their table."""
+    """Invariant 12: files are known by their paths, so that an announcement protects them whatever it calls their
+    table."""
     lake = place.lake
     name = lake.create("shop.orders")
     place.commit(name, lake.files(name, [{"id": 1}]), 1)
@@ -109,8 +111,8 @@ def test_an_announcement_protects_its_files_under_any_name_of_the_table(place: P
 
 
 def test_only_old_files_that_nobody_names_are_removed(place: Place) -> None:
-    """Invariant 12: files of any snapshot, of an announcement in the log, and young ones stay, dry run or not; all else that
-    floe wrote goes, and the table reads as before."""
+    """Invariant 12: files of any snapshot, of an announcement in the log, and young ones stay, dry run or not; all else
+    that floe wrote goes, and the table reads as before."""
     lake = place.lake
     name = lake.create("shop.orders")
     place.commit(name, lake.files(name, [{"id": 1}]), 1)
@@ -147,7 +149,8 @@ def test_only_old_files_that_nobody_names_are_removed(place: Place) -> None:
 
 
 def test_tables_whose_files_cannot_be_told_apart_are_left_alone(place: Place) -> None:
-    """A table inside another's location, and one that another control topic fills as well, are skipped with the reason."""
+    """A table inside another's location, and one that another control topic fills as well, are skipped with the
+    reason."""
     lake = place.lake
     outer = lake.create("shop.outer")
     place.commit(outer, lake.files(outer, [{"id": 1}]), 1)
@@ -165,8 +168,8 @@ def test_tables_whose_files_cannot_be_told_apart_are_left_alone(place: Place) ->
 
 
 def test_beside_a_running_pipeline_nothing_that_it_writes_is_lost(place: Place) -> None:
-    """Batches are written, announced and committed while the cleaner removes orphans again and again: every row lands, and
-    every orphan goes. The files look old from the start, so that only announcements and snapshots protect them."""
+    """Batches are written, announced and committed while the cleaner removes orphans again and again: every row lands,
+    and every orphan goes. The files look old from the start, so that only announcements and snapshots protect them."""
     lake = place.lake
     name = lake.create("shop.busy")
     place.commit(name, lake.files(name, [{"id": 0}]), 0)

@@ -30,8 +30,8 @@ from framework.table.arrow_schema import arrow_schema
 from framework.table.changes import AlterTable, CreateTable
 from framework.table.create import plan_create
 from framework.table.model import TableNeed
+from testbed.record_samples import block, plan
 from tests.iceberg.conftest import POLICY, SCHEMA, Lake
-from tests.record_samples import block, plan
 
 pytestmark = pytest.mark.iceberg
 
@@ -75,7 +75,8 @@ def test_a_target_says_what_the_table_says(lake: Lake) -> None:
 
 
 def test_partition_fields_have_icebergs_standard_names(lake: Lake) -> None:
-    """`day(at)` is `at_day`, `bucket(id)` is `id_bucket`, `truncate(name)` is `name_trunc`, an identity is the column."""
+    """`day(at)` is `at_day`, `bucket(id)` is `id_bucket`, `truncate(name)` is `name_trunc`, an identity is the
+    column."""
     schema = Schema(*SCHEMA.fields, NestedField(3, "at", TimestamptzType(), required=False))
     partition = [
         PartitionFieldSpec("at", "day"),
@@ -124,8 +125,8 @@ def test_a_table_that_is_there_is_left_as_it_is(lake: Lake) -> None:
 
 
 def test_a_table_is_made_as_the_file_says(lake: Lake, tmp_path: Path) -> None:
-    """Identifier fields, sort order, comments, properties and location are in the table, under the ids it really has, and
-    its files follow them; PyIceberg finds the rows by the identifier."""
+    """Identifier fields, sort order, comments, properties and location are in the table, under the ids it really has,
+    and its files follow them; PyIceberg finds the rows by the identifier."""
     policy = TablePolicy(
         create=CreatePolicy(
             partition_by=(PartitionFieldSpec("at", "day"),),
@@ -170,7 +171,8 @@ def test_a_table_is_made_as_the_file_says(lake: Lake, tmp_path: Path) -> None:
 
 
 def test_a_sort_order_that_others_change_is_followed(lake: Lake) -> None:
-    """Files of an order that is no longer the table's keep its id when they are committed; the next files have the new one."""
+    """Files of an order that is no longer the table's keep its id when they are committed; the next files have the new
+    one."""
     name = lake.create()
     before = target(lake, name)
     with lake.plain(name).update_sort_order() as update:
@@ -305,8 +307,8 @@ def grow(settings: dict[str, str], name: str, column: str) -> None:
 
 
 def test_fifty_drivers_that_see_one_new_field_make_one_change(lake: Lake) -> None:
-    """Fifty drivers, in threads of two processes, that create one table and ask for the same columns and types make one table
-    and one change."""
+    """Fifty drivers, in threads of two processes, that create one table and ask for the same columns and types make one
+    table and one change."""
     script = (
         "import json, sys; from concurrent.futures import ThreadPoolExecutor; from tests.iceberg.test_define import grow; "
         "settings = json.loads(sys.argv[1]); pool = ThreadPoolExecutor(25); "
@@ -327,8 +329,9 @@ def test_fifty_drivers_that_see_one_new_field_make_one_change(lake: Lake) -> Non
 
 
 def test_the_next_batch_follows_what_others_changed(lake: Lake) -> None:
-    """Partition spec, sort order, columns and properties that another engine changes hold from the next batch, for a pipeline
-    of a few tables; of many, each has its turn within a few batches. A catalog that does not answer holds up neither."""
+    """Partition spec, sort order, columns and properties that another engine changes hold from the next batch, for a
+    pipeline of a few tables; of many, each has its turn within a few batches. A catalog that does not answer holds up
+    neither."""
     names = [lake.create(f"ns.t{i}") for i in range(22)]
     catalog = IcebergTables(lake.settings)
     registry = TableRegistry(plan(defaults=TablePolicy()), catalog, lambda _: None)
@@ -365,8 +368,8 @@ def test_the_next_batch_follows_what_others_changed(lake: Lake) -> None:
 
 
 def test_a_table_among_many_that_can_no_longer_be_written_is_written_as_it_was(lake: Lake) -> None:
-    """What is found out about a table while a batch runs is said, and stops neither that batch nor the next; tables are not
-    looked at once the batch is done."""
+    """What is found out about a table while a batch runs is said, and stops neither that batch nor the next; tables are
+    not looked at once the batch is done."""
     names = [lake.create(f"ns.t{i}") for i in range(21)]
     said: list[str] = []
     registry = TableRegistry(plan(defaults=TablePolicy()), lake.tables, said.append)
@@ -392,8 +395,8 @@ def test_a_table_among_many_that_can_no_longer_be_written_is_written_as_it_was(l
 
 
 def test_what_a_batch_asks_for_is_decided_once_by_the_driver(lake: Lake) -> None:
-    """The driver alone decides about new tables: beyond the cap a table is refused for a while with the reason, whatever tasks
-    ask again, and the tables that are there still gain their columns."""
+    """The driver alone decides about new tables: beyond the cap a table is refused for a while with the reason,
+    whatever tasks ask again, and the tables that are there still gain their columns."""
     said: list[str] = []
     made = plan(defaults=TablePolicy())
     capped = replace(made, route=replace(made.route, max_new_tables_per_hour=1))
@@ -414,7 +417,8 @@ def test_what_a_batch_asks_for_is_decided_once_by_the_driver(lake: Lake) -> None
 
 
 def test_how_many_tables_are_made_in_an_hour_is_bounded_across_restarts(lake: Lake) -> None:
-    """A run that is started again knows the tables that the one before it made; those of another pipeline do not count."""
+    """A run that is started again knows the tables that the one before it made; those of another pipeline do not
+    count."""
     made = plan([RouteRule("ns.{kind}")], defaults=TablePolicy())
     capped = replace(made, route=replace(made.route, max_new_tables_per_hour=2))
     other = TableRegistry(replace(capped, pipeline="another"), lake.tables, lambda _: None)
@@ -431,8 +435,8 @@ def test_how_many_tables_are_made_in_an_hour_is_bounded_across_restarts(lake: La
 
 @pytest.mark.parametrize("again", [False, True], ids=["dropped", "replaced"])
 def test_a_table_that_was_taken_away_is_not_changed_nor_made_anew(lake: Lake, again: bool) -> None:
-    """A new column for a table that was dropped or replaced under the run changes nothing: records that ask for it fail with
-    the reason, the others are written as the table was known. Another run begins with what is there."""
+    """A new column for a table that was dropped or replaced under the run changes nothing: records that ask for it fail
+    with the reason, the others are written as the table was known. Another run begins with what is there."""
     registry = TableRegistry(plan(defaults=TablePolicy()), lake.tables, lambda _: None)
     registry.satisfy([TableNeed("ns.one", (("id", "long"),))])
     known = registry.targets["ns.one"]

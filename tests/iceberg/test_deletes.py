@@ -1,5 +1,5 @@
-"""Rows deleted by deletion vectors and by position delete files: what is committed is what is left, for floe's own reading, for
-plain PyIceberg, and for a reader of the raw files that shares nothing with the writer."""
+"""Rows deleted by deletion vectors and by position delete files: what is committed is what is left, for floe's own
+reading, for plain PyIceberg, and for a reader of the raw files that shares nothing with the writer."""
 
 from __future__ import annotations
 
@@ -73,7 +73,8 @@ def floe_sees(deleter: Deleter, name: str) -> dict[str, set[int]]:
     return {file.path: set(deleted_positions(io, file).tolist()) for file in found}
 
 
-# ---- one deletion vector ----------------------------------------------------------------------------------------------
+# ---- one deletion vector
+# ----------------------------------------------------------------------------------------------
 
 POSITIONS = st.sets(
     st.one_of(st.integers(0, 300), st.integers(0, 200_000), st.integers(2**32 - 5, 2**32 + 5), st.integers(0, 2**40))
@@ -110,7 +111,8 @@ def test_a_damaged_vector_is_refused(place: int) -> None:
 
 
 def test_a_puffin_file_is_bounded(lake: Lake, tmp_path: Path) -> None:
-    """A Puffin file ends before it is longer than asked for; a vector longer than that stands alone; all are read back."""
+    """A Puffin file ends before it is longer than asked for; a vector longer than that stands alone; all are read
+    back."""
     io = lake.plain(lake.create()).io
     vectors = {
         f"f{place}": np.sort(np.random.default_rng(place).choice(10**6, size, replace=False))
@@ -131,13 +133,14 @@ def test_a_puffin_file_is_bounded(lake: Lake, tmp_path: Path) -> None:
     assert deletion_vectors.MAX_PUFFIN_BYTES == 16 * 1024 * 1024
 
 
-# ---- commits ----------------------------------------------------------------------------------------------------------
+# ---- commits
+# ----------------------------------------------------------------------------------------------------------
 
 
 @VERSIONS
 def test_deleted_rows_are_gone_and_stay_gone(lake: Lake, deleter: Deleter, version: str) -> None:
-    """Deletes in several commits, with overlaps and with new files beside them, leave exactly the other rows; each file has one
-    delete entry; a file may lose all its rows; and row ids do not change."""
+    """Deletes in several commits, with overlaps and with new files beside them, leave exactly the other rows; each file
+    has one delete entry; a file may lose all its rows; and row ids do not change."""
     name = lake.create(format_version=version, **FEW)
     one, two = append(lake, name, 1, 1, 2, 3, 4), append(lake, name, 2, 5, 6)
     first = deleter.commit(name, {one: [1]})
@@ -161,7 +164,8 @@ def test_deleted_rows_are_gone_and_stay_gone(lake: Lake, deleter: Deleter, versi
 
 @VERSIONS
 def test_rows_that_are_deleted_already_write_nothing(lake: Lake, deleter: Deleter, version: str) -> None:
-    """A commit whose rows are all deleted already leaves delete files and entries as they are, and appends its files."""
+    """A commit whose rows are all deleted already leaves delete files and entries as they are, and appends its
+    files."""
     name = lake.create(format_version=version)
     path = append(lake, name, 1, 1, 2, 3)
     deleter.commit(name, {path: [0, 2]})
@@ -176,8 +180,8 @@ def test_rows_that_are_deleted_already_write_nothing(lake: Lake, deleter: Delete
 
 @VERSIONS
 def test_what_cannot_be_deleted_is_refused(lake: Lake, deleter: Deleter, version: str) -> None:
-    """Rows of the same commit's files, of files that are not there, and rows that no file has are refused, before a delete
-    file is written; so are deletes in a table of format version 1."""
+    """Rows of the same commit's files, of files that are not there, and rows that no file has are refused, before a
+    delete file is written; so are deletes in a table of format version 1."""
     name = lake.create(format_version=version)
     path = append(lake, name, 1, 1, 2)
     [new] = lake.files(name, [{"id": 3}])
@@ -200,8 +204,8 @@ def test_what_cannot_be_deleted_is_refused(lake: Lake, deleter: Deleter, version
 @VERSIONS
 @pytest.mark.parametrize("meanwhile", ["a delete", "an append"])
 def test_live_files_of_another_snapshot_are_refused(lake: Lake, deleter: Deleter, version: str, meanwhile: str) -> None:
-    """Deletes that were made from the files of an older snapshot are refused before anything is written: they would leave two
-    vectors for one file, or one for a file that is gone, which no reader notices."""
+    """Deletes that were made from the files of an older snapshot are refused before anything is written: they would
+    leave two vectors for one file, or one for a file that is gone, which no reader notices."""
     name = lake.create(format_version=version)
     path = append(lake, name, 1, 1, 2, 3)
     live = deleter.live(name)
@@ -247,8 +251,8 @@ def test_deletes_lie_in_the_partition_of_their_file(
 
 @VERSIONS
 def test_a_table_whose_partitions_evolved(lake: Lake, deleter: Deleter, version: str) -> None:
-    """Deletes in files of an old and of the present partition spec lie under the spec of their file, and replace those before;
-    so do they when a column of the old spec is gone."""
+    """Deletes in files of an old and of the present partition spec lie under the spec of their file, and replace those
+    before; so do they when a column of the old spec is gone."""
     name = by_day(lake, format_version=version)
     days = [date(2024, 1, 1), date(2024, 1, 2)]
     old = lake.files(name, [{"id": each, "day": days[each % 2]} for each in range(6)])
@@ -271,8 +275,8 @@ def test_a_table_whose_partitions_evolved(lake: Lake, deleter: Deleter, version:
 
 
 def test_old_position_deletes_go_into_the_first_vector(lake: Lake, deleter: Deleter) -> None:
-    """A table upgraded from version 2: the first deletion vector of a file holds what its position delete file deleted, which
-    is removed by the same commit; those of other files stay in force."""
+    """A table upgraded from version 2: the first deletion vector of a file holds what its position delete file deleted,
+    which is removed by the same commit; those of other files stay in force."""
     name = lake.create(format_version="2")
     one, two = append(lake, name, 1, 1, 2, 3, 4), append(lake, name, 2, 5, 6, 7)
     deleter.commit(name, {one: [0, 2], two: [1]})
@@ -343,8 +347,8 @@ def for_several_files(io: FileIO, new_path: Callable[[], str], deletes: Iterable
 def test_a_delete_file_for_several_data_files(
     lake: Lake, deleter: Deleter, monkeypatch: pytest.MonkeyPatch, upgraded: bool, ratios: list[float | None]
 ) -> None:
-    """What a position delete file of a whole partition deletes stays deleted, in each data file of it and in no other; a deletion
-    vector holds it, too; and it stays for the files that have no vector. NaN is a partition, like null."""
+    """What a position delete file of a whole partition deletes stays deleted, in each data file of it and in no other;
+    a deletion vector holds it, too; and it stays for the files that have no vector. NaN is a partition, like null."""
     schema = Schema(NestedField(1, "id", LongType(), required=False), NestedField(2, "r", DoubleType(), required=False))
     name = lake.create("shop.ratios", schema, [PartitionFieldSpec("r")], format_version="2", **FEW)
     files = []
@@ -400,8 +404,8 @@ STEPS = st.lists(
 def test_random_commits_beside_a_model(
     catalog_settings: dict[str, str], steps: list[tuple[int, list[tuple[int, set[int]]], str]]
 ) -> None:
-    """Appends, deletes, upgrades to version 3 and merges of manifests in any order leave the rows that a set of (file, position)
-    says, to floe, to PyIceberg and to a reader of the raw files."""
+    """Appends, deletes, upgrades to version 3 and merges of manifests in any order leave the rows that a set of (file,
+    position) says, to floe, to PyIceberg and to a reader of the raw files."""
     lake = Lake(catalog_settings)
     deleter = Deleter(lake)
     name = lake.create(f"shop.r{uuid.uuid4().hex}", format_version="2", **FEW)
@@ -439,12 +443,13 @@ def test_random_commits_beside_a_model(
         lineage(lake.plain(name))
 
 
-# ---- what is live -----------------------------------------------------------------------------------------------------
+# ---- what is live
+# -----------------------------------------------------------------------------------------------------
 
 
 def test_live_files_say_what_they_inherit(lake: Lake, deleter: Deleter) -> None:
-    """Sequence numbers, snapshots, row ids and bounds of live files are written out, before and after a merge of manifests,
-    and are the same after pickling."""
+    """Sequence numbers, snapshots, row ids and bounds of live files are written out, before and after a merge of
+    manifests, and are the same after pickling."""
     name = lake.create(format_version="3", **FEW)
     paths = [append(lake, name, number, number, number + 100) for number in range(1, 8)]
     deleter.commit(name, {paths[0]: [1]})
@@ -504,7 +509,8 @@ def test_equality_deletes_are_refused_by_name(lake: Lake, deleter: Deleter, monk
 def test_vectors_against_the_specification_are_refused(
     lake: Lake, deleter: Deleter, monkeypatch: pytest.MonkeyPatch, owner: object, name: str, reason: str
 ) -> None:
-    """Two vectors for one file, and one that is older than its file, are refused by name, and nothing is deleted on top."""
+    """Two vectors for one file, and one that is older than its file, are refused by name, and nothing is deleted on
+    top."""
     original = SnapshotFiles._finished
 
     def broken(*args: Any) -> object:
@@ -527,8 +533,8 @@ def test_vectors_against_the_specification_are_refused(
 
 
 def test_a_puffin_file_is_an_orphan_only_if_nothing_names_it(lake: Lake, deleter: Deleter) -> None:
-    """Invariant 12: a Puffin file with live vectors, or with those of an older snapshot, is in use; one that no snapshot names is
-    an orphan once it is old."""
+    """Invariant 12: a Puffin file with live vectors, or with those of an older snapshot, is in use; one that no
+    snapshot names is an orphan once it is old."""
     name = lake.create(format_version="3")
     path = append(lake, name, 1, 1, 2, 3)
     deleter.commit(name, {path: [0]})
@@ -574,7 +580,8 @@ def test_manifests_of_deletes_stay_few(lake: Lake, deleter: Deleter) -> None:
 
 
 def test_manifests_of_vectors_that_stay_are_merged(lake: Lake, deleter: Deleter) -> None:
-    """Commits that each delete from another file leave fewer delete manifests than commits, and a vector for each file."""
+    """Commits that each delete from another file leave fewer delete manifests than commits, and a vector for each
+    file."""
     name = lake.create(format_version="3", **FEW)
     paths = [append(lake, name, number, number, -number) for number in range(1, 11)]
     for path in paths:

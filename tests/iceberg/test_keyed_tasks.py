@@ -1,5 +1,5 @@
-"""Batches of changes by key, from the rows of blocks to the commit: whoever reads a change and in whatever pieces it travels,
-the table is what a dictionary would hold, and rows keep their ids."""
+"""Batches of changes by key, from the rows of blocks to the commit: whoever reads a change and in whatever pieces it
+travels, the table is what a dictionary would hold, and rows keep their ids."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ from framework.task.context import TaskContext
 from framework.task.exchange import make_receiver
 from framework.task.output import remove_files
 from framework.task.task_run import Outbox, TaskRun
+from testbed.record_samples import plan as sample_plan
+from testbed.record_samples import policy
 from tests.iceberg.conftest import Lake
-from tests.record_samples import plan as sample_plan
-from tests.record_samples import policy
 
 pytestmark = pytest.mark.iceberg
 
@@ -218,7 +218,8 @@ def test_batches_of_changes_are_a_fold(lake: Lake, version: str, spec: str) -> N
 
 @pytest.mark.parametrize("spec", SPECS)
 def test_a_row_keeps_its_id_for_as_long_as_its_key_lives(lake: Lake, spec: str) -> None:
-    """Format version 3: an update keeps the row's id, also in another partition; a key that comes back has a new one."""
+    """Format version 3: an update keeps the row's id, also in another partition; a key that comes back has a new
+    one."""
     pipeline = made(lake, "3", spec)
     pipeline.do([(0, (1, "a"), (1, "x")), (0, (2, "b"), (1, "x")), (1, (3, "c"), (1, "x"))])
     first = pipeline.ids()

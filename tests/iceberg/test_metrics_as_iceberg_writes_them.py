@@ -132,8 +132,8 @@ def by_partition(lake: Lake, name: str) -> dict[str, dict[str, Any]]:
 
 @pytest.mark.parametrize("partitioned", [True, False])
 def test_files_say_what_icebergs_own_writer_says(lake: Lake, iceberg_spark: IcebergSpark, partitioned: bool) -> None:
-    """For the same rows, partition values, column bounds, counts of values, nulls and NaN, and sort order are what Iceberg's
-    Java writer records, column by column and file by file."""
+    """For the same rows, partition values, column bounds, counts of values, nulls and NaN, and sort order are what
+    Iceberg's Java writer records, column by column and file by file."""
     sort_by = (SortFieldSpec(PartitionFieldSpec("id"), descending=True),)
     names = [made(lake, f"ns.{each}", sort_by, PARTITIONS if partitioned else ()) for each in ("ours", "theirs")]
     ours = target(lake, names[0])
@@ -160,8 +160,8 @@ def test_files_say_what_icebergs_own_writer_says(lake: Lake, iceberg_spark: Iceb
 
 
 def settled(values: Any) -> Any:
-    """Without the counts in which Iceberg disagrees with itself: a value in a struct that is null counts as a null, except
-    where the writer of floats and doubles counts for itself."""
+    """Without the counts in which Iceberg disagrees with itself: a value in a struct that is null counts as a null,
+    except where the writer of floats and doubles counts for itself."""
     return (
         {name: value for name, value in values.items() if name != "item.weight"} if isinstance(values, dict) else values
     )

@@ -1,5 +1,5 @@
-"""Each rule of deletes, taken out: the tests of deletes notice. What they notice it with is `tests.iceberg.deletes.check`, since
-PyIceberg reads most of these tables without a word."""
+"""Each rule of deletes, taken out: the tests of deletes notice. What they notice it with is
+`tests.iceberg.deletes.check`, since PyIceberg reads most of these tables without a word."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ Mutate = Callable[[pytest.MonkeyPatch], object]
 
 
 def scenario(lake: Lake, version: str) -> None:
-    """Two days with two files each; deletes from three of them, then from one of these and the fourth, then from all."""
+    """Two days with two files each; deletes from three of them, then from one of these and the fourth, then from
+    all."""
     first = "2" if version == "2, upgraded" else version
     name = by_day(lake, format_version=first, **{"commit.manifest.min-count-to-merge": "2"})
     deleter = Deleter(lake)

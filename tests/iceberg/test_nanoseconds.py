@@ -75,8 +75,8 @@ def test_moments_in_nanoseconds_are_in_the_partition_that_iceberg_defines(
 
 
 def test_bounds_of_nanoseconds_are_exact(lake: Lake) -> None:
-    """The bounds of a column of nanoseconds are its least and its highest moment to the nanosecond, so that no filter misses a
-    row; a column without values has none."""
+    """The bounds of a column of nanoseconds are its least and its highest moment to the nanosecond, so that no filter
+    misses a row; a column without values has none."""
     name = lake.create("shop.moments", MOMENTS, format_version="3")
     for moments in ([5, 7, None], [1_704_369_600_123_456_789, -1], [None]):
         [file] = moments_written(lake, name, moments)

@@ -1,4 +1,5 @@
-"""Data files as Iceberg needs them: rows, partitions and metrics, compared with what PyIceberg writes for the same rows."""
+"""Data files as Iceberg needs them: rows, partitions and metrics, compared with what PyIceberg writes for the same
+rows."""
 
 from __future__ import annotations
 
@@ -45,7 +46,7 @@ from framework.record.model import AlikeRows, TableTarget
 from framework.record.rows import scatter
 from framework.table.arrow_schema import arrow_schema
 from framework.table.types import primitive_type
-from tests.record_samples import policy
+from testbed.record_samples import policy
 
 pytestmark = pytest.mark.iceberg
 
@@ -139,8 +140,8 @@ def compare(
     further: frozenset[int] = frozenset(),
     repeated: frozenset[int] = frozenset(),
 ) -> None:
-    """Everything is PyIceberg's, except what PyIceberg leaves out: NaN counts, and bounds of the `further` nested columns; and
-    the counts of `repeated` columns, in which PyIceberg counts an empty list or map as a value."""
+    """Everything is PyIceberg's, except what PyIceberg leaves out: NaN counts, and bounds of the `further` nested
+    columns; and the counts of `repeated` columns, in which PyIceberg counts an empty list or map as a value."""
     assert ours.record_count == theirs.record_count
     assert ours.spec_id == theirs.spec_id
     assert {int(i): n for i, n in ours.nan_value_counts.items()} == nan
@@ -161,7 +162,8 @@ def pyiceberg_files(table: Table) -> list[IcebergDataFile]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_type_is_read_back_with_pyicebergs_own_metrics(catalog: Catalog, kind: str) -> None:
-    """Rows of every type are read back as they were, and counts, bounds and sizes are those of PyIceberg's own append."""
+    """Rows of every type are read back as they were, and counts, bounds and sizes are those of PyIceberg's own
+    append."""
     type_text, values = KINDS[kind]
     schema = Schema(NestedField(1, "v", primitive_type(type_text), required=False))
     ours, theirs = catalog.create_table("ns.t", schema), catalog.create_table("ns.theirs", schema)
@@ -204,8 +206,8 @@ NESTED_ROWS: list[dict[str, Any]] = [
 
 
 def test_nested_columns_and_names(catalog: Catalog) -> None:
-    """Structs, lists and maps, and names that Parquet's other readers cannot take, are read back by field id; the metrics
-    are PyIceberg's."""
+    """Structs, lists and maps, and names that Parquet's other readers cannot take, are read back by field id; the
+    metrics are PyIceberg's."""
     ours, theirs = catalog.create_table("ns.t", NESTED), catalog.create_table("ns.theirs", NESTED)
     files = written(ours, NESTED_ROWS)
     theirs.append(rows_for(theirs, NESTED_ROWS))
@@ -260,8 +262,8 @@ def encoded(rows: pa.Table, names: tuple[str, ...] = ("word", "words")) -> pa.Ta
 def test_encoded_text_is_written_as_plain_text_is(
     catalog: Catalog, spec: PartitionSpec, order: SortOrder, buffer_bytes: int
 ) -> None:
-    """Rows whose text is encoded, in all pieces or in some, with one dictionary or several, become the files that plain rows
-    become: the same rows, partitions, order and metrics, and no type that only Arrow knows."""
+    """Rows whose text is encoded, in all pieces or in some, with one dictionary or several, become the files that plain
+    rows become: the same rows, partitions, order and metrics, and no type that only Arrow knows."""
     table = catalog.create_table("ns.t", TEXTS, partition_spec=spec, sort_order=order)
     words = [None, "", "apple", "banana", "a word that is longer than any bound of a metric", "ä"]
     pieces = [
@@ -306,7 +308,8 @@ def test_encoded_text_is_written_as_plain_text_is(
 
 
 def test_a_large_table_of_encoded_text(catalog: Catalog) -> None:
-    """Rows too large to be copied together are written with their dictionaries, also where these differ, in one file."""
+    """Rows too large to be copied together are written with their dictionaries, also where these differ, in one
+    file."""
     table = catalog.create_table("ns.t", TEXTS)
     pieces = [
         rows_for(table, [{"id": i, "word": f"word {(i + p) % (20 + p)}", "words": ["x", "y"]} for i in range(100_000)])
@@ -329,8 +332,8 @@ def test_a_large_table_of_encoded_text(catalog: Catalog) -> None:
 def test_rows_of_many_tables_at_once_are_written_as_those_of_each(
     catalog: Catalog, spec: PartitionSpec, order: SortOrder, buffer_bytes: int
 ) -> None:
-    """Rows of several tables that come unsorted, among them some that come by table, with dictionaries that grow, change and
-    are left out, become the files that each table's own rows become."""
+    """Rows of several tables that come unsorted, among them some that come by table, with dictionaries that grow,
+    change and are left out, become the files that each table's own rows become."""
     names = ("ns.a", "ns.b", "ns.c")
     made = [catalog.create_table(name, TEXTS, partition_spec=spec, sort_order=order) for name in names]
     targets = [target_of(table, name) for table, name in zip(made, names, strict=True)]
@@ -526,8 +529,8 @@ def test_table_properties_are_followed(catalog: Catalog) -> None:
 
 
 def test_metrics_of_nested_floats_and_of_wide_tables(catalog: Catalog) -> None:
-    """NaN is counted in structs too, a column of nothing but NaN has no bounds, and of a wide table the first hundred columns,
-    those with a mode of their own and those it is sorted by have metrics."""
+    """NaN is counted in structs too, a column of nothing but NaN has no bounds, and of a wide table the first hundred
+    columns, those with a mode of their own and those it is sorted by have metrics."""
     inner = StructType(NestedField(3, "x", primitive_type("float"), required=False))
     schema = Schema(NestedField(1, "d", primitive_type("double"), required=False), NestedField(2, "s", inner))
     (file,) = written(catalog.create_table("ns.t", schema), [{"d": NAN, "s": {"x": NAN}}, {"d": NAN, "s": {"x": 2.0}}])
@@ -589,7 +592,8 @@ FIRST, LAST, ASC, DESC = NullOrder.NULLS_FIRST, NullOrder.NULLS_LAST, SortDirect
     ],
 )
 def test_files_are_sorted_as_the_table_says(catalog: Catalog, fields: list[SortField], expected: list[int]) -> None:
-    """Rows are in the table's order, with transforms, nulls first or last and NaN above every number, and files say so."""
+    """Rows are in the table's order, with transforms, nulls first or last and NaN above every number, and files say
+    so."""
     table = catalog.create_table("ns.t", SORTED_SCHEMA, sort_order=SortOrder(*fields))
     (file,) = written(table, SORTED)
     found = pq.read_table(file.path.removeprefix("file://")).to_pylist()

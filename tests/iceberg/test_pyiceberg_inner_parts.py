@@ -179,8 +179,9 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 
 def test_every_override_is_called(lake: Lake, calls: Counter[str]) -> None:
-    """Making tables, committing to them and deleting from them, of versions 2 and 3, in a SQL and in a REST catalog, calls every
-    override: one that is no longer called is a loss of speed, of a time-out or of row ids that nobody would see."""
+    """Making tables, committing to them and deleting from them, of versions 2 and 3, in a SQL and in a REST catalog,
+    calls every override: one that is no longer called is a loss of speed, of a time-out or of row ids that nobody would
+    see."""
     for version in ("2", "3"):
         name = lake.create(f"shop.v{version}", format_version=version)
         for offset in (1, 2):

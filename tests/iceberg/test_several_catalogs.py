@@ -24,8 +24,8 @@ from framework.runtime.table_refresh import TableRefresh
 from framework.runtime.tables import TableRegistry, reachable_tables
 from framework.table.arrow_schema import arrow_schema, parse_schema
 from framework.table.changes import CreateTable
+from testbed.record_samples import plan
 from tests.iceberg.conftest import SCHEMA, TOPIC, Lake
-from tests.record_samples import plan
 
 pytestmark = pytest.mark.iceberg
 
@@ -109,8 +109,8 @@ def test_one_name_in_two_catalogs_is_two_tables(lakes: Lakes) -> None:
 
 
 def test_a_catalog_that_nobody_needs_may_be_wrong(lakes: Lakes) -> None:
-    """What is needed is checked, and the first that fails is named; the secrets of others are not even read. A name of no
-    catalog is refused with those that there are."""
+    """What is needed is checked, and the first that fails is named; the secrets of others are not even read. A name of
+    no catalog is refused with those that there are."""
     secret = SecretRef("env", "FLOE_NO_SUCH_SECRET")
     settings = {**lakes.settings, "gone": {"type": "rest", "uri": "http://127.0.0.1:1", "token": secret}}
     tables = open_catalog(target_of(settings), ["default", "cold"])
@@ -144,8 +144,8 @@ def test_a_coordinator_begins_while_one_catalog_answers(lakes: Lakes) -> None:
 
 
 def test_a_catalog_that_is_down_holds_up_its_own_tables_alone(lakes: Lakes, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Invariant 10: a commit to it fails for now. A batch for tables of both goes on with what is known of its tables, which
-    is said once; a batch for its tables alone waits, and so does one that needs a change there."""
+    """Invariant 10: a commit to it fails for now. A batch for tables of both goes on with what is known of its tables,
+    which is said once; a batch for its tables alone waits, and so does one that needs a change there."""
     monkeypatch.setattr(table_refresh, "REFRESH_AFTER_S", 0.0)  # everything is old at once
     lakes.hot.create(HOT)
     lakes.cold.create(HOT)

@@ -24,8 +24,8 @@ from pyiceberg.types import (
 
 from framework.commit.machine.effects import Committed
 from framework.config.spec import PartitionFieldSpec
+from testbed.servers.spark_reader import java_read
 from tests.iceberg.conftest import Lake
-from tests.servers.spark_reader import java_read
 
 pytestmark = [pytest.mark.iceberg, pytest.mark.spark]
 

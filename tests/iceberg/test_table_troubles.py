@@ -1,4 +1,5 @@
-"""Tables of a real catalog that cannot be loaded or changed: refused alone, written as they were known, or waited for."""
+"""Tables of a real catalog that cannot be loaded or changed: refused alone, written as they were known, or waited
+for."""
 
 from __future__ import annotations
 
@@ -20,9 +21,9 @@ from framework.table import trouble
 from framework.table.model import TableNeed
 from framework.table.policy.answers import Act
 from framework.table.policy.rules import rules_of
+from testbed.record_samples import plan
 from tests.iceberg.conftest import Lake
 from tests.iceberg.lineage import change, local
-from tests.record_samples import plan
 
 pytestmark = pytest.mark.iceberg
 
@@ -39,8 +40,8 @@ def waited(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_table_that_cannot_be_loaded_is_refused_alone(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A table whose metadata file is gone when a run begins is refused with the reason while others of the catalog are sound;
-    a need of it makes no new table in its place, and when the file is back it is written again."""
+    """A table whose metadata file is gone when a run begins is refused with the reason while others of the catalog are
+    sound; a need of it makes no new table in its place, and when the file is back it is written again."""
     waited(monkeypatch)
     for name in ("ns.bad", "ns.t"):
         lake.create(name)
@@ -66,8 +67,8 @@ def test_a_table_that_cannot_be_loaded_is_refused_alone(lake: Lake, monkeypatch:
 
 
 def test_a_store_that_cannot_be_read_is_an_outage(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where no table of a catalog can be loaded although it answers, nothing is refused, whatever time passes; and a table that
-    fails for a moment alone is waited for."""
+    """Where no table of a catalog can be loaded although it answers, nothing is refused, whatever time passes; and a
+    table that fails for a moment alone is waited for."""
     for name in ("ns.a", "ns.b"):
         lake.create(name)
     rules = [RouteRule("ns.a"), RouteRule("ns.b")]
@@ -89,8 +90,8 @@ def test_a_store_that_cannot_be_read_is_an_outage(lake: Lake, monkeypatch: pytes
 
 
 def test_a_table_that_is_known_is_written_as_it_was(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A table that this run knows and that cannot be loaded any more is written as it was known, and records that ask for a
-    change of it are refused with the reason; the dead-letter table stops the pipeline."""
+    """A table that this run knows and that cannot be loaded any more is written as it was known, and records that ask
+    for a change of it are refused with the reason; the dead-letter table stops the pipeline."""
     waited(monkeypatch)
     monkeypatch.setattr(table_refresh, "REFRESH_AFTER_S", 0.0)
     names = ["ns.a", "ns.b", "ns.c"]
@@ -127,8 +128,8 @@ def test_a_table_that_is_known_is_written_as_it_was(lake: Lake, monkeypatch: pyt
 def test_a_table_that_is_replayed_alone_stops_the_replay(
     lake: Lake, gone: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A replay drops what cannot be written, since it was dealt with before: where its own table is in trouble it ends, and
-    does not take the records for done with."""
+    """A replay drops what cannot be written, since it was dealt with before: where its own table is in trouble it ends,
+    and does not take the records for done with."""
     waited(monkeypatch)
     for name in ("ns.a", "ns.b"):
         lake.create(name)
@@ -149,7 +150,8 @@ def test_a_table_that_is_replayed_alone_stops_the_replay(
 
 
 def test_a_plan_shows_which_table_cannot_be_loaded(lake: Lake) -> None:
-    """`floe plan` says which table has lost its metadata file, as of others that cannot be written, and shows the rest."""
+    """`floe plan` says which table has lost its metadata file, as of others that cannot be written, and shows the
+    rest."""
     for name in ("ns.a", "ns.b"):
         lake.create(name)
     lose(lake, "ns.a")
@@ -161,8 +163,8 @@ def test_a_plan_shows_which_table_cannot_be_loaded(lake: Lake) -> None:
 
 
 def test_what_nobody_foresaw_of_one_table_stops_no_other(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where making or changing a table raises what nobody foresaw, that table is refused or not changed for a while, with the
-    reason; the others are made and changed."""
+    """Where making or changing a table raises what nobody foresaw, that table is refused or not changed for a while,
+    with the reason; the others are made and changed."""
     for name in ("ns.bad", "ns.t"):
         lake.create(name)
     registry = TableRegistry(plan(defaults=TablePolicy()), lake.tables, lambda _: None)

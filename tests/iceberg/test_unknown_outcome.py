@@ -141,7 +141,8 @@ def test_a_lost_answer_to_a_creation_is_success(lake: Lake, lossy: IcebergTables
 
 
 def test_a_lost_answer_to_a_change_of_the_schema_is_success(lake: Lake, lossy: IcebergTables) -> None:
-    """A schema that is current after a failed call was made so; where it is not, the failure is told and nothing was changed."""
+    """A schema that is current after a failed call was made so; where it is not, the failure is told and nothing was
+    changed."""
     name = lake.create()
     target = lake.tables.load_target(name, POLICY)
     assert target is not None

@@ -61,8 +61,8 @@ def with_snapshots(table: Table, count: int) -> str:
 
 @pytest.mark.parametrize("kept", [0, 1, 3])
 def test_old_metadata_files_go_within_the_tables_limits(lake: Lake, kept: int) -> None:
-    """As many old metadata files stay as the table's property says, at least one: those of the metadata log, and the current
-    one."""
+    """As many old metadata files stay as the table's property says, at least one: those of the metadata log, and the
+    current one."""
     name = lake.create(**{"write.metadata.previous-versions-max": str(kept)})
     grow(lake, name, range(1, 9))
     table = lake.plain(name)
@@ -83,8 +83,8 @@ def test_metadata_files_stay_when_the_table_says_so(lake: Lake) -> None:
 
 
 def test_metadata_files_are_what_pyiceberg_would_write(lake: Lake) -> None:
-    """The metadata file of a commit parses to what is in memory, and PyIceberg writes it again without a difference; of version 3
-    its model is complete, although it refuses to write it."""
+    """The metadata file of a commit parses to what is in memory, and PyIceberg writes it again without a difference; of
+    version 3 its model is complete, although it refuses to write it."""
     for version in ("1", "2", "3"):
         name = lake.create(f"shop.v{version}", format_version=version)
         grow(lake, name, range(1, 4))
@@ -147,7 +147,8 @@ def test_a_full_cache_costs_time_only(lake: Lake, monkeypatch: pytest.MonkeyPatc
 def test_the_memory_of_a_catalog_is_bounded(
     lake: Lake, monkeypatch: pytest.MonkeyPatch, columns: int, snapshots: int
 ) -> None:
-    """However many tables with however many snapshots or columns are loaded, what the catalog keeps stays within its bound."""
+    """However many tables with however many snapshots or columns are loaded, what the catalog keeps stays within its
+    bound."""
     bound = 4_000_000
     monkeypatch.setattr(iceberg_sql, "MAX_KNOWN_BYTES", bound)
     catalog = FlatSqlCatalog("default", **lake.settings)

@@ -20,9 +20,9 @@ from framework.commit.machine.effects import Committed
 from framework.config.spec import EvolveMode, FieldHint, RouteRule
 from framework.record.process import process_block
 from framework.table.types import primitive_type
+from testbed.record_samples import block, plan, policy
 from tests.iceberg.conftest import Lake
 from tests.iceberg.spark_server import IcebergSpark
-from tests.record_samples import block, plan, policy
 from tests.type_cases import CASES, TypeCase
 
 pytestmark = pytest.mark.iceberg
@@ -90,8 +90,8 @@ def plain(column: pa.ChunkedArray) -> list[object]:
 
 @pytest.mark.parametrize("version", ["2", "3"])
 def test_pyiceberg_reads_every_value_back(lake: Lake, version: str) -> None:
-    """Every value of the type table and of the matrix is in the table exactly, as PyIceberg reads it; nanoseconds where the
-    format version has them."""
+    """Every value of the type table and of the matrix is in the table exactly, as PyIceberg reads it; nanoseconds where
+    the format version has them."""
     values = [value for value in GOOD if version == "3" or not since_version_3(value)]
     assert any(since_version_3(value) for value in values) == (version == "3")
     name, columns = written(lake, values, version)
@@ -102,8 +102,8 @@ def test_pyiceberg_reads_every_value_back(lake: Lake, version: str) -> None:
 
 @pytest.mark.parametrize("last", ["b", "\ud7ff", "\U0010ffff"])
 def test_long_text_is_found_whatever_its_characters(lake: Lake, last: str) -> None:
-    """Text that is cut for its file's bounds is written, and found by a filter for it, also where no character follows the last
-    one that is kept."""
+    """Text that is cut for its file's bounds is written, and found by a filter for it, also where no character follows
+    the last one that is kept."""
     text = "a" * 15 + last + "!"
     name, (column,) = written(lake, [(("string", None, None, None), json.dumps(text), repr(text))])
     found = lake.plain(name).scan(EqualTo(column, text)).to_arrow()
@@ -113,7 +113,8 @@ def test_long_text_is_found_whatever_its_characters(lake: Lake, last: str) -> No
 @pytest.mark.spark
 @pytest.mark.slow
 def test_iceberg_in_spark_reads_every_value_back(lake: Lake, iceberg_spark: IcebergSpark) -> None:
-    """The same as Iceberg's Java runtime reads them in Spark, which has no type for times of a day; UUIDs are text there."""
+    """The same as Iceberg's Java runtime reads them in Spark, which has no type for times of a day; UUIDs are text
+    there."""
     values = [value for value in GOOD if value[0][0] != "time" and not since_version_3(value)]
     name, columns = written(lake, values)
     [rows] = iceberg_spark.ask(lake.settings, [f"SELECT * FROM `default`.{name} ORDER BY row"])

@@ -1,5 +1,6 @@
-"""Tables of format version 3 in a real SQL catalog: every row has an id, and keeps it; what cannot be written is refused; default
-values of columns hold for others. Row ids are read by `tests.iceberg.lineage`, which shares nothing with the writer."""
+"""Tables of format version 3 in a real SQL catalog: every row has an id, and keeps it; what cannot be written is
+refused; default values of columns hold for others. Row ids are read by `tests.iceberg.lineage`, which shares nothing
+with the writer."""
 
 from __future__ import annotations
 
@@ -32,9 +33,9 @@ from framework.config.spec import EvolveMode, RouteRule
 from framework.errors import TableBlocked
 from framework.record.process import process_block
 from framework.table.changes import AlterTable, CreateTable
+from testbed.record_samples import block, plan, policy
 from tests.iceberg.conftest import POLICY, SCHEMA, Lake
 from tests.iceberg.lineage import change, lineage, local, raw, some_files, upgrade
-from tests.record_samples import block, plan, policy
 
 pytestmark = pytest.mark.iceberg
 
@@ -64,8 +65,8 @@ STEPS = st.one_of(
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(STEPS, min_size=4, max_size=12))
 def test_rows_keep_their_ids_whatever_is_committed(lake: Lake, steps: list[tuple[str, list[int]]]) -> None:
-    """Appends of any sizes, empty commits, merged manifests, branches, rollbacks and an upgrade in between leave every row
-    with one id that it keeps."""
+    """Appends of any sizes, empty commits, merged manifests, branches, rollbacks and an upgrade in between leave every
+    row with one id that it keeps."""
     name = f"shop.t{uuid.uuid4().hex[:8]}"
     lake.create(name, **{**MERGING, "format_version": "2" if ("upgrade", []) in steps else "3"})
     upgraded = ("upgrade", []) not in steps
@@ -108,7 +109,8 @@ def test_appends_get_the_ids_that_follow(lake: Lake) -> None:
 
 
 def test_an_upgraded_table_gives_its_old_rows_ids_once(lake: Lake) -> None:
-    """The first commit after an upgrade gives ids to what was there: its own rows first, as Iceberg's own writer does."""
+    """The first commit after an upgrade gives ids to what was there: its own rows first, as Iceberg's own writer
+    does."""
     name = lake.create(format_version="2")
     for offset, rows in enumerate((3, 1), 1):
         ok(lake.tables.commit(lake.effect(name, some_files([rows]), offset)))
@@ -123,7 +125,8 @@ def test_an_upgraded_table_gives_its_old_rows_ids_once(lake: Lake) -> None:
 def test_the_check_above_finds_writers_that_break_the_rules(
     lake: Lake, fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A writer that gives manifests no ids, forgets those of merged files, or gives the same ones again is found out."""
+    """A writer that gives manifests no ids, forgets those of merged files, or gives the same ones again is found
+    out."""
     own = iceberg_row_lineage.with_row_ids
 
     def without_ids(manifests: list[ManifestFile], next_row_id: int) -> tuple[list[ManifestFile], int]:
@@ -149,8 +152,8 @@ def test_the_check_above_finds_writers_that_break_the_rules(
 
 
 def test_a_commit_that_another_branch_overtook_is_made_again(lake: Lake) -> None:
-    """Row ids that somebody else took meanwhile, on another branch, are never given twice: the commit fails for certain, and
-    succeeds when it is made again."""
+    """Row ids that somebody else took meanwhile, on another branch, are never given twice: the commit fails for
+    certain, and succeeds when it is made again."""
     name = lake.create(format_version="3")
     ok(lake.tables.commit(lake.effect(name, some_files([2]), 1)))
     ok(lake.tables.commit(lake.effect(name, some_files([2]), 2, branch="audit")))
@@ -165,7 +168,8 @@ def test_a_commit_that_another_branch_overtook_is_made_again(lake: Lake) -> None
 
 
 def test_a_table_upgraded_in_front_of_a_commit_is_committed_to_anew(lake: Lake) -> None:
-    """A commit that was decided on version 2 is refused by the table of version 3, whole, and succeeds when it is made again."""
+    """A commit that was decided on version 2 is refused by the table of version 3, whole, and succeeds when it is made
+    again."""
     name = lake.create(format_version="2")
     ok(lake.tables.commit(lake.effect(name, some_files([2]), 1)))
     late = lake.effect(name, some_files([3]), 2)
@@ -238,8 +242,8 @@ def test_a_table_with_a_type_that_pyiceberg_cannot_read_is_refused_by_name(
 def test_tables_that_cannot_be_written_rightly_are_refused(
     lake: Lake, reason: str, changed: Callable[[dict[str, Any]], None]
 ) -> None:
-    """Encrypted tables, columns of types that floe does not write, and metadata without what row ids need are refused before
-    anything is written."""
+    """Encrypted tables, columns of types that floe does not write, and metadata without what row ids need are refused
+    before anything is written."""
     name = lake.create(format_version="3")
     location = change(lake, name, changed)
     with pytest.raises(TableBlocked, match=reason) as caught:
@@ -252,8 +256,8 @@ def test_tables_that_cannot_be_written_rightly_are_refused(
 
 
 def test_catalogs_whose_metadata_pyiceberg_writes_have_no_version_3(lake: Lake) -> None:
-    """Where the client writes the metadata, and PyIceberg's own class is that client, version 3 is refused before anything is
-    made."""
+    """Where the client writes the metadata, and PyIceberg's own class is that client, version 3 is refused before
+    anything is made."""
     commits = TableCommits(lake.catalog)  # of the kind that Hive's and Glue's are
     name = lake.create(format_version="3")
     answer = commits.commit(lake.effect(name, (), 1))
@@ -276,8 +280,9 @@ DEFAULTS = Schema(
 
 
 def test_default_values_of_columns(lake: Lake) -> None:
-    """Files from before a column came read its initial default; a value that a record lacks is null, and where the column is
-    required the record is a dead letter: nothing is filled in for it. The defaults survive floe's own changes."""
+    """Files from before a column came read its initial default; a value that a record lacks is null, and where the
+    column is required the record is a dead letter: nothing is filled in for it. The defaults survive floe's own
+    changes."""
     name = lake.create(format_version="3")
     old = lake.files(name, [{"id": 1}])
     ok(lake.tables.commit(lake.effect(name, old, 1)))

@@ -1,5 +1,5 @@
-"""Tables of format version 3 that floe and Spark write by turns: Iceberg's own runtime reads the row ids, and its own writer says
-which ones they would have been."""
+"""Tables of format version 3 that floe and Spark write by turns: Iceberg's own runtime reads the row ids, and its own
+writer says which ones they would have been."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ from framework.commit.events.event_types import DataFile
 from framework.commit.machine.effects import CommitFailed, Committed
 from framework.errors import TableBlocked
 from framework.table.changes import AlterTable
+from testbed.servers.rest_catalog import RestCatalog
+from testbed.servers.spark_reader import java_read
 from tests.iceberg.conftest import POLICY, SCHEMA, Lake
 from tests.iceberg.lineage import lineage
 from tests.iceberg.spark_server import IcebergSpark
-from tests.servers.rest_catalog import RestCatalog
-from tests.servers.spark_reader import java_read
 
 pytestmark = [pytest.mark.iceberg, pytest.mark.spark, pytest.mark.slow]
 
@@ -93,8 +93,8 @@ def values(ids: Sequence[int]) -> str:
 
 @pytest.mark.parametrize("version", ["3", "2, upgraded"])
 def test_rows_have_the_ids_that_icebergs_own_writer_gives(turns: Turns, version: str) -> None:
-    """The same appends, to a new table and to one that was upgraded with rows deleted in it, give the same row ids and sequence
-    numbers through floe as through Spark."""
+    """The same appends, to a new table and to one that was upgraded with rows deleted in it, give the same row ids and
+    sequence numbers through floe as through Spark."""
     tables, number = ("shop.ours", "shop.theirs"), version.partition(",")[0]
     turns.lake.create("shop.ours", format_version=number)
     turns.spark(f"CREATE TABLE shop.theirs {COLUMNS}('format-version'='{number}')")
@@ -116,8 +116,8 @@ def test_rows_have_the_ids_that_icebergs_own_writer_gives(turns: Turns, version:
 
 
 def test_deletion_vectors_stay_in_force_and_ids_stay(turns: Turns) -> None:
-    """What Spark deleted by deletion vectors stays deleted while floe appends and merges manifests; Spark updates and deletes
-    rows of both; and every row that nobody touched keeps its row id and its sequence number throughout."""
+    """What Spark deleted by deletion vectors stays deleted while floe appends and merges manifests; Spark updates and
+    deletes rows of both; and every row that nobody touched keeps its row id and its sequence number throughout."""
     tables = ("shop.vectors", "shop.upgraded")
     for table, version in zip(tables, (3, 2), strict=True):
         turns.spark(
@@ -166,8 +166,8 @@ DEFAULTS = {
 
 
 def test_initial_defaults_are_read_alike(turns: Turns) -> None:
-    """Rows from before columns with default values came read the same defaults in Spark as in PyIceberg, and rows that floe wrote
-    without a value since read null in both."""
+    """Rows from before columns with default values came read the same defaults in Spark as in PyIceberg, and rows that
+    floe wrote without a value since read null in both."""
     lake, name = turns.lake, turns.lake.create("shop.defaults", format_version="3")
     turns.floe(name, [1])
     fields = [
@@ -222,8 +222,8 @@ def rest(tmp_path: Path) -> Iterator[RestLake]:
 
 
 def test_icebergs_rest_server_takes_the_commits(rest: RestLake) -> None:
-    """Iceberg's Java library accepts the snapshots, refuses one that another branch's overtook, keeps the row ids over merges,
-    and reads rows with nanoseconds that floe wrote, as PyIceberg does, exactly."""
+    """Iceberg's Java library accepts the snapshots, refuses one that another branch's overtook, keeps the row ids over
+    merges, and reads rows with nanoseconds that floe wrote, as PyIceberg does, exactly."""
     properties = {"commit.manifest.min-count-to-merge": "3"}
     name = rest.create("shop.moments", NANOSECONDS, format_version="3", **properties)
     target = rest.tables.load_target(name, POLICY)

@@ -37,7 +37,8 @@ def admin(settings: dict[str, str]) -> KafkaAdmin:
 
 @pytest.fixture(scope="session")
 def compiled_reader(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The version that the compiled reader reads through; a checkout without the extension gets one for this test run."""
+    """The version that the compiled reader reads through; a checkout without the extension gets one for this test
+    run."""
     if found := kafka_reader.compiled():
         return found
     if shutil.which("cc") is None:

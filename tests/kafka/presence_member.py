@@ -1,4 +1,5 @@
-"""A live run as a process of its own, to be killed: joins a pipeline's group and says so. Arguments: broker, group, topic."""
+"""A live run as a process of its own, to be killed: joins a pipeline's group and says so. Arguments: broker, group,
+topic."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Stands for spark-submit where a test is about what is started and ended, not about what Spark does.
 
-It does what a driver does before it starts Spark: it reads the submission, takes the pipelines over, tells what they run and
-announces that they are alive; then it waits for the stop file.
+It does what a driver does before it starts Spark: it reads the submission, takes the pipelines over, tells what they
+run and announces that they are alive; then it waits for the stop file.
 """
 
 from __future__ import annotations

@@ -48,7 +48,8 @@ def test_an_empty_log_has_nothing_to_wait_for(reader: ControlReader) -> None:
 def test_the_position_passes_transaction_markers(
     broker: Broker, reader: ControlReader, admin: KafkaAdmin, new_producer: Callable[..., PipelineProducer]
 ) -> None:
-    """The log's end lies behind the marker of the last transaction; the reader gets there, so "caught up" is reached."""
+    """The log's end lies behind the marker of the last transaction; the reader gets there, so "caught up" is
+    reached."""
     source, pipeline = broker.new_topic(), unique("p")
     producer = new_producer(pipeline)
     for batch in (1, 2, 3):
@@ -81,8 +82,8 @@ def test_an_unknown_event_is_read_as_none(broker: Broker, control_topic: str, re
 
 
 def test_a_malformed_record_is_an_error(broker: Broker, control_topic: str, reader: ControlReader) -> None:
-    """A record that is named like an event stops the reader: skipping it could skip an announcement. One that can be no event
-    keeps its offset and is passed over."""
+    """A record that is named like an event stops the reader: skipping it could skip an announcement. One that can be no
+    event keeps its offset and is passed over."""
     broker.produce(control_topic, ["not an event"])
     reader.seek(0)
     assert list(reader.read_until(1)) == [(0, None)]

@@ -63,7 +63,8 @@ def test_a_wrong_topic_is_refused(
 
 
 def test_a_bound_by_size_is_accepted_where_it_is_large(broker: Broker, admin: KafkaAdmin) -> None:
-    """A log that may grow to a gibibyte keeps announcements for long enough; with one replica no other can lead in its place."""
+    """A log that may grow to a gibibyte keeps announcements for long enough; with one replica no other can lead in its
+    place."""
     config = {"retention.bytes": str(MIN_RETENTION_BYTES), "unclean.leader.election.enable": "true"}
     assert check_control_topic(admin, broker.new_topic(config=GOOD | config)).weakness == ""
 

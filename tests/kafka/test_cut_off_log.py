@@ -1,7 +1,7 @@
 """A control topic that lost its end on a real broker: whoever begins on a position that was read before is told.
 
-The broker is stopped and the end of the topic's log cut off on disk, as after an unclean election or with a disk that was put
-back; then it goes on under a new leader epoch.
+The broker is stopped and the end of the topic's log cut off on disk, as after an unclean election or with a disk that
+was put back; then it goes on under a new leader epoch.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ def seat_updates(seat: CoordinatorSeat, wanted: Callable[[list[SeatUpdate]], obj
 
 
 class SlowSeat(CoordinatorSeat):
-    """Held up once it has begun to read, so that what the broker says of the position is there before anything is returned."""
+    """Held up once it has begun to read, so that what the broker says of the position is there before anything is
+    returned."""
 
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         super()._on_assign(consumer, partitions)
@@ -70,7 +71,8 @@ class SlowSeat(CoordinatorSeat):
 
 @pytest.mark.parametrize("written_anew", [0, 4])
 def test_a_low_water_mark_above_what_is_left_is_told(own_broker: Broker, written_anew: int) -> None:
-    """Also where the log has grown past the mark again: the leader epoch beside the mark shows that these are other records."""
+    """Also where the log has grown past the mark again: the leader epoch beside the mark shows that these are other
+    records."""
     settings = {"bootstrap.servers": own_broker.bootstrap_servers}
     topic, group = ensure_control_topic(KafkaAdmin(settings), unique("control")).name, unique("group")
     publisher = ControlPublisher(settings, topic)

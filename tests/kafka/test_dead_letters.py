@@ -105,7 +105,8 @@ def landed(project: Project) -> list[int]:
 
 
 def test_replay_mends_what_can_be_mended_and_twice_is_once(project: Project) -> None:
-    """Letters that can be written now land once each, with the place they had; the others stay; nothing changes twice."""
+    """Letters that can be written now land once each, with the place they had; the others stay; nothing changes
+    twice."""
     put_letters(project, [*(record(i) for i in range(20)), b"{", b'{"id": 77}'])
     put_letters(project, [record(99)], pipeline="another")
     file = project.pipeline("shop", PIPELINE.format(topic="orders", zone=""))
@@ -144,8 +145,8 @@ def test_replay_mends_what_can_be_mended_and_twice_is_once(project: Project) -> 
 
 @pytest.mark.spark
 def test_a_replay_goes_through_the_sql_of_the_file(project: Project) -> None:
-    """Letters of a pipeline with `transform.sql` become what its records become: rows of the SELECT; what the WHERE removes is
-    filtered and waits no more, what still cannot be decoded does."""
+    """Letters of a pipeline with `transform.sql` become what its records become: rows of the SELECT; what the WHERE
+    removes is filtered and waits no more, what still cannot be decoded does."""
     put_letters(project, [*(record(i) for i in range(10)), b"{"])
     file = project.pipeline(
         "shop",
@@ -185,8 +186,8 @@ def test_a_replay_killed_anywhere_repeats_nothing(project: Project) -> None:
 
 @pytest.mark.slow
 def test_after_a_rebase_a_replay_goes_on(project: Project, broker: Broker) -> None:
-    """The control topic is lost: a replay is refused and names `floe rebase`, which files its record anew; then every letter
-    lands once, those of before and those of after."""
+    """The control topic is lost: a replay is refused and names `floe rebase`, which files its record anew; then every
+    letter lands once, those of before and those of after."""
     source = broker.new_topic("orders")
     file = project.pipeline("shop", PIPELINE.format(topic=source, zone=ZONE))
     put_letters(project, [record(i) for i in range(4)])
@@ -239,9 +240,9 @@ def test_letters_on_their_way_hide_nobodys_announcements(
     new_producer: Any,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """While a driver is in the midst of its letters for a topic, and so should it die there, what another pipeline announces
-    is visible at once: the control topic is part of the transaction from the first event on. With the events sent first it
-    would be hidden."""
+    """While a driver is in the midst of its letters for a topic, and so should it die there, what another pipeline
+    announces is visible at once: the control topic is part of the transaction from the first event on. With the events
+    sent first it would be hidden."""
     topic = broker.new_topic("letters")
     sender, other = new_producer("sender", transaction_timeout_ms=60_000), new_producer("other")
     if events_first:

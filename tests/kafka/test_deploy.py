@@ -69,8 +69,8 @@ def deployment(
 
 
 def test_only_what_changed_is_touched(deployment: Deployment, broker: Broker) -> None:
-    """A folder is rolled out, again, with one file changed, without one, and all in one application; each time only what
-    is different is drained and started, and what was told on the control topic is what runs."""
+    """A folder is rolled out, again, with one file changed, without one, and all in one application; each time only
+    what is different is drained and started, and what was told on the control topic is what runs."""
     topic, project = broker.new_topic("deploy"), deployment.project
     for name in ("orders", "refunds"):
         project.pipeline(name, PIPELINE.format(topic=topic, name=name))

@@ -149,7 +149,8 @@ def test_aborted_records_are_holes(broker: Broker, settings: dict[str, str], adm
 def test_a_slice_of_holes_alone_ends_before_later_records(
     broker: Broker, settings: dict[str, str], admin: KafkaAdmin, cut: Cut
 ) -> None:
-    """A counting reader would take the next record after the slice to fill its count; this one leaves it to the next."""
+    """A counting reader would take the next record after the slice to fill its count; this one leaves it to the
+    next."""
     topic = broker.new_topic()
     transact(broker, topic, ["x"] * 20, commit=False)
     broker.produce(topic, ["after"])
@@ -320,8 +321,8 @@ def test_both_readers_read_the_same(
     cut: Cut,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """On random logs (transactions kept and aborted, every compression, nulls, newlines, keys, headers), in random slices
-    and blocks, the two readers give equal records, positions, timestamps and holes."""
+    """On random logs (transactions kept and aborted, every compression, nulls, newlines, keys, headers), in random
+    slices and blocks, the two readers give equal records, positions, timestamps and holes."""
     if reader == "python":
         pytest.skip("the comparison reads with both; once is enough")
     chance = random.Random(seed)
@@ -501,7 +502,8 @@ WAYS_TO_LOSE: dict[str, Callable[[int], list[int]]] = {
 def test_a_reader_that_loses_a_record_is_found(
     way: str, counted: bool, broker: Broker, settings: dict[str, str], cut: Cut, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Invariant 8: a record that the reader loses, repeats or moves is no hole; the slice ends with an error that names it."""
+    """Invariant 8: a record that the reader loses, repeats or moves is no hole; the slice ends with an error that names
+    it."""
     topic = broker.new_topic()
     broker.produce(topic, [str(i) for i in range(60)])
     real = kafka_fetch.open_reader
@@ -522,7 +524,8 @@ def test_a_record_lost_among_markers_is_found(
     cut: Cut,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Where each transaction leaves a gap, a lost record that was counted is found at once; one that was not, by samples."""
+    """Where each transaction leaves a gap, a lost record that was counted is found at once; one that was not, by
+    samples."""
     topic = broker.new_topic()
     for _ in range(4):
         transact(broker, topic, ["a", "b", "c"], commit=True)

@@ -52,7 +52,8 @@ def test_a_live_run_is_seen_and_refused_by_name(admin: KafkaAdmin, live: Presenc
 def test_a_live_run_moves_its_offsets_and_nobody_else_can(
     broker: Broker, admin: KafkaAdmin, live: Presence, pipeline: str, settings: dict[str, str], control_topic: str
 ) -> None:
-    """Transactions commit the group's offsets beside the membership; the broker refuses what ordinary tools would do."""
+    """Transactions commit the group's offsets beside the membership; the broker refuses what ordinary tools would
+    do."""
     source, group = broker.new_topic(), group_id("it", pipeline)
     producer = PipelineProducer(settings, group, group, control_topic)
     producer.start()

@@ -29,7 +29,8 @@ def forgetful(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, st
 
 
 def test_offsets_of_idle_partitions_expire_unless_every_transaction_sends_them(forgetful: dict[str, str]) -> None:
-    """A partition left out is forgotten while its sibling is committed; one that is sent each time, idle or not, stays."""
+    """A partition left out is forgotten while its sibling is committed; one that is sent each time, idle or not,
+    stays."""
     admin = KafkaAdmin(forgetful)
     sources = [ensure_control_topic(admin, name).name for name in ("busy", "idle")]
     control = ensure_control_topic(admin, "control").name

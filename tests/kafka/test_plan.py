@@ -81,7 +81,8 @@ def plans(output: str) -> list[dict[str, Any]]:
 def test_plan_and_diff_through_a_pipeline_s_life(
     project: Project, broker: Broker, floe: Callable[..., tuple[int, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """First run, unchanged, changed, renamed: each is seen from what the run itself has told, and looking changes nothing."""
+    """First run, unchanged, changed, renamed: each is seen from what the run itself has told, and looking changes
+    nothing."""
     topic = broker.new_topic("plan", partitions=2)
     broker.produce(topic, [{"id": 1}], partition=0)
     text = PIPELINE.format(topic=topic)
@@ -138,7 +139,8 @@ def test_plan_and_diff_through_a_pipeline_s_life(
 def test_what_would_stop_a_run_is_a_problem_of_the_plan(
     project: Project, broker: Broker, floe: Callable[..., tuple[int, str]]
 ) -> None:
-    """A missing topic is told with the code and the exit code of the run; other pipelines of the command are still shown."""
+    """A missing topic is told with the code and the exit code of the run; other pipelines of the command are still
+    shown."""
     topic = broker.new_topic("there")
     files = [project.pipeline(name, PIPELINE.format(topic=t)) for name, t in (("a", f"{topic}-no"), ("b", topic))]
     code, output = floe("plan", *files, "--json")

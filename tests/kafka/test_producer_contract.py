@@ -22,7 +22,8 @@ pytestmark = pytest.mark.kafka
 
 @dataclass
 class Ports:
-    """New producers of one transactional id, and looks at the source; `key` and `topic_id` are of its only partition."""
+    """New producers of one transactional id, and looks at the source; `key` and `topic_id` are of its only
+    partition."""
 
     producer: Callable[[], PipelineProducer | MemoryProducer]
     source: PipelineSource | MemorySource

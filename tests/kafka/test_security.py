@@ -1,4 +1,5 @@
-"""Kafka with TLS, SCRAM, client certificates and an authorizer: the least set of grants, and teams that are kept apart."""
+"""Kafka with TLS, SCRAM, client certificates and an authorizer: the least set of grants, and teams that are kept
+apart."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ from framework.plan.grants import control_topic_grants, grants_for, replay_grant
 from framework.plan.model import Plan
 from framework.record.model import Slice
 from tests.project import Project
-from tests.servers.secured_broker import SecuredBroker
+from tests.secured_broker import SecuredBroker
 
 pytestmark = [pytest.mark.kafka]
 
@@ -120,7 +121,8 @@ def test_the_least_set_is_sufficient(secured: SecuredBroker) -> None:
 
 @pytest.mark.slow
 def test_a_replay_needs_its_own_grants(secured: SecuredBroker) -> None:
-    """What a run needs is not enough for a replay: it is refused without either of its own two grants, and done with both."""
+    """What a run needs is not enough for a replay: it is refused without either of its own two grants, and done with
+    both."""
     team = Team(secured, "again", with_password(secured, "again"))
     secured.grant("again", team.grants)
     further = replay_grants([team.plan])
@@ -134,7 +136,8 @@ def test_a_replay_needs_its_own_grants(secured: SecuredBroker) -> None:
 
 
 def do_replay(team: Team, client: str) -> None:
-    """What a replay of one table asks of Kafka beyond a run: announce as a pipeline of its own, and move its own offsets."""
+    """What a replay of one table asks of Kafka beyond a run: announce as a pipeline of its own, and move its own
+    offsets."""
     name = replay_name(team.plan.announce.transactional_id) + ".1"
     settings = {**team.settings, "client.id": f"replay-{client}"}
     producer = PipelineProducer(settings, name, name, team.plan.announce.control_topic)
@@ -147,8 +150,8 @@ def do_replay(team: Team, client: str) -> None:
 
 
 def test_each_grant_is_necessary(secured: SecuredBroker) -> None:
-    """By client certificate, too, the listed grants are enough; without any one of them a run is refused with an error that
-    says so."""
+    """By client certificate, too, the listed grants are enough; without any one of them a run is refused with an error
+    that says so."""
     team = Team(secured, "each", secured.certificate_user("each"))
     secured.grant("each", team.grants)
     do_all(team.settings, team.plan)
@@ -173,7 +176,8 @@ def test_the_first_run_may_make_the_control_topic(secured: SecuredBroker) -> Non
 
 
 def test_two_teams_cannot_touch_each_other(secured: SecuredBroker) -> None:
-    """A team's principal cannot read another's offsets, fence its runs, read or write its announcements, take its seat."""
+    """A team's principal cannot read another's offsets, fence its runs, read or write its announcements, take its
+    seat."""
     left = Team(secured, "left", with_password(secured, "left"))
     right = Team(secured, "right", with_password(secured, "right"))
     for team in (left, right):
@@ -200,7 +204,8 @@ def test_two_teams_cannot_touch_each_other(secured: SecuredBroker) -> None:
 
 @pytest.mark.parametrize("wrong", ["password", "authority"])
 def test_wrong_credentials_are_told_apart(secured: SecuredBroker, wrong: str, tmp_path: Path) -> None:
-    """A wrong password and an authority that did not sign the broker's certificate are named, and no secret is shown."""
+    """A wrong password and an authority that did not sign the broker's certificate are named, and no secret is
+    shown."""
     settings = with_password(secured, "known")
     if wrong == "password":
         settings["sasl.password"] = "wrong-and-not-shown"

@@ -35,7 +35,8 @@ def test_offsets_that_were_moved_by_hand_come_back_from_the_log(
     new_producer: Callable[..., PipelineProducer],
     catalog_settings: dict[str, str],
 ) -> None:
-    """One transaction sets the group where the announcements end, tells the chain so, and fences whoever was not seen."""
+    """One transaction sets the group where the announcements end, tells the chain so, and fences whoever was not
+    seen."""
     source, name, prefix = broker.new_topic(partitions=2), unique("p"), unique("it")
     broker.produce(
         source, [{"id": n} for n in range(80)], partition=0, timestamps_ms=[1_000 * n + 1 for n in range(80)]

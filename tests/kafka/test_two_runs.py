@@ -1,4 +1,5 @@
-"""Two runs of one pipeline on a real broker: whatever the older one does when it wakes up, exactly one of them goes on."""
+"""Two runs of one pipeline on a real broker: whatever the older one does when it wakes up, exactly one of them goes
+on."""
 
 from __future__ import annotations
 
@@ -105,7 +106,8 @@ def test_of_two_runs_that_take_over_at_once_one_goes_on(
     new_run: Callable[[], PipelineWorker],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A run that began between the look and the recovery is fenced by it; then the older one goes on where that one stood."""
+    """A run that began between the look and the recovery is fenced by it; then the older one goes on where that one
+    stood."""
     older, newer = new_run(), new_run()
     older.prepare()
     wakes_up(older, monkeypatch)
@@ -130,7 +132,8 @@ def test_of_two_runs_that_take_over_at_once_one_goes_on(
 def test_the_first_run_says_where_it_stands(
     broker: Broker, pipeline: LoadedPipeline, new_run: Callable[[], PipelineWorker], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before anything is read the positions are announced, also where the answer was lost; who comes later goes by them."""
+    """Before anything is read the positions are announced, also where the answer was lost; who comes later goes by
+    them."""
     first, second = new_run(), new_run()
     producer = first.announcer._producer
     real = producer.announce

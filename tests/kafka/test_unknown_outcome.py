@@ -172,7 +172,8 @@ def test_one_lost_answer_is_mended_within_the_commit(behind: Behind, new_pipelin
 def test_a_transaction_that_outlived_its_time_out_is_not_taken_for_a_newer_run(
     behind: Behind, new_pipeline: Callable[..., Pipeline]
 ) -> None:
-    """The broker ends a transaction in the words of a fence; with no other run alive the pipeline must not end for good."""
+    """The broker ends a transaction in the words of a fence; with no other run alive the pipeline must not end for
+    good."""
     pipeline = new_pipeline(transaction_timeout_ms=2000, commit_patience_s=30.0)
 
     moves_on_at = time.monotonic() + 6

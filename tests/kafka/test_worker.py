@@ -172,7 +172,8 @@ def test_pipelines_do_not_fence_each_other(
 def test_transactions_interleave_and_each_is_whole(
     broker: Broker, settings: dict[str, str], control_topic: str, new_producer: NewProducer
 ) -> None:
-    """Events of two transactions may lie in the log in turns; a reader sees them in log order, once both are decided."""
+    """Events of two transactions may lie in the log in turns; a reader sees them in log order, once both are
+    decided."""
     source, slow, quick = broker.new_topic(), unique("slow"), unique("quick")
     other = Producer({**settings, "transactional.id": slow})
     other.init_transactions(10)
@@ -191,7 +192,8 @@ def test_transactions_interleave_and_each_is_whole(
 def test_an_aborted_transaction_leaves_nothing(
     broker: Broker, admin: KafkaAdmin, settings: dict[str, str], control_topic: str, new_producer: NewProducer
 ) -> None:
-    """What the broker refuses is aborted as a whole: neither its events nor its offsets are seen, and the run goes on."""
+    """What the broker refuses is aborted as a whole: neither its events nor its offsets are seen, and the run goes
+    on."""
     source, pipeline = broker.new_topic(), unique("p")
     producer = new_producer(pipeline)
     with pytest.raises(Exception, match=r"(?i)metadata"):

@@ -1,8 +1,8 @@
 """Small worlds at the edges of the protocol, each with its log already written.
 
-In: nothing. Out: worlds in which something happens that an ordinary history leaves out: a table with two names, partitions
-that are given up and come back, a topic that is made anew and grows, a control topic that is cut off, tables that are put
-back. Each is sound with the real code; `test_mutations` takes one rule out and finds the fault.
+In: nothing. Out: worlds in which something happens that an ordinary history leaves out: a table with two names,
+partitions that are given up and come back, a topic that is made anew and grows, a control topic that is cut off, tables
+that are put back. Each is sound with the real code; `test_mutations` takes one rule out and finds the fault.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ def _committed(world: w.World) -> w.World:
 
 
 def cut_off_and_written_anew() -> w.World:
-    """Everything is committed; the log loses its last two records, markers and information, and the next batch takes their
-    place below what the table and the coordinator have recorded."""
+    """Everything is committed; the log loses its last two records, markers and information, and the next batch takes
+    their place below what the table and the coordinator have recorded."""
     world = _whole_batches(start(Scope((((T,), (T,)),)))[0], 1)
     world = w.append_plainly(w.append_plainly(world, w.note()), w.note())
     world = _committed(world)
@@ -107,16 +107,17 @@ def put_back_to_an_older_state() -> w.World:
 
 
 def record_taken_away() -> w.World:
-    """A batch is committed, and its coordinator dies before it has stored how far it came; then somebody takes the table's
-    record away."""
+    """A batch is committed, and its coordinator dies before it has stored how far it came; then somebody takes the
+    table's record away."""
     world = _committed(_whole_batches(start(Scope((((T,), (T,)),)))[0], 1))
     world = w.replace(world, low_water=None, chain_from=None, low_water_epoch=None)
     return w.unset_progress(world, T)
 
 
 def put_back_inside_a_batch() -> w.World:
-    """A batch in two parts is committed, with another pipeline's batch between the parts that waits for another table; the
-    low-water mark stands between the parts; the table is put back to before the batch, and a further batch is announced."""
+    """A batch in two parts is committed, with another pipeline's batch between the parts that waits for another table;
+    the low-water mark stands between the parts; the table is put back to before the batch, and a further batch is
+    announced."""
     world = start(Scope((((f"{T}*2",), (T,)), (("db.u",),))))[0]
     world = announce(world, *"ab")
     world = announce(world, *"aa")
@@ -127,8 +128,8 @@ def put_back_inside_a_batch() -> w.World:
 
 
 def record_and_snapshots_taken_away() -> w.World:
-    """A batch is committed; somebody else commits on top; the snapshot that shows floe's record expires, and the record itself is
-    taken away. The log alone tells of it, to a coordinator that begins at its start."""
+    """A batch is committed; somebody else commits on top; the snapshot that shows floe's record expires, and the record
+    itself is taken away. The log alone tells of it, to a coordinator that begins at its start."""
     world = _committed(_whole_batches(start(Scope((((T,), (T,)),)))[0], 1))
     table = world.table(T)
     assert table.progress is not None
@@ -149,22 +150,24 @@ def rolled_back_to_before_the_first_commit() -> w.World:
 
 
 def first_part_given_up() -> w.World:
-    """Of a batch in two parts the first was given up, as its files were gone; the low-water mark stands at the second."""
+    """Of a batch in two parts the first was given up, as its files were gone; the low-water mark stands at the
+    second."""
     world = announce(start(Scope((((f"{T}*2",), (T,)),)))[0], *"aaa")
     world = w.append_plainly(world, Discarded(T, 0, 1, 1, 1, {"a": STEP}, "files gone", 0))
     return w.replace(world, low_water=1, chain_from=0)
 
 
 def first_part_given_up_under_another_name() -> w.World:
-    """Of a batch with rows for both spellings of one table the first part was given up; the low-water mark stands behind it, so
-    a coordinator that begins there knows the table by its other name alone."""
+    """Of a batch with rows for both spellings of one table the first part was given up; the low-water mark stands
+    behind it, so a coordinator that begins there knows the table by its other name alone."""
     world = announce(start(Scope((((T, OTHER_T), (T,)),), aliases=ALIAS))[0], *"aaa")
     world = w.discard_first(world, T, 1)
     return w.replace(world, low_water=1, chain_from=0)
 
 
 def repeated_for_another_table() -> w.World:
-    """A batch was announced for one table, and once more for another, in which none of it is; then comes a batch for that."""
+    """A batch was announced for one table, and once more for another, in which none of it is; then comes a batch for
+    that."""
     world = _whole_batches(start(Scope((((T,), (T, "db.u")),)))[0], 1)
     source = w.ranges_of(world, "a", 1)
     world = w.announce_wrongly(world, "a", 1, "db.u", run="copy", source=source)
@@ -172,8 +175,8 @@ def repeated_for_another_table() -> w.World:
 
 
 def read_again_below_the_mark() -> w.World:
-    """Two batches wait, each of another partition; the first is read again, as a person moved that partition back; the low-water
-    mark stands behind it."""
+    """Two batches wait, each of another partition; the first is read again, as a person moved that partition back; the
+    low-water mark stands behind it."""
     world = _whole_batches(start(Scope((((T,), (T,), (T,)),), partitions=2))[0], 2)
     second = max(offset for offset, entry in enumerate(world.log) if isinstance(entry.event, DataWritten))
     world = w.settle_offsets(world, _worker(world), -STEP)
@@ -181,8 +184,8 @@ def read_again_below_the_mark() -> w.World:
 
 
 def read_again_behind_what_was_lost() -> w.World:
-    """One batch is committed and the low-water mark stands behind it; another waits. The table is put back to before the first,
-    and a person moves the pipeline back into the second alone."""
+    """One batch is committed and the low-water mark stands behind it; another waits. The table is put back to before
+    the first, and a person moves the pipeline back into the second alone."""
     world = _committed(_whole_batches(start(Scope((((T,), (T,), (T,)),)))[0], 1))
     first = len(world.log)
     world = w.settle_offsets(_whole_batches(world, 1), _worker(world), -STEP // 2)
@@ -190,8 +193,8 @@ def read_again_behind_what_was_lost() -> w.World:
 
 
 def first_part_given_up_and_put_back() -> w.World:
-    """One batch is committed; of the next, in two parts, the first part is given up; then the table is put back to before both
-    of them."""
+    """One batch is committed; of the next, in two parts, the first part is given up; then the table is put back to
+    before both of them."""
     world = _committed(_whole_batches(start(Scope((((T,), (f"{T}*2",)),)))[0], 1))
     world = w.discard_first(_whole_batches(world, 1), T, 1)
     return w.put_back(world, T, 0)

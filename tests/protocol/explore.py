@@ -5,8 +5,8 @@ the path that leads to it. Two worlds that differ in nothing a later step can se
 per table, and names of commits and numbers of retries are left out. Information events are not modelled here (`step`
 does not need them); the random histories have them.
 
-What a writer adds behind an open transaction is seen by nobody: everything that coordinators do afterwards they could have
-done before. So once something hidden was written, only writers go on, until something shows.
+What a writer adds behind an open transaction is seen by nobody: everything that coordinators do afterwards they could
+have done before. So once something hidden was written, only writers go on, until something shows.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Runs of one pipeline as steps: they begin, announce, stop for a while, die, and take each other's place.
 
-In: choices, one after another. Out: what the broker holds at the end, and what is wrong with it. The runs are the real ones,
-`framework.runtime.worker` with its announcer; a broker in memory plays the ports of `PipelineProducer` and `PipelineSource`,
-and passes the same contract test as these (`tests/kafka/test_producer_contract.py`).
+In: choices, one after another. Out: what the broker holds at the end, and what is wrong with it. The runs are the real
+ones, `framework.runtime.worker` with its announcer; a broker in memory plays the ports of `PipelineProducer` and
+`PipelineSource`, and passes the same contract test as these (`tests/kafka/test_producer_contract.py`).
 """
 
 from __future__ import annotations
@@ -74,7 +74,8 @@ class Choices:
 
 @dataclass
 class MemoryBroker:
-    """One source partition, one group, one control topic, one transactional id. Transactions happen at once or not at all."""
+    """One source partition, one group, one control topic, one transactional id. Transactions happen at once or not at
+    all."""
 
     records: int = 0
     epoch: int = 0
@@ -321,7 +322,8 @@ class World:
 
 
 def explore(loaded_plan: Plan, steps: int, budget: int, limit: int = 10_000_000) -> tuple[int, list[str], list[str]]:
-    """Every history of so many steps with so much going wrong; (how many, what is wrong with the first bad one, its story)."""
+    """Every history of so many steps with so much going wrong; (how many, what is wrong with the first bad one, its
+    story)."""
     fixed: list[int] | None = []
     count = 0
     while fixed is not None and count < limit:

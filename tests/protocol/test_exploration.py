@@ -68,8 +68,8 @@ def test_no_world_of_the_small_scope_has_a_fault(name: str) -> None:
 
 @pytest.mark.parametrize("name", EDGES)
 def test_no_world_at_the_edges_has_a_fault(name: str) -> None:
-    """The same with several partitions and names, topics that come back, logs that end earlier and tables that are put back:
-    what cannot be exact waits and says why."""
+    """The same with several partitions and names, topics that come back, logs that end earlier and tables that are put
+    back: what cannot be exact waits and says why."""
     outcome = explore(EDGES[name])
     assert (outcome.fault, outcome.path) == (None, [])
     assert outcome.complete

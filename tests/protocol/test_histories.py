@@ -94,8 +94,9 @@ class Protocol(RuleBasedStateMachine):
         which=pipelines, kind=st.sampled_from(["dies", "dies", "repeat", "break", "settled"]), table=tables, pick=picks
     )
     def trouble_in_a_pipeline(self, which: int, kind: str, table: str, pick: int) -> None:
-        """The driver dies; a batch that was announced before comes once more, with its own or with other file names; the
-        chain breaks since somebody moved the pipeline's offsets; a person settles them, or moves them by consent."""
+        """The driver dies; a batch that was announced before comes once more, with its own or with other file names;
+        the chain breaks since somebody moved the pipeline's offsets; a person settles them, or moves them by
+        consent."""
         worker = self.world.workers[which]
         if kind == "dies":
             self.world = w.worker_crash(self.world, worker)
@@ -121,8 +122,8 @@ class Protocol(RuleBasedStateMachine):
 
     @rule(which=pipelines, kind=st.sampled_from(["given up", "back", "back", "from its start", "anew", "grows"]))
     def trouble_with_topics(self, which: int, kind: str) -> None:
-        """A person gives a partition up; it comes back, where that was or (once, wrongly) at its start; the topic is made anew,
-        with fewer partitions, or grows."""
+        """A person gives a partition up; it comes back, where that was or (once, wrongly) at its start; the topic is
+        made anew, with fewer partitions, or grows."""
         worker = self.world.workers[which]
         if kind == "given up":
             self.world = w.give_up(self.world, worker)
@@ -239,8 +240,8 @@ class Protocol(RuleBasedStateMachine):
         pick=picks,
     )
     def somebody_touches_a_table(self, table: str, kind: str, pick: int) -> None:
-        """A second writer, expiry, a schema change, a rollback; the table goes away or comes back; it is replaced; it holds
-        records that a pipeline announced on another cluster; a person gives up what it can never take."""
+        """A second writer, expiry, a schema change, a rollback; the table goes away or comes back; it is replaced; it
+        holds records that a pipeline announced on another cluster; a person gives up what it can never take."""
         found = self.world.table(table)
         if kind == "commit":
             self.world = w.foreign_commit(self.world, table)
@@ -255,7 +256,8 @@ class Protocol(RuleBasedStateMachine):
         elif kind == "put back":
             self.world = w.put_back(self.world, table, pick)
         elif kind == "unset":
-            # Where neither a snapshot nor the log shows the record, nothing does (named as a limit in docs/protocol.md).
+            # Where neither a snapshot nor the log shows the record, nothing does (named as a limit in
+            # docs/protocol.md).
             shown = any(s.marker is not None for n, s in found.snapshots if n not in found.expired)
             told = any(isinstance(e.event, CommitToTable) and e.event.table_uuid == found.uuid for e in self.world.log)
             if shown or told:
@@ -279,8 +281,8 @@ class Protocol(RuleBasedStateMachine):
         back=st.integers(1, 6),
     )
     def trouble_with_the_log(self, kind: str, back: int = 1) -> None:
-        """Retention removes what is below the low-water mark, sometimes more; the stored position is lost; the broker loses
-        the log's end.
+        """Retention removes what is below the low-water mark, sometimes more; the stored position is lost; the broker
+        loses the log's end.
 
         The links of the chains are lost only in histories without a wrong announcement: one whose predecessor has left
         the log cannot be told from a first one by a new coordinator (docs/protocol.md names this limit).
@@ -288,8 +290,8 @@ class Protocol(RuleBasedStateMachine):
         low = self.world.low_water or 0
         if kind == "cut off":
             if not (self.wrong or self.repeated or self.links_lost):
-                # What the log loses of announcements is explored exhaustively: with a lost beginning besides, nobody could tell
-                # a pipeline's first batch from a later one (docs/protocol.md names this limit).
+                # What the log loses of announcements is explored exhaustively: with a lost beginning besides, nobody
+                # could tell a pipeline's first batch from a later one (docs/protocol.md names this limit).
                 self.cut = True
                 self.world = w.truncate(self.world, max(w.end_of_announcements(self.world), len(self.world.log) - back))
             return

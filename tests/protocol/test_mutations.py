@@ -32,7 +32,8 @@ T, U = "db.t", "db.u"
 Patch = Callable[[pytest.MonkeyPatch], w.Step]
 
 
-# ---- small worlds, each with its log already written -------------------------------------------------------------------
+# ---- small worlds, each with its log already written
+# -------------------------------------------------------------------
 
 
 def announce(world: w.World, *order: str) -> w.World:
@@ -129,7 +130,8 @@ def filled_by_another_cluster() -> w.World:
 
 
 def given_up_before_a_newer_announcement() -> w.World:
-    """The table is replaced and a newer batch is announced for it; then comes the word that the older one is given up."""
+    """The table is replaced and a newer batch is announced for it; then comes the word that the older one is given
+    up."""
     world = announce(start(Scope((((T,), (T,)),)))[0], "a", "a")
     world = announce(w.recreate(world, T), "a", "a")
     return w.append_plainly(world, Discarded(T, 0, 1, 1, 1, {"a": STEP}, "replaced", 0))
@@ -387,7 +389,8 @@ def what_is_read_again_below_the_mark_is_missed(patch: pytest.MonkeyPatch) -> w.
 
 
 def what_is_read_again_frees_whatever_came_before(patch: pytest.MonkeyPatch) -> w.Step:
-    """Invariant 3: where a person moved a pipeline back, no table is asked any more for what was announced before that."""
+    """Invariant 3: where a person moved a pipeline back, no table is asked any more for what was announced before
+    that."""
     real = queues.settle
     patch.setattr(fold, "settle", lambda turn, pipeline, offset, read_from: real(turn, pipeline, offset, None))
     return step
@@ -424,7 +427,8 @@ def what_was_given_up_goes_by_its_name_alone(patch: pytest.MonkeyPatch) -> w.Ste
 
 
 def what_waits_of_a_broken_chain_is_kept(patch: pytest.MonkeyPatch) -> w.Step:
-    """Invariant 2: the offsets are settled and their records read again, and what was announced of them is committed too."""
+    """Invariant 2: the offsets are settled and their records read again, and what was announced of them is committed
+    too."""
     patch.setattr(fold, "forget", lambda turn, pipeline, begin, end, read_from=None, repeated=False: {})
     return step
 
@@ -467,11 +471,13 @@ def what_was_not_kept_is_forgotten(patch: pytest.MonkeyPatch) -> w.Step:
     return step
 
 
-# ---- the edges ----------------------------------------------------------------------------------------------------------
+# ---- the edges
+# ----------------------------------------------------------------------------------------------------------
 
 
 def queues_go_by_name(patch: pytest.MonkeyPatch) -> w.Step:
-    """Invariant 3: progress is the table's, whatever it is called, and another name's announcements are taken for recorded."""
+    """Invariant 3: progress is the table's, whatever it is called, and another name's announcements are taken for
+    recorded."""
 
     def by_name(turn: Turn, event: DataWritten) -> str:
         turn.put_queue(event.table_uuid, event.table)
@@ -556,7 +562,8 @@ def parts_in_front_are_not_asked(patch: pytest.MonkeyPatch) -> w.Step:
 
 
 def what_the_log_tells_of_commits_is_not_heeded(patch: pytest.MonkeyPatch) -> w.Step:
-    """Invariant 3: a table whose record and snapshots are gone is taken for a new one, although the log tells of a commit."""
+    """Invariant 3: a table whose record and snapshots are gone is taken for a new one, although the log tells of a
+    commit."""
     real = schedule.loaded
 
     def deaf(turn: Turn, view: TableView) -> None:

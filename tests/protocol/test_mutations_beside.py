@@ -1,8 +1,8 @@
 """The rules that no coordinator keeps are needed as well: without one, the tests that show its invariant fail.
 
-Drivers keep invariants 1 and 8 and, for tables that they cannot load, 10; converters 9 and the cleaner 12. Every case changes
-one function and runs tests of the suite as they are: they pass with the real code. Invariant 1's rule is taken out on a real
-broker, in `tests/kafka/test_worker.py`.
+Drivers keep invariants 1 and 8 and, for tables that they cannot load, 10; converters 9 and the cleaner 12. Every case
+changes one function and runs tests of the suite as they are: they pass with the real code. Invariant 1's rule is taken
+out on a real broker, in `tests/kafka/test_worker.py`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ from tests.unit.table import test_trouble
 Patch = Callable[[pytest.MonkeyPatch], None]
 
 
-# ---- invariant 8 -------------------------------------------------------------------------------------------------------
+# ---- invariant 8
+# -------------------------------------------------------------------------------------------------------
 
 
 def a_sum_that_is_off_is_announced(patch: pytest.MonkeyPatch) -> None:
@@ -85,7 +86,8 @@ def records_may_come_twice(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(BlockState, "_check_once", lambda self, positions, where: None)
 
 
-# ---- invariant 9 -------------------------------------------------------------------------------------------------------
+# ---- invariant 9
+# -------------------------------------------------------------------------------------------------------
 
 
 def fractions_are_cut_off(patch: pytest.MonkeyPatch) -> None:
@@ -107,7 +109,8 @@ def digits_beyond_microseconds_are_cut_off(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(convert_times, "parse_moment", cut)
 
 
-# ---- invariant 10, at the driver ---------------------------------------------------------------------------------------
+# ---- invariant 10, at the driver
+# ---------------------------------------------------------------------------------------
 
 
 def an_outage_of_the_store_is_not_asked_for(patch: pytest.MonkeyPatch) -> None:
@@ -132,7 +135,8 @@ def information_is_not_bounded(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(test_control_codec, "split_information", lambda event, limit=0: (event,))
 
 
-# ---- invariant 12 ------------------------------------------------------------------------------------------------------
+# ---- invariant 12
+# ------------------------------------------------------------------------------------------------------
 
 
 def announcements_are_not_asked(patch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,5 @@
-"""Long random histories, many of them: the rules of `test_histories` in an order drawn from a seed, weighted so that most
-of what happens is work and some of it is trouble.
+"""Long random histories, many of them: the rules of `test_histories` in an order drawn from a seed, weighted so that
+most of what happens is work and some of it is trouble.
 
 `FLOE_HISTORIES` sets their number; a failure names its seed and what happened, and runs again by that seed alone.
 """
@@ -97,7 +97,8 @@ RULES: list[tuple[int, str, dict[str, list[object]]]] = [
 
 
 class Walking(Protocol):
-    """The same three pipelines, three coordinators and two tables, with what rarely meets by chance brought together."""
+    """The same three pipelines, three coordinators and two tables, with what rarely meets by chance brought
+    together."""
 
     def commits_meet_trouble(self, outcome: str, others: bool) -> None:
         """The owner decides commits, and none of them ends well; perhaps somebody else commits just before."""
@@ -203,8 +204,8 @@ def took_effect(before: w.World, after: w.World, told: list[Input]) -> set[str]:
 
 
 def walk(seed: int, seen: set[str] | None = None) -> tuple[list[str], list[w.Fault], w.World]:
-    """One history: what happened, the faults seen (none), and the world before it was drained. `seen` is filled with what
-    took effect."""
+    """One history: what happened, the faults seen (none), and the world before it was drained. `seen` is filled with
+    what took effect."""
     chance = random.Random(seed)
     protocol = Walking()
     watched = Watched(protocol.step, seen if seen is not None else set())

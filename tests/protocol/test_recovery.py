@@ -81,8 +81,8 @@ def test_a_long_log_is_folded_in_bounded_memory(announcements: int) -> None:
 
 @pytest.mark.parametrize("announcements", [5_000, pytest.param(100_000, marks=pytest.mark.slow)])
 def test_announcements_of_a_blocked_table_do_not_pile_up_in_memory(announcements: int) -> None:
-    """While a table is missing its queue stays within the limit and others are committed; once it is there again, the log is
-    read again and each of its files comes into it once."""
+    """While a table is missing its queue stays within the limit and others are committed; once it is there again, the
+    log is read again and each of its files comes into it once."""
     limits = Limits(undrained_files=500, pending_files=2_000)
     catalog = Catalog(limits, recorded=("db.well",))
     catalog.missing = {"db.gone"}

@@ -1,7 +1,7 @@
 """Two runs of one pipeline in every order: no record is left out or announced twice, and one of the runs goes on.
 
-The runs are the real ones on a broker in memory (`tests/protocol/runs.py`). What may go wrong: a death at any call to the
-broker, an answer that is lost, an announcement that the broker ended, and another run's whole step in between.
+The runs are the real ones on a broker in memory (`tests/protocol/runs.py`). What may go wrong: a death at any call to
+the broker, an answer that is lost, an announcement that the broker ended, and another run's whole step in between.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ Patch = Callable[[pytest.MonkeyPatch], None]
 @pytest.mark.parametrize("starting_offsets", ["latest", "earliest"])
 @pytest.mark.parametrize(("steps", "budget", "least"), [(4, 1, 1_500), (3, 2, 3_000)])
 def test_no_history_of_two_runs_has_a_fault(starting_offsets: str, steps: int, budget: int, least: int) -> None:
-    """Whatever the order, and whatever goes wrong once or twice: each record from where the first run stood is announced once,
-    and of two runs one goes on."""
+    """Whatever the order, and whatever goes wrong once or twice: each record from where the first run stood is
+    announced once, and of two runs one goes on."""
     count, wrong, told = explore(plan(starting_offsets), steps, budget)
     assert wrong == [], told
     assert count > least

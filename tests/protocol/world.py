@@ -1,10 +1,10 @@
 """A small world for the coordinator's real `step`: a control log with transactions, tables with conditional commits.
 
-In: a `World` value and an action. Out: the next `World`. Everything is immutable, so that one world can be explored along
-every path. What Kafka and a catalog promise is modelled as promised and no more: transactions become visible whole and in
-log order behind the oldest open one, a catalog commits if uuid, head and schema are still those that were examined; a
-coordinator may die at any moment, a stale one goes on, a request in flight may be applied long after its sender died,
-answers get lost. `faults` at the end of this file lists what must never be seen.
+In: a `World` value and an action. Out: the next `World`. Everything is immutable, so that one world can be explored
+along every path. What Kafka and a catalog promise is modelled as promised and no more: transactions become visible
+whole and in log order behind the oldest open one, a catalog commits if uuid, head and schema are still those that were
+examined; a coordinator may die at any moment, a stale one goes on, a request in flight may be applied long after its
+sender died, answers get lost. `faults` at the end of this file lists what must never be seen.
 """
 
 from __future__ import annotations
@@ -160,7 +160,8 @@ class Worker:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """`files` are (offset of the announcement, path); `marker` is `floe.control-offset`, None for a foreign snapshot."""
+    """`files` are (offset of the announcement, path); `marker` is `floe.control-offset`, None for a foreign
+    snapshot."""
 
     parent: int | None
     files: tuple[str, ...]
@@ -209,13 +210,14 @@ class Table:
 
     @property
     def marked(self) -> bool:
-        """Whether a snapshot of floe's is left, on whatever line; one behind the head shows even where others have expired."""
+        """Whether a snapshot of floe's is left, on whatever line; one behind the head shows even where others have
+        expired."""
         return any(s.marker is not None for n, s in self.snapshots if n not in self.expired)
 
     @property
     def marker(self) -> int | None:
-        """`snapshot_control_offset` of a view: of the newest of floe's snapshots behind the head. Where ancestors have expired
-        it is not known, unless one of floe's is left on another line: then the head is older than that."""
+        """`snapshot_control_offset` of a view: of the newest of floe's snapshots behind the head. Where ancestors have
+        expired it is not known, unless one of floe's is left on another line: then the head is older than that."""
         snapshots = dict(self.snapshots)
         at, line = self.head, set()
         while at is not None and at not in self.expired:
@@ -325,7 +327,8 @@ def ranges_of(world: World, pipeline: str, batch: int) -> tuple[SourceRange, ...
 
 
 def batch_before(world: World, worker: Worker, table: Table) -> int | None:
-    """The batch that a driver says was announced for a table before the next one: its own decision from what the log tells."""
+    """The batch that a driver says was announced for a table before the next one: its own decision from what the log
+    tells."""
     known = None if table.unset or table.progress is None else table.progress.pipelines.get(worker.pipeline)
     return watch.batch_before(_newest(world.log, world.log_start, worker.pipeline).get(table.uuid), known)
 
@@ -438,8 +441,8 @@ def announce_wrongly(
 
 
 def settle_offsets(world: World, worker: Worker, move: int = 0) -> World:
-    """A person settles where a pipeline goes on, where its good chain ends; or moves its first partition away from there, by
-    consent."""
+    """A person settles where a pipeline goes on, where its good chain ends; or moves its first partition away from
+    there, by consent."""
     world, worker = _ended(world, worker)
     good = announced(world.log).ends.get(worker.pipeline)
     ends = dict(good.ends) if good is not None else {(p[0], p[2]): (p[1], p[3]) for p in worker.positions}
@@ -520,8 +523,9 @@ def end_of_announcements(world: World) -> int:
 
 
 def truncate(world: World, end: int) -> World:
-    """The broker loses the end of the control topic (an unclean election, a disk that was put back) and goes on under a new
-    leader. Whoever has read further is told so when it reads on, and ends; a driver only writes, and is told nothing."""
+    """The broker loses the end of the control topic (an unclean election, a disk that was put back) and goes on under a
+    new leader. Whoever has read further is told so when it reads on, and ends; a driver only writes, and is told
+    nothing."""
     end = max(world.log_start, min(end, len(world.log)))
     for worker in world.workers:
         if worker.appended:
@@ -563,15 +567,15 @@ def discard_waiting(world: World, name: str) -> World:
 
 
 def discard_first(world: World, name: str, count: int) -> World:
-    """A person gives up the first announcements that wait for a table, whose files are gone from the store; what was announced
-    behind them, perhaps of the same batch, can still come."""
+    """A person gives up the first announcements that wait for a table, whose files are gone from the store; what was
+    announced behind them, perhaps of the same batch, can still come."""
     given_up = _sound_waiting(world, name)[:count]
     return _give_up(world, name, given_up) if given_up else world
 
 
 def _give_up(world: World, name: str, offsets: list[int]) -> World:
-    """`floe discard`, which no run that is alive is told of: it refuses while one is whose announcements are given up, be they
-    confirmed or not."""
+    """`floe discard`, which no run that is alive is told of: it refuses while one is whose announcements are given up,
+    be they confirmed or not."""
     between = [world.log[offset] for offset in range(offsets[0], offsets[-1] + 1)]
     announced_by = {e.writer for e in between if isinstance(e.event, DataWritten) and same_name(e.event.table, name)}
     for worker in world.workers:
@@ -683,8 +687,8 @@ def _cut_off(world: World, table: Table) -> bool:
 
 
 def put_back(world: World, name: str, pick: int) -> World:
-    """Somebody restores an older metadata file of a table. Not one on whose head a commit may still be under way: a head that
-    comes back looks unchanged to a conditional commit (named as a limit in docs/protocol.md)."""
+    """Somebody restores an older metadata file of a table. Not one on whose head a commit may still be under way: a
+    head that comes back looks unchanged to a conditional commit (named as a limit in docs/protocol.md)."""
     table = world.table(name)
     held = {head for held_name, head in held_views(world) if held_name == table.name}
     found = [n for n, version in enumerate(table.versions) if version.head not in held]
@@ -727,8 +731,8 @@ def filled_from_elsewhere(world: World, name: str, pipeline: str) -> World:
 
 
 def expire(world: World, name: str) -> World:
-    """`expire_snapshots` with one retained: everything behind the head is forgotten. Not of a table whose record was taken
-    away: without both, nothing at all says what it holds (named as a limit in docs/protocol.md)."""
+    """`expire_snapshots` with one retained: everything behind the head is forgotten. Not of a table whose record was
+    taken away: without both, nothing at all says what it holds (named as a limit in docs/protocol.md)."""
     table = world.table(name)
     if table.unset:
         return world
@@ -737,7 +741,8 @@ def expire(world: World, name: str) -> World:
 
 
 def held_views(world: World) -> set[tuple[str, int | None]]:
-    """Heads that somebody may still commit on: in coordinators' memories and in requests under way. By the tables' own names."""
+    """Heads that somebody may still commit on: in coordinators' memories and in requests under way. By the tables' own
+    names."""
     held = [c.view for c in world.orphans]
     for seat in world.seats:
         if seat is not None:
@@ -1039,8 +1044,8 @@ def pauses_said(log: tuple[Entry, ...]) -> tuple[tuple[int, PauseChanged], ...]:
 
 
 def _pauses_not_held(world: World) -> Iterator[Fault]:
-    """A coordinator that has read past a pause holds it until it has read that it was taken back. (One whose beginning the
-    log has lost may not know of it.)"""
+    """A coordinator that has read past a pause holds it until it has read that it was taken back. (One whose beginning
+    the log has lost may not know of it.)"""
     said = pauses_said(world.log)
     last = {event.pattern: offset for offset, event in said}
     for index, seat in enumerate(world.seats if said else ()):
@@ -1106,7 +1111,8 @@ def _source_key(path: str) -> str:
 
 
 def _read_twice(world: World, table: Table) -> Iterator[Fault]:
-    """Source records that two batches of a pipeline brought into a table although nobody moved its offsets in between."""
+    """Source records that two batches of a pipeline brought into a table although nobody moved its offsets in
+    between."""
     live = set(table.files)
     spans: dict[tuple[object, ...], list[tuple[int, int, int]]] = {}
     for event in _announced_for(world, table):

@@ -17,8 +17,8 @@ pytestmark = [pytest.mark.kafka, pytest.mark.iceberg]
 
 
 def test_what_waits_for_a_dropped_table_is_given_up_by_name(hand: HandRun) -> None:
-    """Refused while a run is live and for a table that can take what waits; a dry run changes nothing; then the rows are
-    counted in the log, the other tables have all of theirs, and the low-water mark reaches the end."""
+    """Refused while a run is live and for a table that can take what waits; a dry run changes nothing; then the rows
+    are counted in the log, the other tables have all of theirs, and the low-water mark reaches the end."""
     hand.announce(9, 9)
     hand.commit()
     gone, kept, _ = hand.names
@@ -52,8 +52,8 @@ def test_what_waits_for_a_dropped_table_is_given_up_by_name(hand: HandRun) -> No
 
 
 def test_announcements_whose_files_are_gone_are_given_up_and_read_again(hand: HandRun) -> None:
-    """Somebody removed announced files as orphans: the verb gives up what named them, prints the replay that reads it again,
-    and what was announced behind it is committed; each row is in the table once."""
+    """Somebody removed announced files as orphans: the verb gives up what named them, prints the replay that reads it
+    again, and what was announced behind it is committed; each row is in the table once."""
     hand.announce(9, 9)
     hand.commit()
     hand.announce(30, 30)
@@ -76,8 +76,8 @@ def test_announcements_whose_files_are_gone_are_given_up_and_read_again(hand: Ha
 
 @pytest.mark.slow
 def test_killed_before_and_after_its_word_it_is_said_once(hand: HandRun) -> None:
-    """kill -9 before the event is in the log changes nothing; after it, the same command finds nothing left to give up; the
-    coordinator heeds it once, and every record of the other tables is in them."""
+    """kill -9 before the event is in the log changes nothing; after it, the same command finds nothing left to give up;
+    the coordinator heeds it once, and every record of the other tables is in them."""
     hand.announce(9, 9)
     hand.commit()
     gone = hand.names[0]

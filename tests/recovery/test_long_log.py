@@ -1,7 +1,7 @@
 """A coordinator that begins on a long control log: real broker, real catalog, 100,000 announcements that no table has.
 
-In: a log written as drivers write it, with files of which only the metadata exists: nobody opens a data file to commit it.
-Out: the time and the memory until everything is committed, printed, since speed is measured on a quiet machine.
+In: a log written as drivers write it, with files of which only the metadata exists: nobody opens a data file to commit
+it. Out: the time and the memory until everything is committed, printed, since speed is measured on a quiet machine.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ def write_log(kafka: dict[str, str], control_topic: str, uuids: dict[str, str]) 
 
 @pytest.mark.failure("F39")
 def test_a_coordinator_begins_on_a_long_log(tmp_path: Path, broker: Broker) -> None:
-    """100,000 announcements for 50 tables that hold nothing yet: all are committed, each file once, and memory stays bounded."""
+    """100,000 announcements for 50 tables that hold nothing yet: all are committed, each file once, and memory stays
+    bounded."""
     project = Project(tmp_path, broker.bootstrap_servers)
     kafka = {"bootstrap.servers": broker.bootstrap_servers}
     catalog = project.catalog()

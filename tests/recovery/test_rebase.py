@@ -28,8 +28,8 @@ def lagging(hand: HandRun) -> None:
 
 
 def test_a_lost_control_topic_is_settled_from_the_tables(hand: HandRun) -> None:
-    """A dry run shows and changes nothing; the verb files every table's record under the new id, sets the group's offsets
-    to where the table that holds least ends, and a second run of it finds nothing to do."""
+    """A dry run shows and changes nothing; the verb files every table's record under the new id, sets the group's
+    offsets to where the table that holds least ends, and a second run of it finds nothing to do."""
     lagging(hand)
     former = hand.control_topic_id
     hand.lose_control_topic()

@@ -78,8 +78,8 @@ def test_a_table_goes_back_and_its_pipeline_goes_on(hand: HandRun) -> None:
 
 
 def test_a_rollback_by_somebody_else_is_settled_where_the_table_is(hand: HandRun) -> None:
-    """A table that another engine rolled back blocks; `--to` with its snapshot settles it, and what it lacks is found on
-    the line that it left."""
+    """A table that another engine rolled back blocks; `--to` with its snapshot settles it, and what it lacks is found
+    on the line that it left."""
     _, second, _ = three_commits(hand)
     table, options = hand.names[0], ("--control-topic", hand.control_topic)
     hand.project.catalog().load_table(table).manage_snapshots().rollback_to_snapshot(second).commit()
@@ -119,7 +119,8 @@ def test_killed_after_its_commit_it_has_rolled_back_once(hand: HandRun) -> None:
 
 
 def test_what_a_table_holds_is_not_replayed(hand: HandRun) -> None:
-    """Ranges whose rows are in the table, by their Kafka positions, are refused with their number; nothing is changed."""
+    """Ranges whose rows are in the table, by their Kafka positions, are refused with their number; nothing is
+    changed."""
     three_commits(hand)
     before = hand.everything()
     output = hand.floe(

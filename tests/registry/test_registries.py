@@ -17,9 +17,9 @@ from framework.config.spec import FormatSpec, FormatType
 from framework.errors import RetriableError, SetupError
 from framework.ops import doctor_registry
 from framework.record.formats.wire import UnknownSchema, WriterSchema
-from tests.format_samples import avro_bytes, framed, land, record_of, records, serialized
-from tests.servers.apicurio import ApicurioRegistry
-from tests.servers.registry import RegistryServer
+from testbed.format_samples import avro_bytes, framed, land, record_of, records, serialized
+from testbed.servers.apicurio import ApicurioRegistry
+from testbed.servers.registry import RegistryServer
 
 MONEY = {"type": "record", "name": "Money", "namespace": "shop", "fields": [{"name": "cents", "type": "long"}]}
 Server = ApicurioRegistry | RegistryServer
@@ -91,8 +91,8 @@ def test_protobuf_comes_compiled(server: Server) -> None:
 
 
 def test_protobuf_that_does_not_come_compiled_is_told(server: Server) -> None:
-    """A registry that gives the source of a schema, as some do of what was registered as source, makes each record a dead
-    letter that says so."""
+    """A registry that gives the source of a schema, as some do of what was registered as source, makes each record a
+    dead letter that says so."""
     source = 'syntax = "proto3"; package shop; message Plain { int64 id = 1; }'
     if isinstance(server, RegistryServer):
         pytest.skip("the small registry gives what it was given")

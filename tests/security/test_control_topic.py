@@ -1,7 +1,8 @@
 """Somebody who may write to the control topic: what he wants, and what he gets.
 
-He cannot be kept from announcing as floe does: whoever may write there is trusted with the tables of its pipelines. But nothing
-that he writes by mistake or malice stops those who read without saying where, and nobody is left without a way past it.
+He cannot be kept from announcing as floe does: whoever may write there is trusted with the tables of its pipelines. But
+nothing that he writes by mistake or malice stops those who read without saying where, and nobody is left without a way
+past it.
 """
 
 from __future__ import annotations
@@ -61,8 +62,8 @@ def read(value: bytes) -> ControlEvent | str:
 @settings(max_examples=600, deadline=None)
 @given(events, st.data())
 def test_no_event_ends_those_who_read_it(event: ControlEvent, data: st.DataObject) -> None:
-    """Wanted: a coordinator, a run or `floe log` that falls over. Got: the event is refused as a whole with FLOE-R202, or taken
-    as far as it goes; what is printed of it holds no control character."""
+    """Wanted: a coordinator, a run or `floe log` that falls over. Got: the event is refused as a whole with FLOE-R202,
+    or taken as far as it goes; what is printed of it holds no control character."""
     value = json.loads(encode(event))
     for _ in range(data.draw(st.integers(1, 3))):
         path = data.draw(st.sampled_from([p for p in places(value) if p and p not in (("type",), ("version",))]))
@@ -110,7 +111,8 @@ SIBLINGS = {
 
 @pytest.mark.parametrize("what", SIBLINGS)
 def test_what_only_looks_like_an_event_is_told_from_one(what: str) -> None:
-    """Wanted: a reader that falls over, or two that see two things in one record. Got: it is no event, or refused as a whole."""
+    """Wanted: a reader that falls over, or two that see two things in one record. Got: it is no event, or refused as a
+    whole."""
     assert SIBLINGS[what] != GOOD
     found = read_or_none(SIBLINGS[what])
     assert found in (None, "FLOE-R202")
@@ -187,8 +189,8 @@ def test_records_that_are_no_events_stop_nobody(
 def test_a_record_that_is_named_like_an_event_stops_with_its_offset_until_a_person_lets_it_pass(
     project: Project, broker: Broker, floe: Callable[..., tuple[int, str]]
 ) -> None:
-    """Wanted: everybody stops for good. Got: they stop and say where; `floe log` shows the record, and `floe log --skip` lets it
-    pass for everybody; a record that can be read is not passed over."""
+    """Wanted: everybody stops for good. Got: they stop and say where; `floe log` shows the record, and `floe log
+    --skip` lets it pass for everybody; a record that can be read is not passed over."""
     topic = broker.new_topic("named")
     control = f"{topic}-control"
     ensure_control_topic(KafkaAdmin({"bootstrap.servers": broker.bootstrap_servers}), control)

@@ -174,7 +174,8 @@ def test_everything_that_jinja_offers_is_judged() -> None:
     }  # fmt: skip
     assert set(defaults.DEFAULT_NAMESPACE) == {"cycler", "dict", "joiner", "lipsum", "namespace", "range"}
     assert Sandbox(None, lambda name, _: name).globals.keys() == {"range"}  # type: ignore[arg-type]
-    # What a template may state; files are reached by `include`, `import`, `from` and `extends`, which stay in their folder.
+    # What a template may state; files are reached by `include`, `import`, `from` and `extends`, which stay in their
+    # folder.
     assert parser._statement_keywords == {
         "for", "if", "block", "extends", "print", "macro", "include", "from", "import", "set", "with", "autoescape",
     }  # fmt: skip

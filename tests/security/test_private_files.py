@@ -1,7 +1,7 @@
 """Another user of the same machine: he wants to read plans, logs and records, or to have his code run. He gets neither.
 
-Everything that floe keeps for itself is written through one door; these tests walk what verbs leave behind when the umask forbids
-nothing, and look for code that writes past the door.
+Everything that floe keeps for itself is written through one door; these tests walk what verbs leave behind when the
+umask forbids nothing, and look for code that writes past the door.
 """
 
 from __future__ import annotations
@@ -76,7 +76,8 @@ def test_what_is_written_is_private_whatever_the_umask(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mode", [0o777, 0o770, 0o702, 0o1777, 0o720])
 def test_a_folder_that_others_may_write_into_is_not_used(tmp_path: Path, mode: int) -> None:
-    """Wanted: a plan, a log or a program planted before floe comes. Got: FLOE-E030, and nothing is read or written there."""
+    """Wanted: a plan, a log or a program planted before floe comes. Got: FLOE-E030, and nothing is read or written
+    there."""
     folder = tmp_path / "state"
     folder.mkdir()
     folder.chmod(mode)

@@ -1,7 +1,8 @@
 """Everybody who reads what floe writes: files, plans, command lines, the control topic, messages: they want a secret.
 
-What is a secret is a rule by class, so the lists here are what libraries offer, not what the rule knows: each setting that
-librdkafka, PyIceberg, Hadoop and Spark have is asked, and a new version that offers another one is judged or fails.
+What is a secret is a rule by class, so the lists here are what libraries offer, not what the rule knows: each setting
+that librdkafka, PyIceberg, Hadoop and Spark have is asked, and a new version that offers another one is judged or
+fails.
 """
 
 from __future__ import annotations
@@ -128,7 +129,8 @@ def test_every_setting_of_librdkafka_is_judged(tmp_path: Path) -> None:
 
 
 def test_every_setting_of_pyiceberg_is_judged() -> None:
-    """Each constant of PyIceberg that names a setting, of every catalog and FileIO, also of those that are not installed."""
+    """Each constant of PyIceberg that names a setting, of every catalog and FileIO, also of those that are not
+    installed."""
     constants = {
         node.value.value
         for path in Path(pyiceberg.__file__).parent.rglob("*.py")
@@ -190,7 +192,8 @@ VALUES = [
 
 @pytest.mark.parametrize("value", VALUES)
 def test_a_secret_is_told_by_its_shape(value: str) -> None:
-    """Wanted: a secret under a harmless name, or inside of a longer text. Got: it is refused in files and hidden in texts."""
+    """Wanted: a secret under a harmless name, or inside of a longer text. Got: it is refused in files and hidden in
+    texts."""
     assert holds_secret(value)
     for text in (redacted(value), redacted(f"ERROR could not connect to {value} now"), masked_line(f"x: {value}")):
         assert SECRET not in text
@@ -247,7 +250,8 @@ spark: {{conf: {{{}}}}}
     ],
 )
 def test_a_target_holds_no_secret_in_clear(target: str) -> None:
-    """Wanted: a secret in a file, on a command line, in a plan. Got: FLOE-C311, and no form of what is said repeats it."""
+    """Wanted: a secret in a file, on a command line, in a plan. Got: FLOE-C311, and no form of what is said repeats
+    it."""
     given = {"URI": f"http://u:{SECRET}@c", "OPTIONS": f"-Dx.password={SECRET}"}
     result = load(files={"targets/local.yaml": over(TARGET, target), "base.yaml": PIPELINE}, env=given)
     assert "FLOE-C311" in codes(result)
@@ -267,7 +271,8 @@ def test_a_target_holds_no_secret_in_clear(target: str) -> None:
     ],
 )  # fmt: skip
 def test_no_message_about_a_pipeline_file_repeats_a_secret(text: str) -> None:
-    """Wanted: FLOE-C201 and its siblings echo the line that they are about. Got: the value beside such a name is stars."""
+    """Wanted: FLOE-C201 and its siblings echo the line that they are about. Got: the value beside such a name is
+    stars."""
     result = load(text)
     assert not result.ok
     assert all(SECRET not in render(result.diagnostics, name) for name in FORMATS)

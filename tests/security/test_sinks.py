@@ -1,7 +1,7 @@
 """A producer, by keys, values, headers and names: he wants to write to a terminal or a log. He gets escapes.
 
-What was tried: ANSI and C1 sequences that move, hide, link or ask; bidi overrides; line breaks of every kind that begin a false
-line; lone surrogates; carriage returns; the markup of the library that draws tables.
+What was tried: ANSI and C1 sequences that move, hide, link or ask; bidi overrides; line breaks of every kind that begin
+a false line; lone surrogates; carriage returns; the markup of the library that draws tables.
 """
 
 from __future__ import annotations
@@ -67,7 +67,8 @@ def test_json_says_the_same_behind_the_guard(value: object) -> None:
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_a_stream_lets_only_colours_through(text: str) -> None:
-    """Wanted: a verb that forgot to escape. Got: the stream itself escapes all but floe's own colours and line breaks."""
+    """Wanted: a verb that forgot to escape. Got: the stream itself escapes all but floe's own colours and line
+    breaks."""
     raw = io.StringIO()
     stream = GuardedStream(raw)
     stream.write(click.style("ok", fg="green", bold=True) + f" {text}\n")
@@ -97,7 +98,8 @@ def test_an_error_is_told_in_its_own_lines(text: str) -> None:
 
 
 def test_a_log_line_of_python_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    """Wanted: a record's key in a warning begins a line of its own. Got: one line; an exception's lines are escaped each."""
+    """Wanted: a record's key in a warning begins a line of its own. Got: one line; an exception's lines are escaped
+    each."""
     root = logging.getLogger()
     handlers, root.handlers = root.handlers, []  # pytest's own, in whose place there are none in a run
     try:
@@ -118,7 +120,8 @@ def test_a_log_line_of_python_is_one_line(capsys: pytest.CaptureFixture[str]) ->
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_names_in_tables_are_no_markup(text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Wanted: a pipeline named `[/x]` ends `floe status`, one named `[link=...]` draws a link. Got: the name as it is."""
+    """Wanted: a pipeline named `[/x]` ends `floe status`, one named `[link=...]` draws a link. Got: the name as it
+    is."""
     from framework.runtime.status import PipelineStatus, TableStatus
 
     show_table({"a": "left"}, [[text]])
@@ -170,7 +173,8 @@ def _plainest(hint):  # type: ignore[no-untyped-def]
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_a_dead_letter_is_shown_harmless(text: str) -> None:
-    """Wanted: a record that writes to the terminal of whoever looks at it. Got: escapes, key, value and headers alike."""
+    """Wanted: a record that writes to the terminal of whoever looks at it. Got: escapes, key, value and headers
+    alike."""
     data = text.encode("utf-8", "surrogatepass")
     for line in (bytes_text(data), *value_lines(data, None), *value_lines(b'{"a":"' + data + b'"', "a")):
         assert is_harmless(line)
@@ -202,8 +206,8 @@ def _application(folder: Path, code: str) -> Application:
 
 
 def test_what_a_driver_prints_is_copied_harmless(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Wanted: the JVM or librdkafka prints a record's key into `driver.log` or a terminal. Got: escapes; every line is there, and
-    the exit code is the driver's."""
+    """Wanted: the JVM or librdkafka prints a record's key into `driver.log` or a terminal. Got: escapes; every line is
+    there, and the exit code is the driver's."""
     assert Launcher([_application(tmp_path, DRIVER)], 0, lambda _: None).run() == 7
     captured = capfd.readouterr()
     assert is_harmless(captured.out + captured.err)
@@ -250,8 +254,8 @@ def test_the_pump_needs_nothing_but_python() -> None:
 
 @pytest.mark.spark
 def test_sparks_log_holds_no_control_characters(tmp_path: Path) -> None:
-    """Wanted: a message of the JVM with a record in it forges a line of `spark.log`, or writes to whoever prints it. Got:
-    neither, and an exception is there once."""
+    """Wanted: a message of the JVM with a record in it forges a line of `spark.log`, or writes to whoever prints it.
+    Got: neither, and an exception is there once."""
     code = (
         "import sys; from pathlib import Path; from framework.runtime import spark_query\n"
         "spark = spark_query.start_session('t', 'local[1]', {}, Path(sys.argv[1]))\n"

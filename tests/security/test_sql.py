@@ -1,4 +1,5 @@
-"""The author of a pipeline file writes `transform.sql`: what he wants beside the rows of `source`, and that he does not get it.
+"""The author of a pipeline file writes `transform.sql`: what he wants beside the rows of `source`, and that he does not
+get it.
 
 Spark runs in this process: its own parser reads the texts, as in a run and in `floe test`.
 """
@@ -116,7 +117,8 @@ def session() -> Iterator[SparkSession]:
 def test_what_is_no_projection_or_filter_of_source_is_refused(
     session: SparkSession, tmp_path: Path, wanted: str
 ) -> None:
-    """Wanted: more than the rows of `source`, one by one. Got: FLOE-C-something in words, before anything was opened."""
+    """Wanted: more than the rows of `source`, one by one. Got: FLOE-C-something in words, before anything was
+    opened."""
     file = tmp_path / "secret"
     file.write_text("secret")
     session.createDataFrame([(1,)], "a int").createOrReplaceTempView("other")

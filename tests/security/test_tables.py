@@ -1,7 +1,7 @@
 """Somebody who may alter a table, and a catalog's server: what they want of floe, and what they get.
 
-A table's properties and its location are data that others set. They say how files are laid out inside of the target's places, and
-nothing more: no class is imported, no other host is asked, no file elsewhere is read, written or removed.
+A table's properties and its location are data that others set. They say how files are laid out inside of the target's
+places, and nothing more: no class is imported, no other host is asked, no file elsewhere is read, written or removed.
 """
 
 from __future__ import annotations
@@ -74,7 +74,8 @@ def alter(lake: Lake, name: str, location: str = "", **properties: str) -> None:
 
 @pytest.mark.parametrize("how", ALL_LOADS)
 def test_a_table_whose_location_was_moved_elsewhere_is_not_touched(lake: Lake, tmp_path: Path, how: str) -> None:
-    """Wanted: rows written to, and files listed and removed in, another team's place. Got: FLOE-R142 from every door."""
+    """Wanted: rows written to, and files listed and removed in, another team's place. Got: FLOE-R142 from every
+    door."""
     name = lake.create()
     alter(lake, name, location=f"file://{tmp_path}/other/orders")
     with pytest.raises(TableBlocked, match=r"the location .*/other/orders") as refused:
@@ -83,7 +84,8 @@ def test_a_table_whose_location_was_moved_elsewhere_is_not_touched(lake: Lake, t
 
 
 def test_every_door_to_a_table_is_in_this_test() -> None:
-    """A new method of `IcebergTables` that takes a table stands in the list above, or among those that cannot load one."""
+    """A new method of `IcebergTables` that takes a table stands in the list above, or among those that cannot load
+    one."""
     takes_a_table = {
         name
         for name, method in vars(IcebergTables).items()
@@ -94,7 +96,8 @@ def test_every_door_to_a_table_is_in_this_test() -> None:
 
 @pytest.mark.parametrize("key", _PLACES)
 def test_a_table_whose_files_go_elsewhere_is_not_touched(lake: Lake, tmp_path: Path, key: str) -> None:
-    """Wanted: data or metadata in another place, by a property. Got: FLOE-R142; a place that the target allows is taken."""
+    """Wanted: data or metadata in another place, by a property. Got: FLOE-R142; a place that the target allows is
+    taken."""
     name = lake.create()
     lake.catalog.commit_table(lake.plain(name), (), (SetPropertiesUpdate(updates={key: f"file://{tmp_path}/other/x"}),))
     with pytest.raises(TableBlocked, match="where the target does not allow tables to have files"):
@@ -106,7 +109,8 @@ def test_a_table_whose_files_go_elsewhere_is_not_touched(lake: Lake, tmp_path: P
 
 
 def test_what_was_examined_before_cannot_be_committed_elsewhere(lake: Lake, tmp_path: Path) -> None:
-    """Wanted: the table is moved between a coordinator's look and its commit. Got: the commit fails, and nothing is there."""
+    """Wanted: the table is moved between a coordinator's look and its commit. Got: the commit fails, and nothing is
+    there."""
     name = lake.create()
     effect = lake.effect(name, lake.files(name, [{"id": 1}]), 1)
     alter(lake, name, location=f"file://{tmp_path}/other/orders")
@@ -117,7 +121,8 @@ def test_what_was_examined_before_cannot_be_committed_elsewhere(lake: Lake, tmp_
 
 
 def test_a_namespace_cannot_send_new_tables_elsewhere(lake: Lake, tmp_path: Path) -> None:
-    """Wanted: whoever sets a namespace's `location` gets the tables that floe makes in it. Got: FLOE-R142, nothing is made."""
+    """Wanted: whoever sets a namespace's `location` gets the tables that floe makes in it. Got: FLOE-R142, nothing is
+    made."""
     lake.catalog.create_namespace("shop", {"location": f"file://{tmp_path}/other"})
     with pytest.raises(TableBlocked) as refused:
         lake.tables.create_table(CreateTable("shop.orders", SCHEMA.model_dump_json(), (), ()))
@@ -160,7 +165,8 @@ HOSTILE = {
 
 
 def test_nothing_of_a_tables_properties_reaches_a_file_io(lake: Lake) -> None:
-    """Wanted: another class, host or credential for the files. Got: PyIceberg's own FileIO with the target's settings alone."""
+    """Wanted: another class, host or credential for the files. Got: PyIceberg's own FileIO with the target's settings
+    alone."""
     opened = lake.tables._catalog("default").open()[0]
     found = opened._load_file_io(HOSTILE, "file:///x")  # type: ignore[attr-defined]
     assert type(found) is PyArrowFileIO
@@ -181,7 +187,8 @@ def lake_effect(lake: Lake, name: str) -> Any:
 
 
 def test_a_task_imports_no_location_provider(tmp_path: Path) -> None:
-    """Wanted: code in an executor, which loads neither catalog nor guard. Got: the default provider; nothing is imported."""
+    """Wanted: code in an executor, which loads neither catalog nor guard. Got: the default provider; nothing is
+    imported."""
     (tmp_path / "evil.py").write_text("import pathlib; pathlib.Path('ran').touch()\nProvider = print\n")
     code = (
         "from framework.adapters.parquet.files import _layout\n"
@@ -269,8 +276,9 @@ def server(catalog_settings: dict[str, str]) -> Iterator[RestServer]:
 def test_a_catalogs_server_imports_nothing(
     server: RestServer, own: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Wanted: a class of the server's choice is loaded, by its configuration or with a table, also over a class that the target
-    names. Got: where its stores are and as whom they are asked is taken; code, certificates and headers are the target's."""
+    """Wanted: a class of the server's choice is loaded, by its configuration or with a table, also over a class that
+    the target names. Got: where its stores are and as whom they are asked is taken; code, certificates and headers are
+    the target's."""
     ran: list[object] = []
     monkeypatch.setattr("os.system", lambda *words, **named: ran.append((words, named)))
     opened = IcebergCatalog({"type": "rest", "uri": server.uri, **own}, "default").open()[0]
@@ -354,8 +362,8 @@ def _subclasses(kind: type) -> set[type]:
 
 
 def test_what_pyiceberg_imports_by_name_is_known() -> None:
-    """Every place of the installed PyIceberg that imports a class by a name that somebody wrote, and what keeps it from tables
-    and servers: a further one in a new version fails here."""
+    """Every place of the installed PyIceberg that imports a class by a name that somebody wrote, and what keeps it from
+    tables and servers: a further one in a new version fails here."""
     root = Path(pyiceberg_io.__file__).parent.parent
     found = {
         (str(path.relative_to(root)), node.name)
@@ -394,7 +402,8 @@ def test_no_setting_of_a_file_io_is_a_property_that_files_may_set() -> None:
 
 
 def test_doctor_asks_through_the_same_door(lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wanted: `floe doctor` opens a catalog of its own. Got: it opens the guarded one, and still finds that all is well."""
+    """Wanted: `floe doctor` opens a catalog of its own. Got: it opens the guarded one, and still finds that all is
+    well."""
     opened: list[object] = []
     real = open_catalog
     monkeypatch.setattr(

@@ -44,7 +44,8 @@ WITH_CONDITION = 'transform: {sql: "SELECT id FROM source WHERE id >= 0"}'
 def test_a_batch_that_lost_or_multiplied_records_is_not_announced(
     fault: str, sql: str, said: str, tmp_path: Path, broker: Broker
 ) -> None:
-    """The run ends and says what does not add up; nothing is announced, and without the fault every record lands once."""
+    """The run ends and says what does not add up; nothing is announced, and without the fault every record lands
+    once."""
     project = Project(tmp_path, broker.bootstrap_servers)
     topic = broker.new_topic("sum")
     broker.produce(topic, [{"id": i} for i in range(50)])

@@ -1,4 +1,5 @@
-"""Records that once stopped a pipeline for good, through a real run: each is a dead letter, its neighbours are rows, in time."""
+"""Records that once stopped a pipeline for good, through a real run: each is a dead letter, its neighbours are rows, in
+time."""
 
 from __future__ import annotations
 
@@ -96,8 +97,8 @@ def seconds_of(project: Project, file: object) -> float:
 
 
 def test_each_is_a_dead_letter_among_rows_in_time(project: Project, broker: Broker) -> None:
-    """A run over all hostile records ends, each is a row or a dead letter with its reason, all neighbours are rows; and it takes
-    at most five seconds more than a run over as many harmless ones of the same sizes."""
+    """A run over all hostile records ends, each is a row or a dead letter with its reason, all neighbours are rows; and
+    it takes at most five seconds more than a run over as many harmless ones of the same sizes."""
     files = {}
     for name in ("warm", "harmless", "hostile", "harmless2", "hostile2"):
         topic = broker.new_topic(name)
@@ -194,8 +195,8 @@ def test_moments_that_no_calendar_has_are_dead_letters_in_typed_formats(project:
 
 @pytest.mark.parametrize("action", ["kill", "break"])
 def test_a_record_that_ends_its_task_is_found(project: Project, broker: Broker, action: str) -> None:
-    """A record that kills each worker process that reads it, or raises where nothing contains it, is a dead letter with that
-    reason after two failed attempts; the run goes on, and the sum holds."""
+    """A record that kills each worker process that reads it, or raises where nothing contains it, is a dead letter with
+    that reason after two failed attempts; the run goes on, and the sum holds."""
     topic = broker.new_topic("killer")
     poison = json.dumps({"id": 500, "kind": "c", "name": "POISON"}).encode()
     broker.produce(topic, [*good(500), poison, *good(300, 501)])
@@ -224,7 +225,8 @@ SQL_PIPELINE = """
 
 
 def test_a_record_that_makes_the_sql_fail_is_found(project: Project, broker: Broker) -> None:
-    """Records for which an expression of `transform.sql` fails are dead letters with what Spark says; all others are rows."""
+    """Records for which an expression of `transform.sql` fails are dead letters with what Spark says; all others are
+    rows."""
     topic = broker.new_topic("sql")
     values = [{"id": i, "code": "x" if i == 41 else str(i)} for i in range(60)]  # and 10 / 0
     broker.produce(topic, values)

@@ -55,8 +55,8 @@ def exact(project: Project, table: str, records: int) -> bool:
 
 
 def test_a_folder_is_rolled_out(project: Project, broker: Broker) -> None:
-    """New pipelines start; a second rollout does nothing; a change restarts that pipeline alone; what is gone stops only
-    when that is allowed; and the tables hold every record once throughout."""
+    """New pipelines start; a second rollout does nothing; a change restarts that pipeline alone; what is gone stops
+    only when that is allowed; and the tables hold every record once throughout."""
     topic = broker.new_topic("deploy", partitions=2)
     broker.produce(topic, [{"id": i} for i in range(500)])
     for name in ("orders", "refunds"):

@@ -63,8 +63,8 @@ def files_of_snapshots(project: Project, table: str) -> Counter[tuple[object, ob
     ],
 )
 def test_one_file_for_each_table_and_partition(tmp_path: Path, broker: Broker, transform: str) -> None:
-    """Four partitions read by two tasks give one file a table and partition in each batch, every record once; tables whose
-    distribution is `none`, and dead letters, are written by each task, and a changed table costs one re-write."""
+    """Four partitions read by two tasks give one file a table and partition in each batch, every record once; tables
+    whose distribution is `none`, and dead letters, are written by each task, and a changed table costs one re-write."""
     project = Project(tmp_path, broker.bootstrap_servers)
     topic = broker.new_topic("distribution", partitions=4)
     file = project.pipeline("distribution", PIPELINE.format(topic=topic, transform=transform))

@@ -46,7 +46,8 @@ def ids(project: Project, table: str = "shop.t") -> list[int]:
 def test_a_scheduled_run_that_starts_at_the_end_reads_what_comes_after_its_first_run(
     project: Project, broker: Broker
 ) -> None:
-    """`starting_offsets: latest` is decided once: the first run announces where it stands, and the next one goes on there."""
+    """`starting_offsets: latest` is decided once: the first run announces where it stands, and the next one goes on
+    there."""
     topic = broker.new_topic("latest", partitions=2)
     broker.produce(topic, [{"id": n} for n in range(5)])
     file = project.pipeline("latest", pipeline(topic, starting_offsets="latest"))
@@ -67,8 +68,8 @@ def fold_names(project: Project) -> None:
 
 
 def test_two_names_of_one_table_lose_nothing(project: Project, broker: Broker) -> None:
-    """Where a catalog folds names, the rows of both spellings come into the table, once, also with a second file and a second
-    run."""
+    """Where a catalog folds names, the rows of both spellings come into the table, once, also with a second file and a
+    second run."""
     fold_names(project)
     topic = broker.new_topic("names")
     broker.produce(topic, [{"id": n, "kind": "upper" if n % 3 == 0 else "lower"} for n in range(300)])
@@ -89,8 +90,8 @@ def test_two_names_of_one_table_lose_nothing(project: Project, broker: Broker) -
 
 
 def test_a_topic_that_was_given_up_goes_on_where_that_was(project: Project, broker: Broker) -> None:
-    """A topic that is taken out of the file and put back adds nothing again to a table that was quiet meanwhile, and loses
-    nothing."""
+    """A topic that is taken out of the file and put back adds nothing again to a table that was quiet meanwhile, and
+    loses nothing."""
     first, second = broker.new_topic("kept"), broker.new_topic("back")
     rules = f"{{when: {{topic: '^{second}$'}}, table: shop.quiet}}, {{table: shop.t}}"
     broker.produce(first, [{"id": n} for n in range(10)])
@@ -112,8 +113,8 @@ def test_a_topic_that_was_given_up_goes_on_where_that_was(project: Project, brok
 
 
 def test_a_table_that_was_put_back_waits_until_what_it_lacks_is_read_again(project: Project, broker: Broker) -> None:
-    """Everything is started again between the restore and the next batch: the log alone shows what the table lacks. The verb
-    that the reason names reads it again, once."""
+    """Everything is started again between the restore and the next batch: the log alone shows what the table lacks. The
+    verb that the reason names reads it again, once."""
     topic = broker.new_topic("restored")
     file = project.pipeline("restored", pipeline(topic))
     older = ""
@@ -135,8 +136,8 @@ def test_a_table_that_was_put_back_waits_until_what_it_lacks_is_read_again(proje
 
 
 def test_a_table_whose_record_was_taken_away_waits_for_it(project: Project, broker: Broker) -> None:
-    """`floe.progress` was unset: nothing is added, and rebase does not take the table for an empty one. With the property
-    back everything goes on."""
+    """`floe.progress` was unset: nothing is added, and rebase does not take the table for an empty one. With the
+    property back everything goes on."""
     topic = broker.new_topic("unset")
     file = project.pipeline("unset", pipeline(topic))
     broker.produce(topic, [{"id": n} for n in range(5)])

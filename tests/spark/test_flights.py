@@ -1,7 +1,7 @@
 """The same job everywhere: 336,776 flights from pipelines/flights.yaml, in each place that people run floe in.
 
-Each place is made of real servers that the tests start. The tables are read back three times: by PyIceberg, by Spark SQL with
-Iceberg's own runtime, and by Iceberg's Java library alone.
+Each place is made of real servers that the tests start. The tables are read back three times: by PyIceberg, by Spark
+SQL with Iceberg's own runtime, and by Iceberg's Java library alone.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.kafka.control_topic import ensure_control_topic
 from framework.plan.compile import compile_plan
 from framework.plan.grants import grants_for
+from testbed.servers.places import Servers
+from testbed.servers.spark_cluster import SparkCluster
+from testbed.servers.spark_reader import java_read
 from tests.chaos.checker import assert_exact
 from tests.conftest import Broker
 from tests.flights import NAMESPACE, Flights, fill, flights_pipeline
 from tests.kafka.test_security import PASSWORD, secured_project
 from tests.project import Project
-from tests.servers.places import Servers
-from tests.servers.secured_broker import SecuredBroker
-from tests.servers.spark_cluster import SparkCluster
-from tests.servers.spark_reader import java_read
+from tests.secured_broker import SecuredBroker
 from tests.spark.test_standalone_cluster import use_cluster
 
 pytestmark = [
@@ -97,8 +97,8 @@ def in_place(
 
 @pytest.fixture
 def rest_s3(tmp_path: Path, broker: Broker, flights: Flights, servers: Servers) -> Stand:
-    """Iceberg's own REST catalog, whose tables lie in an S3 store: by month, since a store written in Python takes minutes
-    for the six thousand files that days make."""
+    """Iceberg's own REST catalog, whose tables lie in an S3 store: by month, since a store written in Python takes
+    minutes for the six thousand files that days make."""
     return in_place("rest-s3", tmp_path, broker, flights, servers, "month(time_hour)")
 
 
@@ -132,8 +132,8 @@ def secured(tmp_path: Path) -> Iterator[Stand]:
 def test_every_flight_lands_once(
     place: str, request: pytest.FixtureRequest, record_property: Callable[[str, object], None]
 ) -> None:
-    """Every record of both topics is in its table exactly once with its values, as PyIceberg, Spark and plain Java read it;
-    16 carriers have a table each; a second run changes no table."""
+    """Every record of both topics is in its table exactly once with its values, as PyIceberg, Spark and plain Java read
+    it; 16 carriers have a table each; a second run changes no table."""
     stand: Stand = request.getfixturevalue(place)
     project, flights = stand.project, stand.flights
 

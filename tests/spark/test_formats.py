@@ -16,10 +16,10 @@ import pytest
 from confluent_kafka import Producer
 from google.protobuf import descriptor_pb2, timestamp_pb2
 
+from testbed.format_samples import avro_bytes, framed, record_of, serialized
+from testbed.servers.apicurio import ApicurioRegistry
 from tests.conftest import Broker
-from tests.format_samples import avro_bytes, framed, record_of, serialized
 from tests.project import Project, kill_group, wait_for
-from tests.servers.apicurio import ApicurioRegistry
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.iceberg, pytest.mark.slow]
 
@@ -107,9 +107,9 @@ def send(broker: Broker, topic: str, value: bytes | None, key: bytes) -> None:
 def test_every_format_lands_and_an_outage_of_the_registry_loses_nothing(
     project: Project, broker: Broker, registry: ApicurioRegistry
 ) -> None:
-    """JSON, Avro and protobuf behind a registry, raw bytes and Debezium's events land with exact types, keys, headers and
-    positions. While the registry is down its pipelines say so and the others go on; afterwards every record is there once.
-    An id that the registry has not is one dead letter, and a replay takes it once the schema is there."""
+    """JSON, Avro and protobuf behind a registry, raw bytes and Debezium's events land with exact types, keys, headers
+    and positions. While the registry is down its pipelines say so and the others go on; afterwards every record is
+    there once. An id that the registry has not is one dead letter, and a replay takes it once the schema is there."""
     avro, _ = registry.register("avro-value", json.dumps(ORDER))
     later, _ = registry.register("avro-later", json.dumps(NEXT))
     who, _ = registry.register("avro-key", json.dumps(WHO))
@@ -224,8 +224,9 @@ def state_of(project: Project, name: str, wanted: Callable[[dict[str, Any]], boo
 def test_a_thousand_schema_ids_that_nobody_knows_are_dead_letters_in_time(
     project: Project, broker: Broker, registry: ApicurioRegistry
 ) -> None:
-    """Records that name schemas which the registry has not are waited for together: the run goes on, each is a dead letter with a
-    reason, the neighbours are rows; and it takes at most five seconds more than a run over as many good records."""
+    """Records that name schemas which the registry has not are waited for together: the run goes on, each is a dead
+    letter with a reason, the neighbours are rows; and it takes at most five seconds more than a run over as many good
+    records."""
     target = project.root / "pipelines" / "targets" / "it.yaml"
     target.write_text(
         target.read_text().replace('      unknown.schema.patience.ms: "500"\n', "")

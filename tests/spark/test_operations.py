@@ -31,8 +31,9 @@ def of(document: dict[str, Any], kind: str, name: str) -> dict[str, Any]:
 
 
 def test_commits_and_reading_are_paused_and_the_run_is_stopped(project: Project, broker: Broker) -> None:
-    """Paused commits leave announcements waiting, up to the limit of what may wait; a paused reading leaves records in the
-    topic; resume lands each record once; `floe stop` ends the run with 0 after everything announced is committed."""
+    """Paused commits leave announcements waiting, up to the limit of what may wait; a paused reading leaves records in
+    the topic; resume lands each record once; `floe stop` ends the run with 0 after everything announced is
+    committed."""
     topic = broker.new_topic("ops")
     broker.produce(topic, orders(30))
     file = project.pipeline("ops", FAN_OUT.format(topic=topic))

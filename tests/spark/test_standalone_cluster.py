@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from testbed.servers.spark_cluster import SparkCluster
 from tests.conftest import Broker
 from tests.project import Project, kill_group, wait_for
-from tests.servers.spark_cluster import SparkCluster
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.iceberg, pytest.mark.slow]
 
@@ -124,7 +124,8 @@ def test_the_printed_command_is_the_one_that_runs(project: Project, broker: Brok
 
 
 def test_a_worker_lost_in_mid_batch(project: Project, broker: Broker, cluster: SparkCluster) -> None:
-    """kill -9 of a worker and its executor while they hold a task: the other does the work; nothing lost, nothing twice."""
+    """kill -9 of a worker and its executor while they hold a task: the other does the work; nothing lost, nothing
+    twice."""
     topic = broker.new_topic("lost", partitions=2)
     broker.produce(topic, orders(60_000))
     known = cluster.executors("worker-1")
@@ -172,8 +173,8 @@ def test_sigterm_drains_a_submitted_driver(project: Project, broker: Broker) -> 
 
 @pytest.mark.timeout(1200)
 def test_a_driver_in_the_cluster_is_supervised(tmp_path: Path, broker: Broker) -> None:
-    """In cluster mode a worker runs the driver. When that worker is killed, the master starts the driver on the other one,
-    which goes on: nothing lost, nothing twice. `floe stop` drains it, and it is not started again."""
+    """In cluster mode a worker runs the driver. When that worker is killed, the master starts the driver on the other
+    one, which goes on: nothing lost, nothing twice. `floe stop` drains it, and it is not started again."""
     cluster = SparkCluster(tmp_path / "cluster", cores=2)
     project = Project(tmp_path, broker.bootstrap_servers)
     try:
@@ -191,7 +192,8 @@ def test_a_driver_in_the_cluster_is_supervised(tmp_path: Path, broker: Broker) -
         assert cluster.drivers(second)
         assert "orders has stopped: drained" in project.run("stop", "orders", "--timeout", "120")
         wait_for(lambda: not cluster.state()["activedrivers"], 60, "the driver's end")
-        # What the master started again has a new number; the one that was lost keeps the state in which it was given up.
+        # What the master started again has a new number; the one that was lost keeps the state in which it was given
+        # up.
         states = sorted(driver["state"] for driver in cluster.state()["completeddrivers"])
         assert states == ["FINISHED", "RELAUNCHING"]
     finally:

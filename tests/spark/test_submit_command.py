@@ -1,4 +1,5 @@
-"""The commands for clusters that no test can start, read by Spark's own parser: what Spark understands is what was meant."""
+"""The commands for clusters that no test can start, read by Spark's own parser: what Spark understands is what was
+meant."""
 
 from __future__ import annotations
 
@@ -74,7 +75,8 @@ def test_spark_understands_the_command(jvm: Any, master: str, conf: dict[str, st
 
 
 def test_spark_understands_a_supervised_driver(jvm: Any) -> None:
-    """In cluster mode of a standalone master Spark sees a Java program of its own, to be supervised, with our arguments."""
+    """In cluster mode of a standalone master Spark sees a Java program of its own, to be supervised, with our
+    arguments."""
     command = spark_submit_command([loaded("spark://host:7077")], SHIPMENT, "cluster")
     parsed = parse(jvm, list(command[1:]))
     assert not parsed.isPython()

@@ -43,8 +43,8 @@ STOPS = """\
 
 
 def test_sql_runs_as_in_a_job(tmp_path: Path) -> None:
-    """Rows, counts, failures and refusals of SQL are those of a run; Spark is started once, and told; the target's SQL settings
-    hold; `--fix` and `--record` work on such files too."""
+    """Rows, counts, failures and refusals of SQL are those of a run; Spark is started once, and told; the target's SQL
+    settings hold; `--fix` and `--record` work on such files too."""
     files = {
         "good": ("SELECT id, price * 2 AS twice FROM source WHERE price > 0", GOOD),
         "stops": ("SELECT id, cast(code AS int) AS number FROM source", STOPS),

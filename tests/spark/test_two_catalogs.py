@@ -87,9 +87,9 @@ def project(tmp_path: Path, broker: Broker) -> TwoCatalogs:
 
 
 def test_two_catalogs_in_one_pipeline(project: TwoCatalogs, broker: Broker) -> None:
-    """A pipeline whose tables live in two catalogs lands each record once in its own, through a kill in the middle of the
-    commits; what is paused, missing or down in one holds up nothing of the other; and every verb finds a table by its full
-    name."""
+    """A pipeline whose tables live in two catalogs lands each record once in its own, through a kill in the middle of
+    the commits; what is paused, missing or down in one holds up nothing of the other; and every verb finds a table by
+    its full name."""
     topic = broker.new_topic("orders", partitions=2)
     broker.produce(topic, [*orders(0, 2000), b"not json", {"id": -1, "old": True, "region": "e/u"}])
     text = TWO_CATALOGS.format(topic=topic, name="orders_{region}", catalog="cold")

@@ -38,7 +38,8 @@ Rows = dict[int, Document]
 
 
 def changes(seed: int, count: int = COUNT) -> list[Document]:
-    """Inserts, updates that move a row to another partition, deletes, deletes of what is not there, and keys that come back."""
+    """Inserts, updates that move a row to another partition, deletes, deletes of what is not there, and keys that come
+    back."""
     pick = random.Random(seed)
     return [
         {

@@ -1,4 +1,5 @@
-"""README and docs/architecture.md name the folders that are there; modules import no circle, and records have one way."""
+"""README and docs/architecture.md name the folders that are there; modules import no circle, and records have one
+way."""
 
 from __future__ import annotations
 
@@ -49,8 +50,8 @@ def test_paths_that_pages_name_are_there(page: str) -> None:
 
 
 def circle_of_imports(package: str) -> list[str]:
-    """Modules that import each other in a circle, the first of them named again at the end; empty when there is none. Imports
-    inside functions and those for type checkers count as well."""
+    """Modules that import each other in a circle, the first of them named again at the end; empty when there is none.
+    Imports inside functions and those for type checkers count as well."""
     graph = grimp.build_graph(package, cache_dir=None)
     try:
         TopologicalSorter({name: graph.find_modules_directly_imported_by(name) for name in graph.modules}).prepare()

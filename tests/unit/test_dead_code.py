@@ -24,7 +24,8 @@ BY_TESTS = {
 
 
 def test_every_function_and_class_is_used() -> None:
-    """The name of each function, method and class of framework/ is written somewhere else in it, or somebody else calls it."""
+    """The name of each function, method and class of framework/ is written somewhere else in it, or somebody else calls
+    it."""
     files = {path: path.read_text() for path in sorted((ROOT / "framework").rglob("*.py"))}
     written = Counter(word for text in files.values() for word in re.findall(r"\w+", text))
     unused = []

@@ -54,7 +54,8 @@ def test_the_newest_result_holds_and_a_test_that_is_gone_is_dropped() -> None:
 
 
 def test_every_slow_test_is_in_one_share_and_stands_in_the_document() -> None:
-    """Each test marked slow, chaos or packaging runs in one share, no share is too long, docs/reliability.md lists all."""
+    """Each test marked slow, chaos or packaging runs in one share, no share is too long, docs/reliability.md lists
+    all."""
     command = [sys.executable, "-m", "tests.shares", "check"]
     answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False)
     assert answer.returncode == 0, answer.stderr + answer.stdout

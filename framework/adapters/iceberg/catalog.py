@@ -1,7 +1,7 @@
 """One Iceberg catalog: its settings, how it is opened, and the error if it cannot be opened.
 
-In: PyIceberg's own settings, secrets resolved. Out: an open catalog with the commits to its tables, or a SetupError that
-names the catalog and never a secret. It is opened at first use, and again after it refused the credentials.
+In: PyIceberg's own settings, secrets resolved. Out: an open catalog with the commits to its tables, or a SetupError
+that names the catalog and never a secret. It is opened at first use, and again after it refused the credentials.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class IcebergCatalog:
         settings_now: Callable[[], Mapping[str, str]] | None = None,
         locations: Iterable[str] = (),
     ) -> None:
-        """`settings_now` gives the settings with secrets read anew: a token that was replaced is found without a restart.
-        With it alone they are read when the catalog is first needed, so that one that is not needs no secrets.
+        """`settings_now` gives the settings with secrets read anew: a token that was replaced is found without a
+        restart. With it alone they are read when the catalog is first needed, so that one that is not needs no secrets.
         `locations`: where the target lets tables have files beside the warehouse."""
         self._read = None if settings is None else dict(settings)
         self._settings_now = settings_now

@@ -264,8 +264,8 @@ class TableCommits:
         return CommitConflict(effect.table, effect.commit_id, reason)
 
     def _in_use(self, written: Sequence[str], before: TableMetadata, now: Table) -> bool:
-        """Whether a snapshot that came meanwhile lists one of these manifests: then our commit did land, was built upon,
-        and has been expired already."""
+        """Whether a snapshot that came meanwhile lists one of these manifests: then our commit did land, was built
+        upon, and has been expired already."""
         known = {snapshot.snapshot_id for snapshot in before.snapshots}
         new = [snapshot for snapshot in now.metadata.snapshots if snapshot.snapshot_id not in known]
         try:

@@ -1,7 +1,8 @@
 """The counters of a snapshot's summary: how many files, rows and bytes a commit adds and takes away.
 
-In: the data files and delete files of a commit. Out: the entries of the summary under the names that Iceberg's Java writer
-has for them. PyIceberg counts a deletion vector as a position delete file, and with the whole Puffin file that holds it.
+In: the data files and delete files of a commit. Out: the entries of the summary under the names that Iceberg's Java
+writer has for them. PyIceberg counts a deletion vector as a position delete file, and with the whole Puffin file that
+holds it.
 """
 
 from __future__ import annotations

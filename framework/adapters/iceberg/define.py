@@ -1,4 +1,5 @@
-"""Creates and alters tables: applies definitions decided elsewhere, only to the table state that they were decided from.
+"""Creates and alters tables: applies definitions decided elsewhere, only to the table state that they were decided
+from.
 
 In: `CreateTable` and `AlterTable` values. Out: a table that exists, or a schema that is current. Keeps invariant 4 for
 definitions: a change is conditional on the table's uuid, its current schema and its highest column id, so that fifty

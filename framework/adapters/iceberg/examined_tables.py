@@ -1,7 +1,8 @@
 """A small cache of tables as they were examined, so that the commit that follows need not load them again.
 
-In: a view and the table it was taken from. Out: that table, once, while it is recent. Invariant 4 does not depend on it: the
-commit is conditional on the view, so if the table has changed in the meantime, the catalog refuses and the table is read back.
+In: a view and the table it was taken from. Out: that table, once, while it is recent. Invariant 4 does not depend on
+it: the commit is conditional on the view, so if the table has changed in the meantime, the catalog refuses and the
+table is read back.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from pyiceberg.table import Table
 
 from framework.commit.machine.effects import TableView
 
-# A commit replaces its branch's reference as a whole, with the retention that was read: what a person sets meanwhile would be
-# lost, so this is no longer than a commit waits for its turn.
+# A commit replaces its branch's reference as a whole, with the retention that was read: what a person sets meanwhile
+# would be lost, so this is no longer than a commit waits for its turn.
 KEPT_S = 2.0
 # The coordinator has few tables in hand at a time; the metadata of one with many snapshots is large.
 MOST = 32

@@ -1,8 +1,8 @@
 """Which files a table refers to, and which files are below a location.
 
-In: a loaded table, or a FileIO and a location. Out: plain values. Reads manifests and lists folders; changes nothing. Every
-snapshot counts, on every branch, and so do deleted entries of manifests that still exist: it is better to keep a file too many
-than one too few (invariant 12).
+In: a loaded table, or a FileIO and a location. Out: plain values. Reads manifests and lists folders; changes nothing.
+Every snapshot counts, on every branch, and so do deleted entries of manifests that still exist: it is better to keep a
+file too many than one too few (invariant 12).
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ __all__ = ["StoredFile", "TablePlace", "TableReferences", "list_files", "path_ke
 
 @dataclass(frozen=True)
 class TablePlace:
-    """`roots`: where the table's files lie; `control_topic_ids`: whose announcements it records, empty for a table that floe
-    never committed to."""
+    """`roots`: where the table's files lie; `control_topic_ids`: whose announcements it records, empty for a table that
+    floe never committed to."""
 
     table_uuid: str
     roots: tuple[str, ...]
@@ -43,8 +43,8 @@ class TableReferences:
 
 
 def path_key(location: str) -> str:
-    """What two names of one file have in common: the path without scheme and authority, since `s3` and `s3a`, or `file:`
-    and no scheme at all, may name the same file."""
+    """What two names of one file have in common: the path without scheme and authority, since `s3` and `s3a`, or
+    `file:` and no scheme at all, may name the same file."""
     parsed = urlparse(location)
     path = parsed.path if parsed.scheme else location
     return "/" + "/".join(part for part in unquote(path).split("/") if part)

@@ -1,7 +1,9 @@
-"""A table that follows its keys, as tasks must know it to find the live rows of keys: one snapshot, and where its rows are.
+"""A table that follows its keys, as tasks must know it to find the live rows of keys: one snapshot, and where its rows
+are.
 
-In: a table as it was just loaded, and the target that tasks write by. Out: a `KeyedTarget`, small when pickled, or why rows of
-the table cannot be replaced by key, in words for people. Nothing is decided here of what becomes of such a table.
+In: a table as it was just loaded, and the target that tasks write by. Out: a `KeyedTarget`, small when pickled, or why
+rows of the table cannot be replaced by key, in words for people. Nothing is decided here of what becomes of such a
+table.
 """
 
 from __future__ import annotations
@@ -26,8 +28,9 @@ ROW_ID = "_row_id"
 
 @dataclass(frozen=True)
 class KeyedTarget:
-    """`snapshot_id` is the head at which live rows are looked for, None where the table has no snapshot; `key_ids` are the field
-    ids of its key columns, in the order of the pipeline file. Of `files` only the bounds of key columns are kept."""
+    """`snapshot_id` is the head at which live rows are looked for, None where the table has no snapshot; `key_ids` are
+    the field ids of its key columns, in the order of the pipeline file. Of `files` only the bounds of key columns are
+    kept."""
 
     snapshot_id: int | None
     key_ids: tuple[int, ...]

@@ -1,7 +1,7 @@
 """A table's snapshots as facts for a rollback, and the data files that each of them added. Reads, changes nothing.
 
-In: a loaded table. Out: plain values. What a snapshot added is read from its own manifests, so it is known even after later
-commits have merged or rewritten them.
+In: a loaded table. Out: plain values. What a snapshot added is read from its own manifests, so it is known even after
+later commits have merged or rewritten them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which tables floe can write: by their format version, their columns and the catalog that keeps them.
 
-In: loaded metadata, or what PyIceberg said when it could not load it. Out: why a table cannot be written, in words for people,
-or None. A table that is refused here is not touched at all.
+In: loaded metadata, or what PyIceberg said when it could not load it. Out: why a table cannot be written, in words for
+people, or None. A table that is refused here is not touched at all.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _UNKNOWN_DEFAULT = re.compile(r"Cannot deserialize bytes, type (\S+) not support
 def writable_versions(catalog: Catalog) -> tuple[int, ...]:
     """The format versions of tables that floe can write in this catalog.
 
-    A REST server writes the tables' metadata itself. Of the catalogs that leave it to the client PyIceberg writes no version
-    3, and floe does it where it has a catalog of its own.
+    A REST server writes the tables' metadata itself. Of the catalogs that leave it to the client PyIceberg writes no
+    version 3, and floe does it where it has a catalog of its own.
     """
     if isinstance(catalog, MetastoreCatalog) and not getattr(catalog, "writes_version_3", False):
         return FORMAT_VERSIONS[:-1]
@@ -71,7 +71,8 @@ def _partitioned_by_nanoseconds(metadata: TableMetadata) -> str | None:
 
 
 def unreadable(error: Exception) -> str | None:
-    """Why PyIceberg cannot read a table's metadata, where it is for a type that it does not know; None for other errors."""
+    """Why PyIceberg cannot read a table's metadata, where it is for a type that it does not know; None for other
+    errors."""
     for each in _causes(error):
         if found := _UNKNOWN_TYPE.search(str(each)):
             return f"it has a column of the type {found[1]}, which floe cannot read or write"

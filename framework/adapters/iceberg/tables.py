@@ -1,8 +1,9 @@
 """The interface to Iceberg tables for the driver and the coordinator, whichever catalog the tables are in.
 
-In: catalogs, full names of tables, and the plain values of `framework.commit`, `framework.table` and `framework.record`.
-Out: views, targets and outcomes as plain values; no PyIceberg object leaves this package. The commit itself, and the
-invariants it keeps, are in `commit`; creating and altering in `define`; a single catalog in `catalog`.
+In: catalogs, full names of tables, and the plain values of `framework.commit`, `framework.table` and
+`framework.record`. Out: views, targets and outcomes as plain values; no PyIceberg object leaves this package. The
+commit itself, and the invariants it keeps, are in `commit`; creating and altering in `define`; a single catalog in
+`catalog`.
 """
 
 from __future__ import annotations
@@ -205,7 +206,8 @@ class IcebergTables:
     def read(
         self, table: str, columns: Sequence[str], where: Sequence[Where] = (), branch: str = "main"
     ) -> pa.Table | None:
-        """Rows of the branch (of main where there is no such branch) that meet all conditions; None when there is no table.
+        """Rows of the branch (of main where there is no such branch) that meet all conditions; None when there is no
+        table.
 
         Raises:
             FloeError: the table cannot be read, or lacks one of the columns.

@@ -104,15 +104,16 @@ def view_of(name: str, metadata: TableMetadata, branch: str, control_topic_id: s
 
 @dataclass(frozen=True)
 class _Mark:
-    """`control_offset` as in a TableView; `topic_ids` of floe's snapshots that were met on the way to it, newest first."""
+    """`control_offset` as in a TableView; `topic_ids` of floe's snapshots that were met on the way to it, newest
+    first."""
 
     control_offset: int | None
     topic_ids: tuple[str, ...]
 
 
 def _newest_mark(metadata: TableMetadata, branch: str, control_topic_id: str) -> _Mark:
-    """The newest snapshot behind the branch's head that was made by this control topic; 0 where the branch is older than the
-    first of them."""
+    """The newest snapshot behind the branch's head that was made by this control topic; 0 where the branch is older
+    than the first of them."""
     topic_ids: list[str] = []
     first: Snapshot | None = None
     for snapshot in ancestry(metadata, start_of(metadata, branch)):
@@ -130,7 +131,8 @@ def _newest_mark(metadata: TableMetadata, branch: str, control_topic_id: str) ->
 
 
 def _marks(metadata: TableMetadata, control_topic_id: str) -> Iterator[tuple[str, int | None]]:
-    """The control topics of floe's snapshots that are left, on whatever line, and the control offset of this topic's."""
+    """The control topics of floe's snapshots that are left, on whatever line, and the control offset of this
+    topic's."""
     for snapshot in reversed(metadata.snapshots):
         entries = snapshot.summary.additional_properties if snapshot.summary else {}
         topic_id = entries.get(SUMMARY_CONTROL_TOPIC_ID)
@@ -139,8 +141,9 @@ def _marks(metadata: TableMetadata, control_topic_id: str) -> Iterator[tuple[str
 
 
 def _is_older(first: Snapshot | None, beside: list[tuple[str, int | None]]) -> bool:
-    """Whether a branch that has no snapshot of this control topic is older than all of them, `first` being the oldest that is
-    left of it. Not where its ancestors have expired; and some engines leave an heir of expired snapshots without a parent."""
+    """Whether a branch that has no snapshot of this control topic is older than all of them, `first` being the oldest
+    that is left of it. Not where its ancestors have expired; and some engines leave an heir of expired snapshots
+    without a parent."""
     if first is None or first.sequence_number == 1:
         return True
     return any(offset is not None for _, offset in beside)

@@ -1,1 +1,2 @@
-"""Kafka: the clients, the control topic, the coordinator's seat, the announcing transaction, the readers of source topics."""
+"""Kafka: the clients, the control topic, the coordinator's seat, the announcing transaction, the readers of source
+topics."""

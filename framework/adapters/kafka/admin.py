@@ -214,7 +214,8 @@ class KafkaAdmin:
             keys: the partitions to ask for; None: all that the group has. Only by name is a partition waited for whose
                 first offset ever is in a transaction that was committed a moment ago; without names it may be absent.
                 (`init_transactions` waits for the same, so after it both ways are exact.)
-            settled: False, for named partitions: what is committed by now, without waiting for transactions that are open.
+            settled: False, for named partitions: what is committed by now, without waiting for transactions that are
+                open.
 
         Raises:
             RetriableError: a pending transaction was not settled within 30 seconds.
@@ -270,8 +271,8 @@ class KafkaAdmin:
     def _await_coordinator(self, group: str) -> None:
         """Wait until the group has a coordinator, once for a group.
 
-        librdkafka's admin requests to a coordinator that is not there yet (the broker is new, and makes its offsets topic
-        when it is first asked) end the whole process with a segmentation fault; a consumer waits as it should.
+        librdkafka's admin requests to a coordinator that is not there yet (the broker is new, and makes its offsets
+        topic when it is first asked) end the whole process with a segmentation fault; a consumer waits as it should.
         """
         if group in self._coordinated:
             return

@@ -64,7 +64,8 @@ class ControlReader:
     Args:
         only: the type of events that are wanted; all others are given as None, without being decoded.
         notice: told of each record that holds no event that can be read: its offset, why, and its value. Who only shows
-            the log reads on behind them; without it such a record is an error unless it is provably nobody's announcement.
+            the log reads on behind them; without it such a record is an error unless it is provably nobody's
+            announcement.
     """
 
     def __init__(

@@ -1,8 +1,9 @@
 """The values of control records as events, and what a person let pass.
 
-In: one record's offset and value. Out: its event; None where it holds none for us. A record that is no event of floe is passed
-over, since no announcement can look like it. One that is named like an event and cannot be read stops whoever reads, with its
-offset, unless a `Skipped` further on in the log lets it pass: no announcement is left out but by a person's word.
+In: one record's offset and value. Out: its event; None where it holds none for us. A record that is no event of floe is
+passed over, since no announcement can look like it. One that is named like an event and cannot be read stops whoever
+reads, with its offset, unless a `Skipped` further on in the log lets it pass: no announcement is left out but by a
+person's word.
 """
 
 from __future__ import annotations

@@ -22,8 +22,8 @@ VISIBLE_TIMEOUT_S = 10.0
 
 @dataclass(frozen=True)
 class ControlTopicFacts:
-    """The control topic as it is: log_end is the last stable offset; retention -1 is for ever; `weakness` is what a person
-    should mend (empty: nothing)."""
+    """The control topic as it is: log_end is the last stable offset; retention -1 is for ever; `weakness` is what a
+    person should mend (empty: nothing)."""
 
     name: str
     topic_id: str

@@ -2,9 +2,9 @@
 
 In: a Slice. Out: RecordBlocks of committed records whose offsets all lie in the slice, and the number of holes
 (markers, aborted and compacted records) that invariant 8 needs. A slice ends when the consumer's position passes its
-end, never when a count is reached: holes make a counting reader hang or read over the end. Gaps are read once more, by a
-second reader, before they count as holes (framework.record.gaps). Invariant 11: a slice counts only if the topic still has
-the slice's id after it was read.
+end, never when a count is reached: holes make a counting reader hang or read over the end. Gaps are read once more, by
+a second reader, before they count as holes (framework.record.gaps). Invariant 11: a slice counts only if the topic
+still has the slice's id after it was read.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class _Connection:
 
 
 class _Gaps:
-    """What this process knows of gaps in what it reads, and the reader that looks at them: of the other kind than the one
-    that reads, where that one is compiled, and made with the first gap."""
+    """What this process knows of gaps in what it reads, and the reader that looks at them: of the other kind than the
+    one that reads, where that one is compiled, and made with the first gap."""
 
     def __init__(self, settings: Mapping[str, str]) -> None:
         self._settings = settings
@@ -84,7 +84,8 @@ def _connection(settings: Mapping[str, str]) -> _Connection:
 
 
 class SliceFetcher:
-    """Reads slices one after another over the process's one consumer; one thread only. `holes` is the newest slice's."""
+    """Reads slices one after another over the process's one consumer; one thread only. `holes` is the newest
+    slice's."""
 
     def __init__(self, settings: Mapping[str, str], stall_timeout_s: float = STALL_TIMEOUT_S) -> None:
         self._settings = dict(settings)
@@ -119,8 +120,8 @@ class SliceFetcher:
         self.holes = tally.holes
 
     def _look_at_gaps(self, connection: _Connection, tally: Tally, piece: Slice) -> None:
-        """Invariant 8: a gap is a hole where a second reader finds no record either. What is committed at the first reading is
-        committed at the second, so a record that shows up was lost by the first."""
+        """Invariant 8: a gap is a hole where a second reader finds no record either. What is committed at the first
+        reading is committed at the second, so a record that shows up was lost by the first."""
         gaps, partition = connection.gaps, (piece.topic_id, piece.partition)
         found = tally.to_look_at(partition in gaps.known, gaps.looks(), random.random())
         for gap in found:
@@ -144,7 +145,8 @@ class SliceFetcher:
     def _blocks(
         self, connection: _Connection, reader: Reader, piece: Slice, block_records: int
     ) -> Iterator[RecordBlock]:
-        """The records inside the slice, in blocks of about `block_records`, until the position is at or past the end."""
+        """The records inside the slice, in blocks of about `block_records`, until the position is at or past the
+        end."""
         position, held, met = piece.start, 0, False
         progress_at = time.monotonic()
         while position < piece.end:

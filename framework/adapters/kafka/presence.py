@@ -1,8 +1,9 @@
 """A live run shows itself: it is a member of its pipeline's consumer group, and reads nothing through it.
 
-In: a connection's settings, the group, the source topics and the run's name. Out: a membership that ends with the process,
-six seconds after its death at the latest. Ordinary tools then show the run as the group's consumer, and the broker itself
-refuses to move or delete the offsets of a group with members. Decides nothing; `runtime.liveness` asks for the members.
+In: a connection's settings, the group, the source topics and the run's name. Out: a membership that ends with the
+process, six seconds after its death at the latest. Ordinary tools then show the run as the group's consumer, and the
+broker itself refuses to move or delete the offsets of a group with members. Decides nothing; `runtime.liveness` asks
+for the members.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ _POLL_S = 0.2
 class Presence:
     """Membership of one run. Joins at once, leaves with `close`; serves itself in a thread of its own.
 
-    It only tells; it guards nothing. That one run alone can announce is kept by the transactional id (invariant 2), so a
-    membership that could not be had, or was lost in an outage, does no harm and is taken up again by itself.
+    It only tells; it guards nothing. That one run alone can announce is kept by the transactional id (invariant 2), so
+    a membership that could not be had, or was lost in an outage, does no harm and is taken up again by itself.
     """
 
     def __init__(self, settings: Mapping[str, str], group_id: str, topics: Sequence[str], run_id: str) -> None:

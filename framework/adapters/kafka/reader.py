@@ -1,8 +1,9 @@
-"""One consumer that reads one partition at a time, in two forms: compiled without an object per record, and plain Python.
+"""One consumer that reads one partition at a time, in two forms: compiled without an object per record, and plain
+Python.
 
-In: settings of a connection. Out: records of the assigned partition, gathered into RecordBlocks, and the events among them
-as they are. Both forms give equal blocks; which one a process uses is decided once, by what is installed. Neither decides
-what an event means: that is `framework.adapters.kafka.fetch`.
+In: settings of a connection. Out: records of the assigned partition, gathered into RecordBlocks, and the events among
+them as they are. Both forms give equal blocks; which one a process uses is decided once, by what is installed. Neither
+decides what an event means: that is `framework.adapters.kafka.fetch`.
 """
 
 from __future__ import annotations
@@ -40,9 +41,10 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Polled:
-    """What one look at the consumer gave. `records` and `nbytes` are what is held now, `position` is one past the newest
-    record seen (-1: none was seen), `events` are errors and ends of the partition, each with its offset. `seen` counts the
-    records below the end that the client gave since the slice was assigned, before anything was done with them."""
+    """What one look at the consumer gave. `records` and `nbytes` are what is held now, `position` is one past the
+    newest record seen (-1: none was seen), `events` are errors and ends of the partition, each with its offset. `seen`
+    counts the records below the end that the client gave since the slice was assigned, before anything was done with
+    them."""
 
     records: int
     nbytes: int
@@ -72,7 +74,8 @@ class Reader(Protocol):
         """Where the consumer is, past markers that it has met; -1 before anything was read."""
 
     def ask_for_leader(self, piece: Slice) -> None:
-        """A topic that the consumer has not met waits for its once-a-second look at unknown topics; asking ends that."""
+        """A topic that the consumer has not met waits for its once-a-second look at unknown topics; asking ends
+        that."""
 
 
 def open_reader(settings: Mapping[str, str]) -> Reader:
@@ -145,7 +148,8 @@ class LazyColumn(Sequence[T], Generic[T]):
         return (list, (list(self),))
 
 
-# ---- without an object per record -------------------------------------------------------------------------------------
+# ---- without an object per record
+# -------------------------------------------------------------------------------------
 
 
 class CompiledReader:
@@ -233,7 +237,8 @@ def _checked(code: int) -> None:
         raise KafkaException(KafkaError(code))
 
 
-# ---- in Python ----------------------------------------------------------------------------------------------------------
+# ---- in Python
+# ----------------------------------------------------------------------------------------------------------
 
 
 class PythonReader:

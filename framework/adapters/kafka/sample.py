@@ -1,7 +1,7 @@
 """A look at a topic: the newest few records, for people who are about to write a pipeline or a test for it.
 
-In: a connection and a topic. Out: the records, or their values. Read through the same fetcher as a run's; no group, no offset and
-nothing else is left behind on the broker.
+In: a connection and a topic. Out: the records, or their values. Read through the same fetcher as a run's; no group, no
+offset and nothing else is left behind on the broker.
 """
 
 from __future__ import annotations

@@ -160,7 +160,8 @@ class CoordinatorSeat:
                 self._position = max(self._position, message.offset() or 0)
                 self._updates.append(SeatEnd(self._position))
             elif self._updates:
-                # What is known of a new seat says more than that its position cannot be read, and is decided from first.
+                # What is known of a new seat says more than that its position cannot be read, and is decided from
+                # first.
                 self._error = error
                 break
             else:
@@ -303,7 +304,8 @@ def first_offset(assigned: SeatAssigned) -> int:
 
 @dataclass(frozen=True)
 class Mark:
-    """What stands beside a low-water mark; all None when something else wrote it, or an older version did not know it."""
+    """What stands beside a low-water mark; all None when something else wrote it, or an older version did not know
+    it."""
 
     topic_id: str | None = None
     chain_from: int | None = None
@@ -321,8 +323,9 @@ def mark_of(metadata: str) -> Mark:
 
 
 def holds_still(settings: Mapping[str, str], topic: str, offset: int, leader_epoch: int) -> bool:
-    """Whether the log still holds everything below `offset` that was read up to this leader epoch: the broker tells where
-    the records of an epoch end (KIP-320), and a consumer that begins with an epoch is told where they end earlier.
+    """Whether the log still holds everything below `offset` that was read up to this leader epoch: the broker tells
+    where the records of an epoch end (KIP-320), and a consumer that begins with an epoch is told where they end
+    earlier.
 
     Raises:
         SetupError: the broker refuses us. RetriableError: it does not answer.

@@ -380,6 +380,7 @@ def _flush(producer: Producer) -> None:
 
 
 def _hear(producer: Producer) -> None:
-    """Serves the error callback, which knows why nothing answered. A producer that has failed for good raises that again."""
+    """Serves the error callback, which knows why nothing answered. A producer that has failed for good raises that
+    again."""
     with suppress(KafkaException):
         producer.poll(0)

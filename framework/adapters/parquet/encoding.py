@@ -1,8 +1,8 @@
 """Which columns of a Parquet file get a dictionary.
 
 In: the rows of the file. Out: the paths of the leaves in which values repeat. Parquet's default builds a dictionary for
-every column, also of a number that never repeats, and writes most of it before it gives up: without it such columns take a
-quarter to a half less CPU and up to a third of the bytes.
+every column, also of a number that never repeats, and writes most of it before it gives up: without it such columns
+take a quarter to a half less CPU and up to a third of the bytes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ FILES_PER_LOOK = 8
 class SampledDictionaries:
     """The columns of one table that get a dictionary, looked at in its first file and now and then again.
 
-    What a small file said does not serve a larger one: in ten rows little repeats. Threads may share it; at worst two look.
+    What a small file said does not serve a larger one: in ten rows little repeats. Threads may share it; at worst two
+    look.
     """
 
     def __init__(self) -> None:
@@ -57,7 +58,8 @@ def dictionary_columns(rows: pa.Table) -> list[str]:
 
 
 def frugal(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A column of a file; encoded only where its words are few for its rows: the file holds all words of the dictionary.
+    """A column of a file; encoded only where its words are few for its rows: the file holds all words of the
+    dictionary.
 
     Chunks have one dictionary. Rows of one table among many are seldom of all words, but often of one or of neighbours.
     """

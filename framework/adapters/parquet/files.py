@@ -67,8 +67,8 @@ _LEAST_FILE_BYTES = 64 * 1024
 _SMALL_BYTES = 8 * 1024 * 1024
 
 
-# The size of rows is asked for. Of small pieces, which may be a thousand a block, one in so many is asked, and the others are
-# taken to be like it: asking takes longer than all else that is done with them here.
+# The size of rows is asked for. Of small pieces, which may be a thousand a block, one in so many is asked, and the
+# others are taken to be like it: asking takes longer than all else that is done with them here.
 _SMALL_ROWS = 20_000
 _PIECES_PER_LOOK = 8
 
@@ -114,8 +114,8 @@ class TableWriter:
         io_properties: by catalog the settings of PyIceberg's FileIO: each may have a store of its own.
         pipeline, run, batch: become part of every file name.
         buffer_bytes: rows held in memory over all tables; above it the largest tables are flushed.
-        target_file_bytes: a partition with more rows than that (in memory) is written as several files, unless the table's
-            `write.target-file-size-bytes` says another size.
+        target_file_bytes: a partition with more rows than that (in memory) is written as several files, unless the
+            table's `write.target-file-size-bytes` says another size.
     """
 
     def __init__(
@@ -147,7 +147,8 @@ class TableWriter:
         self._bound()
 
     def add_alike(self, targets: Sequence[TableTarget], alike: AlikeRows) -> bool:
-        """Take rows of several tables, unsorted; False, with none taken, where they must be split and added table by table."""
+        """Take rows of several tables, unsorted; False, with none taken, where they must be split and added table by
+        table."""
         rows = alike.rows
         if not can_scatter(rows.schema) or len(targets) > MOST_TABLES:
             return False
@@ -243,7 +244,8 @@ class TableWriter:
             with pq.ParquetWriter(
                 stream,
                 table.schema,
-                # Arrow's own schema would say which columns came as dictionaries; Iceberg's and Parquet's say what they are.
+                # Arrow's own schema would say which columns came as dictionaries; Iceberg's and Parquet's say what they
+                # are.
                 store_schema=False,
                 store_decimal_as_integer=True,
                 use_dictionary=layout.dictionaries.columns(table),

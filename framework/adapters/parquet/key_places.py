@@ -1,8 +1,8 @@
 """Which place changes of a key go to, so that all of one key meet in one place, whichever task read them.
 
-In: rows with their key columns, and the table's partition spec. Out: a number for each row, the same for equal keys on every
-machine and in every run: Iceberg's own hash of their values. Where the partition follows from the key alone, whole partitions
-go to one place, so that the live rows of a file are looked for in one place, too.
+In: rows with their key columns, and the table's partition spec. Out: a number for each row, the same for equal keys on
+every machine and in every run: Iceberg's own hash of their values. Where the partition follows from the key alone,
+whole partitions go to one place, so that the live rows of a file are looked for in one place, too.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Which metrics a table's files have, and what Parquet's own statistics lack: counts of NaN.
 
-In: a table's schema and properties; rows of a file. Out: PyIceberg's statistics plan with the rules of Iceberg's Java writer
-where PyIceberg's differ (fields of structs have bounds, those of lists and maps have sizes alone, wide tables have metrics for
-their first columns and for those they are sorted by), and NaN counts by field id.
+In: a table's schema and properties; rows of a file. Out: PyIceberg's statistics plan with the rules of Iceberg's Java
+writer where PyIceberg's differ (fields of structs have bounds, those of lists and maps have sizes alone, wide tables
+have metrics for their first columns and for those they are sorted by), and NaN counts by field id.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ def statistics_plan(schema: Schema, properties: dict[str, str], order: SortOrder
 
 
 def _inferred(plan: Mapping[int, StatisticsCollector], schema: Schema, properties: Mapping[str, str]) -> set[int]:
-    """The columns that the default mode holds for: all when it is written down, else the first ones, the outer before the
-    inner."""
+    """The columns that the default mode holds for: all when it is written down, else the first ones, the outer before
+    the inner."""
     limit = property_as_int(dict(properties), MAX_INFERRED_COLUMNS, MAX_INFERRED_COLUMNS_DEFAULT)
     if TableProperties.DEFAULT_WRITE_METRICS_MODE in properties or limit is None or len(plan) <= limit:
         return set(plan)

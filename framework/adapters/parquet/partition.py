@@ -1,7 +1,7 @@
 """Rows of one table cut by their partition tuples, with PyIceberg's own transforms.
 
-In: an Arrow table in the file schema, the table's partition spec and schema. Out: per partition its rows, its values in the
-JSON form of `framework.commit.events.event_types.DataFile`, and its path. Rows of one partition keep their order.
+In: an Arrow table in the file schema, the table's partition spec and schema. Out: per partition its rows, its values in
+the JSON form of `framework.commit.events.event_types.DataFile`, and its path. Rows of one partition keep their order.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ def partitions(rows: pa.Table, spec: PartitionSpec, schema: Schema) -> Iterator[
 
 
 def short_path(path: str) -> str:
-    """A partition path whose folders a store can name: a long value is cut, with a hash for the rest. Paths are for people;
-    the value itself is in the table's metadata."""
+    """A partition path whose folders a store can name: a long value is cut, with a hash for the rest. Paths are for
+    people; the value itself is in the table's metadata."""
     return "/".join(
         part if len(part) <= _LONGEST_FOLDER else f"{part[:64]}-{hashlib.sha256(part.encode()).hexdigest()[:32]}"
         for part in path.split("/")
@@ -110,7 +110,8 @@ def _microseconds(column: pa.Array) -> pa.Array:
 
 
 def column_at(rows: pa.Table, path: tuple[str, ...]) -> pa.Array | None:
-    """The column at a path of names as one array, null where any struct around it is; None when files do not hold it."""
+    """The column at a path of names as one array, null where any struct around it is; None when files do not hold
+    it."""
     if path[0] not in rows.schema.names:
         return None
     column = rows.column(path[0]).combine_chunks()

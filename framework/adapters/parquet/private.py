@@ -1,7 +1,7 @@
 """How Parquet is written for a table, as PyIceberg reads it from the table's properties.
 
-In: a table's properties. Out: the options of PyArrow's Parquet writer, so that floe's files are compressed and paged as the
-table says. Goes when PyIceberg offers `_get_parquet_writer_kwargs` under a public name.
+In: a table's properties. Out: the options of PyArrow's Parquet writer, so that floe's files are compressed and paged as
+the table says. Goes when PyIceberg offers `_get_parquet_writer_kwargs` under a public name.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Rows of data files that this pipeline has just written, read back from the store.
 
-In: paths, and the settings of PyIceberg's FileIO. Out: record batches, file after file; one batch is in memory at a time.
+In: paths, and the settings of PyIceberg's FileIO. Out: record batches, file after file; one batch is in memory at a
+time.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Rows of one file in the order that the table asks for, with PyIceberg's own transforms.
 
-In: an Arrow table in the file schema and the table's sort order. Out: the same rows in that order: nulls first or last as
-each field says, NaN above every number, equal rows as they came.
+In: an Arrow table in the file schema and the table's sort order. Out: the same rows in that order: nulls first or last
+as each field says, NaN above every number, equal rows as they came.
 """
 
 from __future__ import annotations

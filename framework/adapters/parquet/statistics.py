@@ -1,8 +1,9 @@
 """A data file's metrics, from the statistics that its Parquet writer kept.
 
-In: the metadata of a file that was just written, and for each of its columns what is collected. Out: counts, sizes and bounds
-by field id, as Iceberg serializes them. Parquet's own values are taken, which are Iceberg's but for their bytes: to make
-Python's dates and decimals of them and bytes of those again, as PyIceberg does, was a sixth of what a small file cost.
+In: the metadata of a file that was just written, and for each of its columns what is collected. Out: counts, sizes and
+bounds by field id, as Iceberg serializes them. Parquet's own values are taken, which are Iceberg's but for their bytes:
+to make Python's dates and decimals of them and bytes of those again, as PyIceberg does, was a sixth of what a small
+file cost.
 """
 
 from __future__ import annotations
@@ -56,8 +57,8 @@ _FORMATS: dict[type[PrimitiveType], str] = {
 class CollectedColumn:
     """What is collected of one column of a file: nothing but its size, or its counts, or its bounds too.
 
-    `parse` makes of Parquet's value one that compares as Iceberg's type does; `lower` and `upper` make its bounds of that, an
-    upper one only where there is one.
+    `parse` makes of Parquet's value one that compares as Iceberg's type does; `lower` and `upper` make its bounds of
+    that, an upper one only where there is one.
     """
 
     field_id: str
@@ -162,8 +163,8 @@ def _collected(name: str, collector: StatisticsCollector) -> CollectedColumn:
 def upper_text(text: str, length: int | None) -> bytes | None:
     """The least text of at most `length` characters that is not below `text`, in UTF-8; None where there is none.
 
-    As Iceberg's `UnicodeUtil.truncateStringMax`: the last character that can be raised is raised. What follows U+D7FF is
-    U+E000, since the numbers between them are no characters and have no UTF-8.
+    As Iceberg's `UnicodeUtil.truncateStringMax`: the last character that can be raised is raised. What follows U+D7FF
+    is U+E000, since the numbers between them are no characters and have no UTF-8.
     """
     if length is None or len(text) <= length:
         return text.encode("utf-8")

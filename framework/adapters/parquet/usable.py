@@ -1,8 +1,8 @@
 """Checks whether files can be written with a table's properties, before a task tries.
 
-In: what tasks would be given for a table. Out: None, or why its properties cannot be used. Whoever may alter a table may set
-them to anything, and a task that fails because of one would stop every table of its pipeline. So the table is refused here
-(invariant 10).
+In: what tasks would be given for a table. Out: None, or why its properties cannot be used. Whoever may alter a table
+may set them to anything, and a task that fails because of one would stop every table of its pipeline. So the table is
+refused here (invariant 10).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Java's archive of the classes that a start loads: made at the end of one run, used by the start of every later one.
 
-In: the jars that Java is started with. Out: options for the JVM, empty if Java does not support archives. Half of the CPU of a
-start goes into loading and checking classes one by one; from an archive they are mapped. Java itself ignores an archive that no
-longer fits, so a wrong one only costs time.
+In: the jars that Java is started with. Out: options for the JVM, empty if Java does not support archives. Half of the
+CPU of a start goes into loading and checking classes one by one; from an archive they are mapped. Java itself ignores
+an archive that no longer fits, so a wrong one only costs time.
 """
 
 from __future__ import annotations

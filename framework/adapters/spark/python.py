@@ -1,8 +1,8 @@
 """The command with which a local Spark starts Python: this very interpreter, importing the installed, compiled PySpark.
 
-In: the interpreter and where Spark is installed. Out: the path of a command. Spark puts its own copy of PySpark, a zip file,
-before everything else on the path of each Python process. What comes out of a zip file is compiled anew in each of them:
-0.75 s for each of the six processes of a start, one after the other.
+In: the interpreter and where Spark is installed. Out: the path of a command. Spark puts its own copy of PySpark, a zip
+file, before everything else on the path of each Python process. What comes out of a zip file is compiled anew in each
+of them: 0.75 s for each of the six processes of a start, one after the other.
 """
 
 from __future__ import annotations

@@ -24,7 +24,8 @@ POLLS = 20
 
 
 def to_offsets(positions: Mapping[PartitionKey, int]) -> Offsets:
-    """Positions in the form of a Spark offset: topic -> partition (text) -> next offset, sorted so that equal is equal."""
+    """Positions in the form of a Spark offset: topic -> partition (text) -> next offset, sorted so that equal is
+    equal."""
     result: Offsets = {}
     for (topic, partition), offset in sorted(positions.items()):
         result.setdefault(topic, {})[str(partition)] = offset
@@ -37,8 +38,8 @@ def offer(offer_file: Path, ends: Mapping[PartitionKey, int]) -> None:
 
 
 def is_taken(offer_file: Path, ends: Mapping[PartitionKey, int]) -> bool:
-    """Whether the micro-batch that Spark runs now is the one that was offered. It calls the planner for each before it runs
-    it, and a query begins with one of its own, which is empty if the offer came a moment too late for it."""
+    """Whether the micro-batch that Spark runs now is the one that was offered. It calls the planner for each before it
+    runs it, and a query begins with one of its own, which is empty if the offer came a moment too late for it."""
     taken = _taken_file(offer_file)
     return taken.exists() and json.loads(taken.read_text()) == to_offsets(ends)
 
@@ -89,7 +90,8 @@ class FloeStreamReader(DataSourceStreamReader):  # type: ignore[misc]
 
 
 class NothingReader(DataSourceReader):  # type: ignore[misc]
-    """No rows. Read once while a session starts, so that Spark's helper processes are there when the first batch comes."""
+    """No rows. Read once while a session starts, so that Spark's helper processes are there when the first batch
+    comes."""
 
     def partitions(self) -> list[InputPartition]:
         return [InputPartition(None)]

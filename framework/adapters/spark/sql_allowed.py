@@ -1,8 +1,8 @@
 """What `transform.sql` may contain: listed functions, relations and expressions, as Spark's own parser reads them.
 
-In: the text. Out: nothing, or an error that names what is refused. This check comes before Spark analyses the text, since the
-analysis itself already opens files and resolves functions. Invariant: a pipeline file reads the rows of `source`, one by one, and
-nothing else; it cannot reach code, files, the session or other records.
+In: the text. Out: nothing, or an error that names what is refused. This check comes before Spark analyses the text,
+since the analysis itself already opens files and resolves functions. Invariant: a pipeline file reads the rows of
+`source`, one by one, and nothing else; it cannot reach code, files, the session or other records.
 """
 
 from __future__ import annotations

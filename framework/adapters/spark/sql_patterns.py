@@ -1,7 +1,8 @@
 """The regular expressions inside `transform.sql`: constants that Java's engine, which backtracks, runs in time.
 
-In: an expression as Spark's parser reads it. Out: nothing, or a sentence that says why it is refused. Invariant: every pattern
-that Spark gives to `java.util.regex` is a literal that framework.config.backtracking accepts, so no record can supply one.
+In: an expression as Spark's parser reads it. Out: nothing, or a sentence that says why it is refused. Invariant: every
+pattern that Spark gives to `java.util.regex` is a literal that framework.config.backtracking accepts, so no record can
+supply one.
 """
 
 from __future__ import annotations

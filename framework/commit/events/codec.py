@@ -2,8 +2,8 @@
 
 In: a `ControlEvent`, or the value of a control record. Out: compact UTF-8 JSON valid under
 `schemas/control-event.v1.schema.json`, or the event. Unknown event types decode to None, so that older coordinators can
-read a newer log; unknown fields are ignored. What is no event of floe at all is passed over, since no announcement can look
-like that; what is named like one of its events and does not fit is a FloeError, never skipped in silence.
+read a newer log; unknown fields are ignored. What is no event of floe at all is passed over, since no announcement can
+look like that; what is named like one of its events and does not fit is a FloeError, never skipped in silence.
 `framework.commit.events.split` cuts events that would be too large.
 """
 
@@ -50,10 +50,11 @@ def _dump(value: dict[str, object], kind: str) -> bytes:
 
 
 def decode(value: bytes | None) -> ControlEvent | None:
-    """The event in a control record's value; None for an event type that this version does not know, and for what is no event
-    of floe (`foreign`).
+    """The event in a control record's value; None for an event type that this version does not know, and for what is no
+    event of floe (`foreign`).
 
-    Raises FloeError when a record is named like an event and is none: a field missing or of another type, a newer version.
+    Raises FloeError when a record is named like an event and is none: a field missing or of another type, a newer
+    version.
     """
     parsed = _parsed(value)
     if isinstance(parsed, str):
@@ -74,8 +75,8 @@ def decode(value: bytes | None) -> ControlEvent | None:
 
 
 def foreign(value: bytes | None) -> str:
-    """Why a control record can be no event of floe, of whatever version: all of them are JSON objects with a `type`, in few
-    levels. "" where it may be one."""
+    """Why a control record can be no event of floe, of whatever version: all of them are JSON objects with a `type`, in
+    few levels. "" where it may be one."""
     parsed = _parsed(value)
     return parsed if isinstance(parsed, str) else ""
 
@@ -88,7 +89,8 @@ def _no_constant(word: str) -> None:
 def _parsed(value: bytes | None) -> dict[str, Any] | str:
     """The object, or why there is none."""
     try:
-        # Not from bytes, of which json guesses the encoding: some readers look at the first bytes alone, and all see the same.
+        # Not from bytes, of which json guesses the encoding: some readers look at the first bytes alone, and all see
+        # the same.
         parsed = json.loads(value.decode("utf-8"), parse_constant=_no_constant) if value else None
     except RecursionError:
         return "it is nested too deeply"

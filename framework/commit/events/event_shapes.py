@@ -1,7 +1,7 @@
 """The JSON form of every control event: one table, from which `framework.commit.events.codec` writes and reads.
 
-The fields stand in the order in which they are written. What only newer versions write may be absent; what is empty in a data
-file is left out, so that events stay far below the size limit of the control topic.
+The fields stand in the order in which they are written. What only newer versions write may be absent; what is empty in
+a data file is left out, so that events stay far below the size limit of the control topic.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ from framework.commit.events.json_shape import (
 )
 
 VERSION = 1
-# Of announcements that take rows away: a coordinator that does not know how must stop there, rather than add files alone.
+# Of announcements that take rows away: a coordinator that does not know how must stop there, rather than add files
+# alone.
 KEYED_VERSION = 2
 
 INTS = map_of(int)

@@ -1,9 +1,8 @@
 """The events of the control topic, as frozen values.
 
-In: what a run, a coordinator or a person has to say. Out: a value that `framework.commit.events.codec` writes as
-JSON, valid under
-`schemas/control-event.v1.schema.json`, so that anyone can read the log with a console consumer. Keeps nothing but what was
-said: a field whose meaning needs a decision belongs elsewhere.
+In: what a run, a coordinator or a person has to say. Out: a value that `framework.commit.events.codec` writes as JSON,
+valid under `schemas/control-event.v1.schema.json`, so that anyone can read the log with a console consumer. Keeps
+nothing but what was said: a field whose meaning needs a decision belongs elsewhere.
 """
 
 from __future__ import annotations
@@ -16,9 +15,9 @@ from enum import Enum
 class DataFile:
     """One Parquet file as Iceberg must know it.
 
-    `partition` holds the partition tuple in the order of the spec's fields, as Iceberg JSON single values (dates as days
-    since 1970, timestamps as microseconds, decimals and uuids as text, binary as hex). Metrics are keyed by field id (as
-    text, since JSON keys are text); bounds are Iceberg's binary single values in base64.
+    `partition` holds the partition tuple in the order of the spec's fields, as Iceberg JSON single values (dates as
+    days since 1970, timestamps as microseconds, decimals and uuids as text, binary as hex). Metrics are keyed by field
+    id (as text, since JSON keys are text); bounds are Iceberg's binary single values in base64.
     """
 
     path: str
@@ -38,7 +37,8 @@ class DataFile:
 
 @dataclass(frozen=True)
 class SourceRange:
-    """Offsets [start, end) of one partition of one incarnation (topic id) of a topic. Invariant 11: the id qualifies them.
+    """Offsets [start, end) of one partition of one incarnation (topic id) of a topic. Invariant 11: the id qualifies
+    them.
 
     `max_timestamp_ms` is the highest record timestamp seen in the range, None when it held no record.
     """
@@ -56,9 +56,10 @@ class Accounting:
     """Invariant 8, in records: offsets = written + filtered + dead_lettered + dropped + holes + lost.
 
     `written` counts source records that landed in at least one table (`rows` counts rows over all tables, dead letters
-    excluded); `filtered` were removed by `transform.sql`; `dropped` by a rule that says so (unrouted, errors, tombstones);
-    `holes` are offsets without a record: transaction markers, aborted and compacted records. `lost` are offsets that
-    retention removed before they were read, under `on_data_loss: skip_and_record`; what stood at them is not known.
+    excluded); `filtered` were removed by `transform.sql`; `dropped` by a rule that says so (unrouted, errors,
+    tombstones); `holes` are offsets without a record: transaction markers, aborted and compacted records. `lost` are
+    offsets that retention removed before they were read, under `on_data_loss: skip_and_record`; what stood at them is
+    not known.
     """
 
     offsets: int = 0
@@ -110,8 +111,8 @@ class TableCommitPolicy:
 
 @dataclass(frozen=True)
 class KeysFile:
-    """A Parquet file of keys that a batch changes, one row for each key: the key columns (with their field ids), and `file` and
-    `pos`, where its live row was found at the base snapshot; both null for a key without one."""
+    """A Parquet file of keys that a batch changes, one row for each key: the key columns (with their field ids), and
+    `file` and `pos`, where its live row was found at the base snapshot; both null for a key without one."""
 
     path: str
     record_count: int
@@ -122,8 +123,9 @@ class KeysFile:
 class KeyedChanges:
     """What a batch does to a table that follows its keys, besides adding files: the rows of `keys` that are live go.
 
-    `base_snapshot_id` is the head at which the live rows were looked for, None if the table had no snapshot. `key_ids` are
-    the field ids of the key columns, in the order of the pipeline file. The counts are of keys, as they were found there.
+    `base_snapshot_id` is the head at which the live rows were looked for, None if the table had no snapshot. `key_ids`
+    are the field ids of the key columns, in the order of the pipeline file. The counts are of keys, as they were found
+    there.
     """
 
     base_snapshot_id: int | None
@@ -136,16 +138,17 @@ class KeyedChanges:
 
 @dataclass(frozen=True)
 class DataWritten:
-    """Files of one batch for one table. `part` of `parts` where the batch has several for the physical table (split, with
-    several schemas, under several names); ranges are the batch's whole ranges, in every part.
+    """Files of one batch for one table. `part` of `parts` where the batch has several for the physical table (split,
+    with several schemas, under several names); ranges are the batch's whole ranges, in every part.
 
     `base_batch`: the batch number under which the pipeline's offsets were last moved by hand, 0 if never. What a table
     records of the batches before it says nothing about where this batch may start.
 
-    `after_batch`: the pipeline's batch before this one that was announced for this very table (by its uuid), as far as the
-    run knows; None where it knows of none. A table whose record ends before it has lost what lay between.
+    `after_batch`: the pipeline's batch before this one that was announced for this very table (by its uuid), as far as
+    the run knows; None where it knows of none. A table whose record ends before it has lost what lay between.
 
-    `keyed`: the table follows its keys. It stands in one part of those of a schema, and no other batch shares its commit.
+    `keyed`: the table follows its keys. It stands in one part of those of a schema, and no other batch shares its
+    commit.
     """
 
     pipeline: str
@@ -180,8 +183,9 @@ class DataWritten:
 
 @dataclass(frozen=True)
 class DataComplete:
-    """The end of one batch: ALL partitions of the pipeline (also those without records, start == end), its accounting and
-    the running totals since the pipeline first ran. `tables` names the tables that have a DataWritten in this batch.
+    """The end of one batch: ALL partitions of the pipeline (also those without records, start == end), its accounting
+    and the running totals since the pipeline first ran. `tables` names the tables that have a DataWritten in this
+    batch.
 
     `gaps` are the offsets that were gone before they could be read; together they are the accounting's `lost`. A batch
     with gaps has nothing else in it. `given_up` are the ends of partitions that a person gave up.
@@ -202,9 +206,9 @@ class DataComplete:
 class Heartbeat:
     """A pipeline is alive: its chain ends here (start == end in every range) and everything before is announced.
 
-    With a batch number of its own it says besides that there was nothing to read. With the number of the batch before (0
-    for none) it only says where the pipeline stands and whose run it is: at the start of each run, and while a run is held.
-    `given_up` are the ends of partitions that a person gave up: if one comes back, it goes on there.
+    With a batch number of its own it says besides that there was nothing to read. With the number of the batch before
+    (0 for none) it only says where the pipeline stands and whose run it is: at the start of each run, and while a run
+    is held. `given_up` are the ends of partitions that a person gave up: if one comes back, it goes on there.
     """
 
     pipeline: str
@@ -220,8 +224,8 @@ class OffsetsSet:
     """A person settled where a pipeline goes on: its chain continues at these ends (start == end in every range),
     whatever came before, and what waits of a broken chain is given up. In one transaction with the group's offsets.
 
-    `base_batch` as in the announcements that follow. `lost` and `repeated` count the source offsets that were skipped, or
-    will be read a second time, by consent; `reason` says how the positions were chosen. `given_up` are the ends of
+    `base_batch` as in the announcements that follow. `lost` and `repeated` count the source offsets that were skipped,
+    or will be read a second time, by consent; `reason` says how the positions were chosen. `given_up` are the ends of
     partitions that are not read any more: one that comes back goes on there.
     """
 
@@ -296,7 +300,8 @@ class PauseChanged:
 
 @dataclass(frozen=True)
 class StopRequested:
-    """Asks the live run of a pipeline to drain: finish the batch in hand, announce it, commit what is announced, and end.
+    """Asks the live run of a pipeline to drain: finish the batch in hand, announce it, commit what is announced, and
+    end.
 
     Who sees it after the deadline does not heed it. Answered by the run's StateChanged to STOPPED or FAILED.
     """
@@ -312,9 +317,9 @@ class Discarded:
     """A person gave up what waits for a table: its announcements in [first, below) of this log count no more.
 
     The record of what was given up: `announcements` with `files` files and, by pipeline, `rows`; `reason` says why the
-    table could not take them. The files stay where they are, as orphans. `table_uuids` say which tables they were written
-    for: one table may go by several names, and whoever begins to read behind the announcements knows it by another.
-    `batches` are the first and the last batch of each pipeline that were given up, the last perhaps in part.
+    table could not take them. The files stay where they are, as orphans. `table_uuids` say which tables they were
+    written for: one table may go by several names, and whoever begins to read behind the announcements knows it by
+    another. `batches` are the first and the last batch of each pipeline that were given up, the last perhaps in part.
     """
 
     table: str
@@ -353,7 +358,8 @@ class CommitRequested:
 
 @dataclass(frozen=True)
 class CommitToTable:
-    """Information, at least once: a table has a new snapshot that contains every announcement below `control_offset`."""
+    """Information, at least once: a table has a new snapshot that contains every announcement below
+    `control_offset`."""
 
     table: str
     table_uuid: str
@@ -374,8 +380,8 @@ class CommitComplete:
     repeats each pipeline's newest batch number and range ends, so that a start-up check need not read the whole log: of
     the pipelines that moved since the coordinator's previous CommitComplete, and of all at longer intervals. `position`
     is how far the log was folded when this was said (exclusive; -1 not known). `blocked_pipelines` maps pipelines whose
-    chain is broken to the reason. `valid_through_ms` is by pipeline. `paused` repeats the pauses that hold at `position`.
-    `more_blocked` counts tables that wait besides those in `blocked`, where these are too many to name.
+    chain is broken to the reason. `valid_through_ms` is by pipeline. `paused` repeats the pauses that hold at
+    `position`. `more_blocked` counts tables that wait besides those in `blocked`, where these are too many to name.
     """
 
     coordinator: str

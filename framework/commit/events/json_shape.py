@@ -1,7 +1,7 @@
 """The shape of a value as a JSON object, told once and read both ways.
 
-In: for each field of a dataclass the kind of its JSON value. Out: `Shape.write`, value to plain JSON, and `Shape.read`, which
-refuses what is missing or of another type. No field is guessed; fields that are not known are ignored.
+In: for each field of a dataclass the kind of its JSON value. Out: `Shape.write`, value to plain JSON, and `Shape.read`,
+which refuses what is missing or of another type. No field is guessed; fields that are not known are ignored.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ def _same(value: Any) -> Any:
 class Kind:
     """How one field stands in JSON. `absent` makes its value where the key is missing; None: then it is refused.
 
-    `sparse` fields are written only where they say something. A value whose type is `plain` is what `read` would give for
-    it: it is taken without a call, which is most of what decoding a long control log does.
+    `sparse` fields are written only where they say something. A value whose type is `plain` is what `read` would give
+    for it: it is taken without a call, which is most of what decoding a long control log does.
     """
 
     read: Callable[[Any, str], Any]
@@ -205,8 +205,8 @@ def _read_ranges(found: Any, key: str) -> tuple[SourceRange, ...]:
 
 
 class _RangesOfABatch:
-    """Reads ranges, and gives those it read last once more for the same list: all announcements of a batch repeat them, so
-    that a batch of 50 tables is checked once and kept once."""
+    """Reads ranges, and gives those it read last once more for the same list: all announcements of a batch repeat them,
+    so that a batch of 50 tables is checked once and kept once."""
 
     def __init__(self) -> None:
         self._last: tuple[bytes, tuple[SourceRange, ...]] = (b"", ())

@@ -1,8 +1,9 @@
 """Events cut so that none is above the size limit of the control topic.
 
 In: one event. Out: the same event, or several that say the same together: an announcement is cut by its files (its
-parts belong to one transaction and are committed together). What cannot be cut and is too large is a FloeError that says
-how large it is, before anything is sent. What is only information is cut and shortened instead, and never an error.
+parts belong to one transaction and are committed together). What cannot be cut and is too large is a FloeError that
+says how large it is, before anything is sent. What is only information is cut and shortened instead, and never an
+error.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ def split(event: ControlEvent, max_bytes: int = MAX_EVENT_BYTES) -> tuple[Contro
 
 
 def split_data_written(event: DataWritten, max_bytes: int = MAX_EVENT_BYTES) -> tuple[DataWritten, ...]:
-    """The announcement in parts, files in their order, `part` counted from 0 in each; the first has what else it says. Raises
-    FloeError for one file whose metrics alone are above the limit."""
+    """The announcement in parts, files in their order, `part` counted from 0 in each; the first has what else it says.
+    Raises FloeError for one file whose metrics alone are above the limit."""
     envelope = len(encode(replace(event, files=()))) + _PART_DIGITS
     groups: list[list[DataFile]] = [[]]
     used = envelope
@@ -55,8 +56,9 @@ def split_data_written(event: DataWritten, max_bytes: int = MAX_EVENT_BYTES) -> 
 
 
 def number_parts(pieces: Iterable[DataWritten]) -> list[DataWritten]:
-    """The announcements of one batch, numbered for each physical table as one set: under whatever names it goes, and with
-    whatever schemas its files were written. So whoever reads one of them knows whether others stand in front of it."""
+    """The announcements of one batch, numbered for each physical table as one set: under whatever names it goes, and
+    with whatever schemas its files were written. So whoever reads one of them knows whether others stand in front of
+    it."""
     pieces = list(pieces)
     total = Counter(piece.table_uuid for piece in pieces)
     seen: Counter[str] = Counter()
@@ -68,8 +70,8 @@ def number_parts(pieces: Iterable[DataWritten]) -> list[DataWritten]:
 
 
 def split_information(event: ControlEvent, max_bytes: int = MAX_EVENT_BYTES) -> tuple[ControlEvent, ...]:
-    """What a coordinator tells, as events of at most `max_bytes` each, whatever it is: texts are shortened, and what is too
-    much even so is left out and counted. No decision rests on it, so nothing of it may end whoever tells it."""
+    """What a coordinator tells, as events of at most `max_bytes` each, whatever it is: texts are shortened, and what is
+    too much even so is left out and counted. No decision rests on it, so nothing of it may end whoever tells it."""
     event = _in_plain_words(event)
     if len(encode(event)) <= max_bytes:
         return (event,)
@@ -81,9 +83,9 @@ def split_information(event: ControlEvent, max_bytes: int = MAX_EVENT_BYTES) -> 
 
 
 def _split_commit_complete(event: CommitComplete, max_bytes: int) -> tuple[CommitComplete, ...]:
-    """The first event answers, and keeps of the reasons what fits. Those after it carry what readers add up: the chain's
-    links, valid-through times and pauses, each in pieces. A single piece that is too large even alone is left out: a chain's
-    link and a pause are then seen where they stand themselves, which `chain_from` allows for."""
+    """The first event answers, and keeps of the reasons what fits. Those after it carry what readers add up: the
+    chain's links, valid-through times and pauses, each in pieces. A single piece that is too large even alone is left
+    out: a chain's link and a pause are then seen where they stand themselves, which `chain_from` allows for."""
     bare = replace(event, chain={}, valid_through_ms={}, blocked={}, blocked_pipelines={}, paused=(), request_id="")
     head = replace(event, chain={}, valid_through_ms={}, paused=())
     pieces = [_with_some_reasons(head, max_bytes)]
@@ -115,7 +117,8 @@ def _packed(bare: CommitComplete, parts: Sequence[CommitComplete], max_bytes: in
 
 
 def _with_some_reasons(head: CommitComplete, max_bytes: int) -> CommitComplete:
-    """The event with its reasons shortened, and so many of them as fit; how many tables are blocked is said all the same."""
+    """The event with its reasons shortened, and so many of them as fit; how many tables are blocked is said all the
+    same."""
     keep = max(len(head.blocked), len(head.blocked_pipelines))
     while True:
         blocked = {name: _short(reason) for name, reason in sorted(head.blocked.items())[:keep]}
@@ -128,8 +131,8 @@ def _with_some_reasons(head: CommitComplete, max_bytes: int) -> CommitComplete:
 
 
 def _in_plain_words(event: ControlEvent) -> ControlEvent:
-    """The event with what JSON in UTF-8 cannot hold replaced: half a surrogate pair, as a file's name may leave one in the
-    words of an error."""
+    """The event with what JSON in UTF-8 cannot hold replaced: half a surrogate pair, as a file's name may leave one in
+    the words of an error."""
     if isinstance(event, StateChanged):
         return replace(event, name=_plain(event.name), reason=_plain(event.reason), remedy=_plain(event.remedy))
     if isinstance(event, CommitComplete):

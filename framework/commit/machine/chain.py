@@ -80,8 +80,8 @@ def next_link(link: Heartbeat | None, event: DataComplete | Heartbeat) -> Heartb
 
 
 def settled_link(event: OffsetsSet, link: Heartbeat | None = None) -> Heartbeat:
-    """The chain's end after a person settled it: exactly these ends. Partitions of `link`, the chain's end before, that are
-    not named are given up."""
+    """The chain's end after a person settled it: exactly these ends. Partitions of `link`, the chain's end before, that
+    are not named are given up."""
     ranges = tuple(SourceRange(r.topic, r.topic_id, r.partition, r.end, r.end) for r in event.ranges)
     named = {(r.topic, r.partition) for r in ranges}
     before = (*link.given_up, *link.ranges) if link is not None else ()
@@ -93,7 +93,8 @@ def _given_up(
     before: tuple[SourceRange, ...],
     event: DataComplete | Heartbeat | OffsetsSet,
 ) -> tuple[SourceRange, ...]:
-    """Partitions that were given up and are not named: as the chain knew them, and as the event says, which is newer."""
+    """Partitions that were given up and are not named: as the chain knew them, and as the event says, which is
+    newer."""
     if not before and not event.given_up:
         return ()
     left = {(r.topic, r.partition): r for r in (*before, *event.given_up) if (r.topic, r.partition) not in named}

@@ -1,7 +1,7 @@
 """A frozen dataclass with some of its fields changed, at the cost of a dictionary.
 
-In: a value and its new fields. Out: another value; the first stays as it was. `dataclasses.replace` calls the constructor
-with every field, which was a third of what folding a long control log cost.
+In: a value and its new fields. Out: another value; the first stays as it was. `dataclasses.replace` calls the
+constructor with every field, which was a third of what folding a long control log cost.
 """
 
 from __future__ import annotations

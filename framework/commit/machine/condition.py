@@ -1,8 +1,8 @@
 """Which of the seven states a pipeline or a table is in, from everything that is known of it.
 
-In: what the broker shows, what the log was folded to, and what runs and coordinators told, as values. Out: the state with its
-reason, since when, and what to do. What can be looked at counts more than what was told: a report is heeded only while the
-run that told it lives, or until a commit has come after it.
+In: what the broker shows, what the log was folded to, and what runs and coordinators told, as values. Out: the state
+with its reason, since when, and what to do. What can be looked at counts more than what was told: a report is heeded
+only while the run that told it lives, or until a commit has come after it.
 """
 
 from __future__ import annotations
@@ -103,8 +103,8 @@ def reading_hold(pause: PauseChanged | None, waiting: Waiting, max_batches: int,
 
 
 def commit_hold(waiting: Waiting, is_seen: bool) -> Condition | None:
-    """Why a live run whose tables follow their keys reads nothing for now: a batch of it is not committed yet (invariant 17).
-    None: all are.
+    """Why a live run whose tables follow their keys reads nothing for now: a batch of it is not committed yet
+    (invariant 17). None: all are.
 
     Args:
         is_seen: whether what the run announced last is among what waits, or was.

@@ -39,8 +39,8 @@ def low_water(state: CoordinatorState) -> int:
 
 
 def chain_from(state: CoordinatorState) -> int:
-    """Where a reader has to begin to see, before any batch above the low-water mark, the link it must follow; never above
-    the low-water mark.
+    """Where a reader has to begin to see, before any batch above the low-water mark, the link it must follow; never
+    above the low-water mark.
 
     Invariant 2 outlives a restart by this: a batch that breaks the chain, or repeats another, does so for the next
     coordinator too.
@@ -114,7 +114,8 @@ def finish(turn: Turn) -> None:
 
 
 def _repeat_pauses_ms(state: CoordinatorState) -> float:
-    """When the pauses that hold are to be repeated, so that readers need not begin at the events themselves for ever."""
+    """When the pauses that hold are to be repeated, so that readers need not begin at the events themselves for
+    ever."""
     if not active(state.pauses):
         return float("inf")
     return 0 if state.last_carry_ms is None else state.last_carry_ms + state.limits.carry_ms

@@ -13,7 +13,8 @@ from framework.commit.events.event_types import ControlEvent, DataFile, KeyedCha
 
 @dataclass(frozen=True)
 class PipelineProgress:
-    """What of one pipeline is in a table: its newest batch, and per topic the id and the source offset of each partition."""
+    """What of one pipeline is in a table: its newest batch, and per topic the id and the source offset of each
+    partition."""
 
     batch: int
     offsets: dict[str, dict[str, int]] = field(default_factory=dict)  # topic -> partition (text) -> next offset
@@ -39,14 +40,14 @@ class TableProgress:
 class TableView:
     """What was examined of a table before a commit is decided (invariant 4).
 
-    `snapshot_id` is the branch's head, None if it has none. `progress` is None when floe never committed to it under this
-    control topic. `unusable_schema_ids` are schema ids whose files may no longer be added (a field dropped, a type
-    changed in a way that is no promotion). `snapshot_control_offset` is `floe.control-offset` of the newest ancestor
-    of the head that has one; lower than `progress.control_offset` after a rollback; 0 when the ancestry is whole and none
+    `snapshot_id` is the branch's head, None if it has none. `progress` is None when floe never committed to it under
+    this control topic. `unusable_schema_ids` are schema ids whose files may no longer be added (a field dropped, a type
+    changed in a way that is no promotion). `snapshot_control_offset` is `floe.control-offset` of the newest ancestor of
+    the head that has one; lower than `progress.control_offset` after a rollback; 0 when the ancestry is whole and none
     has one; None when ancestors have expired and none of those left has one. `elsewhere` names pipelines whose records
     the table holds by announcements of another control topic, with that topic's id (invariant 11). `unrecorded` is the
-    control topic by which the newest of floe's snapshots behind the head was made, where the table records nothing of that
-    topic: somebody has taken the record away.
+    control topic by which the newest of floe's snapshots behind the head was made, where the table records nothing of
+    that topic: somebody has taken the record away.
     """
 
     table: str
@@ -76,9 +77,9 @@ class LoadTable:
 class CommitTable:
     """Append files and record progress, conditional on the view (invariants 3, 4); answer with one of the outcomes.
 
-    `files` may be empty: then progress alone moves, with an empty snapshot. `commit_id` names the attempt for read-back.
-    `examine` are the paths of files that have waited so long that others may have removed them as orphans: they must be
-    there before they are added. `keyed` says which rows go in the same commit; all of it is of one batch.
+    `files` may be empty: then progress alone moves, with an empty snapshot. `commit_id` names the attempt for
+    read-back. `examine` are the paths of files that have waited so long that others may have removed them as orphans:
+    they must be there before they are added. `keyed` says which rows go in the same commit; all of it is of one batch.
     """
 
     table: str
@@ -94,10 +95,11 @@ class CommitTable:
 @dataclass(frozen=True)
 class RecoverTable(CommitTable):
     """What a person decided about a table: an empty snapshot that changes what floe records there, under the same
-    conditions as any commit. The snapshot is what lets those conditions see the change, whoever commits at the same time.
+    conditions as any commit. The snapshot is what lets those conditions see the change, whoever commits at the same
+    time.
 
-    `properties` are set as they are, the text of `floe.progress` among them if it changes. `onto` is the snapshot to build
-    on: a rollback names an older one; None: the head. `notes` go into the snapshot's summary.
+    `properties` are set as they are, the text of `floe.progress` among them if it changes. `onto` is the snapshot to
+    build on: a rollback names an older one; None: the head. `notes` go into the snapshot's summary.
     """
 
     properties: dict[str, str] = field(default_factory=dict)
@@ -137,8 +139,8 @@ class StoreLowWater:
 
 @dataclass(frozen=True)
 class ReadAgain:
-    """Forget everything and begin anew at the stored low-water mark, as a successor would: `table` can be committed again,
-    and its announcements from `offset` on were not kept in memory."""
+    """Forget everything and begin anew at the stored low-water mark, as a successor would: `table` can be committed
+    again, and its announcements from `offset` on were not kept in memory."""
 
     table: str
     offset: int
@@ -163,10 +165,10 @@ Effect = LoadTable | CommitTable | Publish | StoreLowWater | Stop | ReadAgain
 class Assigned:
     """This process owns the control topic's partition now. `low_water` is None when no position was ever stored.
 
-    `low_water_topic_id`, `chain_from` and `low_water_epoch` are what was stored with it; a low-water mark without a topic id
-    is refused (invariant 11). `log_end` is where the log ends now, None when that is not known; `truncated`: the broker says
-    that the log was cut off below the low-water mark and written anew (its leader epochs do not fit those that were read).
-    `framework.commit.machine.step.start_offset` tells where reading begins.
+    `low_water_topic_id`, `chain_from` and `low_water_epoch` are what was stored with it; a low-water mark without a
+    topic id is refused (invariant 11). `log_end` is where the log ends now, None when that is not known; `truncated`:
+    the broker says that the log was cut off below the low-water mark and written anew (its leader epochs do not fit
+    those that were read). `framework.commit.machine.step.start_offset` tells where reading begins.
     """
 
     coordinator: str
@@ -189,8 +191,8 @@ class Revoked:
 class Read:
     """One committed control record. `event` None: an offset that holds no event for us (unknown type).
 
-    `timestamp_ms` is when its writer says that it was written, by its own clock; `leader_epoch` under which leader. None:
-    not known.
+    `timestamp_ms` is when its writer says that it was written, by its own clock; `leader_epoch` under which leader.
+    None: not known.
     """
 
     offset: int
@@ -252,7 +254,8 @@ class CommitConflict:
 
 @dataclass(frozen=True)
 class FilesGone:
-    """The commit is certainly not in the table: of the files that were to be examined, `missing` are not in the store."""
+    """The commit is certainly not in the table: of the files that were to be examined, `missing` are not in the
+    store."""
 
     table: str
     commit_id: str
@@ -261,7 +264,8 @@ class FilesGone:
 
 @dataclass(frozen=True)
 class CommitFailed:
-    """The commit is certainly not in the table, or that cannot be found out now; retry after a pause by loading again."""
+    """The commit is certainly not in the table, or that cannot be found out now; retry after a pause by loading
+    again."""
 
     table: str
     commit_id: str

@@ -1,8 +1,8 @@
 """What is wrong with a table as it was examined, and what it shows of the control log.
 
-In: the coordinator's state and a view of one table. Out: why the table waits, in words for people, or None. Keeps invariant
-10 (a table in trouble waits alone, with its reason) and the parts of 3, 6 and 11 that only a table can show: its record was
-taken away or put back, or the log no longer holds what the table records.
+In: the coordinator's state and a view of one table. Out: why the table waits, in words for people, or None. Keeps
+invariant 10 (a table in trouble waits alone, with its reason) and the parts of 3, 6 and 11 that only a table can show:
+its record was taken away or put back, or the log no longer holds what the table records.
 """
 
 from __future__ import annotations
@@ -88,8 +88,8 @@ def is_cut_off(state: CoordinatorState, view: TableView) -> bool:
 
 
 def lacks_announced(state: CoordinatorState, view: TableView) -> bool:
-    """Whether the log tells of more that is in a table than the table records: of a commit, or in the next announcement that
-    waits for it, which follows one that the table does not hold."""
+    """Whether the log tells of more that is in a table than the table records: of a commit, or in the next announcement
+    that waits for it, which follows one that the table does not hold."""
     table = state.tables.get(state.queues.get(view.table_uuid, ""))
     reached = view.progress.control_offset if view.progress is not None else 0
     first = next((a for a in table.pending if a.offset >= reached), None) if table is not None else None

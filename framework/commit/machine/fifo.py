@@ -1,9 +1,9 @@
 """A first-in first-out queue that is a value: appending gives a new queue and leaves the old one as it was.
 
 In: items, appended at the end and dropped from the front. Out: queues that share one list, so that both cost amortised
-O(1) although `step` keeps every older state intact. A queue sees only its own window of the shared list, in front of which
-are never more dropped items than in it; appending to a queue that is not the newest owner of its list's end copies first.
-One thread steps a state; two threads that append to one and the same queue at once are not foreseen.
+O(1) although `step` keeps every older state intact. A queue sees only its own window of the shared list, in front of
+which are never more dropped items than in it; appending to a queue that is not the newest owner of its list's end
+copies first. One thread steps a state; two threads that append to one and the same queue at once are not foreseen.
 """
 
 from __future__ import annotations

@@ -193,8 +193,8 @@ def _advance_valid_through(pipeline: PipelineState, event: DataComplete | Heartb
     """Valid-through: no record older than this is still to come, as far as the source was read when it was planned.
 
     A batch sets it to the least of its partitions' highest timestamps; partitions without records in the batch had
-    nothing to read and hold nothing back. A heartbeat with a batch number of its own says that every partition had nothing
-    to read: the highest timestamp ever announced counts. It never moves back.
+    nothing to read and hold nothing back. A heartbeat with a batch number of its own says that every partition had
+    nothing to read: the highest timestamp ever announced counts. It never moves back.
     """
     if isinstance(event, Heartbeat) and pipeline.link is not None and event.batch == pipeline.link.batch:
         return pipeline  # it says where the pipeline stands, not that it has read everything
@@ -215,8 +215,9 @@ def _later(a: int | None, b: int | None) -> int | None:
 
 
 def _commit_requested(turn: Turn, record: Read, event: CommitRequested) -> None:
-    """The deadline is meant by the clock of whoever asks, and so is the record's time: the time between the two counts from
-    now on, by ours. A request of long ago is not answered again; how long ago it was, two clocks may tell differently."""
+    """The deadline is meant by the clock of whoever asks, and so is the record's time: the time between the two counts
+    from now on, by ours. A request of long ago is not answered again; how long ago it was, two clocks may tell
+    differently."""
     patience_ms = event.deadline_ms - (turn.now_ms if record.timestamp_ms is None else record.timestamp_ms)
     old = not turn.state.caught_up and turn.now_ms > event.deadline_ms + turn.state.limits.clocks_apart_ms
     if event.request_id and event.request_id not in turn.state.requests and not old:
@@ -225,8 +226,8 @@ def _commit_requested(turn: Turn, record: Read, event: CommitRequested) -> None:
 
 
 def _commit_to_table(turn: Turn, offset: int, event: CommitToTable) -> None:
-    """Shown by status, and a new coordinator counts the table's interval from it. A table that records less than this was put
-    back since: what was examined of it before is looked at again."""
+    """Shown by status, and a new coordinator counts the table's interval from it. A table that records less than this
+    was put back since: what was examined of it before is looked at again."""
     turn.set(last_commits={**turn.state.last_commits, event.table: event})
     reached = min(event.control_offset, offset)
     if reached > turn.state.committed.get(event.table_uuid, 0):

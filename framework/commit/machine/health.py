@@ -1,7 +1,7 @@
 """The state of each table as the coordinator knows it, and when that is told to the control topic.
 
-In: the draft of the state. Out: Publish effects with `StateChanged`, when a table's state changes (at most one a table in
-ten seconds) and when its reason does (in five minutes). Information only: no decision is made from what was told.
+In: the draft of the state. Out: Publish effects with `StateChanged`, when a table's state changes (at most one a table
+in ten seconds) and when its reason does (in five minutes). Information only: no decision is made from what was told.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What the coordinator knows, as values: the log's fold, the tables it examined, and what it has asked for.
 
-In: nothing; `framework.commit.machine.step.step` makes each state from the one before. Out: frozen dataclasses. Dictionaries in
-them are never changed in place. Times are milliseconds since 1970, offsets are offsets of the control topic unless they
-are said to be source offsets.
+In: nothing; `framework.commit.machine.step.step` makes each state from the one before. Out: frozen dataclasses.
+Dictionaries in them are never changed in place. Times are milliseconds since 1970, offsets are offsets of the control
+topic unless they are said to be source offsets.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Announcement:
-    """One DataWritten and where it stands in the control topic; when it was written, by its writer's clock, and under which
-    leader, where that is known."""
+    """One DataWritten and where it stands in the control topic; when it was written, by its writer's clock, and under
+    which leader, where that is known."""
 
     offset: int
     event: DataWritten
@@ -87,16 +87,17 @@ class Unread:
 
 @dataclass(frozen=True)
 class Settled:
-    """A person settled what was announced of a pipeline below an offset of the log, so an announcement there may follow one
-    that is in no table. `read_from`, by topic id and partition: what is read again from there; None: some were given up."""
+    """A person settled what was announced of a pipeline below an offset of the log, so an announcement there may follow
+    one that is in no table. `read_from`, by topic id and partition: what is read again from there; None: some were
+    given up."""
 
     pipeline: str
     below: int
     read_from: Mapping[tuple[str, int], int] | None = None
 
     def frees(self, announcement: Announcement) -> bool:
-        """Whether what stands in front of an announcement may have been settled: it was given up, or ends behind where a
-        partition is read again from."""
+        """Whether what stands in front of an announcement may have been settled: it was given up, or ends behind where
+        a partition is read again from."""
         event = announcement.event
         if event.pipeline != self.pipeline or announcement.offset >= self.below:
             return False
@@ -109,8 +110,8 @@ class Settled:
 class TableState:
     """One table: its announcements above its recorded progress, in log order, and how far deciding about it has come.
 
-    `table` is the name by which it is loaded. One physical table may be announced under several `names` (spellings that its
-    catalog folds, two names of one catalog): only the uuid says that they are one, and one queue holds them all.
+    `table` is the name by which it is loaded. One physical table may be announced under several `names` (spellings that
+    its catalog folds, two names of one catalog): only the uuid says that they are one, and one queue holds them all.
     """
 
     table: str
@@ -179,9 +180,9 @@ class PipelineState:
     """One pipeline's chain (invariant 2).
 
     `link` is the newest good end of the chain, with start == end in each range; a reader that begins at `link_offset`
-    sees it. `anchors` holds, for each batch that ends above the low-water mark, the offset of its end and where the link
-    before it is seen. Announcements below `confirmed_below` belong to complete batches that fit the chain; those above it
-    must not be committed. `broken` says why the chain is broken, from `broken_offset` on.
+    sees it. `anchors` holds, for each batch that ends above the low-water mark, the offset of its end and where the
+    link before it is seen. Announcements below `confirmed_below` belong to complete batches that fit the chain; those
+    above it must not be committed. `broken` says why the chain is broken, from `broken_offset` on.
     """
 
     pipeline: str

@@ -1,8 +1,8 @@
 """Which pauses hold: what people have held and let go on, in the order of the control log.
 
-In: `PauseChanged` events, and the pauses that a `CommitComplete` repeats. Out: what holds for a pipeline or a table. A pause
-outlives whoever coordinates: a reader that begins at `chain_from` knows of each one that holds, itself or repeated, before it
-reads an announcement that may have to wait for it.
+In: `PauseChanged` events, and the pauses that a `CommitComplete` repeats. Out: what holds for a pipeline or a table. A
+pause outlives whoever coordinates: a reader that begins at `chain_from` knows of each one that holds, itself or
+repeated, before it reads an announcement that may have to wait for it.
 """
 
 from __future__ import annotations

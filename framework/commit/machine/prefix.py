@@ -1,8 +1,9 @@
 """Which announcements the next commit of a table takes.
 
 In: a table's announcements in log order, what was examined of it, and how far each pipeline's batches are confirmed.
-Out: a gapless prefix, the control offset P' that it reaches, and why the next announcement cannot be taken, if it cannot.
-Keeps invariant 3: everything for this table below P' is in the prefix, so progress passes nothing that is not added.
+Out: a gapless prefix, the control offset P' that it reaches, and why the next announcement cannot be taken, if it
+cannot. Keeps invariant 3: everything for this table below P' is in the prefix, so progress passes nothing that is not
+added.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ class Prefix:
     """`taken` announcements from the front, with `files` to add; those found to be repeats add none.
 
     `blocked` says why the announcement behind the prefix cannot be taken as things are; None when it only has to wait,
-    or when there is none. `examine` are the paths of files that have waited so long that they may be gone. `keyed` is of one
-    batch, which has the commit to itself: a batch behind it may change the same keys.
+    or when there is none. `examine` are the paths of files that have waited so long that they may be gone. `keyed` is
+    of one batch, which has the commit to itself: a batch behind it may change the same keys.
     """
 
     taken: int
@@ -63,7 +64,8 @@ def take_prefix(
     examine_before_ms: int = 0,
 ) -> Prefix:
     """The prefix for one commit. `position`: everything below it is folded, and `leader_epoch` is the newest in it.
-    `max_files` may be passed by one batch. Files that were announced before `examine_before_ms` are named in `examine`."""
+    `max_files` may be passed by one batch. Files that were announced before `examine_before_ms` are named in
+    `examine`."""
     recorded = view.progress.pipelines if view.progress is not None else {}
     newest = {name: progress.batch for name, progress in recorded.items()}  # what is in the table with what is in front
     parts: Counter[tuple[str, str, int]] = Counter()  # of each batch, how many announcements are in front
@@ -146,7 +148,8 @@ def newest_epoch(view: TableView, leader_epoch: int | None) -> int | None:
 def check_before(
     table: TableState, recorded: PipelineProgress | None, newest: int | None, part: int, announcement: Announcement
 ) -> Verdict:
-    """Invariant 3: whether an announcement fits what the table records, and the table holds what was announced before it.
+    """Invariant 3: whether an announcement fits what the table records, and the table holds what was announced before
+    it.
 
     Args:
         newest: the pipeline's newest batch that is in the table, or goes into it in front of this; None: none is.
@@ -167,8 +170,8 @@ def check_before(
 
 
 def _is_chained(table: TableState, announcement: Announcement) -> bool:
-    """Whether the table must hold what an announcement says that it follows. Not where a person gave that up or it is read
-    again; and not where that may have happened in front of where this reading of the log began."""
+    """Whether the table must hold what an announcement says that it follows. Not where a person gave that up or it is
+    read again; and not where that may have happened in front of where this reading of the log began."""
     event = announcement.event
     if event.after_batch is None or table.was_given_up(event.pipeline, event.after_batch):
         return False
@@ -179,7 +182,8 @@ def _is_chained(table: TableState, announcement: Announcement) -> bool:
 def obstacle(
     offset: int, event: DataWritten, view: TableView, pipelines: Mapping[str, PipelineState], control_topic_id: str
 ) -> tuple[bool, str | None]:
-    """Whether an announcement has to wait, and why it cannot be taken as things are (invariant 10); None: it may come."""
+    """Whether an announcement has to wait, and why it cannot be taken as things are (invariant 10); None: it may
+    come."""
     pipeline = pipelines.get(event.pipeline)
     if pipeline is None or offset >= pipeline.confirmed_below:
         # Invariant 2: its DataComplete is not folded yet, or does not fit the chain. P' stays below it either way.

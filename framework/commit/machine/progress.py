@@ -50,13 +50,14 @@ def merge(property_text: str | None, progress: TableProgress) -> str:
 
 
 def _position(progress: TableProgress) -> tuple[int, int]:
-    """Invariant 3: where progress stands in its log. Under a later leader epoch the log may have been written anew from an
-    earlier offset on; only a person lets progress begin there (`floe rebase`)."""
+    """Invariant 3: where progress stands in its log. Under a later leader epoch the log may have been written anew from
+    an earlier offset on; only a person lets progress begin there (`floe rebase`)."""
     return (-1 if progress.leader_epoch is None else progress.leader_epoch), progress.control_offset
 
 
 def parse(property_text: str | None, control_topic_id: str) -> TableProgress | None:
-    """This control topic's progress; None when the property is absent or has no entry for it. Raises StateDisagreement."""
+    """This control topic's progress; None when the property is absent or has no entry for it. Raises
+    StateDisagreement."""
     entry = _entries(property_text).get(control_topic_id)
     if entry is None:
         return None
@@ -90,7 +91,8 @@ def elsewhere(property_text: str | None, control_topic_id: str) -> dict[str, str
     """Pipelines whose records are in the table by announcements of another control topic, with that topic's id.
 
     Two control topics may well fill one table, each with pipelines of its own. But one pipeline's source offsets are
-    recorded under one of them: under two, nobody could tell which records of it the table holds. Raises StateDisagreement.
+    recorded under one of them: under two, nobody could tell which records of it the table holds. Raises
+    StateDisagreement.
     """
     return {
         str(name): topic_id
@@ -110,8 +112,8 @@ def check_recorded_here(
         first_run: neither the consumer group nor the control topic knows the pipeline.
 
     Raises:
-        StateDisagreement: FLOE-R320, a table holds its records by another control topic: of another cluster, or recreated;
-            FLOE-R321, it would begin anew, and a table holds records of it.
+        StateDisagreement: FLOE-R320, a table holds its records by another control topic: of another cluster, or
+            recreated; FLOE-R321, it would begin anew, and a table holds records of it.
     """
     for table, text in sorted(properties.items()):
         other = elsewhere(text, control_topic_id).get(pipeline)

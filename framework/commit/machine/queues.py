@@ -1,8 +1,8 @@
 """The tables' queues of announcements: what is put in, what leaves them, and what memory does not hold.
 
 In: announcements in log order, and what a person or the log says of them. Out: tables with their queues and sums. Keeps
-what the prefix rule stands on: a queue is in log order and has no gap, and an announcement leaves it only when its table's
-metadata says that it is in the table, when its batch is none, or when a person gave it up.
+what the prefix rule stands on: a queue is in log order and has no gap, and an announcement leaves it only when its
+table's metadata says that it is in the table, when its batch is none, or when a person gave it up.
 """
 
 from __future__ import annotations
@@ -67,7 +67,8 @@ def drop_announcements(table: TableState, count: int, now_ms: int) -> TableState
 def enqueue(turn: Turn, announcement: Announcement) -> None:
     """An announcement that was read: behind the others of its table, or counted only where memory must be spared.
 
-    Invariant 3: progress belongs to a physical table, so its uuid says which queue is its own, whatever name it goes by.
+    Invariant 3: progress belongs to a physical table, so its uuid says which queue is its own, whatever name it goes
+    by.
     """
     event = announcement.event
     name = queue_of(turn, event)
@@ -101,15 +102,15 @@ def queue_of(turn: Turn, event: DataWritten) -> str:
 
 
 def is_later(epoch: int | None, recorded: int | None) -> bool:
-    """Whether a record was written under a later leader than any that had written when `recorded` was noted: if it stands
-    below what had been read by then, the log was cut off and written anew."""
+    """Whether a record was written under a later leader than any that had written when `recorded` was noted: if it
+    stands below what had been read by then, the log was cut off and written anew."""
     return epoch is not None and recorded is not None and epoch > recorded
 
 
 def _must_not_be_kept(state: CoordinatorState, table: TableState) -> bool:
-    """Back-pressure: a table that is blocked, failing or paused keeps a bounded queue, and at least one announcement, so that
-    a commit of it shows that it can be drained before the rest is read again. The order has no gap: once one announcement
-    was not kept, none after it is."""
+    """Back-pressure: a table that is blocked, failing or paused keeps a bounded queue, and at least one announcement,
+    so that a commit of it shows that it can be drained before the rest is read again. The order has no gap: once one
+    announcement was not kept, none after it is."""
     if table.unread is not None:
         return True
     if not table.pending:
@@ -141,8 +142,9 @@ def batch_of(event: DataWritten) -> tuple[str, str, int]:
 
 
 def discard(turn: Turn, offset: int, event: Discarded) -> None:
-    """A person gave up what waits for a table: the one way besides the table's own metadata in which announcements leave
-    its queue. What lies in front of them was in the table when that was decided, so the table is not held by it."""
+    """A person gave up what waits for a table: the one way besides the table's own metadata in which announcements
+    leave its queue. What lies in front of them was in the table when that was decided, so the table is not held by
+    it."""
     by_uuid = (turn.state.tables.get(turn.state.queues.get(uuid, "")) for uuid in event.table_uuids)
     found = {table.table: table for table in (turn.state.table_named(event.table), *by_uuid) if table is not None}
     for table in found.values():
@@ -170,8 +172,8 @@ def _discard(turn: Turn, table: TableState, offset: int, event: Discarded) -> No
 
 
 def settle(turn: Turn, pipeline: str, offset: int, read_from: Mapping[tuple[str, int], int]) -> None:
-    """A pipeline reads again from there on: no table is held for what it lacks of that, also where this coordinator queued
-    nothing of it."""
+    """A pipeline reads again from there on: no table is held for what it lacks of that, also where this coordinator
+    queued nothing of it."""
     for table in list(turn.state.tables.values()):
         if pipeline in table.newest:
             turn.put_table(changed(table, settled=(*table.settled, Settled(pipeline, offset, read_from))))
@@ -186,8 +188,8 @@ def forget(
     repeated: bool = False,
 ) -> dict[str, int]:
     """Take a pipeline's announcements of [begin, end) out of the queues; by table, how many they were. With `read_from`
-    (by topic id and partition) only those whose records are all read again from there. The table need not hold them any more,
-    unless they are `repeated`: then what they repeat is announced as well."""
+    (by topic id and partition) only those whose records are all read again from there. The table need not hold them any
+    more, unless they are `repeated`: then what they repeat is announced as well."""
 
     def goes(a: Announcement) -> bool:
         if a.event.pipeline != pipeline or not begin <= a.offset < end:

@@ -1,7 +1,8 @@
 """What the coordinator's state says to people: the plain report behind `floe status`.
 
 In: a `CoordinatorState`. Out: frozen values that `dataclasses.asdict` turns into JSON. Offsets are control offsets,
-except `ends`, which are source offsets; times are milliseconds since 1970. Keeps invariant 10: a table that waits says why.
+except `ends`, which are source offsets; times are milliseconds since 1970. Keeps invariant 10: a table that waits says
+why.
 """
 
 from __future__ import annotations

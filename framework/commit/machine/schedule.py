@@ -2,8 +2,8 @@
 
 In: the draft of the state and one table. Out: LoadTable and CommitTable effects, and the table's next phase. Keeps
 invariant 4 (a commit is decided from one examined view and conditional on it; after a conflict everything is examined
-again), invariant 10 (a table in trouble waits alone, with its reason, and is examined again by itself) and the rule that
-one commit at most is in flight per table. Announcements are never given up.
+again), invariant 10 (a table in trouble waits alone, with its reason, and is examined again by itself) and the rule
+that one commit at most is in flight per table. Announcements are never given up.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ def due_at_ms(state: CoordinatorState, table: TableState) -> int | None:
 
 
 def reads_first(state: CoordinatorState, table: TableState) -> bool:
-    """Whether the log is to be read to its end before a table is committed to: what stands further on may take back what waits
-    (`OffsetsSet`), or tell of a commit to a table that records nothing (its record may have been taken away). As far as
-    memory has room for what waits: a log that is longer is committed in pieces."""
+    """Whether the log is to be read to its end before a table is committed to: what stands further on may take back
+    what waits (`OffsetsSet`), or tell of a commit to a table that records nothing (its record may have been taken
+    away). As far as memory has room for what waits: a log that is longer is committed in pieces."""
     if state.pending_files > state.limits.pending_files:
         return False
     nothing_recorded = table.view is not None and table.view.progress is None
@@ -284,7 +284,8 @@ def conflict(turn: Turn, name: str, commit_id: str) -> None:
 
 
 def files_gone(turn: Turn, name: str, commit_id: str, missing: tuple[str, ...]) -> None:
-    """Files that waited long are not in the store any more: a table that names them could not be read (invariant 10)."""
+    """Files that waited long are not in the store any more: a table that names them could not be read (invariant
+    10)."""
     table = turn.state.tables.get(name)
     if table is None or table.attempt is None or table.attempt.commit_id != commit_id:
         return
@@ -316,8 +317,8 @@ def _fail(turn: Turn, table: TableState, reason: str) -> None:
 
 
 def _block(turn: Turn, table: TableState, reason: str) -> None:
-    """Invariant 10: this table waits with its announcements, alone, and is examined again by itself. That may be after an
-    outage, too: catalogs say that a table is missing while the storage is that holds its metadata."""
+    """Invariant 10: this table waits with its announcements, alone, and is examined again by itself. That may be after
+    an outage, too: catalogs say that a table is missing while the storage is that holds its metadata."""
     table = changed(table, blocked=reason, examinations=table.examinations + 1)
     limits = turn.state.limits
     _pause(turn, table, limits.blocked_first_ms, limits.blocked_most_ms, table.examinations - 1)
@@ -326,8 +327,8 @@ def _block(turn: Turn, table: TableState, reason: str) -> None:
 def _pause(turn: Turn, table: TableState, first_ms: int, most_ms: int, doublings: int) -> None:
     """Examine again after a pause that doubles up to a bound; up to a quarter less, so that tables do not go in step.
 
-    Half an interval is a bound, too: after an outage, however long, comes this pause, then perhaps an interval's wait for
-    what was announced just after the commit, and the work itself; all that is to fit into two intervals.
+    Half an interval is a bound, too: after an outage, however long, comes this pause, then perhaps an interval's wait
+    for what was announced just after the commit, and the work itself; all that is to fit into two intervals.
     """
     most_ms = min(most_ms, max(first_ms, table.policy.interval_ms // 2))
     pause = min(most_ms, first_ms << min(doublings, 30))

@@ -1,9 +1,9 @@
 """The coordinator as one pure function: what has happened goes in, the next state and what to do come out.
 
-In: a `CoordinatorState`, one input of `framework.commit.machine.effects`, the time in ms. Out: the next state and effects, to be
-performed in their order. The same state may be stepped twice: nothing in it is changed in place. The rules live in the
-modules beside this one: `fold` (the log), `prefix` and `schedule` (tables), `cycle` (low-water mark, answers), `chain`.
-Keeps invariants 6 and 11 at the door: where reading may begin, and when it may not.
+In: a `CoordinatorState`, one input of `framework.commit.machine.effects`, the time in ms. Out: the next state and
+effects, to be performed in their order. The same state may be stepped twice: nothing in it is changed in place. The
+rules live in the modules beside this one: `fold` (the log), `prefix` and `schedule` (tables), `cycle` (low-water mark,
+answers), `chain`. Keeps invariants 6 and 11 at the door: where reading may begin, and when it may not.
 """
 
 from __future__ import annotations

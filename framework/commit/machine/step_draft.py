@@ -1,8 +1,9 @@
 """The working copy of one call of `step`: a draft of the next state, and the effects asked for so far.
 
-In: a state. Out: the next one. The state it was made from stays as it was: the draft is a copy, which belongs to the turn
-until `done`; a dictionary is copied before its first change; everything deeper is replaced. Nothing of a Turn outlives
-its call. The draft is changed in place because a state has many fields and an input changes several of them one by one.
+In: a state. Out: the next one. The state it was made from stays as it was: the draft is a copy, which belongs to the
+turn until `done`; a dictionary is copied before its first change; everything deeper is replaced. Nothing of a Turn
+outlives its call. The draft is changed in place because a state has many fields and an input changes several of them
+one by one.
 """
 
 from __future__ import annotations

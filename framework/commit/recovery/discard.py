@@ -1,8 +1,8 @@
-"""Giving up what waits for a table that can never take it: gone for good, replaced, without a column that files hold, or
-with files that are gone from the store.
+"""Giving up what waits for a table that can never take it: gone for good, replaced, without a column that files hold,
+or with files that are gone from the store.
 
-In: the table's queue as a coordinator would have it, and the table as it is. Out: a `DiscardPlan`, or a refusal that says
-what else settles it. Keeps invariant 10: nothing is given up but by a person, by name, with the rows counted.
+In: the table's queue as a coordinator would have it, and the table as it is. Out: a `DiscardPlan`, or a refusal that
+says what else settles it. Keeps invariant 10: nothing is given up but by a person, by name, with the rows counted.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """What a table records of a pipeline, under whatever control topic, and how that is filed under another one.
 
-In: the text of the table property `floe.progress`. Out: what the table holds as plain values, and the text after a pipeline
-was taken over. Keeps invariants 5 and 11: what a table holds stays on record, once, under the present control topic's id.
+In: the text of the table property `floe.progress`. Out: what the table holds as plain values, and the text after a
+pipeline was taken over. Keeps invariants 5 and 11: what a table holds stays on record, once, under the present control
+topic's id.
 """
 
 from __future__ import annotations
@@ -64,12 +65,12 @@ def taken_over(
     after: PipelineProgress,
     log_epoch: int | None = None,
 ) -> TableProgress:
-    """The table's progress under the present control topic with the pipeline in it: its control offset as it was, 0 in a
-    topic that is new to the table, since every announcement below 0 is in it.
+    """The table's progress under the present control topic with the pipeline in it: its control offset as it was, 0 in
+    a topic that is new to the table, since every announcement below 0 is in it.
 
     Args:
-        log_epoch: the newest leader epoch of the log, where the log was cut off below the table's progress: then it begins
-            at 0 again, and what the table holds already is known by its source offsets.
+        log_epoch: the newest leader epoch of the log, where the log was cut off below the table's progress: then it
+            begins at 0 again, and what the table holds already is known by its source offsets.
     """
     here = parse(property_text, control_topic_id)
     pipelines = dict(here.pipelines) if here is not None else {}
@@ -79,8 +80,8 @@ def taken_over(
 
 
 def without_elsewhere(property_text: str | None, pipeline: str, progress: TableProgress) -> str:
-    """The property's new text: `progress`, and no other control topic has the pipeline. Entries of other topics stay, also
-    without pipelines: what they say of their own announcements remains true."""
+    """The property's new text: `progress`, and no other control topic has the pipeline. Entries of other topics stay,
+    also without pipelines: what they say of their own announcements remains true."""
     text = merge(property_text, progress)
     entries = json.loads(text)
     for topic_id, entry in entries.items():

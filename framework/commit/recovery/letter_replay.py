@@ -1,9 +1,10 @@
-"""Replays of dead letters, as the protocol sees them: a pipeline of its own beside the one whose letters it sends again.
+"""Replays of dead letters, as the protocol sees them: a pipeline of its own beside the one whose letters it sends
+again.
 
-In: a pipeline's name, its dead-letter table, and what log and tables record of earlier replays. Out: names, and the source
-range of the next batch. The source of a replay is no topic: its offsets count the dead letters that were replayed, ever.
-So its batches form a chain like every other pipeline's (invariant 2), and a table's progress shows what it holds of them
-(invariants 3 and 5).
+In: a pipeline's name, its dead-letter table, and what log and tables record of earlier replays. Out: names, and the
+source range of the next batch. The source of a replay is no topic: its offsets count the dead letters that were
+replayed, ever. So its batches form a chain like every other pipeline's (invariant 2), and a table's progress shows what
+it holds of them (invariants 3 and 5).
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ class ReplayPosition:
 
 
 def replay_name(pipeline: str) -> str:
-    """The name under which a pipeline's dead letters are replayed; its transactional id is made of it as any other's."""
+    """The name under which a pipeline's dead letters are replayed; its transactional id is made of it as any
+    other's."""
     return pipeline + _SUFFIX
 
 
@@ -42,7 +44,8 @@ def is_replay_topic(topic: str) -> bool:
 
 
 def replay_range(table: str, start: int, end: int) -> SourceRange:
-    """Letters [start, end) of a dead-letter table. Without a timestamp: a replay says nothing about how far time has come."""
+    """Letters [start, end) of a dead-letter table. Without a timestamp: a replay says nothing about how far time has
+    come."""
     return SourceRange(_TOPIC + table, _TOPIC_ID, 0, start, end)
 
 

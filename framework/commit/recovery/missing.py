@@ -1,7 +1,8 @@
 """What a table lacks and is to be read again: the property `floe.missing` as values.
 
-In: the property's text. Out: `Gap`s, and the text with one more or one less. A gap is written in the commit that rolls a
-table back and taken out in the commit that says it is filled, each conditional like any other, so that nobody fills it twice.
+In: the property's text. Out: `Gap`s, and the text with one more or one less. A gap is written in the commit that rolls
+a table back and taken out in the commit that says it is filled, each conditional like any other, so that nobody fills
+it twice.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from framework.errors import StateDisagreement
 
 @dataclass(frozen=True)
 class Gap:
-    """Source ranges of one pipeline that are not in the table. `gap_id` names the run that fills it, also when that run is
-    killed and done again."""
+    """Source ranges of one pipeline that are not in the table. `gap_id` names the run that fills it, also when that run
+    is killed and done again."""
 
     gap_id: str
     pipeline: str
@@ -30,7 +31,8 @@ class Gap:
 
     @property
     def replay_pipeline(self) -> str:
-        """The name under which the gap is read: of its own, so that the pipeline's own chain and offsets stay as they are."""
+        """The name under which the gap is read: of its own, so that the pipeline's own chain and offsets stay as they
+        are."""
         return f"{self.pipeline}.replay.{self.gap_id}"
 
 

@@ -1,8 +1,8 @@
 """Which files of a table are nobody's: written, never announced, never committed, and old enough to be sure.
 
-In: the files below a table's location, what the table refers to, what announcements name, and the time. Out: a verdict for
-each file. Keeps invariant 12: a file that an unexpired announcement names, or any snapshot refers to, or that is young, or
-that is of no kind that floe writes, is never an orphan.
+In: the files below a table's location, what the table refers to, what announcements name, and the time. Out: a verdict
+for each file. Keeps invariant 12: a file that an unexpired announcement names, or any snapshot refers to, or that is
+young, or that is of no kind that floe writes, is never an orphan.
 """
 
 from __future__ import annotations
@@ -83,5 +83,6 @@ def sort_out(
 
 
 def inside(root: str, other: str) -> bool:
-    """Whether a location (as a key) lies in another, or is the same: then the files of two tables cannot be told apart."""
+    """Whether a location (as a key) lies in another, or is the same: then the files of two tables cannot be told
+    apart."""
     return other == root or other.startswith(root + "/")

@@ -1,8 +1,9 @@
 """Taking a pipeline over into another control topic or cluster, from what its tables record of it.
 
-In: what group, log, tables and broker say, as values. Out: a `RebasePlan`, or a refusal with both values; and how far a run
-may read so that no batch lies half in what a table holds already. Keeps invariants 5 and 11: what a table records is filed
-under the present ids, everything behind the table that holds least is read again, and no table takes what it holds.
+In: what group, log, tables and broker say, as values. Out: a `RebasePlan`, or a refusal with both values; and how far a
+run may read so that no batch lies half in what a table holds already. Keeps invariants 5 and 11: what a table records
+is filed under the present ids, everything behind the table that holds least is read again, and no table takes what it
+holds.
 """
 
 from __future__ import annotations
@@ -22,11 +23,12 @@ Ends = Mapping[PartitionKey, int]
 
 @dataclass(frozen=True)
 class RebaseFacts:
-    """Everything that is known of the pipeline. `announced`: where the good chain in the control log ends, by partition,
-    with the topic ids; empty when the log knows no batch. `batch`: the highest batch number met anywhere. `waiting`: the
-    tables that announcements of this control log wait for. `replays`: what tables record of the pipeline's replays of dead
-    letters. `given_up`: where partitions ended that a person gave up. `lacking`: tables that lack what was announced for them
-    and committed, since they were put back; `cut_off`: tables whose progress lies above what the control log still holds."""
+    """Everything that is known of the pipeline. `announced`: where the good chain in the control log ends, by
+    partition, with the topic ids; empty when the log knows no batch. `batch`: the highest batch number met anywhere.
+    `waiting`: the tables that announcements of this control log wait for. `replays`: what tables record of the
+    pipeline's replays of dead letters. `given_up`: where partitions ended that a person gave up. `lacking`: tables that
+    lack what was announced for them and committed, since they were put back; `cut_off`: tables whose progress lies
+    above what the control log still holds."""
 
     pipeline: str
     cluster_id: str
@@ -52,8 +54,9 @@ class RebaseChoice:
     """What a person says that cannot be known.
 
     `same_offsets`: the source topics have other ids, and each offset holds the record that it held. `begin`: they hold
-    other records, and reading begins there. `complete`: tables that lack nothing of what was announced. `from_log_start`:
-    read everything again that the topics hold. `allow_loss`: go on although retention removed records.
+    other records, and reading begins there. `complete`: tables that lack nothing of what was announced.
+    `from_log_start`: read everything again that the topics hold. `allow_loss`: go on although retention removed
+    records.
     """
 
     same_offsets: bool = False
@@ -93,7 +96,8 @@ class TableRebase:
 @dataclass(frozen=True)
 class RebasePlan:
     """`settled`: nothing has to be done. `read_again` counts source offsets that some table holds and some other lacks;
-    `lost` those that retention removed. `replays`: tables whose record of replayed dead letters is filed anew, as it is."""
+    `lost` those that retention removed. `replays`: tables whose record of replayed dead letters is filed anew, as it
+    is."""
 
     pipeline: str
     cluster_id: str
@@ -164,7 +168,8 @@ def plan_rebase(facts: RebaseFacts, choice: RebaseChoice) -> RebasePlan:
         former_control_topic_ids=tuple(former),
         settled=_is_settled(facts, former),
         batch=batch,
-        # Where the topics hold other records, offsets from before mean nothing any more, not even those of partitions gone.
+        # Where the topics hold other records, offsets from before mean nothing any more, not even those of partitions
+        # gone.
         base_batch=batch
         if choice.begin is not None
         else max((safe.base_batch for safe in facts.group.values()), default=0),
@@ -192,8 +197,8 @@ def _former(table: HeldBy, facts: RebaseFacts) -> tuple[str, ...]:
 def next_cut(positions: Ends, recorded: Iterable[Ends]) -> dict[PartitionKey, int] | None:
     """Where the next batch has to end at the latest, since some table holds everything up to there; None: nowhere.
 
-    Invariant 5: a batch is dropped by a table that holds all of it and added by one that holds none of it. One that lies
-    half in what a table holds could be neither. Tables lie ahead of a pipeline only after it was taken over.
+    Invariant 5: a batch is dropped by a table that holds all of it and added by one that holds none of it. One that
+    lies half in what a table holds could be neither. Tables lie ahead of a pipeline only after it was taken over.
     """
     ahead = [ends for ends in recorded if any(ends.get(key, 0) > at for key, at in positions.items())]
     if not ahead:

@@ -1,8 +1,9 @@
 """Moving a table back to an older snapshot: what that gives up, and what the table then lacks.
 
-In: the table's snapshots, what it records, and what the control log announced for it. Out: a `RollbackPlan`, or a refusal.
-Keeps invariant 3: progress does not move back; a new, empty snapshot on top of the older one carries it on. What was in
-the snapshots given up is either given up too (`skip`) or noted as a gap that `floe replay` fills (`replay`).
+In: the table's snapshots, what it records, and what the control log announced for it. Out: a `RollbackPlan`, or a
+refusal. Keeps invariant 3: progress does not move back; a new, empty snapshot on top of the older one carries it on.
+What was in the snapshots given up is either given up too (`skip`) or noted as a gap that `floe replay` fills
+(`replay`).
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from framework.errors import StateDisagreement, TableBlocked
 
 @dataclass(frozen=True)
 class SnapshotFacts:
-    """One snapshot. `control_offset` and `control_topic_id` are None where floe did not make it; `added_paths` are its own
-    data files, asked for only where they matter."""
+    """One snapshot. `control_offset` and `control_topic_id` are None where floe did not make it; `added_paths` are its
+    own data files, asked for only where they matter."""
 
     snapshot_id: int
     parent_id: int | None
@@ -34,9 +35,9 @@ class SnapshotFacts:
 
 @dataclass(frozen=True)
 class RollbackFacts:
-    """`table_uuid`: what announcements know the table by, under whatever name. `ancestry`: the branch's head and what it was
-    built on, newest first; `beside`: snapshots on no such line, as an earlier rollback leaves them. `whole`: no ancestor has
-    expired."""
+    """`table_uuid`: what announcements know the table by, under whatever name. `ancestry`: the branch's head and what
+    it was built on, newest first; `beside`: snapshots on no such line, as an earlier rollback leaves them. `whole`: no
+    ancestor has expired."""
 
     table: str
     control_topic_id: str
@@ -60,8 +61,8 @@ class Given:
 
 @dataclass(frozen=True)
 class RollbackPlan:
-    """`reached`: the control offset that the snapshot to go back to holds everything below, None when it cannot be told;
-    `settled`: nothing has to be done. `gaps` are empty with skip. `pipelines` filled the table."""
+    """`reached`: the control offset that the snapshot to go back to holds everything below, None when it cannot be
+    told; `settled`: nothing has to be done. `gaps` are empty with skip. `pipelines` filled the table."""
 
     table: str
     snapshot_id: int
@@ -150,8 +151,8 @@ def plan_rollback(facts: RollbackFacts, target: SnapshotFacts, replay: bool) -> 
 
 
 def _former_line(facts: RollbackFacts, recorded: int) -> tuple[tuple[SnapshotFacts, ...], bool]:
-    """The line that the branch was on when its newest commit was made, down to where it meets the present one; and whether
-    all of it is still there."""
+    """The line that the branch was on when its newest commit was made, down to where it meets the present one; and
+    whether all of it is still there."""
     ids = {s.snapshot_id for s in facts.ancestry}
     by_id = {s.snapshot_id: s for s in facts.beside}
     at = next(

@@ -1,8 +1,9 @@
 """Moving a pipeline's source offsets by hand: what each place says of them, where they disagree, and what a move costs.
 
-In: what the consumer group, the control log, the tables and the broker say, as values, and what a person asks for. Out: a
-`Settlement` that says for each partition where it was and where it goes on, or a refusal. Keeps invariants 2 and 11 by
-consent only: a move that loses or repeats records, or crosses to another topic of the same name, must be allowed by name.
+In: what the consumer group, the control log, the tables and the broker say, as values, and what a person asks for. Out:
+a `Settlement` that says for each partition where it was and where it goes on, or a refusal. Keeps invariants 2 and 11
+by consent only: a move that loses or repeats records, or crosses to another topic of the same name, must be allowed by
+name.
 """
 
 from __future__ import annotations
@@ -29,9 +30,10 @@ class PartitionPlaces:
     """One partition as each place knows it; None where a place knows nothing.
 
     `topic_id`, `log_start`, `log_end`: the broker's; all None when the partition does not exist. `group`: the consumer
-    group's offset, whoever wrote it; `announced`: where the good chain in the control log ends, of `announced_topic_id`.
-    `recorded` maps tables to the source offset up to which they hold the pipeline, of this very topic. `given_up`: a person
-    gave the partition up at `announced`; if the pipeline reads it again, it goes on there by itself.
+    group's offset, whoever wrote it; `announced`: where the good chain in the control log ends, of
+    `announced_topic_id`. `recorded` maps tables to the source offset up to which they hold the pipeline, of this very
+    topic. `given_up`: a person gave the partition up at `announced`; if the pipeline reads it again, it goes on there
+    by itself.
     """
 
     topic: str
@@ -72,8 +74,8 @@ class PartitionPlaces:
 
 @dataclass(frozen=True)
 class Places:
-    """A pipeline's source offsets everywhere. `batch` is the highest batch number met anywhere, `broken` why the chain in
-    the log is broken ("" when it is not), `base_batch` None when the group does not tell."""
+    """A pipeline's source offsets everywhere. `batch` is the highest batch number met anywhere, `broken` why the chain
+    in the log is broken ("" when it is not), `base_batch` None when the group does not tell."""
 
     pipeline: str
     cluster_id: str
@@ -187,7 +189,8 @@ def settle(
         given: with Origin.GIVEN the new offsets; partitions that are not named stay where they are announced to be.
 
     Raises:
-        StateDisagreement: the place that was named knows nothing, an offset is outside its log, or the move repeats records.
+        StateDisagreement: the place that was named knows nothing, an offset is outside its log, or the move repeats
+            records.
         DataLossError: the move loses records.
     """
     moves: list[Move] = []

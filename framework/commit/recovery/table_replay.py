@@ -1,8 +1,8 @@
 """Reading source ranges again for one table: which, and why not.
 
 In: what a table lacks, what a person names, what the broker and the table say. Out: a `ReplayPlan`, or a refusal. Keeps
-invariant 5: only what the table is known to lack is read, under a name of its own, whose chain and progress make it exact
-also when it is killed and done again.
+invariant 5: only what the table is known to lack is read, under a name of its own, whose chain and progress make it
+exact also when it is killed and done again.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from framework.errors import DataLossError, StateDisagreement
 
 @dataclass(frozen=True)
 class ReplayPlan:
-    """`gaps` are read one after another; those that are `declared` are not in the table's own list yet. `held` counts rows
-    that the table holds of them, None where its columns do not tell."""
+    """`gaps` are read one after another; those that are `declared` are not in the table's own list yet. `held` counts
+    rows that the table holds of them, None where its columns do not tell."""
 
     table: str
     pipeline: str
@@ -132,7 +132,8 @@ def _check_source(table: str, r: SourceRange, fact: PartitionFacts | None) -> No
 
 
 def without_replay(progress: TableProgress, gap: Gap) -> TableProgress:
-    """The table's progress once the gap is filled: the run that filled it leaves no trace, so that nobody waits for it."""
+    """The table's progress once the gap is filled: the run that filled it leaves no trace, so that nobody waits for
+    it."""
     return replace(
         progress, pipelines={name: p for name, p in progress.pipelines.items() if name != gap.replay_pipeline}
     )

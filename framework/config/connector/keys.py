@@ -1,4 +1,5 @@
-"""Keys of an Iceberg sink of Kafka Connect that a pipeline file cannot express, and why; keys that only the target needs.
+"""Keys of an Iceberg sink of Kafka Connect that a pipeline file cannot express, and why; keys that only the target
+needs.
 
 In: a key. Out: a sentence. `framework.config.connector.translate` has already handled all keys that a pipeline file can
 express.

@@ -1,7 +1,7 @@
 """An Iceberg sink of Kafka Connect as a pipeline file, and as the target that it would run against.
 
-In: the connector's settings. Out: plain values of both files, and a sentence for each key that fits into neither. What a
-pipeline file cannot express (a Hadoop catalog, tables that only records know) is refused by name: no file is better
+In: the connector's settings. Out: plain values of both files, and a sentence for each key that fits into neither. What
+a pipeline file cannot express (a Hadoop catalog, tables that only records know) is refused by name: no file is better
 than one that fills tables differently.
 """
 
@@ -35,7 +35,8 @@ class Note:
 
 @dataclass(frozen=True)
 class Imported:
-    """The pipeline file and the target file as plain values, what is not in them, and the keys that only the target holds."""
+    """The pipeline file and the target file as plain values, what is not in them, and the keys that only the target
+    holds."""
 
     pipeline: Values
     target: Values
@@ -348,7 +349,8 @@ def _regex(key: str, pattern: str) -> str:
 
 
 def _as_written(value: Any) -> Any:
-    """A value as it must stand in a file where `${` begins a reference; text that begins a template cannot stand there."""
+    """A value as it must stand in a file where `${` begins a reference; text that begins a template cannot stand
+    there."""
     if isinstance(value, dict):
         return {key: _as_written(inner) for key, inner in value.items()}
     if isinstance(value, list):

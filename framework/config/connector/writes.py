@@ -1,7 +1,8 @@
 """How an Iceberg sink of Kafka Connect changes rows, as `write` of a pipeline file's tables.
 
-In: the connector's settings and the tables that it writes. Out: `write` of the defaults and of each table with a key of its
-own, or what cannot be said. The sink writes equality deletes; floe finds the old row instead, so what readers see is the same.
+In: the connector's settings and the tables that it writes. Out: `write` of the defaults and of each table with a key of
+its own, or what cannot be said. The sink writes equality deletes; floe finds the old row instead, so what readers see
+is the same.
 """
 
 from __future__ import annotations

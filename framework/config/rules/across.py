@@ -48,7 +48,8 @@ def _names(tree: Mapping, spec: PipelineSpec, names: dict[str, Span]) -> list[Di
 def _policies(
     tree: Mapping, spec: PipelineSpec, tables: dict[str, tuple[object, Span]], dead_letter_tables: dict[str, Span]
 ) -> list[Diagnostic]:
-    """One table has one policy, whoever writes it; otherwise its interval and its shape hang on which batch comes first."""
+    """One table has one policy, whoever writes it; otherwise its interval and its shape hang on which batch comes
+    first."""
     findings = []
     for index, rule in enumerate(spec.routes.rules):
         if "{" in rule.table:

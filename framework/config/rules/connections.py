@@ -1,7 +1,7 @@
 """Rules about a target's connections: secrets by reference only, settings that floe owns, settings of other clients.
 
-In: a target's tree as written and as resolved. Out: a diagnostic per violation. No value is ever part of a message here,
-since it may be a secret.
+In: a target's tree as written and as resolved. Out: a diagnostic per violation. No value is ever part of a message
+here, since it may be a secret.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ def without_secrets(source: SourceText, tree: Node | None) -> SourceText:
     """The target's text as it may be shown: secrets in clear are refused, and telling so must not repeat them.
 
     Args:
-        tree: None when the text could not be read; then every line that names a secret is hidden behind its key, as it is
-            in the excerpt of any finding.
+        tree: None when the text could not be read; then every line that names a secret is hidden behind its key, as it
+            is in the excerpt of any finding.
     """
     if tree is None:
         return SourceText(source.file, "\n".join(map(masked_line, source.lines)))

@@ -1,4 +1,5 @@
-"""Rules about how tables are created: the columns they are partitioned, sorted and identified by, properties and locations."""
+"""Rules about how tables are created: the columns they are partitioned, sorted and identified by, properties and
+locations."""
 
 from __future__ import annotations
 
@@ -46,8 +47,8 @@ _METRICS = ("write.metadata.metrics.default", "write.metadata.metrics.column.")
 
 
 def partition_columns(document: Document) -> Iterator[Diagnostic]:
-    """A partition or sort transform fits its column's declared type, no column is used the same way twice, and every column
-    that tables are made with can be there."""
+    """A partition or sort transform fits its column's declared type, no column is used the same way twice, and every
+    column that tables are made with can be there."""
     for policy in table_policies(document):
         seen: set[str] = set()
         for path, item in document.items(*policy, "create", "partition_by"):
@@ -104,7 +105,8 @@ def _transformed_column(document: Document, field: PartitionFieldSpec, item: Nod
 
 
 def missing_column(document: Document, column: str, item: Node, path: Path) -> Iterator[Diagnostic]:
-    """The finding where no table can have the column: one of Kafka's that is not asked for, or one that SQL does not give."""
+    """The finding where no table can have the column: one of Kafka's that is not asked for, or one that SQL does not
+    give."""
     if column.startswith(PREFIX) and column not in _metadata(document):
         name = column.removeprefix(PREFIX)
         known = [each.removeprefix(PREFIX) for each in _METADATA_TYPES]
@@ -232,7 +234,8 @@ def nanoseconds_have_a_place(document: Document) -> Iterator[Diagnostic]:
 
 
 def _wanted(key: str, value: str) -> str | None:
-    """What a property's value must be, in words; None where it is that, or where the property is not one that floe reads."""
+    """What a property's value must be, in words; None where it is that, or where the property is not one that floe
+    reads."""
     if key == "write.parquet.compression-codec" and value not in _CODECS:
         return listed(_CODECS)
     if key == "write.parquet.compression-level" and not re.fullmatch(r"-?[0-9]{1,2}", value):

@@ -1,7 +1,7 @@
 """Rules about how bytes are read: which keys fit a format, whether a schema is one, and the registry it comes from.
 
-In: a pipeline's tree. Out: a diagnostic per violation. A schema's own text is checked where it stands, so that a mistake in
-it is found before anything is read.
+In: a pipeline's tree. Out: a diagnostic per violation. A schema's own text is checked where it stands, so that a
+mistake in it is found before anything is read.
 """
 
 from __future__ import annotations
@@ -95,7 +95,8 @@ def declared_registry(document: Document) -> Iterator[Diagnostic]:
 
 
 def key_fits_value(document: Document) -> Iterator[Diagnostic]:
-    """The fields of a key become columns beside those of the value; JSON keys go with JSON values, others with others."""
+    """The fields of a key become columns beside those of the value; JSON keys go with JSON values, others with
+    others."""
     entry = document.entry("source", "key")
     key, value = _type(document, ("source", "key")), _type(document, ("source", "format"))
     if entry is None or key is None or value is None:

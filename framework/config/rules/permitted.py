@@ -1,7 +1,8 @@
 """What a pipeline file may set for a table: listed properties, and locations below those of the target.
 
-In: keys and locations as written, and a target's `allow` with its warehouse. Out: why one is refused, or None. Invariant: a
-property that imports code or names a host, an account or a path is never taken from a file or from a table.
+In: keys and locations as written, and a target's `allow` with its warehouse. Out: why one is refused, or None.
+Invariant: a property that imports code or names a host, an account or a path is never taken from a file or from a
+table.
 """
 
 from __future__ import annotations
@@ -110,9 +111,9 @@ def is_location(place: str) -> bool:
 
 
 def is_below(location: str, roots: Iterable[str]) -> bool:
-    """Whether a location lies below one of the roots, by whole path parts; False wherever that is not certain: an encoded or
-    empty part, `..`, another account, another store. A root that the location begins with letter by letter is the same root,
-    whatever is in it."""
+    """Whether a location lies below one of the roots, by whole path parts; False wherever that is not certain: an
+    encoded or empty part, `..`, another account, another store. A root that the location begins with letter by letter
+    is the same root, whatever is in it."""
     return any(_is_below(location, root) for root in roots)
 
 

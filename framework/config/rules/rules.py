@@ -1,7 +1,7 @@
 """Rules between the values of one pipeline file, which no JSON Schema can state.
 
-In: a tree whose references are resolved, and the target. Out: a diagnostic per violation. Each rule is one generator whose
-docstring is its documentation; each looks at what is there and says nothing about values that the schema refuses.
+In: a tree whose references are resolved, and the target. Out: a diagnostic per violation. Each rule is one generator
+whose docstring is its documentation; each looks at what is there and says nothing about values that the schema refuses.
 """
 
 from __future__ import annotations

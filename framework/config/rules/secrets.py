@@ -1,7 +1,7 @@
 """A pipeline file must hold no secrets: it is printed, saved in plans, and announced in the control topic.
 
-In: a tree whose references are resolved. Out: a diagnostic for each value that is a secret by its name or its shape. The content
-of test records and of descriptions is not checked, since these are not settings.
+In: a tree whose references are resolved. Out: a diagnostic for each value that is a secret by its name or its shape.
+The content of test records and of descriptions is not checked, since these are not settings.
 """
 
 from __future__ import annotations

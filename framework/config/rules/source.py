@@ -131,7 +131,8 @@ def _leaf(kind: str) -> str:
 
 
 def nested_types(document: Document) -> Iterator[Diagnostic]:
-    """A declared list, map or struct is one, and a field inside of it is not declared as something else by its own path."""
+    """A declared list, map or struct is one, and a field inside of it is not declared as something else by its own
+    path."""
     declared: dict[str, tuple[str, str]] = {}
     for entry in document.mapping("source", "schema"):
         path: Path = ("source", "schema", entry.key)

@@ -78,7 +78,8 @@ def overrides_apply(document: Document) -> Iterator[Diagnostic]:
 
 
 def overrides_are_meant(document: Document) -> Iterator[Diagnostic]:
-    """An override matches the dead-letter table, a history or a table of the routes, where all their names are literal."""
+    """An override matches the dead-letter table, a history or a table of the routes, where all their names are
+    literal."""
     tables = [document.text(*path, "table") for path, _ in document.items("routes", "rules")]
     names = [table for table in tables if table and "{" not in table]
     if not tables or len(names) != len(tables):

@@ -1,7 +1,8 @@
-"""Rules about tables whose rows follow their keys: the words of `write`, the key, and what says that a row is newer or gone.
+"""Rules about tables whose rows follow their keys: the words of `write`, the key, and what says that a row is newer or
+gone.
 
-In: a pipeline's tree. Out: a diagnostic per violation. What a table's policy leaves out comes from the defaults, so each rule
-looks at the two together, and a fault in the defaults is told once.
+In: a pipeline's tree. Out: a diagnostic per violation. What a table's policy leaves out comes from the defaults, so
+each rule looks at the two together, and a fault in the defaults is told once.
 """
 
 from __future__ import annotations
@@ -159,7 +160,8 @@ def _order_findings(found: UpsertPolicy) -> Iterator[Diagnostic]:
 
 
 def deletes_are_said_once(document: Document) -> Iterator[Diagnostic]:
-    """What deletes a row is said once: by Debezium's envelope or by `delete_when`; a tombstone has only the record's key."""
+    """What deletes a row is said once: by Debezium's envelope or by `delete_when`; a tombstone has only the record's
+    key."""
     yield from _once(finding for found in upsert_policies(document) for finding in _delete_findings(found))
 
 
@@ -226,7 +228,8 @@ def _version_findings(found: UpsertPolicy) -> Iterator[Diagnostic]:
 
 
 def identifiers_are_the_key(document: Document) -> Iterator[Diagnostic]:
-    """The identifier fields of an upsert table are its key, so that every reader of the table knows what its rows are."""
+    """The identifier fields of an upsert table are its key, so that every reader of the table knows what its rows
+    are."""
     for found in upsert_policies(document):
         place = found.place("create", "identifier_fields")
         node, items = document.node(*place), document.items(*place)

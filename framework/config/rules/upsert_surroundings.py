@@ -1,4 +1,5 @@
-"""Rules between upsert tables and the rest of a pipeline file: SQL, branches, dead letters, histories, batches in flight.
+"""Rules between upsert tables and the rest of a pipeline file: SQL, branches, dead letters, histories, batches in
+flight.
 
 In: a pipeline's tree. Out: a diagnostic per violation.
 """
@@ -81,7 +82,8 @@ def policy_of(document: Document, table: str) -> Path:
 
 
 def dead_letters_are_appended(document: Document) -> Iterator[Diagnostic]:
-    """Every dead letter is a row. A pattern or the defaults never make the table an upsert table; its own name cannot."""
+    """Every dead letter is a row. A pattern or the defaults never make the table an upsert table; its own name
+    cannot."""
     letters = document.text("errors", "dead_letter_table")
     for policy in table_policies(document):
         match, mode = document.text(*policy, "match"), document.node(*policy, "write", "mode")

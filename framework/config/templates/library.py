@@ -1,7 +1,7 @@
 """Shared templates: found by name, checked against the version that is asked for, and filled with typed parameters.
 
-In: the `template:` key of a pipeline file. Out: the tree that the template makes, to lie under the pipeline's own keys; or
-diagnostics at the parameter, or at the line of the template that a person wrote.
+In: the `template:` key of a pipeline file. Out: the tree that the template makes, to lie under the pipeline's own keys;
+or diagnostics at the parameter, or at the line of the template that a person wrote.
 """
 
 from __future__ import annotations

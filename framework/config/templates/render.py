@@ -1,8 +1,8 @@
 """Templates: a file with `#%` lines and quoted `{{ }}` to plain YAML text.
 
 In: a source, the values that it may use, and a way to read included files. Out: the rendered text, and on demand its
-`Origin`. Positions cost a second rendering with markers, so they are made only when there is something to point at; where
-the marked text differs from the plain one (text that is captured and measured), no position is claimed.
+`Origin`. Positions cost a second rendering with markers, so they are made only when there is something to point at;
+where the marked text differs from the plain one (text that is captured and measured), no position is claimed.
 """
 
 from __future__ import annotations
@@ -163,7 +163,8 @@ def _join(name: str, parent: str) -> str:
 
 
 def _before(source: SourceText, read_include: ReadInclude) -> list[Diagnostic]:
-    """What can be said before rendering: reserved characters, block tags, includes that leave the folder or go in a circle."""
+    """What can be said before rendering: reserved characters, block tags, includes that leave the folder or go in a
+    circle."""
     found = RESERVED.search(source.text)
     if found:
         return [

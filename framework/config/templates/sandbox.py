@@ -1,8 +1,8 @@
 """The Jinja environment of templates: they have no access to environment variables, files, the clock or random numbers.
 
-In: nothing. Out: an environment in which control lines begin with `#%` and expressions are in `{{ }}`, so that a file is valid
-YAML even before it is rendered. Only listed filters and globals are allowed, and work is bounded, since templates come from
-other teams.
+In: nothing. Out: an environment in which control lines begin with `#%` and expressions are in `{{ }}`, so that a file
+is valid YAML even before it is rendered. Only listed filters and globals are allowed, and work is bounded, since
+templates come from other teams.
 """
 
 from __future__ import annotations
@@ -153,7 +153,8 @@ class Sandbox(ImmutableSandboxedEnvironment):
         return bool(super().is_safe_attribute(obj, attr, value))
 
     def wrap_str_format(self, value: Any) -> None:
-        """Jinja would give `format` a place of its own, beside what is safe; a width in it makes texts of any length."""
+        """Jinja would give `format` a place of its own, beside what is safe; a width in it makes texts of any
+        length."""
         return
 
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:

@@ -1,7 +1,7 @@
 """The tests of a template, each turned into the pipeline file that it describes.
 
-In: a template file and a target. Out: what is wrong with the template itself, and one `LoadResult` per test, with findings
-at the line of the template that a person wrote. A test with records becomes a test of that pipeline.
+In: a template file and a target. Out: what is wrong with the template itself, and one `LoadResult` per test, with
+findings at the line of the template that a person wrote. A test with records becomes a test of that pipeline.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What every converter offers: one column's values to its Iceberg type, for a whole Arrow array and for one JSON value.
 
-The two ways must agree: the array way may refuse (raise `pa.ArrowInvalid`) where the value way finds an exact result, never
-the other way round. Both keep invariant 9: the exact value, the nearest one for binary floats, or an error.
+The two ways must agree: the array way may refuse (raise `pa.ArrowInvalid`) where the value way finds an exact result,
+never the other way round. Both keep invariant 9: the exact value, the nearest one for binary floats, or an error.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Many texts of one declared format at once: Arrow parses them, and what it writes back must be what was read.
 
-In: distinct texts and a strptime format. Out: local microseconds and offsets, and which texts are surely right; the others
-are for `framework.record.convert.iso_time`, which decides. A text that Arrow's lenient parser bent does not come back the same.
+In: distinct texts and a strptime format. Out: local microseconds and offsets, and which texts are surely right; the
+others are for `framework.record.convert.iso_time`, which decides. A text that Arrow's lenient parser bent does not come
+back the same.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Dates and times written as text, exactly: ISO 8601 and declared formats, to whole numbers since 1970.
 
-In: text, a format of strptime's directives or none. Out: days, nanoseconds of the day and the offset from UTC in seconds
-(None where the text has no zone). ISO forms: calendar, ordinal and week dates, extended or basic, time to the minute,
-second or any fraction, `T`, `t` or a blank between, `Z`, `z` or an offset. Times are optional; 24:00 ends a day.
+In: text, a format of strptime's directives or none. Out: days, nanoseconds of the day and the offset from UTC in
+seconds (None where the text has no zone). ISO forms: calendar, ordinal and week dates, extended or basic, time to the
+minute, second or any fraction, `T`, `t` or a blank between, `Z`, `z` or an offset. Times are optional; 24:00 ends a
+day.
 """
 
 from __future__ import annotations
@@ -104,7 +105,8 @@ def parse_time(text: str, pattern: str | None) -> int | None:
 
 
 def zone_offset_seconds(zone: str, local_nanoseconds: int) -> int | None:
-    """The zone's offset at a local time; None when the clock shows that time twice or never, or outside years 1-9999."""
+    """The zone's offset at a local time; None when the clock shows that time twice or never, or outside years
+    1-9999."""
     seconds = local_nanoseconds // 1_000_000_000
     try:
         local = datetime(1970, 1, 1) + timedelta(seconds=seconds)

@@ -1,7 +1,8 @@
 """Structs, lists and maps: children are converted by their own converters, field names are matched by the case policy.
 
 A record itself is converted by the struct converter of its table's root. A child that is required and missing makes the
-whole value an error. Fields a record has and the struct has not are not this module's concern (framework.record.infer_types).
+whole value an error. Fields a record has and the struct has not are not this module's concern
+(framework.record.infer_types).
 """
 
 from __future__ import annotations
@@ -203,7 +204,8 @@ def _takes_encoded(converter: Converter) -> bool:
 
 
 def accepts(converter: Converter, parsed: pa.DataType) -> bool:
-    """Whether an array parsed to this type can go to `converter.array`. A struct may hold more fields than asked for."""
+    """Whether an array parsed to this type can go to `converter.array`. A struct may hold more fields than asked
+    for."""
     if converter.parse_type is None:
         return False
     if isinstance(converter, StructConverter) and pa.types.is_struct(parsed):

@@ -1,8 +1,9 @@
 """Booleans and numbers: JSON's to Iceberg's boolean, int, long, float, double and decimal.
 
 Integers and decimals are exact or refused; floats are the nearest value, and refused when that would be an infinity the
-record did not write. A whole number that a double would change is refused, too, unless the field is declared `double`. Numbers
-and booleans written as text (`"12"`, `"true"`) are read like the real ones where nothing of the text is lost by it.
+record did not write. A whole number that a double would change is refused, too, unless the field is declared `double`.
+Numbers and booleans written as text (`"12"`, `"true"`) are read like the real ones where nothing of the text is lost by
+it.
 """
 
 from __future__ import annotations
@@ -21,14 +22,15 @@ from framework.record.json.strict_parser import NON_FINITE, JsonValue, NumberTex
 
 _NUMBER = re.compile(r"([+-]?(?:\d+(?:\.\d*)?|\.\d+))(?:[eE]([+-]?)0*(\d+))?", re.ASCII)
 _WHOLE = re.compile(r"-?\d+", re.ASCII)
-# Text that a number prints as, but for zeros behind the point. `"007"`, `"+49"` and, where no float is meant, `"1e3"` are codes.
+# Text that a number prints as, but for zeros behind the point. `"007"`, `"+49"` and, where no float is meant, `"1e3"`
+# are codes.
 _PLAIN_TEXT = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?", re.ASCII)
 _FLOAT_TEXT = re.compile(_PLAIN_TEXT.pattern + r"(?:[eE][+-]?\d+)?", re.ASCII)
 _FURTHEST_EXPONENT = 400
 _MOST_FLOAT32 = float(np.finfo(np.float32).max)
 _MIDDLE_BEYOND_FLOAT32 = _MOST_FLOAT32 + 2.0**103
-# With an exponent beyond, and beyond the digits there are, a number is out of every column's range, or smaller than its last
-# digit. Which of them is all that counts, so the exponent is cut to that: Decimal takes none of any length.
+# With an exponent beyond, and beyond the digits there are, a number is out of every column's range, or smaller than its
+# last digit. Which of them is all that counts, so the exponent is cut to that: Decimal takes none of any length.
 _MOST_EXPONENT = 1_000_000
 
 
@@ -56,8 +58,8 @@ def times(number: Decimal, factor: int) -> int | None:
 
 
 def nearest_float32(text: str) -> float:
-    """The nearest value of single precision to a number's text, an infinity beyond them all. By way of a double it could be
-    rounded twice, so that the text decides where the double lies in the middle between two."""
+    """The nearest value of single precision to a number's text, an infinity beyond them all. By way of a double it
+    could be rounded twice, so that the text decides where the double lies in the middle between two."""
     double = float(text)
     with np.errstate(over="ignore"):
         nearest = np.float32(double)

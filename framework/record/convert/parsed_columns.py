@@ -22,8 +22,8 @@ _PIECES = 8
 def convert_columns(
     columns: dict[str, pa.Array], rows: int, shape: TableShape, metadata: dict[str, pa.Array]
 ) -> tuple[pa.Table, Mask | None]:
-    """All rows of a table. The second value marks rows to convert one by one (their content in the table means nothing).
-    Text that came encoded stays so."""
+    """All rows of a table. The second value marks rows to convert one by one (their content in the table means
+    nothing). Text that came encoded stays so."""
     bad: Mask | None = None
     arrays = []
     for child in shape.root.children:

@@ -1,7 +1,8 @@
-"""A table as the data plane sees it: the converter of its rows, the Arrow schema of its files, and what to parse JSON to.
+"""A table as the data plane sees it: the converter of its rows, the Arrow schema of its files, and what to parse JSON
+to.
 
-In: a TableTarget, the pipeline's hints and the metadata columns. Out: a cached TableShape. Hints say how to read a field
-(format, zone, unit); the table's own schema says what it becomes.
+In: a TableTarget, the pipeline's hints and the metadata columns. Out: a cached TableShape. Hints say how to read a
+field (format, zone, unit); the table's own schema says what it becomes.
 """
 
 from __future__ import annotations
@@ -65,10 +66,10 @@ class UnsupportedConverter(Converter):
 @dataclass(frozen=True)
 class TableShape:
     """`root` converts records to rows; `schema` is the Arrow schema of `root.target` with field ids; `metadata` are the
-    columns floe fills itself, by name, with the Kafka field each takes; `no_text` are the lower-cased names of all columns,
-    at any depth, that are neither text nor structure; `always_required` are the paths of columns that identify rows; `keys` are
-    the key columns of a table that follows its keys. Whether a record has its key is looked at in the end
-    (framework.record.keyed_rows): no converter requires it."""
+    columns floe fills itself, by name, with the Kafka field each takes; `no_text` are the lower-cased names of all
+    columns, at any depth, that are neither text nor structure; `always_required` are the paths of columns that identify
+    rows; `keys` are the key columns of a table that follows its keys. Whether a record has its key is looked at in the
+    end (framework.record.keyed_rows): no converter requires it."""
 
     root: StructConverter
     schema: pa.Schema

@@ -1,8 +1,9 @@
 """Dates, times and timestamps: JSON's text and numbers to Iceberg's date, time, timestamp and timestamptz (us and ns).
 
 Text is ISO 8601 or has the hint's format; a number needs the hint's unit, since nothing else says what it counts. A
-timestamptz needs a zone: in the text, or declared by the hint for text that has none. A timestamp has no zone: text with
-one is refused, unless the hint's zone says whose wall clock to keep. Digits beyond the column's unit must be zeros.
+timestamptz needs a zone: in the text, or declared by the hint for text that has none. A timestamp has no zone: text
+with one is refused, unless the hint's zone says whose wall clock to keep. Digits beyond the column's unit must be
+zeros.
 """
 
 from __future__ import annotations
@@ -39,8 +40,9 @@ _ZONE = r"(Z|[+-]\d\d(:?\d\d)?)"
 
 # Years 1 to 9999: what SQL's timestamps are sure to hold, and what the statistics of a data file can be made of.
 _FIRST_DAY, _PAST_LAST_DAY = -719_162, 2_932_897
-# Between 1970 and 2037 Arrow knows zones by the changes that are listed for them. Before, it has not all of them; behind, it goes
-# on with the last one for ever, where the zone's rule has further ones. Each time out there is looked up by itself.
+# Between 1970 and 2037 Arrow knows zones by the changes that are listed for them. Before, it has not all of them;
+# behind, it goes on with the last one for ever, where the zone's rule has further ones. Each time out there is looked
+# up by itself.
 _KNOWN_ZONE_DAYS = (0, 24_472)
 
 

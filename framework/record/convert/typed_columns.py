@@ -1,7 +1,7 @@
 """Columns that already have types (they come out of SQL) to a table's columns, exactly.
 
-In: Arrow arrays of Spark's types and the table's converters. Out: arrays of the table's types, nulls and a mask where a value
-cannot be converted exactly. Also what such a column asks of a table that lacks it.
+In: Arrow arrays of Spark's types and the table's converters. Out: arrays of the table's types, nulls and a mask where a
+value cannot be converted exactly. Also what such a column asks of a table that lacks it.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ class _Typed(Converter):
 
 
 def convert_typed(converter: Converter, values: pa.Array, empty_is_null: bool) -> tuple[pa.Array, Mask | None]:
-    """Convert a typed array; nulls and a mask where values are refused. `empty_is_null`: whether lists, maps and structs that
-    hold nothing are null in a column of another kind."""
+    """Convert a typed array; nulls and a mask where values are refused. `empty_is_null`: whether lists, maps and
+    structs that hold nothing are null in a column of another kind."""
     return convert_or_mark(_Typed(converter.target, None, converter.type_name, converter, empty_is_null), values)
 
 
 def of_kind(kind: ObservedType, held: pa.DataType, converter: Converter) -> Converter:
-    """The converter, which does not take for text what a decoder gives as text but is of another kind: a UUID, a moment with its
-    zone. Their digits may read as a number, or as base64."""
+    """The converter, which does not take for text what a decoder gives as text but is of another kind: a UUID, a moment
+    with its zone. Their digits may read as a number, or as base64."""
     if isinstance(kind, str):
         is_text = bool(pa.types.is_string(held) or pa.types.is_large_string(held))
         reads_text = not isinstance(converter, (StringConverter, UuidConverter, TemporalConverter))
@@ -98,8 +98,8 @@ class _OfAnotherKind(Converter):
 
 
 def plain_value(scalar: pa.Scalar) -> object:
-    """A typed value for people and rules, also where Python has none such: dates and moments out of its calendar are their
-    counts, as text."""
+    """A typed value for people and rules, also where Python has none such: dates and moments out of its calendar are
+    their counts, as text."""
     try:
         return scalar.as_py()
     except (ValueError, OverflowError, TypeError, pa.ArrowException):

@@ -1,9 +1,9 @@
 """Avro data to typed columns: many records in one read, none of which can leak into the next.
 
-In: payloads with their writer's schema, and the schema to read with, if the pipeline has one. Out: rows and failures. The
-payloads of one writer are joined into one Avro array whose elements are pairs of a record and a token that stands in no
-record: if each element's token is there, each record ended exactly where its bytes end. Else the block is halved, down to
-single records, so that a bad one costs itself alone (invariant 9 at the borders of records).
+In: payloads with their writer's schema, and the schema to read with, if the pipeline has one. Out: rows and failures.
+The payloads of one writer are joined into one Avro array whose elements are pairs of a record and a token that stands
+in no record: if each element's token is there, each record ended exactly where its bytes end. Else the block is halved,
+down to single records, so that a bad one costs itself alone (invariant 9 at the borders of records).
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ Failures = dict[int, RecordFailure]
 
 @dataclass(frozen=True)
 class AvroReader:
-    """How to read one writer's data: the schemas for fastavro, and the columns of what comes out. `reader` is None where
-    it is the writer's own."""
+    """How to read one writer's data: the schemas for fastavro, and the columns of what comes out. `reader` is None
+    where it is the writer's own."""
 
     writer: Any
     framed_writer: Any
@@ -99,8 +99,8 @@ def _single(node: Node, name: str) -> StructColumn:
 
 
 def _framed(node: Node, wrapped: bool) -> dict[str, Any]:
-    """An array of records with a token behind each: as a last field of the record itself, which costs less, or beside it
-    where the record is `wrapped`, since it holds records of its own type or is none."""
+    """An array of records with a token behind each: as a last field of the record itself, which costs less, or beside
+    it where the record is `wrapped`, since it holds records of its own type or is none."""
     token = {"name": _TOKEN, "type": {"type": "fixed", "name": "floe.Token", "size": _TOKEN_BYTES}}
     schema = physical(node)
     if wrapped:

@@ -1,8 +1,9 @@
 """Avro types as columns: each physical value with its logical type becomes an Arrow value of one exact type.
 
-In: a node of a schema. Out: a `Column` for what fastavro reads when it knows nothing of logical types, and the comments and
-nullability that the schema gives. A type that holds itself is cut: where it comes again, its value is JSON text. A union of
-several types is a struct with a field for each, of which one is set; unions of numbers alone are the widest of them.
+In: a node of a schema. Out: a `Column` for what fastavro reads when it knows nothing of logical types, and the comments
+and nullability that the schema gives. A type that holds itself is cut: where it comes again, its value is JSON text. A
+union of several types is a struct with a field for each, of which one is set; unions of numbers alone are the widest of
+them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Avro schemas as trees of nodes, with names resolved and the logical types beside the physical ones.
 
-In: a schema's JSON and the schemas it refers to. Out: a `Node`; the same schema without logical types, for a reader that
-gives back the numbers and bytes as they were written; and a fault for what is no Avro schema. A named type that holds
-itself is one node with a cycle through `items`, `branches` or `fields`.
+In: a schema's JSON and the schemas it refers to. Out: a `Node`; the same schema without logical types, for a reader
+that gives back the numbers and bytes as they were written; and a fault for what is no Avro schema. A named type that
+holds itself is one node with a cycle through `items`, `branches` or `fields`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Python values that a decoder read, to Arrow columns of exact types.
 
-In: for each field of a schema a `Column`, and the values of many records. Out: arrays, and for each record with a value that
-its schema's type cannot hold a failure. Keeps invariant 9: a value becomes a cell exactly, or its record is an error; one
-such record is found by halving and costs no other record anything.
+In: for each field of a schema a `Column`, and the values of many records. Out: arrays, and for each record with a value
+that its schema's type cannot hold a failure. Keeps invariant 9: a value becomes a cell exactly, or its record is an
+error; one such record is found by halving and costs no other record anything.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ from framework.record.model import ObservedType
 
 Values = list[Any]
 Take = Callable[[Values], Values]
-# What pyarrow and int.to_bytes raise for a value that a type cannot hold (ArrowInvalid and ArrowTypeError are among them).
-# Numbers beyond what Decimal takes at all are ArithmeticErrors; what is nested deeper than the stack is a record's fault, too.
+# What pyarrow and int.to_bytes raise for a value that a type cannot hold (ArrowInvalid and ArrowTypeError are among
+# them). Numbers beyond what Decimal takes at all are ArithmeticErrors; what is nested deeper than the stack is a
+# record's fault, too.
 NOT_HELD = (
     ValueError,
     TypeError,
@@ -56,7 +57,8 @@ class MinusZero(int):
 _WHOLE = frozenset({int, MinusZero})
 _TEXT = frozenset({str})
 _BYTES = frozenset({bytes})
-# What Python's values may be for a type of Arrow's. Arrow takes more: it cuts 1.5 to 1, and makes 1 of true and 1.0 of 1.
+# What Python's values may be for a type of Arrow's. Arrow takes more: it cuts 1.5 to 1, and makes 1 of true and 1.0 of
+# 1.
 _TAKEN: dict[int, frozenset[type]] = {
     pa.null().id: frozenset(),
     pa.bool_().id: frozenset({bool}),
@@ -73,7 +75,8 @@ _NONE = type(None)
 
 
 def _only(values: Values, taken: frozenset[type]) -> None:
-    """Raises TypeError where a value is of another type; to check them all costs a fraction of making an array of them."""
+    """Raises TypeError where a value is of another type; to check them all costs a fraction of making an array of
+    them."""
     for found in set(map(type, values)):
         if found not in taken and found is not _NONE:
             raise TypeError(f"it is of type {found.__name__}")
@@ -139,7 +142,8 @@ class TimeColumn(Column):
 
 
 def unscaled_of(data: bytes) -> int:
-    """The whole number of big-endian bytes in two's complement. No bytes at all are no number, as for Java's BigInteger."""
+    """The whole number of big-endian bytes in two's complement. No bytes at all are no number, as for Java's
+    BigInteger."""
     if not data:
         raise ValueError("a decimal of no bytes is no number")
     return int.from_bytes(data, "big", signed=True)
@@ -345,8 +349,8 @@ def build_rows(root: StructColumn, values: Values, places: Ints) -> tuple[pa.Tab
 def build_parts(
     root: StructColumn, values: Values, places: Ints
 ) -> tuple[list[tuple[pa.Table, Ints]], dict[int, RecordFailure]]:
-    """The same where a column's type goes by its values (see `_build`: the halves of a block that cannot be built as a whole
-    may then differ): rows and places by schema."""
+    """The same where a column's type goes by its values (see `_build`: the halves of a block that cannot be built as a
+    whole may then differ): rows and places by schema."""
     good, failures = _build(root, values, places)
     by_schema: dict[pa.Schema, list[tuple[Ints, pa.Table]]] = {}
     for part in good:

@@ -1,8 +1,8 @@
 """Kafka Connect's JSON with schemas: `{"schema": ..., "payload": ...}` to typed columns.
 
-In: records' bytes. Out: typed rows, one part for each schema, whose text is compared and not parsed again for each record;
-failures. Types are those of the schema and of the names in it (framework.record.formats.connect_types), never guessed
-from values.
+In: records' bytes. Out: typed rows, one part for each schema, whose text is compared and not parsed again for each
+record; failures. Types are those of the schema and of the names in it (framework.record.formats.connect_types), never
+guessed from values.
 """
 
 from __future__ import annotations
@@ -134,8 +134,8 @@ def _text(data: bytes) -> str:
 
 
 def _payload(text: str) -> tuple[Any, str]:
-    """The value at the beginning of a text, and what follows it. A key that is there twice is looked for by the caller's
-    strict parse when the schema is first met; payloads of one producer have one form."""
+    """The value at the beginning of a text, and what follows it. A key that is there twice is looked for by the
+    caller's strict parse when the schema is first met; payloads of one producer have one form."""
     start = len(text) - len(text.lstrip(_SPACE))
     try:
         value, end = _STRICT.raw_decode(text, start)

@@ -1,8 +1,8 @@
 """The types that Kafka Connect and Debezium name: moments, days, times of day, decimals, geometry.
 
-In: a schema's name (`io.debezium.time.MicroTimestamp`), its physical type and parameters. Out: the column that holds such
-values exactly, or None for a name that says nothing of the type. The same names stand in Avro schemas and in the JSON
-converter's `schema` part.
+In: a schema's name (`io.debezium.time.MicroTimestamp`), its physical type and parameters. Out: the column that holds
+such values exactly, or None for a name that says nothing of the type. The same names stand in Avro schemas and in the
+JSON converter's `schema` part.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Debezium's change events as rows: the row after the change, or before a delete, with what happened and where it stood.
+"""Debezium's change events as rows: the row after the change, or before a delete, with what happened and where it
+stood.
 
-In: typed columns of envelopes, or one envelope as JSON values. Out: rows with the table's own columns and Debezium's names for
-the rest (`__op`, `__ts_ms`, `__source_lsn`, ...), as its own `ExtractNewRecordState` gives them; failures for what is no
-change of a row. The table is the log of changes: every event is one row, deletes too; nothing is merged.
+In: typed columns of envelopes, or one envelope as JSON values. Out: rows with the table's own columns and Debezium's
+names for the rest (`__op`, `__ts_ms`, `__source_lsn`, ...), as its own `ExtractNewRecordState` gives them; failures for
+what is no change of a row. The table is the log of changes: every event is one row, deletes too; nothing is merged.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Blocks of bytes to typed rows, whatever the format: the one door of the decoders that bring their types with them.
 
-In: values (and keys) of records with their headers, the format of each, and the registry's schemas. Out: parts of rows with
-typed columns, failures by place in the block, and how many records the format itself drops. Records of different writers'
-schemas are different parts, since their columns differ.
+In: values (and keys) of records with their headers, the format of each, and the registry's schemas. Out: parts of rows
+with typed columns, failures by place in the block, and how many records the format itself drops. Records of different
+writers' schemas are different parts, since their columns differ.
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ class Items:
 def decode_rows(
     block: RecordBlock, positions: Ints, decode: Decode, schemas: Schemas, tombstones: Ints | None = None
 ) -> Decoded:
-    """The typed rows of the records at these positions, and of `tombstones`, which have the columns of their keys alone."""
+    """The typed rows of the records at these positions, and of `tombstones`, which have the columns of their keys
+    alone."""
     values = [value for i in positions.tolist() if (value := block.values[i]) is not None]
     with without_cycle_collection():
         return _decode_rows(block, positions, values, decode, schemas, tombstones)
@@ -227,7 +228,8 @@ def _both_have(name: str) -> RecordFailure:
 
 
 def _beside(value: TypedRows, key: TypedRows, names: dict[str, str]) -> TypedRows:
-    """The value's columns and the key's under their new names; a key's field is never required, since keys may be null."""
+    """The value's columns and the key's under their new names; a key's field is never required, since keys may be
+    null."""
     columns = value.columns
     for name, new in names.items():
         columns = columns.append_column(new, key.columns.column(name))

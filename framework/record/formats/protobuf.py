@@ -1,8 +1,8 @@
 """Protobuf data to typed columns, by descriptors alone: no generated code.
 
-In: payloads, and compiled schemas: the registry's file and those it imports, or a descriptor set of the pipeline's. Out: rows
-and failures. A field that can be absent is null when it is; one that cannot (proto3 without `optional`) has its default.
-A record with fields that its schema does not know is an error, since they would be lost (invariant 9).
+In: payloads, and compiled schemas: the registry's file and those it imports, or a descriptor set of the pipeline's.
+Out: rows and failures. A field that can be absent is null when it is; one that cannot (proto3 without `optional`) has
+its default. A record with fields that its schema does not know is an error, since they would be lost (invariant 9).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Protobuf messages as columns.
 
-In: a message's descriptor. Out: a `StructColumn` that takes values out of parsed messages. int64 stays exact, uint64 becomes
-decimal(20, 0), enums become their names, wrappers and oneofs columns that may be null; a Timestamp is a timestamptz, a
-Duration its seconds and nanoseconds, Struct and messages that hold themselves are JSON text.
+In: a message's descriptor. Out: a `StructColumn` that takes values out of parsed messages. int64 stays exact, uint64
+becomes decimal(20, 0), enums become their names, wrappers and oneofs columns that may be null; a Timestamp is a
+timestamptz, a Duration its seconds and nanoseconds, Struct and messages that hold themselves are JSON text.
 """
 
 from __future__ import annotations

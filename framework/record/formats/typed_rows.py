@@ -1,8 +1,8 @@
 """Rows in typed columns to the rows of tables: routed, checked against each table's columns, converted exactly.
 
-In: columns whose types are known (a schema's, or what SQL gave), each row's place in the block, and what each column asks
-of a table that lacks it. Out: rows, needs and failures, in the block's BlockState. A record is atomic: when one of its tables
-refuses it, it is in none. Keeps invariants 8 and 9.
+In: columns whose types are known (a schema's, or what SQL gave), each row's place in the block, and what each column
+asks of a table that lacks it. Out: rows, needs and failures, in the block's BlockState. A record is atomic: when one of
+its tables refuses it, it is in none. Keeps invariants 8 and 9.
 """
 
 from __future__ import annotations
@@ -231,8 +231,8 @@ class _Column:
 
 
 def _unfit_values(column: _Column, bad: Mask, failures: dict[int, RecordFailure]) -> None:
-    """What becomes of values that are none of their column: the column is widened or made optional inside, they are left out,
-    or their rows are failures."""
+    """What becomes of values that are none of their column: the column is widened or made optional inside, they are
+    left out, or their rows are failures."""
     state, child, source = column.state, column.child, column.source
     rules, shape = state.rules(column.table), state.shapes[column.table]
     at = np.flatnonzero(bad)

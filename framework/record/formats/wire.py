@@ -1,8 +1,9 @@
 """The wire format of schema registries: which schema a record names, and the bytes behind it.
 
-In: values (or keys) with their headers. Out: for each record the id or GUID of its writer's schema and its payload, or why
-it names none. An id stands before the payload: a zero byte, four bytes. A GUID stands in a header of its own (one byte 1,
-sixteen bytes) and the value is the payload whole. What the ids mean comes in as values: pure code asks no registry.
+In: values (or keys) with their headers. Out: for each record the id or GUID of its writer's schema and its payload, or
+why it names none. An id stands before the payload: a zero byte, four bytes. A GUID stands in a header of its own (one
+byte 1, sixteen bytes) and the value is the payload whole. What the ids mean comes in as values: pure code asks no
+registry.
 """
 
 from __future__ import annotations

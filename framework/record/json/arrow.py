@@ -1,8 +1,8 @@
 """Framed JSON records to Arrow tables; one bad record costs a few small parses, not the block.
 
-In: framed records, the schema of the fields whose parse type is known, and whether other fields are inferred. Out: parsed
-parts with the position of every row, and the positions of records Arrow could not take. A part is trusted only if it has
-as many rows as records (see framework.record.json.framing).
+In: framed records, the schema of the fields whose parse type is known, and whether other fields are inferred. Out:
+parsed parts with the position of every row, and the positions of records Arrow could not take. A part is trusted only
+if it has as many rows as records (see framework.record.json.framing).
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ def parse_framed(
 ) -> tuple[list[Part], list[int]]:
     """Parse all records: parts whose tables differ only where inferred fields do, and positions to be judged alone.
 
-    `leniency` says which fields may be brought to one kind when many records have another (none without it). With `encode`
-    text may be dictionaries (framework.record.rows.dictionary_text), in some parts and not in others.
+    `leniency` says which fields may be brought to one kind when many records have another (none without it). With
+    `encode` text may be dictionaries (framework.record.rows.dictionary_text), in some parts and not in others.
     """
     if len(framed.positions) == 0:
         return [], []
@@ -127,8 +127,8 @@ def _by_arrow(
 
 
 def _few_by_arrow(few: Framed, schema: pa.Schema, infer: bool) -> tuple[list[Part], list[int]]:
-    """The few records that are not plain by Arrow, where it takes them all: fields that are new, as a rule. Else they are
-    judged alone, which costs less than a search for those among them that Arrow would take."""
+    """The few records that are not plain by Arrow, where it takes them all: fields that are new, as a rule. Else they
+    are judged alone, which costs less than a search for those among them that Arrow would take."""
     if not len(few.positions):
         return [], []
     found = _parse(few.data, len(few.positions), _options(schema, infer), len(few.data) + 1)
@@ -140,7 +140,8 @@ def _few_by_arrow(few: Framed, schema: pa.Schema, infer: bool) -> tuple[list[Par
 def _without_suspects(
     framed: Framed, schema: pa.Schema, infer: bool, stopped: _Stopped
 ) -> tuple[Framed, list[int], pa.Table | _Stopped]:
-    """Leave out the records that have what Arrow stopped at, field after field, while they are few; the last result too."""
+    """Leave out the records that have what Arrow stopped at, field after field, while they are few; the last result
+    too."""
     left: list[int] = []
     tried: set[bytes] = set()
     result: pa.Table | _Stopped = stopped

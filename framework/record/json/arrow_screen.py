@@ -1,9 +1,10 @@
 """Records that Arrow's JSON reader must not see, since it would take them for something else, or not survive them.
 
-In: sound framed records and the types of the columns that Arrow is to make. Out: the rows that are judged alone instead. They
-are those nested deeper than any record may be, on which its recursion ends the process; those with `Inf` or `-NaN`, which it
-takes and JSON has not; and, where there are decimals, those with numbers of large exponents, which it makes 0 of in silence,
-refuses as a whole file, or reads memory for that is not there, and those with codes in text such as "007", which it reads as
+In: sound framed records and the types of the columns that Arrow is to make. Out: the rows that are judged alone
+instead. They are those nested deeper than any record may be, on which its recursion ends the process; those with `Inf`
+or `-NaN`, which it takes and JSON has not; and, where there are decimals, those with numbers of large exponents, which
+it makes 0 of in silence, refuses as a whole file, or reads memory for that is not there, and those with codes in text
+such as "007", which it reads as
 7. What makes a row suspect may stand in a text as well: such a record takes the slow way, and nothing else. Keeps invariant 9.
 """
 
@@ -62,7 +63,8 @@ def deep_rows(data: bytes, starts: Ints) -> Ints:
 
 
 def far_rows(data: bytes, starts: Ints, reads_text: bool = True) -> Ints:
-    """The rows that Arrow must not see as decimals, as their numbers have large exponents, or their text is no number."""
+    """The rows that Arrow must not see as decimals, as their numbers have large exponents, or their text is no
+    number."""
     places = np.array(_large_exponents(data) + _texts(data, reads_text), np.int64)
     rows: Ints = np.unique(np.searchsorted(starts, places, side="right") - 1)
     return rows
@@ -109,8 +111,8 @@ def _kind_holds(kind: pa.DataType, is_kind: Callable[[pa.DataType], bool]) -> bo
 
 
 def unsure_rows(table: pa.Table, schema: pa.Schema) -> Ints:
-    """The rows in which a column of `schema`, or what is in it, holds an infinity or a double so large that it may be another
-    whole number than the record's. Whether the record wrote it only its text can tell (`may_lose`)."""
+    """The rows in which a column of `schema`, or what is in it, holds an infinity or a double so large that it may be
+    another whole number than the record's. Whether the record wrote it only its text can tell (`may_lose`)."""
     if not _holds(schema, pa.types.is_floating):
         return np.empty(0, np.int64)
     found: Mask = np.zeros(len(table), dtype=bool)

@@ -1,4 +1,5 @@
-"""Records that Arrow's JSON reader will stop at, found with one pass over the bytes instead of one parse for each of them.
+"""Records that Arrow's JSON reader will stop at, found with one pass over the bytes instead of one parse for each of
+them.
 
 In: the joined records, and what Arrow said when it stopped at the first of them. Out: the rows that hold something else
 than it wants behind the key it named. A guess that may be wrong both ways: a suspect is judged alone, which is always

@@ -1,8 +1,9 @@
 """The compiled parser of plain JSON: records that are just what a schema says, at a fraction of Arrow's cost.
 
-In: sound framed records and an Arrow schema. Out: the table that Arrow's own parser would give of them, but for those about
-which that one must be asked: an unknown field, a value of another kind, a number that needs care, no JSON. None where these
-are many, or where there is no compiled parser. It decides nothing that Arrow would decide otherwise (invariant 9).
+In: sound framed records and an Arrow schema. Out: the table that Arrow's own parser would give of them, but for those
+about which that one must be asked: an unknown field, a value of another kind, a number that needs care, no JSON. None
+where these are many, or where there is no compiled parser. It decides nothing that Arrow would decide otherwise
+(invariant 9).
 """
 
 from __future__ import annotations
@@ -38,9 +39,9 @@ def _module() -> ModuleType:
 def parse_plain(
     data: bytes, records: int, schema: pa.Schema, most_odd: int = 0, encode: bool = False
 ) -> tuple[pa.Table, Ints] | None:
-    """The records in columns of `schema`, one chunk each, nothing inferred, and the rows that are left out of them, up to
-    `most_odd`; None where Arrow's parser must be asked about all. With `encode`, columns of text, and of lists of text, in
-    which few words come are dictionaries (framework.record.rows.dictionary_text)."""
+    """The records in columns of `schema`, one chunk each, nothing inferred, and the rows that are left out of them, up
+    to `most_odd`; None where Arrow's parser must be asked about all. With `encode`, columns of text, and of lists of
+    text, in which few words come are dictionaries (framework.record.rows.dictionary_text)."""
     if not available() or not len(schema):
         return None
     tree = _tree(schema, encode)
@@ -79,7 +80,8 @@ def _array(kind: pa.DataType, nodes: Iterator[_json.Node]) -> pa.Array:
 
 @lru_cache(maxsize=256)
 def _dictionary(words: _json.Words) -> pa.Array:
-    """Cached: the dictionaries of two blocks are compared when their rows are put together, and the same one is soon told."""
+    """Cached: the dictionaries of two blocks are compared when their rows are put together, and the same one is soon
+    told."""
     count, ends, texts = words
     return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(_FIRST + ends), pa.py_buffer(texts)])
 

@@ -1,14 +1,14 @@
 """Many records to one buffer that Arrow's JSON reader can take at once, without letting one record leak into the next.
 
-In: the values of a block. Out: a newline-joined buffer with the start of every record, and the positions of records that
-must be judged alone. Keeps invariant 9 at the borders of records:
+In: the values of a block. Out: a newline-joined buffer with the start of every record, and the positions of records
+that must be judged alone. Keeps invariant 9 at the borders of records:
 
-A joined buffer is *sound* when every record starts with `{`, ends with `}` and holds no newline, the buffer is UTF-8 and
-holds no NUL byte (Arrow's parser takes a NUL for the end). Then every separator is preceded by `}` and followed by `{`.
-No string can contain it (a raw newline inside a string is no JSON and Arrow refuses it), and `}` followed by `{` is
-legal only between two top-level documents; so each record holds one document or more, whole ones. If Arrow then counts
-exactly as many rows as there are records, each record is exactly one JSON object. Starting with `{` matters for another
-reason too: Arrow 25 crashes on a buffer that begins with `null`.
+A joined buffer is *sound* when every record starts with `{`, ends with `}` and holds no newline, the buffer is UTF-8
+and holds no NUL byte (Arrow's parser takes a NUL for the end). Then every separator is preceded by `}` and followed by
+`{`. No string can contain it (a raw newline inside a string is no JSON and Arrow refuses it), and `}` followed by `{`
+is legal only between two top-level documents; so each record holds one document or more, whole ones. If Arrow then
+counts exactly as many rows as there are records, each record is exactly one JSON object. Starting with `{` matters for
+another reason too: Arrow 25 crashes on a buffer that begins with `null`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ _UTF8_ROWS = 256
 
 @dataclass(frozen=True)
 class Framed:
-    """`data` holds the records at `positions` (ascending positions in the block), joined by newlines; `alone` the rest."""
+    """`data` holds the records at `positions` (ascending positions in the block), joined by newlines; `alone` the
+    rest."""
 
     data: bytes
     positions: Ints

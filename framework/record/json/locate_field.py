@@ -1,7 +1,7 @@
 """Where in a JSON text a field's value stands, for people who look at a bad record.
 
-In: the text of one JSON document and a field path as dead letters have it (`a.b[2].c`, `m['key']`). Out: the value's first
-and last character, or None when the document has no such field. Slow: for one record at a time.
+In: the text of one JSON document and a field path as dead letters have it (`a.b[2].c`, `m['key']`). Out: the value's
+first and last character, or None when the document has no such field. Slow: for one record at a time.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """JSON objects as maps, many at once: Arrow's JSON reader knows structs only, of which every key would be a column.
 
 In: framed records and a schema in which top-level fields may be maps with text keys. Out: parts whose tables have those
-fields as Arrow maps, and the positions to be judged alone. What the compiled parser takes is done with it. Of the others each
-object of such a field is taken out of the text before the parse and its number put in its place, under a name that no record
-has; then the members of all objects are parsed as records of a key and a value, by the same reader, so that a value in a map
-is read as it would be in a column. Keeps invariant 9: what is not surely an object with different keys and values of the
-map's type is left to be judged alone.
+fields as Arrow maps, and the positions to be judged alone. What the compiled parser takes is done with it. Of the
+others each object of such a field is taken out of the text before the parse and its number put in its place, under a
+name that no record has; then the members of all objects are parsed as records of a key and a value, by the same reader,
+so that a value in a map is read as it would be in a column. Keeps invariant 9: what is not surely an object with
+different keys and values of the map's type is left to be judged alone.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Where the members of a JSON object stand in its text, so that parts of a record are taken as they were written.
 
-In: a record's bytes, or a text and where in it an object begins. Out: for each member the place of its value; None for what
-must be read with care by framework.record.json.strict_parser: no object, a key twice, a value that is no JSON.
+In: a record's bytes, or a text and where in it an object begins. Out: for each member the place of its value; None for
+what must be read with care by framework.record.json.strict_parser: no object, a key twice, a value that is no JSON.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ Spans = dict[str, tuple[int, int]]
 
 
 def member_spans(data: bytes) -> tuple[str, Spans] | None:
-    """The text of a record and where in it each value of its outermost object stands; None for a record that must be read
-    with care: text that is no such object, or has a key twice."""
+    """The text of a record and where in it each value of its outermost object stands; None for a record that must be
+    read with care: text that is no such object, or has a key twice."""
     try:
         text = data.decode("utf-8").strip(_SPACE)
     except UnicodeDecodeError:

@@ -24,9 +24,9 @@ _QUOTED = rb'"(' + _DIGITS + rb')"(?=[ \t\r]*[,}])'
 
 @dataclass(frozen=True)
 class Leniency:
-    """Which top-level fields may be rewritten: `text` columns take numbers as their text, `number` columns take text that
-    is a number (in no column without `reads_text`). Of the fields beside the schema all may, except those whose lower-cased
-    names are in `never`."""
+    """Which top-level fields may be rewritten: `text` columns take numbers as their text, `number` columns take text
+    that is a number (in no column without `reads_text`). Of the fields beside the schema all may, except those whose
+    lower-cased names are in `never`."""
 
     text: frozenset[str] = field(default_factory=frozenset)
     number: frozenset[str] = field(default_factory=frozenset)

@@ -1,8 +1,9 @@
 """What JSON is parsed to, so that one parse serves many tables.
 
 In: the shapes of the tables a block may go to. Out: groups of tables whose fields agree on their parse types, each with
-the Arrow schema of all its fields. Tables that disagree about a field (a long here, text there) are in different groups;
-then records are routed on the routing fields alone first, and each group's records are parsed with the group's schema.
+the Arrow schema of all its fields. Tables that disagree about a field (a long here, text there) are in different
+groups; then records are routed on the routing fields alone first, and each group's records are parsed with the group's
+schema.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ class ParseGroup:
 
 
 def parse_groups(shapes: Mapping[str, TableShape]) -> list[ParseGroup]:
-    """The fewest groups found by going through the tables in name order; no tables at all make one group of no fields."""
+    """The fewest groups found by going through the tables in name order; no tables at all make one group of no
+    fields."""
     groups: list[tuple[set[str], dict[str, pa.DataType]]] = []
     for table in sorted(shapes):
         fields = shapes[table].parse_fields

@@ -1,8 +1,9 @@
 """JSON records to rows per table, dead letters, and what tables would need first.
 
-In: a BlockState with the plan, and the tables as the task knows them. Out: what became of each record, in the same BlockState.
-Records travel in columns; what no column can decide exactly goes the slow path (framework.record.json.single_record), which alone
-decides what is an error. A record is atomic: it lands in all its tables or is one dead letter.
+In: a BlockState with the plan, and the tables as the task knows them. Out: what became of each record, in the same
+BlockState. Records travel in columns; what no column can decide exactly goes the slow path
+(framework.record.json.single_record), which alone decides what is an error. A record is atomic: it lands in all its
+tables or is one dead letter.
 """
 
 from __future__ import annotations
@@ -58,7 +59,8 @@ def process_json(state: BlockState, positions: Ints) -> None:
 
 
 def _is_readable(state: BlockState, shape: TableShape) -> bool:
-    """Whether a table's records can be read in columns: no map lies where columns cannot have one, or rules look into one."""
+    """Whether a table's records can be read in columns: no map lies where columns cannot have one, or rules look into
+    one."""
     if not shape.vectorised:
         return False
     if not shape.maps:
@@ -97,8 +99,8 @@ def _process_groups(state: BlockState, positions: Ints, groups: list[ParseGroup]
 
 
 def _parse(state: BlockState, positions: Ints, schema: pa.Schema) -> tuple[list[Part], pa.Schema]:
-    """The records at these positions in columns, and the schema they were parsed with: `schema` and fields beside it that
-    must not be left to inference. Records that Arrow cannot take are left to be judged alone."""
+    """The records at these positions in columns, and the schema they were parsed with: `schema` and fields beside it
+    that must not be left to inference. Records that Arrow cannot take are left to be judged alone."""
     values = state.values
     chosen = values if len(positions) == len(values) else [values[i] for i in positions.tolist()]
     framed = frame(cast("list[bytes]", chosen), positions)
@@ -115,8 +117,8 @@ def _parse(state: BlockState, positions: Ints, schema: pa.Schema) -> tuple[list[
 
 
 def _leniency(state: BlockState, known: pa.Schema) -> Leniency:
-    """Fields that may be brought to one kind: never those that rules look at. Numbers may become text only where no column
-    of that name, at any depth, is more than text: a number must not be taken for base64."""
+    """Fields that may be brought to one kind: never those that rules look at. Numbers may become text only where no
+    column of that name, at any depth, is more than text: a number must not be taken for base64."""
     roots = {path.split(".")[0].lower() for path in state.routing_paths}
     strict = frozenset[str]().union(*(shape.no_text for shape in state.shapes.values()))
     free = [field for field in known if field.name.lower() not in roots]
@@ -228,8 +230,8 @@ def _give_to_tables(state: BlockState, part: Part, schema: pa.Schema, routed: Ro
 
 
 def _give_unsorted(state: BlockState, names: list[str], rows: _Rows) -> bool:
-    """Give tables that are alike their rows as they come; False, with nothing done, where a table must be looked at by itself:
-    it has more to it than its columns, or is not there."""
+    """Give tables that are alike their rows as they come; False, with nothing done, where a table must be looked at by
+    itself: it has more to it than its columns, or is not there."""
     name, positions, labels = names[0], rows.positions, rows.labels
     if name not in state.tables or not _is_readable(state, state.shapes[name]):
         return False
@@ -364,7 +366,8 @@ def _unknown_fields(state: BlockState, name: str, rows: _Rows) -> Mask | None:
     policy = state.policy(name)
     alone = np.zeros(len(positions), dtype=bool)
     spelled = Counter(fold(column, shape.insensitive) for column in candidates)
-    # A field spelled otherwise than its column was not parsed for it; two spellings of one unknown field may be in one record.
+    # A field spelled otherwise than its column was not parsed for it; two spellings of one unknown field may be in one
+    # record.
     for column, present in candidates.items():
         twice = spelled[fold(column, shape.insensitive)] > 1
         if twice or column in rows.respelled or (shape.has_column(column) and column not in rows.known):

@@ -1,7 +1,7 @@
 """One record, judged alone: parsed strictly, routed, and converted for each of its tables, or the reason why not.
 
-In: the position of a record that no column could decide. Out: a row in each of its tables, a need, or a failure; nothing
-in between (a record is atomic). This path is the one that decides what an error is (invariant 9).
+In: the position of a record that no column could decide. Out: a row in each of its tables, a need, or a failure;
+nothing in between (a record is atomic). This path is the one that decides what an error is (invariant 9).
 """
 
 from __future__ import annotations

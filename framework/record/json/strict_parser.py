@@ -1,7 +1,7 @@
 """One JSON record to plain Python values, strictly; the slow path that decides for single records.
 
-In: the bytes of one record. Out: dicts, lists, text, booleans, None, and numbers as `NumberText` (their own text, so that
-nothing is rounded before the column's type is known). Keeps invariant 9 by refusing what has no one exact meaning:
+In: the bytes of one record. Out: dicts, lists, text, booleans, None, and numbers as `NumberText` (their own text, so
+that nothing is rounded before the column's type is known). Keeps invariant 9 by refusing what has no one exact meaning:
 text that is not JSON, duplicate keys, lone surrogates.
 """
 
@@ -15,8 +15,8 @@ from framework.record.failure import RecordFailure
 
 JsonValue = None | bool | str | list["JsonValue"] | dict[str, "JsonValue"]
 
-# A record is nested so deep at most. Every walk over values, types and schemas is recursive: without a bound of its own the
-# stack's would hold, which depends on who calls, and no table has columns that deep.
+# A record is nested so deep at most. Every walk over values, types and schemas is recursive: without a bound of its own
+# the stack's would hold, which depends on who calls, and no table has columns that deep.
 MOST_LEVELS = 100
 _BRACKETS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[\]{}]', re.DOTALL)
 
@@ -24,7 +24,8 @@ NON_FINITE = frozenset({"NaN", "Infinity", "-Infinity"})
 
 
 class NumberText(str):
-    """A JSON number as it was written. `NaN`, `Infinity` and `-Infinity` are numbers too, as many producers write them."""
+    """A JSON number as it was written. `NaN`, `Infinity` and `-Infinity` are numbers too, as many producers write
+    them."""
 
     __slots__ = ()
 

@@ -1,9 +1,10 @@
-"""JSON values before they are parsed by the tables' columns: what wraps a record is taken off, what belongs to it is put in.
+"""JSON values before they are parsed by the tables' columns: what wraps a record is taken off, what belongs to it is
+put in.
 
-In: a block and how it is decoded. Out: for each record the bytes of one JSON object, or None for a tombstone; failures. The
-registry's wire format is taken off, Debezium's envelope is flattened, the fields of a JSON key are put into the value's
-text under their prefix. A record that brings its types with it (Kafka Connect's `schema` beside `payload`) becomes a typed
-row instead. Plain JSON goes through untouched.
+In: a block and how it is decoded. Out: for each record the bytes of one JSON object, or None for a tombstone; failures.
+The registry's wire format is taken off, Debezium's envelope is flattened, the fields of a JSON key are put into the
+value's text under their prefix. A record that brings its types with it (Kafka Connect's `schema` beside `payload`)
+becomes a typed row instead. Plain JSON goes through untouched.
 """
 
 from __future__ import annotations

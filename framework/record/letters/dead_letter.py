@@ -1,8 +1,8 @@
 """The dead-letter table: its fixed schema, and dead letters as its rows.
 
-In: DeadLetter values of one batch. Out: an Arrow table in the file schema of the dead-letter table as it is now (PyIceberg
-numbers columns afresh when a table is made, so the ids come from the target). The table is partitioned by the day of
-the records and written through the same protocol as every other table.
+In: DeadLetter values of one batch. Out: an Arrow table in the file schema of the dead-letter table as it is now
+(PyIceberg numbers columns afresh when a table is made, so the ids come from the target). The table is partitioned by
+the day of the records and written through the same protocol as every other table.
 """
 
 from __future__ import annotations
@@ -93,8 +93,8 @@ def timestamp_us(timestamp_ms: int) -> int | None:
 
 
 def dead_letters_to_arrow(letters: Sequence[DeadLetter], pipeline: str, run: str, target: TableTarget) -> pa.Table:
-    """The letters as rows of the dead-letter table `target`. Columns of ours that the table lacks are left out, its other
-    columns are null."""
+    """The letters as rows of the dead-letter table `target`. Columns of ours that the table lacks are left out, its
+    other columns are null."""
     rows = [_row(letter, pipeline, run) for letter in letters]
     schema = arrow_schema(parse_schema(target.schema_json))
     return pa.Table.from_arrays(

@@ -1,8 +1,9 @@
-"""Dead letters on their way back: which of them still wait, as blocks of records, and the marks of those that went through.
+"""Dead letters on their way back: which of them still wait, as blocks of records, and the marks of those that went
+through.
 
-In: rows of a dead-letter table and of its table of marks. Out: RecordBlocks with the bytes and the place that the records
-had, and rows for the table of marks. A letter is known by its pipeline and its place in Kafka. A mark is written in the
-batch that writes the letter's rows, so that a replay that ran once finds nothing left to do.
+In: rows of a dead-letter table and of its table of marks. Out: RecordBlocks with the bytes and the place that the
+records had, and rows for the table of marks. A letter is known by its pipeline and its place in Kafka. A mark is
+written in the batch that writes the letter's rows, so that a replay that ran once finds nothing left to do.
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ def plan_marks_table(dead_letter_table: str) -> CreateTable:
 
 
 def replay_plan(plan: Plan) -> Plan:
-    """The pipeline as it is now, under the replay's name. A record that fails again stays a dead letter: it stops nothing."""
+    """The pipeline as it is now, under the replay's name. A record that fails again stays a dead letter: it stops
+    nothing."""
 
     def kept(policy: ErrorPolicy) -> ErrorPolicy:
         return ErrorPolicy.DEAD_LETTER if policy is ErrorPolicy.FAIL else policy

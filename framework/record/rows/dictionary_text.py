@@ -1,7 +1,8 @@
 """Columns of text that are kept as places in a dictionary, from the parser to the Parquet file.
 
-In: Arrow columns, of which text, and lists of text, may be dictionary-encoded. Out: the same values plain, or the type that
-they have plain. Whoever does not know of encoded columns is never given one: they are made only where they are asked for.
+In: Arrow columns, of which text, and lists of text, may be dictionary-encoded. Out: the same values plain, or the type
+that they have plain. Whoever does not know of encoded columns is never given one: they are made only where they are
+asked for.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Rows of many tables that are alike, put apart by table: each row is copied to where the others of its table are.
 
-In: rows in columns, with the number of its table for each. Out: the rows of one table, in the order in which they came, in
-one chunk a column. The compiled module does it; where there is none, or for columns that it does not know, the caller sorts
-the rows by table (`framework.record.model.AlikeRows.split`) and gets the same.
+In: rows in columns, with the number of its table for each. Out: the rows of one table, in the order in which they came,
+in one chunk a column. The compiled module does it; where there is none, or for columns that it does not know, the
+caller sorts the rows by table (`framework.record.model.AlikeRows.split`) and gets the same.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ def release_scattered() -> None:
 class Scatter:
     """Holds rows of one schema for tables that are numbered from 0 on; `can_scatter` has been asked.
 
-    Places in dictionaries are held in one byte or two where those of the first rows have few words: of rows with much text a
-    quarter of their memory.
+    Places in dictionaries are held in one byte or two where those of the first rows have few words: of rows with much
+    text a quarter of their memory.
 
     Args:
         like: rows as they will come; these are not taken.
@@ -69,8 +69,8 @@ class Scatter:
         self._dictionaries: list[pa.Array] = []
 
     def fits(self, rows: pa.Table) -> bool:
-        """Whether these rows can be added to those that are held: they are of the same types, and their dictionaries go on
-        where the ones before ended, with no more words than there are places for."""
+        """Whether these rows can be added to those that are held: they are of the same types, and their dictionaries go
+        on where the ones before ended, with no more words than there are places for."""
         if not rows.schema.equals(self.schema):
             return False
         found = _dictionaries(rows)

@@ -1,7 +1,8 @@
 """Which fields may become columns, and how many: `evolve.include`, `evolve.exclude` and `evolve.max_columns`.
 
-In: observed types and a policy. Out: the same types without the parts that may not become columns, and the bound. A path is
-the dotted path of a leaf; lists and maps add nothing to it. What holds of a field holds of everything inside it.
+In: observed types and a policy. Out: the same types without the parts that may not become columns, and the bound. A
+path is the dotted path of a leaf; lists and maps add nothing to it. What holds of a field holds of everything inside
+it.
 """
 
 from __future__ import annotations

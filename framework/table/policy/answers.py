@@ -1,7 +1,7 @@
 """What the policy answers when a table lacks something for a record, as a value that whoever asked carries out.
 
-In: nothing. Out: an Act, and for a record that is an error what becomes of it. The same answer holds on every way that a record
-can take.
+In: nothing. Out: an Act, and for a record that is an error what becomes of it. The same answer holds on every way that
+a record can take.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ class Act(Enum):
 class Answer:
     """
     Attributes:
-        errors: of a record that is an error, what the table's own policy makes of it; None leaves that to `errors.policy`.
+        errors: of a record that is an error, what the table's own policy makes of it; None leaves that to
+            `errors.policy`.
         frozen: why the table is not changed now, where a change would have let the record in; "" otherwise.
     """
 

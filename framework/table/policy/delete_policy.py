@@ -1,7 +1,7 @@
 """The policy by which a record that deletes is read: its key as a row's key is, and nothing else of it.
 
-In: the policy of a table that follows its keys. Out: the policy of its key columns alone. Whatever else the record has is left
-out without asking, so that a delete never changes a table and never lacks a column.
+In: the policy of a table that follows its keys. Out: the policy of its key columns alone. Whatever else the record has
+is left out without asking, so that a delete never changes a table and never lacks a column.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The columns that floe fills itself from Kafka's own fields, beside the fields of records.
 
-In: names of `source.metadata_columns`, and names and types of fields. Out: the columns with their types, and the fields that are
-a record's own. A record's field that is spelled like such a column, in whatever case, is no column.
+In: names of `source.metadata_columns`, and names and types of fields. Out: the columns with their types, and the fields
+that are a record's own. A record's field that is spelled like such a column, in whatever case, is no column.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""What becomes of a record for which a table lacks something: a table, a column, a wider type, a value that may be missing.
+"""What becomes of a record for which a table lacks something: a table, a column, a wider type, a value that may be
+missing.
 
-In: the policy of one table, whether it may be changed now, and what could be done. Out: an Answer for each difference between
-record and table. Keeps to docs/concepts.md, "What each word of `evolve` does"; while a table is frozen, records that would
-change it are errors, and all others are what they would be otherwise.
+In: the policy of one table, whether it may be changed now, and what could be done. Out: an Answer for each difference
+between record and table. Keeps to docs/concepts.md, "What each word of `evolve` does"; while a table is frozen, records
+that would change it are errors, and all others are what they would be otherwise.
 """
 
 from __future__ import annotations

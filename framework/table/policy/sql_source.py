@@ -1,7 +1,7 @@
 """The policy of the columns that `transform.sql` reads: they are what the pipeline file declares, and never change.
 
-In: the policy of `tables.defaults`. Out: the policy by which records become rows of `source`. A value that does not fit, and one
-that is missing where it must be there, is an error; a field that is not declared is not seen.
+In: the policy of `tables.defaults`. Out: the policy by which records become rows of `source`. A value that does not
+fit, and one that is missing where it must be there, is an error; a field that is not declared is not seen.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What each word of `evolve:` means, for each aspect of a table.
 
-In: the words of one table. Out: the acts that an aspect's word allows, in the order in which they are tried. A new word is
-taught here: no other module tells words apart.
+In: the words of one table. Out: the acts that an aspect's word allows, in the order in which they are tried. A new word
+is taught here: no other module tells words apart.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ class Meaning:
     Attributes:
         acts: tried in this order; where none can be done, `otherwise` says what is.
         errors: what becomes of a refused record, where the word says it.
-        leaves_empty_out: `[]` and `{}` in a column of another kind are null, as the word does not refuse all that does not fit.
+        leaves_empty_out: `[]` and `{}` in a column of another kind are null, as the word does not refuse all that does
+            not fit.
     """
 
     acts: tuple[Act, ...]
@@ -50,7 +51,8 @@ MEANINGS: Mapping[Aspect, Mapping[EvolveMode, Meaning]] = {
     Aspect.DATA_TYPE: {
         EvolveMode.WIDEN: Meaning((Act.CHANGE,), leaves_empty_out=True),
         EvolveMode.NEW_COLUMN: Meaning((Act.CHANGE, Act.BESIDE), leaves_empty_out=True),
-        # No word of a file: of columns that never change and take `[]` and `{}` as null, see `framework.table.policy.sql_source`.
+        # No word of a file: of columns that never change and take `[]` and `{}` as null, see
+        # `framework.table.policy.sql_source`.
         EvolveMode.EVOLVE: Meaning((Act.REFUSE,), leaves_empty_out=True),
         **_AS_IT_IS,
     },

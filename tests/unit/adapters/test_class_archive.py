@@ -40,7 +40,8 @@ def age(file: Path, seconds: float) -> None:
 
 
 def test_the_first_run_makes_it_and_later_ones_use_it(jars: Path) -> None:
-    """The first start has Java write an archive at its end, one beside it does without, and the next one after it uses it."""
+    """The first start has Java write an archive at its end, one beside it does without, and the next one after it uses
+    it."""
     part = made_at_exit(archive_options(jars))
     assert archive_options(jars) == "", "somebody makes it already"
     part.write_bytes(HEAD)
@@ -55,7 +56,8 @@ def test_the_first_run_makes_it_and_later_ones_use_it(jars: Path) -> None:
 
 
 def test_what_is_not_whole_is_not_used(jars: Path) -> None:
-    """A file whose head is not written yet is left alone while it is young, and made anew once its writer must be dead."""
+    """A file whose head is not written yet is left alone while it is young, and made anew once its writer must be
+    dead."""
     part = made_at_exit(archive_options(jars))
     part.write_bytes(b"\0" * 64)
     age(part, 60)

@@ -70,7 +70,8 @@ def block_sizes(path: Path) -> list[int]:
 
 
 def test_a_manifest_in_blocks_says_what_pyicebergs_says(tmp_path: Path) -> None:
-    """Three thousand files are the same entries and the same counts as in PyIceberg's manifest, in a third of its bytes."""
+    """Three thousand files are the same entries and the same counts as in PyIceberg's manifest, in a third of its
+    bytes."""
     theirs, their_writer = written(tmp_path, "theirs.avro", pyiceberg_writer)
     ours, our_writer = written(tmp_path, "ours.avro", ManifestWriterV2)
     assert records(ours) == records(theirs)

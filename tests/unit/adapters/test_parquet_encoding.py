@@ -35,8 +35,8 @@ def test_a_dictionary_is_made_where_values_repeat() -> None:
 
 
 def test_one_file_in_some_is_looked_at() -> None:
-    """The files after one that was looked at are written as it was; then, or where a file tells much more, one is looked at
-    again."""
+    """The files after one that was looked at are written as it was; then, or where a file tells much more, one is
+    looked at again."""
     rows = table(5000)
     unlike = rows.set_column(1, "store", rows["id"])
     sampled = SampledDictionaries()
@@ -51,8 +51,8 @@ def test_one_file_in_some_is_looked_at() -> None:
 
 
 def test_a_dictionary_is_kept_where_it_is_small_for_the_rows() -> None:
-    """The dictionary of a file has few words for its rows: one of too many is cut to those that lie between the rows' own, or
-    given up; values stay the same."""
+    """The dictionary of a file has few words for its rows: one of too many is cut to those that lie between the rows'
+    own, or given up; values stay the same."""
     words = pa.array([f"word {i}" for i in range(1000)])
 
     def column(places: list[int | None]) -> pa.ChunkedArray:

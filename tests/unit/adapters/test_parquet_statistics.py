@@ -110,8 +110,8 @@ def bound(found: dict[str, str], field_id: int = 1) -> bytes | None:
 def test_metrics_are_those_that_pyiceberg_finds(
     case: tuple[PrimitiveType, list[Any]], rows_in_group: int, mode: str
 ) -> None:
-    """Counts, sizes, bounds and offsets of every type are PyIceberg's, for one row group and for many, in every mode; an upper
-    bound that is cut may be a lower one than PyIceberg's, and never below the greatest value."""
+    """Counts, sizes, bounds and offsets of every type are PyIceberg's, for one row group and for many, in every mode;
+    an upper bound that is cut may be a lower one than PyIceberg's, and never below the greatest value."""
     kind, values = case
     if mode.startswith("truncate") and not isinstance(kind, (StringType, BinaryType)):
         mode = "full"  # PyIceberg's plan refuses the others

@@ -13,8 +13,8 @@ from google.protobuf import descriptor_pb2
 from framework.adapters.registry import Registry, less_patient, patience_of, registry_of
 from framework.errors import RetriableError, SetupError
 from framework.record.formats.wire import UnknownSchema, WriterSchema
-from tests.format_samples import serialized
-from tests.servers.registry import RegistryServer
+from testbed.format_samples import serialized
+from testbed.servers.registry import RegistryServer
 
 INT = '"int"'
 
@@ -77,8 +77,8 @@ def test_an_unknown_schema_is_waited_for_and_then_told(server: RegistryServer) -
 
 
 def test_a_thousand_unknown_schemas_are_waited_for_together_and_once_in_a_minute(server: RegistryServer) -> None:
-    """Garbage names a new id in each record: the patience is spent once, not for each of them, and one that the registry has
-    is found all the same."""
+    """Garbage names a new id in each record: the patience is spent once, not for each of them, and one that the
+    registry has is found all the same."""
     registry = client(server, **{"unknown.schema.patience.ms": "600"})
     known, _ = server.register("orders-value", INT)
     started = time.monotonic()

@@ -75,7 +75,8 @@ def test_made_once(cache: Path) -> None:
 
 
 def test_the_jar_of_sparks_core_is_left_out() -> None:
-    """There is no Python in it, and each task of a worker that has it on its path reads the list of all that is in it."""
+    """There is no Python in it, and each task of a worker that has it on its path reads the list of all that is in
+    it."""
     [core] = (HOME / "jars").glob("spark-core_*.jar")
     path = os.pathsep.join([str(core), "/opt/ours.jar"])
     code = "import os; print(os.environ['PYTHONPATH'])"

@@ -16,7 +16,8 @@ def planner(offer_file: Path) -> FloeStreamReader:
 
 
 def test_an_offer_is_taken_once_the_planner_was_asked(tmp_path: Path) -> None:
-    """A batch is the one on offer from the moment at which Spark asked how far it goes, not before, and not one offer longer."""
+    """A batch is the one on offer from the moment at which Spark asked how far it goes, not before, and not one offer
+    longer."""
     file, first, second = tmp_path / "offer.json", {**START, ("orders", 0): 9}, {**START, ("orders", 0): 12}
     offer(file, START)
     reader = planner(file)

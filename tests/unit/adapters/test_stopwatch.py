@@ -11,7 +11,8 @@ from framework.adapters.stopwatch import Stopwatch
 
 @pytest.mark.parametrize("going_on", ["monotonic", "time", "clock_gettime"])
 def test_the_clock_that_went_on_counts(monkeypatch: pytest.MonkeyPatch, going_on: str) -> None:
-    """A suspended machine's monotonic clock stands still, a suspended virtual machine's boot clock, too; one of them tells."""
+    """A suspended machine's monotonic clock stands still, a suspended virtual machine's boot clock, too; one of them
+    tells."""
     watch = Stopwatch()
     clocks = {name: getattr(time, name) for name in ("monotonic", "time", "clock_gettime")}
     frozen = {"monotonic": time.monotonic(), "time": time.time(), "clock_gettime": clocks["clock_gettime"](7)}

@@ -22,7 +22,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_stack_that_is_down_is_no_mistake_of_the_file(folder: Path) -> None:
-    """A right file under the target `local` without its stack is an error of the environment, with the command to mend it."""
+    """A right file under the target `local` without its stack is an error of the environment, with the command to mend
+    it."""
     with pytest.raises(SetupError) as raised:
         load_or_raise(["a.yaml"], None)
 

@@ -31,7 +31,8 @@ errors: {policy: fail}
 
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Two pipelines and a target in a folder of their own, which is the current one; the secret is in the environment."""
+    """Two pipelines and a target in a folder of their own, which is the current one; the secret is in the
+    environment."""
     (tmp_path / "targets").mkdir()
     (tmp_path / "targets" / "prod.yaml").write_text(TARGET)
     for name in ("orders", "refunds"):

@@ -143,7 +143,8 @@ def test_five_thousand_partitions_and_wide_tables_fit_the_limit() -> None:
 
 
 def test_announcements_of_a_batch_share_its_ranges() -> None:
-    """What each table's announcement repeats is held once; a list that only equals it, `true` for 1, is still refused."""
+    """What each table's announcement repeats is held once; a list that only equals it, `true` for 1, is still
+    refused."""
     value = json.loads(encode(heartbeat("orders", 1, 1)))
     first, second = decode(json.dumps(value).encode()), decode(json.dumps(value).encode())
     assert isinstance(first, Heartbeat)
@@ -230,7 +231,8 @@ def test_a_range_that_is_none_is_refused(row: list[object]) -> None:
 
 @given(data_written)
 def test_a_reader_that_cannot_take_rows_away_stops_at_an_announcement_that_does(event: DataWritten) -> None:
-    """An announcement with `keyed` has a version of its own, and is refused under that of one without; so is the reverse."""
+    """An announcement with `keyed` has a version of its own, and is refused under that of one without; so is the
+    reverse."""
     value = json.loads(encode(event))
     assert value["version"] == (1 if event.keyed is None else 2)
     value["version"] = 3 - value["version"]

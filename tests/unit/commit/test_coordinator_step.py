@@ -257,8 +257,8 @@ def pauses_between_looks(seat: Seat, answer: LoadFailed | TableMissing) -> list[
 
 @pytest.mark.parametrize(("interval_ms", "longest_ms"), [(1_000, 1_000), (10_000, 5_000), (600_000, 60_000)])
 def test_a_failing_table_is_tried_twice_an_interval(interval_ms: int, longest_ms: int) -> None:
-    """However long an outage lasts, a table waits no longer than half its interval for the next attempt, and a minute at
-    most: so it is committed again within two intervals after the end of the outage."""
+    """However long an outage lasts, a table waits no longer than half its interval for the next attempt, and a minute
+    at most: so it is committed again within two intervals after the end of the outage."""
     seat = Seat(Limits(tell_ms=1 << 40))  # no timer of its own for what is told
     seat.read(written("a", 1, interval_ms=interval_ms), complete("a", 1))
     (commit,) = commits(seat.load() + seat.tick())
@@ -271,8 +271,9 @@ def test_a_failing_table_is_tried_twice_an_interval(interval_ms: int, longest_ms
     ("interval_ms", "longest_ms"), [(1_000, 5_000), (10_000, 5_000), (60_000, 30_000), (600_000, 60_000)]
 )
 def test_a_blocked_table_is_examined_twice_an_interval(interval_ms: int, longest_ms: int) -> None:
-    """A table that is said to be missing, as catalogs say while their storage is away, is examined again after 5 s, and later
-    after half its interval, a minute at most: of 10 s and more, it is committed again within two after it is back."""
+    """A table that is said to be missing, as catalogs say while their storage is away, is examined again after 5 s, and
+    later after half its interval, a minute at most: of 10 s and more, it is committed again within two after it is
+    back."""
     seat = Seat(Limits(tell_ms=1 << 40))
     seat.read(written("a", 1, interval_ms=interval_ms), complete("a", 1))
     seat.feed(TableMissing("db.t", "no such table"))
@@ -328,7 +329,8 @@ def test_an_unknown_outcome_that_was_a_success_adds_nothing() -> None:
     ],
 )
 def test_a_table_in_trouble_waits_alone_and_goes_on_by_itself(trouble: Input, word: str) -> None:
-    """Invariant 10: its announcements wait and hold the low-water mark, others are committed, it resumes when restored."""
+    """Invariant 10: its announcements wait and hold the low-water mark, others are committed, it resumes when
+    restored."""
     seat = Seat()
     seat.read(written("a", 1), written("a", 1, "db.u"), complete("a", 1, ("db.t", "db.u")))
     seat.feed(trouble)
@@ -425,7 +427,8 @@ def test_a_broken_chain_is_still_broken_for_the_next_coordinator() -> None:
 
 
 def test_a_broken_chain_goes_on_where_a_person_settled_it() -> None:
-    """Invariant 2: what waits of the broken chain is given up, and batches from the settled offsets on are committed."""
+    """Invariant 2: what waits of the broken chain is given up, and batches from the settled offsets on are
+    committed."""
     seat = Seat()
     seat.read(written("a", 1), complete("a", 1))
     seat.read(written("a", 2, source=ranges(3)), complete("a", 2, source=ranges(3)))
@@ -444,7 +447,8 @@ def test_a_broken_chain_goes_on_where_a_person_settled_it() -> None:
 
 
 def test_what_waits_and_is_read_again_is_not_committed_as_well() -> None:
-    """A pipeline that goes on before batches that still wait reads their records again: only those behind are given up."""
+    """A pipeline that goes on before batches that still wait reads their records again: only those behind are given
+    up."""
     seat = Seat()
     for batch in (1, 2, 3):
         seat.read(written("a", batch), complete("a", batch))
@@ -839,7 +843,8 @@ def pause(paused: bool = True, pattern: str = "db.*", holds: Holds = Holds.COMMI
 
 
 def test_a_paused_table_waits_and_holds_the_low_water_mark() -> None:
-    """Commits of matching tables are held, others go on; a request is answered with the reason; resume commits at once."""
+    """Commits of matching tables are held, others go on; a request is answered with the reason; resume commits at
+    once."""
     seat = Seat()
     seat.read(pause(pattern="db.t"), written("a", 1), written("a", 1, "db.u"), complete("a", 1, ("db.t", "db.u")))
     effects = seat.load("db.t") + seat.load("db.u") + seat.tick()
@@ -857,7 +862,8 @@ def test_a_paused_table_waits_and_holds_the_low_water_mark() -> None:
 
 
 def test_a_pause_is_seen_by_a_successor_that_reads_from_the_stored_mark() -> None:
-    """A pause holds `chain_from` until it is repeated; then the mark moves on, and a successor knows of it all the same."""
+    """A pause holds `chain_from` until it is repeated; then the mark moves on, and a successor knows of it all the
+    same."""
     seat = Seat()
     log: list[ControlEvent | None] = []
 

@@ -49,8 +49,8 @@ def test_only_what_can_never_come_is_given_up() -> None:
 
 
 def test_announcements_whose_files_are_gone_are_given_up_with_what_to_read_again() -> None:
-    """One missing file is enough, since an announcement comes whole or not at all; those behind it that have all of their
-    files go on waiting; the plan says which source offsets the table will lack."""
+    """One missing file is enough, since an announcement comes whole or not at all; those behind it that have all of
+    their files go on waiting; the plan says which source offsets the table will lack."""
     seat = Seat()
     seat.read(written("a", 1, files=2), complete("a", 1), written("a", 2), complete("a", 2))
     queue = seat.state.tables["db.t"]

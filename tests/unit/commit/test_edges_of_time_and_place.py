@@ -40,7 +40,8 @@ def test_a_deadline_counts_by_the_clock_of_whoever_asks(ahead_ms: int) -> None:
 
 
 def test_files_that_waited_for_a_day_are_looked_for_before_they_are_added() -> None:
-    """Others may have removed them as orphans. If so the table is blocked and names one; younger files are not looked for."""
+    """Others may have removed them as orphans. If so the table is blocked and names one; younger files are not looked
+    for."""
     seat = Seat()
     for batch, age_ms in ((1, DAY_MS + 1), (2, 60_000)):
         for event in (written("a", batch), complete("a", batch)):

@@ -44,8 +44,8 @@ def test_dropping_more_than_there_is_is_an_error() -> None:
 
 @given(st.lists(st.integers(-12, 12), max_size=60))
 def test_what_was_dropped_is_not_kept_in_memory(changes: list[int]) -> None:
-    """A queue keeps no more dropped items alive than it holds, and none at all once it is empty: a coordinator has one for
-    each table, and each item may be kilobytes of announced files."""
+    """A queue keeps no more dropped items alive than it holds, and none at all once it is empty: a coordinator has one
+    for each table, and each item may be kilobytes of announced files."""
     alive: weakref.WeakSet[_Item] = weakref.WeakSet()
     queue: Fifo[_Item] = Fifo()
     for change in changes:

@@ -163,7 +163,8 @@ def test_a_vanished_partition_stops() -> None:
 
 @given(st.dictionaries(KEYS, st.tuples(st.integers(0, 1000), st.integers(0, 1000)), max_size=8), st.integers(1, 3000))
 def test_ends_stay_within_backlog_and_cap(spans: dict[tuple[str, int], tuple[int, int]], cap: int) -> None:
-    """A batch never goes behind the ends, never back, keeps to its cap, and makes progress when there is any backlog."""
+    """A batch never goes behind the ends, never back, keeps to its cap, and makes progress when there is any
+    backlog."""
     positions = {k: a for k, (a, _) in spans.items()}
     ends = {k: a + n for k, (a, n) in spans.items()}
 

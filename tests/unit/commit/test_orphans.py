@@ -24,7 +24,8 @@ files = st.lists(
 def test_what_is_named_or_young_is_spared(
     found: list[StoredFile], referenced: frozenset[str], announced: frozenset[str]
 ) -> None:
-    """A file is an orphan exactly when it is old, of our kind, and named by nobody; all others are counted as spared."""
+    """A file is an orphan exactly when it is old, of our kind, and named by nobody; all others are counted as
+    spared."""
     result = sort_out(found, referenced, announced, NOW_MS, AGE_MS)
     assert len(result.orphans) + sum(result.spared.values()) == len(found)
     assert set(result.orphans) == {

@@ -19,7 +19,7 @@ from framework.commit.pacing import (
 )
 from framework.config.spec import Distribution
 from framework.plan.model import Transform
-from tests.record_samples import plan, policy
+from testbed.record_samples import plan, policy
 
 RULES = PaceRules(
     every_ms=10_000, heartbeat_ms=60_000, max_records=1000, most_records=4000, max_bytes=10_000, max_rows=800
@@ -58,8 +58,8 @@ IDLE = PaceFacts(
     ],
 )
 def test_pace(facts: PaceFacts, pace: Pace) -> None:
-    """A batch starts when due, when full, when the one before was cut short, or when catching up; an idle pipeline sends a
-    heartbeat; a drain ends it."""
+    """A batch starts when due, when full, when the one before was cut short, or when catching up; an idle pipeline
+    sends a heartbeat; a drain ends it."""
     assert decide_pace(RULES, facts) is pace
 
 
@@ -75,8 +75,8 @@ def test_pace(facts: PaceFacts, pace: Pace) -> None:
     ],
 )
 def test_a_batch_makes_so_many_files_at_most(before: tuple[int, int] | None, records: int) -> None:
-    """A batch has as many records as its plan allows, fewer where they would become too many files, and at least one; the
-    first of a run is small."""
+    """A batch has as many records as its plan allows, fewer where they would become too many files, and at least one;
+    the first of a run is small."""
     newest = before and BatchBefore(*before, seconds=60.0)
     assert records_in_batch(LARGE, newest) == records
     assert records_in_batch(replace(LARGE, max_records=1, most_records=1), newest) == 1
@@ -96,8 +96,8 @@ def test_a_batch_makes_so_many_files_at_most(before: tuple[int, int] | None, rec
     ],
 )
 def test_a_batch_grows_where_it_takes_little_time(files: int, seconds: float, every_ms: int, records: int) -> None:
-    """Behind a quick batch comes a larger one, as far as it stays within the most that a batch may have, ten seconds and half
-    an interval, and does not make too many files."""
+    """Behind a quick batch comes a larger one, as far as it stays within the most that a batch may have, ten seconds
+    and half an interval, and does not make too many files."""
     rules = replace(LARGE, every_ms=every_ms)
     assert records_in_batch(rules, BatchBefore(2_000_000, files, seconds)) == records
     letters = replace(rules, most_records=rules.max_records)
@@ -105,7 +105,8 @@ def test_a_batch_grows_where_it_takes_little_time(files: int, seconds: float, ev
 
 
 def test_batches_do_not_grow_where_tasks_hold_their_rows() -> None:
-    """A plan with SQL, with a distributed table, or with dead letters in the announcing transaction keeps its batches' size."""
+    """A plan with SQL, with a distributed table, or with dead letters in the announcing transaction keeps its batches'
+    size."""
     usual = plan()
     hashed = replace(policy(), distribution=Distribution.HASH)
     assert usual.may_grow_batches

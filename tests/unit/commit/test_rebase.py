@@ -87,7 +87,8 @@ def test_the_document_keeps_to_its_schema() -> None:
 
 
 def test_a_quiet_table_holds_nothing_back_once_a_person_says_so() -> None:
-    """`--complete`: reading goes on behind the others, and the quiet table records that it lacks nothing until there."""
+    """`--complete`: reading goes on behind the others, and the quiet table records that it lacks nothing until
+    there."""
     quiet, busy = held("db.quiet", progress(1, 1, 1)), held("db.t", progress(5, 50, 40))
     plan = plan_rebase(facts(quiet, busy), RebaseChoice(complete=("db.quiet",)))
     assert {(p.partition, p.after) for p in plan.partitions} == {(0, 50), (1, 40)}
@@ -105,7 +106,8 @@ def test_nothing_is_settled_twice() -> None:
 
 
 def test_what_tables_record_of_replayed_letters_is_filed_anew_as_it_is() -> None:
-    """A replay counts letters and no topic's offsets: its record moves under the present id, and only then all is settled."""
+    """A replay counts letters and no topic's offsets: its record moves under the present id, and only then all is
+    settled."""
     letters = PipelineProgress(4, {"dead-letters:db.dead": {"0": 12}}, {"dead-letters:db.dead": "replay"})
     text = merge(None, TableProgress(OLD, 9, {"p.replay": letters}))
     sound = replace(facts(group=None), batch=0)

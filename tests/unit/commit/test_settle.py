@@ -1,4 +1,5 @@
-"""Moving source offsets by hand: what disagrees, what a move costs, and that nothing is lost or repeated without consent."""
+"""Moving source offsets by hand: what disagrees, what a move costs, and that nothing is lost or repeated without
+consent."""
 
 from __future__ import annotations
 

@@ -59,8 +59,8 @@ def test_what_waits_is_counted_by_batch_and_ends_with_commits_or_the_low_water_m
 
 
 def test_what_repeats_a_batch_is_not_the_newest_that_a_table_must_hold() -> None:
-    """A batch that ended before, as the log or a coordinator tells, is dropped where it comes once more: also for a table that it
-    had nothing for. Offsets that a person sets begin anew."""
+    """A batch that ended before, as the log or a coordinator tells, is dropped where it comes once more: also for a
+    table that it had nothing for. Offsets that a person sets begin anew."""
     end = complete("a", 2)
     again = written("a", 2, "db.u")
     assert set(watch(written("a", 2), end, again).newest("a")) == {"uuid-db.t"}

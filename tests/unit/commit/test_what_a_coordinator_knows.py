@@ -1,4 +1,5 @@
-"""What a coordinator remembers, hands to the next one and reports: each rule here once went unnoticed when it was changed."""
+"""What a coordinator remembers, hands to the next one and reports: each rule here once went unnoticed when it was
+changed."""
 
 from __future__ import annotations
 
@@ -68,8 +69,8 @@ def test_what_a_predecessor_said_of_times_is_known_and_never_moves_back() -> Non
 
 
 def test_a_request_that_is_read_while_catching_up_is_answered_if_it_is_not_over() -> None:
-    """Who asks a coordinator that is still reading is answered when it has read all; one whose deadline passed so long ago that
-    no clock can be that wrong is not."""
+    """Who asks a coordinator that is still reading is answered when it has read all; one whose deadline passed so long
+    ago that no clock can be that wrong is not."""
     seat = Seat()
     seat.tick(caught_up=False)
     late = seat.now - Limits().clocks_apart_ms - 1
@@ -96,7 +97,8 @@ def test_what_the_table_records_is_not_queued_when_it_is_read_later() -> None:
 
 @pytest.mark.parametrize(("recorded", "waits_from"), [(2, 2), (3, 3), (5, None)])
 def test_what_was_not_kept_in_memory_ends_with_the_recorded_progress(recorded: int, waits_from: int | None) -> None:
-    """Invariants 3 and 6: what the table records is no longer waited for, and what it does not record holds the mark."""
+    """Invariants 3 and 6: what the table records is no longer waited for, and what it does not record holds the
+    mark."""
     seat = Seat(Limits(undrained_files=1, blocked_first_ms=1, blocked_most_ms=1))
     seat.read(written("a", 1), complete("a", 1))
     seat.tick()
@@ -180,8 +182,8 @@ def test_a_pause_that_was_taken_back_is_not_revived_by_a_late_word() -> None:
     ],
 )
 def test_what_a_table_records_says_how_a_batch_fits(batch: int, start: int, fit: Fit) -> None:
-    """Invariant 5, after batch 2 ended at 20: the next one begins there, a later one may begin further on, since batches
-    without rows for the table leave no trace; what lies wholly in what the table holds is a repeat."""
+    """Invariant 5, after batch 2 ended at 20: the next one begins there, a later one may begin further on, since
+    batches without rows for the table leave no trace; what lies wholly in what the table holds is a repeat."""
     recorded = PipelineProgress(2, {"src": {"0": 2 * STEP}}, {"src": "src-id"})
     event = written("a", batch, source=ranges(batch, start=start * STEP, end=(start + 1) * STEP))
     assert check_recorded(recorded, event).fit is fit
@@ -220,7 +222,8 @@ def test_a_late_answer_to_another_commit_is_not_heeded() -> None:
 
 
 def test_the_interval_counts_from_a_predecessors_commit() -> None:
-    """A new coordinator waits for what is left of the interval, whether it reads of the commit before or after the files."""
+    """A new coordinator waits for what is left of the interval, whether it reads of the commit before or after the
+    files."""
     for told_first in (True, False):
         seat = Seat()
         told = CommitToTable("db.t", "uuid-db.t", 1, "c0", 0, 1, 1, seat.now - 400)
@@ -246,7 +249,8 @@ def test_what_was_not_kept_is_given_up_from_its_first_announcement_on() -> None:
 
 
 def test_a_cycle_tells_the_chains_that_moved() -> None:
-    """Invariant 2: each CommitComplete carries the links that moved since the one before, and settled ones by their name."""
+    """Invariant 2: each CommitComplete carries the links that moved since the one before, and settled ones by their
+    name."""
     seat = Seat()
     (first,) = committing(seat, "db.t")
     seat.commit(first)

@@ -29,7 +29,8 @@ PARTS = st.recursive(
 @settings(max_examples=500, deadline=None)
 @given(pattern=PARTS)
 def test_what_is_taken_ends_soon(pattern: str) -> None:
-    """Python's engine tries one way after the other, too: of what is taken none holds it for a value of 30 characters."""
+    """Python's engine tries one way after the other, too: of what is taken none holds it for a value of 30
+    characters."""
     if backtracks(pattern) is not None:
         return
     found = re.compile(pattern + "z")

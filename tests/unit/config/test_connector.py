@@ -56,7 +56,8 @@ OPTIONAL = {
 
 
 CASES = Path(__file__).parents[2] / "acceptance" / "cases"
-# What the documentation of the sink has, and where it is kept: each configuration that it shows, and its table of options.
+# What the documentation of the sink has, and where it is kept: each configuration that it shows, and its table of
+# options.
 SHOWN = {
     "a REST catalog, one table": "import-connector/one-table",
     "static routing": "import-connector/static-routing",
@@ -111,7 +112,8 @@ def test_every_documented_configuration_is_taken(shown: str) -> None:
 
 
 def test_every_documented_option_is_taken() -> None:
-    """Each option of the sink's documentation is in a kept configuration, and known: mapped, refused, or named with a reason."""
+    """Each option of the sink's documentation is in a kept configuration, and known: mapped, refused, or named with a
+    reason."""
     kept = [path for path in CASES.glob("import-connector/*/*") if path.suffix in (".json", ".properties")]
     seen: set[str] = set()
     for path in kept:

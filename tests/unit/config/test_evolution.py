@@ -46,7 +46,8 @@ def test_the_default_is_evolve() -> None:
 
 
 def test_an_override_of_one_word_replaces_all() -> None:
-    """A one-word override leaves nothing of the defaults' words; a mapping over one word changes the named keys only."""
+    """A one-word override leaves nothing of the defaults' words; a mapping over one word changes the named keys
+    only."""
     spec = tables(
         defaults={"evolve": "ignore"},
         overrides=[

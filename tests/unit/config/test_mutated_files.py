@@ -1,7 +1,8 @@
 """Whole projects with one file broken at random: `floe validate` and `floe test` answer, and never with a traceback.
 
-The projects are those of the acceptance cases, the record corpus and the examples: pipelines, targets with overrides, shared
-templates, included parts, Kafka Connect configurations. FLOE_FUZZ_EXAMPLES=100000 runs the long form, about half an hour.
+The projects are those of the acceptance cases, the record corpus and the examples: pipelines, targets with overrides,
+shared templates, included parts, Kafka Connect configurations. FLOE_FUZZ_EXAMPLES=100000 runs the long form, about half
+an hour.
 """
 
 from __future__ import annotations
@@ -107,7 +108,8 @@ def broken_projects(draw: st.DrawFn) -> dict[str, str]:
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 @given(broken_projects(), st.booleans(), st.sampled_from(FORMATS))
 def test_no_text_makes_a_command_fail(files: dict[str, str], offline: bool, format_: str) -> None:
-    """A project can hold anything: checking it and running its tests ends with a pipeline or with findings that have places."""
+    """A project can hold anything: checking it and running its tests ends with a pipeline or with findings that have
+    places."""
     outside = world(files, {"FLOE_CASE": "orders"}, offline)
     paths = [Path(name) for name in files]
 

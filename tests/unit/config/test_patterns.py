@@ -1,4 +1,5 @@
-"""The regular expressions of pipeline files: linear in the text, beside Python's, and what is said of those that are refused."""
+"""The regular expressions of pipeline files: linear in the text, beside Python's, and what is said of those that are
+refused."""
 
 from __future__ import annotations
 

@@ -44,7 +44,8 @@ def test_a_missing_secret_is_named_and_never_empty(secret: SecretRef) -> None:
 
 @pytest.fixture
 def vault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """An installed package that offers the scheme `vault`: it keeps one secret, one empty one, and breaks for the rest."""
+    """An installed package that offers the scheme `vault`: it keeps one secret, one empty one, and breaks for the
+    rest."""
     (tmp_path / "team_vault.py").write_text(f"def read(name):\n    return {{'a/b#c': {SECRET!r}, 'empty': ''}}[name]\n")
     info = tmp_path / "team_vault-1.dist-info"
     info.mkdir()

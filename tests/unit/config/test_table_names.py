@@ -21,7 +21,7 @@ from framework.config.table_names import (
 from framework.plan.catalogs import shown_table, used_catalogs
 from framework.plan.explain import template_glob
 from framework.record.route import render
-from tests.record_samples import plan
+from testbed.record_samples import plan
 
 WORDS = st.sampled_from(["a", "b", "ab", "B"])
 IDENTIFIERS = st.builds("{}.{}".format, WORDS, WORDS)
@@ -64,8 +64,8 @@ def test_a_table_has_the_policy_of_its_catalog(
 def test_records_reach_no_catalog_that_was_not_checked(
     overrides: list[tuple[str, str]], rest: str, case: Case, template: str, value: str
 ) -> None:
-    """Wherever a record's value leads, the table's catalog is among those that the plan says it uses, and a name that is
-    shown with its catalog is the table's own."""
+    """Wherever a record's value leads, the table's catalog is among those that the plan says it uses, and a name that
+    is shown with its catalog is the table's own."""
     tables = spec(overrides, rest, case)
     rule = RouteRule(template)
     made = plan([rule], allow=("*.*",), defaults=tables.defaults, overrides=tables.overrides)

@@ -19,7 +19,8 @@ from framework.record.json import compiled as compiled_json
 
 
 def test_the_lock_is_what_is_installed() -> None:
-    """Every package that runs a pipeline is pinned at the installed version; Spark brings its own, tests stay at home."""
+    """Every package that runs a pipeline is pinned at the installed version; Spark brings its own, tests stay at
+    home."""
     names = {requirement.partition("==")[0].lower() for requirement in this_lock().requirements}
     assert {"pyiceberg", "pyarrow", "confluent-kafka", "click", "packaging", "pydantic"} <= names
     assert not {"pyspark", "py4j", "pytest", "mypy", "floe-pipelines"} & names
@@ -123,7 +124,8 @@ def test_compiled_modules_are_found_beside_the_packages(tmp_path: Path) -> None:
 
 
 def test_the_launcher_finds_packages_and_python(tmp_path: Path) -> None:
-    """Unpacked anywhere, also under a name with a space, the archive's `python` runs the node's Python with its packages."""
+    """Unpacked anywhere, also under a name with a space, the archive's `python` runs the node's Python with its
+    packages."""
     home = tmp_path / "an environment"
     (home / "lib").mkdir(parents=True)
     (home / "lib" / "shipped.py").write_text("WORD = 'shipped'\n")

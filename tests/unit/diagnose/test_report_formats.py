@@ -1,7 +1,7 @@
 """What other tools read: SARIF and JUnit in the form that their specifications have.
 
-The shapes below are the parts of SARIF 2.1.0 (OASIS) and of the XML that Jenkins' JUnit readers take which floe writes, each
-closed: what is not named there is not written.
+The shapes below are the parts of SARIF 2.1.0 (OASIS) and of the XML that Jenkins' JUnit readers take which floe writes,
+each closed: what is not named there is not written.
 """
 
 from __future__ import annotations

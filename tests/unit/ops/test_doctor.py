@@ -1,4 +1,5 @@
-"""What `floe doctor` makes of what it finds: one trouble never hides another, and the exit code says whether one is there."""
+"""What `floe doctor` makes of what it finds: one trouble never hides another, and the exit code says whether one is
+there."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from framework.ops import doctor_catalog, doctor_registry
 from framework.ops.doctor import Finding, State, ask, error, exit_code, ok, warning
 from framework.ops.doctor_kafka import judge_skew
 from framework.ops.doctor_machine import addresses, read_lock
-from tests.servers.registry import RegistryServer
+from testbed.servers.registry import RegistryServer
 
 
 def test_a_question_that_fails_is_an_error_line() -> None:
@@ -85,7 +86,8 @@ def test_the_lock_is_read_for_this_python() -> None:
 
 
 def test_a_registry_answers_with_its_subjects_or_says_what_to_do() -> None:
-    """Each address of a registry is a line: subjects, no answer beside one that answers, wrong credentials, no registry."""
+    """Each address of a registry is a line: subjects, no answer beside one that answers, wrong credentials, no
+    registry."""
     server = RegistryServer("floe:swordfish")
     try:
         server.register("orders-value", '"int"')

@@ -77,8 +77,8 @@ def test_a_missing_table_is_made_of_what_is_declared() -> None:
 
 
 def test_format_versions_are_shown_as_they_will_be() -> None:
-    """What is declared in nanoseconds is shown as the version of the table has it; a table of an older version than new ones get
-    says so; the table of dead letters keeps its own."""
+    """What is declared in nanoseconds is shown as the version of the table has it; a table of an older version than new
+    ones get says so; the table of dead letters keeps its own."""
     declared = FieldHint("at", "timestamptz_ns")
     for version, kind in (("2", "timestamptz"), ("3", "timestamptz_ns")):
         made = plan(policy(properties=(("format-version", version),)), declared)

@@ -35,8 +35,8 @@ def test_the_hash_is_of_what_runs() -> None:
 
 
 def test_words_of_upserts_are_in_it_where_they_are_used() -> None:
-    """A plan whose tables are appended to says nothing of upserts, so its hash is the one of before there were any; each word
-    of an upsert table changes the hash."""
+    """A plan whose tables are appended to says nothing of upserts, so its hash is the one of before there were any;
+    each word of an upsert table changes the hash."""
     text = json.dumps(canonical(loaded()))
     assert "append_only" not in text
     assert "order_field" not in text
@@ -90,7 +90,8 @@ def test_neither_secret_nor_address_is_in_it() -> None:
 
 
 def test_what_is_shown_is_what_is_run() -> None:
-    """The steps that people read, the value that is reviewed and the plan that a run gets come from one and the same."""
+    """The steps that people read, the value that is reviewed and the plan that a run gets come from one and the
+    same."""
     changed = loaded()
     spec = replace(changed.spec, source=replace(changed.spec.source, metadata_columns=("offset",)))
     changed = replace(changed, spec=spec)

@@ -239,7 +239,8 @@ def test_before_the_first_run_some_changes_are_harmless() -> None:
 
 
 def test_a_new_name_for_a_deployed_pipeline_is_found() -> None:
-    """The same topics into a same table under a new name: it would read from the start. Other topics or tables are not."""
+    """The same topics into a same table under a new name: it would read from the start. Other topics or tables are
+    not."""
     new = canonical(loaded(name="pizza-orders"))
     (change,) = changes_of_new(new, [canonical(loaded())])
     assert (change.danger, change.subject, change.before, change.after) == (

@@ -43,8 +43,8 @@ def test_grants_are_listed_once_and_name_what_the_plan_names() -> None:
 
 
 def test_a_replay_needs_what_a_run_does_not() -> None:
-    """Group and transactional id of a replay are granted by the beginning that all replays of a pipeline share, and not to
-    a pipeline that merely has a longer name."""
+    """Group and transactional id of a replay are granted by the beginning that all replays of a pipeline share, and not
+    to a pipeline that merely has a longer name."""
     grants = replay_grants([plan(), plan("orders-eu")])
     assert not set(grants) & set(grants_for([plan(), plan("orders-eu")]))
     assert {(grant.resource.value, grant.name, grant.operation, grant.prefixed) for grant in grants} == {

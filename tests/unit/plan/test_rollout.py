@@ -86,7 +86,8 @@ def test_a_second_rollout_changes_nothing(
 
 
 def test_what_is_gone_stops_only_with_consent() -> None:
-    """A pipeline that no file holds is stopped by name only; one that merely moved to another application needs nobody."""
+    """A pipeline that no file holds is stopped by name only; one that merely moved to another application needs
+    nobody."""
     steps = plan_rollout([wanted("a")], [present("a"), present("b")])
     with pytest.raises(ConfigError) as raised:
         check_removals(steps, False)

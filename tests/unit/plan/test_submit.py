@@ -129,8 +129,8 @@ def test_a_driver_elsewhere_runs_no_python_of_this_machine() -> None:
 
 
 def test_a_driver_in_a_standalone_cluster_finds_everything_in_one_folder() -> None:
-    """Spark ships nothing there: Spark's own starter of Python drivers gets script, code and plan by their full paths, every
-    Python is the one beside them, and ends that are final do not look like failures to the master."""
+    """Spark ships nothing there: Spark's own starter of Python drivers gets script, code and plan by their full paths,
+    every Python is the one beside them, and ends that are final do not look like failures to the master."""
     command = spark_submit_command([loaded()], SHIPMENT, "cluster", ["--deployment", "d"])
     found = options(command)
     assert "--supervise" in command
@@ -222,7 +222,8 @@ def test_a_changed_submission_is_refused(change: object) -> None:
 
 
 def test_only_what_may_pass_is_started_again() -> None:
-    """Fenced, wrong, disagreeing, blocked and asked-for ends are final; the rest waits longer each time, and not for ever."""
+    """Fenced, wrong, disagreeing, blocked and asked-for ends are final; the rest waits longer each time, and not for
+    ever."""
     assert [restart_after(code, 0, 3) for code in (0, 2, 4, 5, 6, 8, 130, 143)] == [None] * 8
     assert [restart_after(code, 0, 3) for code in (1, 3, 7, 137)] == [5.0] * 4
     assert [restart_after(1, n, 9) for n in (0, 1, 2, 8)] == [5.0, 10.0, 20.0, 300.0]

@@ -1,4 +1,5 @@
-"""How wide records may make a table: one that asks for too much is a dead letter, by every way, and its neighbours are rows."""
+"""How wide records may make a table: one that asks for too much is a dead letter, by every way, and its neighbours are
+rows."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from framework.record.process import process_block
 from framework.table.arrow_schema import parse_schema
 from framework.table.column_limit import columns_in
 from framework.testing.tables import MemoryTables
-from tests.record_samples import block, plan, target
+from testbed.record_samples import block, plan, target
 
 MOST = 20
 POLICY = TablePolicy(evolve=EvolvePolicy(max_columns=MOST))
@@ -73,7 +74,8 @@ def test_a_wide_record_is_a_dead_letter_among_rows(
 
 @pytest.mark.parametrize("columns", [None, {"a": "long"}], ids=["a new table", "a table"])
 def test_whoever_comes_first_has_room(columns: Mapping[str, str] | None) -> None:
-    """Records that bring a field each are let in until the table is full; those that bring nothing new are rows for ever."""
+    """Records that bring a field each are let in until the table is full; those that bring nothing new are rows for
+    ever."""
     values = [value for i in range(200) for value in ({"a": i, f"f{i}": i}, {"a": i})]
     result, tables = landed(values, columns)
     assert width(tables) == MOST
@@ -130,8 +132,8 @@ def test_records_with_a_schema_are_bound_too() -> None:
 def test_a_record_whose_columns_clash_is_a_dead_letter_among_rows(
     columns: Mapping[str, str] | None, parser: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of `a.b` and `b` inside of `a` the one that came first is there; a record with the other costs its neighbours nothing, also
-    none that brings a new column."""
+    """Of `a.b` and `b` inside of `a` the one that came first is there; a record with the other costs its neighbours
+    nothing, also none that brings a new column."""
     if parser == "arrow":
         monkeypatch.setattr(compiled_json, "available", lambda: False)
     values = [

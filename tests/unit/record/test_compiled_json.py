@@ -222,8 +222,8 @@ def test_never_takes_what_arrow_refuses(seed: int) -> None:
 
 
 def test_maps_are_those_of_their_text() -> None:
-    """Objects read as maps are what the slow way, by the text of their members, makes of them, or there is no answer; of
-    sound ones many give one."""
+    """Objects read as maps are what the slow way, by the text of their members, makes of them, or there is no answer;
+    of sound ones many give one."""
     answers = Counter[bool]()
 
     @settings(max_examples=EXAMPLES)

@@ -18,7 +18,7 @@ from framework.record.block_state import BlockState
 from framework.record.formats.typed_rows import TypedRows
 from framework.record.model import BlockResult, TableNeed, TableTarget
 from framework.record.process import process_block, process_transformed
-from tests.record_samples import block, plan, policy, target
+from testbed.record_samples import block, plan, policy, target
 
 TABLES = {"ns.t": target(columns={"a": "long", "b": "string"}, table_policy=policy())}
 
@@ -104,7 +104,8 @@ def test_a_record_that_raises_only_in_the_changed_table_is_a_dead_letter(monkeyp
 
 
 def test_a_change_of_a_table_that_cannot_be_planned_is_one_record_s(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where what one record asks of a table raises, it is a dead letter, and what its neighbours ask for is asked for."""
+    """Where what one record asks of a table raises, it is a dead letter, and what its neighbours ask for is asked
+    for."""
     real = shaping.plan_evolution
 
     def cursed(found: TableTarget, need: TableNeed) -> object:
@@ -121,7 +122,8 @@ def test_a_change_of_a_table_that_cannot_be_planned_is_one_record_s(monkeypatch:
 
 @pytest.mark.parametrize("gone", [(), (0, 6)], ids=["all came out", "some were filtered"])
 def test_what_raises_behind_the_sql_is_one_record_s(monkeypatch: pytest.MonkeyPatch, gone: tuple[int, ...]) -> None:
-    """A row whose value raises after `transform.sql` is the dead letter of its record; filtered records stay filtered."""
+    """A row whose value raises after `transform.sql` is the dead letter of its record; filtered records stay
+    filtered."""
     real = transformed.route_and_convert
 
     def cursed(state: BlockState, typed: TypedRows) -> None:

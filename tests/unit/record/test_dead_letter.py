@@ -6,7 +6,7 @@ from pyiceberg.schema import Schema
 
 from framework.record.letters.dead_letter import dead_letter_schema, dead_letters_to_arrow, plan_dead_letter_table
 from framework.record.model import DeadLetter
-from tests.record_samples import target
+from testbed.record_samples import target
 
 LETTER = DeadLetter(
     topic="events",

@@ -16,7 +16,7 @@ from framework.config.spec import Envelope, FormatSpec, FormatType
 from framework.record.formats.debezium import flatten_json
 from framework.record.json import unwrap_envelope as json_text
 from framework.record.json.strict_parser import parse_record
-from tests.format_samples import Landed, avro_bytes, avro_schema, framed, land, record_of, records
+from testbed.format_samples import Landed, avro_bytes, avro_schema, framed, land, record_of, records
 
 JSON = FormatSpec(envelope=Envelope.DEBEZIUM)
 AVRO = FormatSpec(FormatType.AVRO, registry="main", envelope=Envelope.DEBEZIUM)

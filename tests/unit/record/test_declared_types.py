@@ -13,7 +13,7 @@ import pytest
 from framework.config.spec import Case, FieldHint, TablePolicy
 from framework.record.process import process_with_sql
 from framework.testing.tables import MemoryTables
-from tests.record_samples import block, plan, processed
+from testbed.record_samples import block, plan, processed
 
 ITEMS = "list<struct<at: timestamptz, price: decimal(9, 2), big: double, tags: map<string, long>>>"
 
@@ -99,7 +99,8 @@ def test_required_comment_and_nanoseconds_of_a_nested_type() -> None:
 
 
 def test_sql_sees_declared_lists_maps_and_structs() -> None:
-    """What is declared reaches the SQL with its structure, and columns that leave it unchanged are the declared types again."""
+    """What is declared reaches the SQL with its structure, and columns that leave it unchanged are the declared types
+    again."""
     hints = (
         FieldHint("l", "list<uuid>"),
         FieldHint("m", "map<string, struct<at: time, n: long>>"),

@@ -1,4 +1,5 @@
-"""Columns of text as places in a dictionary: what the compiled parser gives, and how rows of several blocks come together."""
+"""Columns of text as places in a dictionary: what the compiled parser gives, and how rows of several blocks come
+together."""
 
 from __future__ import annotations
 
@@ -70,7 +71,8 @@ def test_encoded_text_is_the_text(blocks: list[list[tuple[str | None, Words | No
 
 @needs_compiled
 def test_words_of_every_length_are_told_apart() -> None:
-    """Two words are one only if all their bytes are: at the beginning, in the middle, at the end, and in their length."""
+    """Two words are one only if all their bytes are: at the beginning, in the middle, at the end, and in their
+    length."""
     chance = random.Random(5)
     words: list[str | None] = []
     for length in range(60):
@@ -91,8 +93,8 @@ def test_words_of_every_length_are_told_apart() -> None:
 @pytest.mark.parametrize("length", [1, 40, MOST_WORD_BYTES + 1])
 @pytest.mark.parametrize("before", [0, 1, 3000])
 def test_too_many_words_are_given_plain(before: int, length: int) -> None:
-    """A column of more words than a dictionary takes is plain from its first row on, nulls among them, and so are the blocks
-    that follow; then a dictionary is tried again."""
+    """A column of more words than a dictionary takes is plain from its first row on, nulls among them, and so are the
+    blocks that follow; then a dictionary is tried again."""
     schema = schema_of(f"many {before} {length}")
     few: list[str | None] = ["x", None, "y"] * before
     many = [*few, *(f"{i:0{length}}" for i in range(MOST_WORDS + 1 if length <= 40 else 2)), None, "x"]
@@ -119,7 +121,8 @@ def test_words_that_change_slowly_stay_encoded() -> None:
 
 @needs_compiled
 def test_blocks_of_the_same_words_share_their_dictionary() -> None:
-    """Where a block has no new word its dictionary is the object of the block before: rows are put together without a look."""
+    """Where a block has no new word its dictionary is the object of the block before: rows are put together without a
+    look."""
     schema = schema_of("shared")
     first = parsed(schema, ["a", "b"], [None] * 2).column(0).chunk(0)
     second = parsed(schema, ["b", "b", "a"], [None] * 3).column(0).chunk(0)
@@ -175,8 +178,8 @@ def test_a_field_keeps_its_names_and_ids() -> None:
 
 
 def test_rows_of_several_blocks_come_together() -> None:
-    """Pieces in which a column is encoded and others in which it is not become one table of all rows, in order; what all have
-    encoded stays so, whatever dictionaries they have."""
+    """Pieces in which a column is encoded and others in which it is not become one table of all rows, in order; what
+    all have encoded stays so, whatever dictionaries they have."""
     other = pa.table({"w": pa.array(["z", "b"]), "l": pa.array([["q"], ["a"]]), "n": pa.array([5, 6])})
     both = pa.concat_tables([PLAIN, other])
     whole = together([encoded(PLAIN), encoded(other)])

@@ -22,7 +22,7 @@ from framework.table.changes import Refusal
 from framework.table.schema_compatibility import unusable_schema_ids
 from framework.table.types import primitive_type
 from framework.testing.tables import MemoryTables
-from tests.record_samples import block, plan, policy, processed, schema_of, target
+from testbed.record_samples import block, plan, policy, processed, schema_of, target
 
 FREEZE, DISCARD, DEAD, FAIL = (
     EvolveMode.FREEZE,
@@ -34,7 +34,8 @@ WIDEN, NEW_COLUMN, RELAX = EvolveMode.WIDEN, EvolveMode.NEW_COLUMN, EvolveMode.R
 
 
 class World:
-    """A table that records are written to, block after block, as a run does it; `rounds` are the times a block was done."""
+    """A table that records are written to, block after block, as a run does it; `rounds` are the times a block was
+    done."""
 
     def __init__(
         self,
@@ -93,8 +94,8 @@ class World:
 def test_a_field_without_a_column(
     word: EvolveMode, rows: list[Any], letters: list[Any], failure: int | None, columns: list[str]
 ) -> None:
-    """`columns` says what becomes of schema, value and record; `freeze` leaves the record to errors.policy (here: drop), the
-    others do not ask it."""
+    """`columns` says what becomes of schema, value and record; `freeze` leaves the record to errors.policy (here:
+    drop), the others do not ask it."""
     world = World(schema_of({"a": "int"}), policy(word), ErrorPolicy.DROP)
     result = world.write({"a": 1, "x": 5}, {"a": 2})
     assert world.rows == rows
@@ -115,8 +116,8 @@ def test_a_field_without_a_column(
     ],
 )
 def test_a_value_that_does_not_fit(word: EvolveMode, rows: list[Any], letters: list[Any], kind: str) -> None:
-    """`data_type` promotes the column where Iceberg can, gives the value a column of its own, leaves it out, or refuses the
-    record."""
+    """`data_type` promotes the column where Iceberg can, gives the value a column of its own, leaves it out, or refuses
+    the record."""
     world = World(schema_of({"a": "int"}), policy(data_type=word))
     world.write({"a": 1}, {"a": 2**40}, {"a": "x"}, {"a": 3})
     assert [row["a"] for row in world.rows] == rows
@@ -340,7 +341,8 @@ def test_a_field_first_seen_null_waits_for_a_type() -> None:
 def test_included_and_excluded_paths(
     include: tuple[str, ...], exclude: tuple[str, ...], columns: list[str], exists: bool
 ) -> None:
-    """Fields outside `include` or inside `exclude` never become columns, of a new table neither; the record is written."""
+    """Fields outside `include` or inside `exclude` never become columns, of a new table neither; the record is
+    written."""
     chosen = replace(policy(), evolve=EvolvePolicy(include=include, exclude=exclude))
     world = World(schema_of({"a": "long"}) if exists else None, chosen)
     record = {"a": 1, "debug": "d", "s": {"n": 1, "secret_key": "k"}, "x": 1}
@@ -385,8 +387,8 @@ START = st.sampled_from([None, schema_of({"a": "int", "b": "float", "s": "string
 def test_any_order_of_records_grows_legally_and_keeps_every_value(
     records: list[dict[str, Any]], schema: Schema | None, word: EvolveMode, size: int
 ) -> None:
-    """Whatever comes in whatever order and in whatever blocks, the schema only grows as Iceberg allows, and each record is a
-    row with every one of its values or a dead letter."""
+    """Whatever comes in whatever order and in whatever blocks, the schema only grows as Iceberg allows, and each record
+    is a row with every one of its values or a dead letter."""
     chosen = policy(data_type=word)
     world = World(schema, chosen)
     written = 0

@@ -11,9 +11,9 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import DecimalType, MapType, NestedField, StringType
 
 from framework.config.spec import FieldHint
+from testbed.record_samples import alone, block, plan, processed, same, target
 from tests.fuzz.kinds import Shape
 from tests.fuzz.ways import fixed_policy, without_compiled
-from tests.record_samples import alone, block, plan, processed, same, target
 
 FIXED = fixed_policy(Shape())
 

@@ -26,8 +26,8 @@ from framework.config.spec import (
 )
 from framework.record.formats.wire import UnknownSchema, WriterSchema
 from framework.record.process import decode_block
-from tests.format_samples import Landed, avro_bytes, avro_schema, framed, land, record_of, records
-from tests.record_samples import plan
+from testbed.format_samples import Landed, avro_bytes, avro_schema, framed, land, record_of, records
+from testbed.record_samples import plan
 
 AVRO = FormatSpec(FormatType.AVRO, registry="main")
 UTC = dt.timezone.utc
@@ -230,7 +230,8 @@ def test_schemas_that_refer_to_others() -> None:
 
 
 def test_each_bad_record_is_one_dead_letter() -> None:
-    """What is cut, too long, unframed, of an unknown schema or of another format costs itself alone, with its own code."""
+    """What is cut, too long, unframed, of an unknown schema or of another format costs itself alone, with its own
+    code."""
     schema = record_of(field("id", "long"), field("name", "string"))
     good = avro_bytes(schema, {"id": 1, "name": "x"})
     values = [framed(1, good), framed(1, good[:-1]), framed(1, good + b"\0"), good, b"", framed(2, good), framed(3, good),
@@ -250,7 +251,8 @@ def test_each_bad_record_is_one_dead_letter() -> None:
 
 
 def test_a_value_beyond_its_type_is_one_dead_letter() -> None:
-    """A decimal with more digits than its schema says, a time beyond a day and a moment beyond its unit name their field."""
+    """A decimal with more digits than its schema says, a time beyond a day and a moment beyond its unit name their
+    field."""
     raw = record_of(field("d", "bytes"), field("t", "int"), field("m", "long"))
     schema = record_of(
         field("d", logical("bytes", "decimal", precision=3, scale=1)),
@@ -268,8 +270,8 @@ def test_a_value_beyond_its_type_is_one_dead_letter() -> None:
 
 @pytest.mark.parametrize("version", ["2", "3"])
 def test_nanoseconds_are_kept_or_refused(version: str) -> None:
-    """A table of format version 3 gets a column of nanoseconds; in microsecond columns a moment with nanoseconds is an error,
-    never rounded."""
+    """A table of format version 3 gets a column of nanoseconds; in microsecond columns a moment with nanoseconds is an
+    error, never rounded."""
     schema = record_of(field("at", logical("long", "timestamp-nanos")))
     data = [framed(1, avro_bytes(record_of(field("at", "long")), {"at": at})) for at in (1000, 1001)]
     create = CreatePolicy(properties=(("format-version", version),))
@@ -300,8 +302,8 @@ def test_partition_by_a_schema_column() -> None:
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.one_of(st.integers(-(2**63), 2**63 - 1), st.binary(max_size=12)), min_size=1, max_size=30))
 def test_records_never_leak_into_their_neighbours(values: list[int | bytes]) -> None:
-    """Whatever bytes stand between them, good records keep their values and offsets; nothing else lands as more than the
-    one record that its own bytes are."""
+    """Whatever bytes stand between them, good records keep their values and offsets; nothing else lands as more than
+    the one record that its own bytes are."""
     schema = record_of(field("id", "long"), field("s", "string"))
     data = [
         framed(1, value if isinstance(value, bytes) else avro_bytes(schema, {"id": value, "s": str(value)}))
@@ -320,7 +322,8 @@ def test_records_never_leak_into_their_neighbours(values: list[int | bytes]) -> 
 
 
 def test_keys_beside_avro_values() -> None:
-    """The key's fields are columns under their prefix; a record without a key has nulls there, a bad key is a dead letter."""
+    """The key's fields are columns under their prefix; a record without a key has nulls there, a bad key is a dead
+    letter."""
     value, key = record_of(field("v", "int")), record_of(field("id", "long"), name="K")
     data = framed(1, avro_bytes(value, {"v": 1}))
     keys = [framed(2, avro_bytes(key, {"id": 7})), None, b"junk"]
@@ -339,7 +342,8 @@ def test_text_keys_beside_avro_values() -> None:
 
 
 def test_json_keys_beside_json_values() -> None:
-    """The fields of a JSON key land under their prefix with JSON's own exactness; a key that is no object is an error."""
+    """The fields of a JSON key land under their prefix with JSON's own exactness; a key that is no object is an
+    error."""
     values = [b'{"v": 1}', b"{}", b'{"v": 2}', b'{"v": 3}']
     keys = [b'{"id": 12345678901234567890}', b'{"id": 2}', b"[]", None]
     landed = land(records(values, keys), FormatSpec(), key=KeySpec(FormatSpec()))
@@ -362,7 +366,8 @@ def test_json_in_the_wire_format() -> None:
 
 
 def test_sql_reads_declared_fields_of_any_format() -> None:
-    """Before the SQL, the declared fields of an Avro record have their declared types; a bad record is a dead letter."""
+    """Before the SQL, the declared fields of an Avro record have their declared types; a bad record is a dead
+    letter."""
     schema = record_of(field("id", "int"), field("at", "long"), field("more", "string"))
     good = framed(1, avro_bytes(schema, {"id": 1, "at": 60, "more": "x"}))
     made = plan(hints=[FieldHint("id", "long"), FieldHint("at", "timestamptz", unit="s")])

@@ -41,8 +41,8 @@ from framework.record.json.strict_parser import parse_record
 from framework.table.in_memory import made_in_memory
 from framework.table.types import known_part
 from framework.testing.tables import MemoryTables
+from testbed.record_samples import block, plan, processed
 from tests import real_records
-from tests.record_samples import block, plan, processed
 
 
 class Landed:
@@ -103,7 +103,8 @@ VALUES = st.recursive(
 NAMES = ["a", "b", "c", "A", "m", "ms", "ls", "s", "i", "f", "d", "t"]
 RECORDS = st.lists(st.dictionaries(st.sampled_from(NAMES), VALUES, max_size=3), min_size=1, max_size=6)
 CUTS = st.lists(st.integers(0, 6), max_size=3)
-# A table that was there before the first record. It has no `float`: a record beside one that widens it reads as a double.
+# A table that was there before the first record. It has no `float`: a record beside one that widens it reads as a
+# double.
 GIVEN = Schema(
     NestedField(1, "id", BooleanType(), required=False),
     NestedField(2, "m", MapType(20, StringType(), 21, LongType(), value_required=False), required=False),
@@ -146,8 +147,9 @@ POLICIES = st.builds(
 
 
 def _shows_less(value: object) -> bool:
-    """Whether something in the value shows no column. It is null before its column is there, and after it what the column makes
-    of it: the text `[]`, a struct of nulls, an error where the policy says so. Only of such values a batch's end decides."""
+    """Whether something in the value shows no column. It is null before its column is there, and after it what the
+    column makes of it: the text `[]`, a struct of nulls, an error where the policy says so. Only of such values a
+    batch's end decides."""
     if isinstance(value, (list, dict)):
         inner = value.values() if isinstance(value, dict) else value
         return known_part(observe_value(parse_record(json.dumps({"v": value}).encode())["v"])) is None or any(
@@ -161,8 +163,8 @@ def _is_lenient(policy: TablePolicy) -> bool:
 
 
 def _contradicts_itself(record: dict[str, object], policy: TablePolicy) -> bool:
-    """Whether a record does not even fit what it asks for: a list of two kinds, a name twice. It shapes nothing, and is judged by
-    the table as its batch leaves it."""
+    """Whether a record does not even fit what it asks for: a list of two kinds, a name twice. It shapes nothing, and is
+    judged by the table as its batch leaves it."""
     frozen = replace(policy.evolve, data_type=EvolveMode.FREEZE, otherwise=EvolveMode.FREEZE, columns=EvolveMode.EVOLVE)
     return bool(Landed([[{"id": True}, record]], replace(policy, evolve=frozen)).letters)
 
@@ -207,8 +209,8 @@ def test_it_makes_no_difference_where_a_batch_ends(
     records: list[dict[str, object]], cuts: list[int], policy: TablePolicy
 ) -> None:
     """One batch and any others of the same records give the same columns and rows, and refuse the same records."""
-    # A table needs a first column; a record without any value asks for none. Where columns are frozen, what the first batch
-    # shows is what is frozen.
+    # A table needs a first column; a record without any value asks for none. Where columns are frozen, what the first
+    # batch shows is what is frozen.
     policy = replace(policy, evolve=replace(policy.evolve, columns=EvolveMode.EVOLVE))
     check_batches([{"id": True}, *records], cuts, policy)
 

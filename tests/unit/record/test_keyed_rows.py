@@ -43,7 +43,7 @@ from framework.table.arrow_schema import parse_schema
 from framework.table.changes import CreateTable
 from framework.table.create import plan_create
 from framework.testing.tables import MemoryTables
-from tests.record_samples import alone, block, plan, policy, target
+from testbed.record_samples import alone, block, plan, policy, target
 
 BY_OP = DeleteWhen("op", "d")
 BY_TOMBSTONE = DeleteWhen()
@@ -160,7 +160,8 @@ TYPES = {"id": pa.int64(), "name": pa.string(), "op": pa.string()}
 
 
 def test_a_field_tells_deletes_from_upserts() -> None:
-    """Inserts and updates are whole rows, deletes have the key alone; each stands at its offset, and all are counted."""
+    """Inserts and updates are whole rows, deletes have the key alone; each stands at its offset, and all are
+    counted."""
     values = [
         {"id": 1, "name": "a", "op": "c"},
         {"id": 1, "name": "b", "op": "u"},
@@ -322,7 +323,8 @@ def _with_key(made: Plan) -> Plan:
 
 
 def test_a_tombstone_deletes_by_the_records_key() -> None:
-    """A record without a value deletes the row of its key; with an empty, null or unreadable key it is a dead letter."""
+    """A record without a value deletes the row of its key; with an empty, null or unreadable key it is a dead
+    letter."""
     chosen = keyed("key_id", delete_when=BY_TOMBSTONE)
     made = _with_key(plan(defaults=chosen))
     tables = {"ns.t": target(columns={"key_id": "long", "name": "string"}, table_policy=chosen)}
@@ -375,7 +377,8 @@ def _events(*events: tuple[str, object, object]) -> list[object]:
 
 @pytest.mark.parametrize("excluded", [(), ("__*",)])
 def test_debezium_says_by_itself_what_is_deleted(excluded: tuple[str, ...]) -> None:
-    """Creates, reads and updates are rows, deletes have the key of the row before; the tombstone after one is dropped."""
+    """Creates, reads and updates are rows, deletes have the key of the row before; the tombstone after one is
+    dropped."""
     chosen = keyed(delete_when=None, columns=EvolveMode.EVOLVE)
     chosen = replace(chosen, evolve=replace(chosen.evolve, exclude=excluded))
     made = plan(defaults=chosen)
@@ -455,7 +458,8 @@ HINTS = (FieldHint("id", "long"),)
 
 @pytest.mark.parametrize("way", [process_block, _by_arrow, alone, _typed(TYPES)])
 def test_a_table_is_made_of_what_lands(way: Way) -> None:
-    """A delete asks for the key columns of a new table, an upsert for all of its own, and a record without a key for none."""
+    """A delete asks for the key columns of a new table, an upsert for all of its own, and a record without a key for
+    none."""
     made = plan(defaults=keyed(columns=EvolveMode.EVOLVE), hints=HINTS)
     tables, result = _landed([{"id": 1, "name": "x", "op": "d"}, {"name": "y", "op": "d"}], made, way)
     fields = parse_schema(tables.targets["ns.t"].schema_json).fields
@@ -575,7 +579,8 @@ def test_the_fold_of_changes_is_the_fold_of_documents(values: list[dict[str, Any
 
 
 def test_of_a_new_table_the_key_alone_is_required() -> None:
-    """What a schema says is always there may be missing where a table follows its keys: a row's image need not be whole."""
+    """What a schema says is always there may be missing where a table follows its keys: a row's image need not be
+    whole."""
     details = (("id", ColumnDetail("the key", True)), ("name", ColumnDetail("whose", True)))
     need = TableNeed("ns.t", (("id", "long"), ("name", "string")), details)
     for chosen, required in ((keyed(), [True, False]), (policy(), [True, True])):

@@ -34,7 +34,7 @@ from framework.record.model import BlockResult
 from framework.record.process import process_block, records_in_block
 from framework.table.changes import AlterTable
 from framework.table.evolve import plan_evolution
-from tests.record_samples import alone, block, plan, policy, processed, same, target
+from testbed.record_samples import alone, block, plan, policy, processed, same, target
 
 
 def run(
@@ -59,7 +59,8 @@ def test_rows_keep_offset_order_and_file_schema() -> None:
 
 @pytest.mark.parametrize(("tables", "records"), [(0, 100), (249, 100), (250, 200), (500, 300), (5000, 300)])
 def test_blocks_of_many_tables_are_larger_where_rows_are_sorted(tables: int, records: int) -> None:
-    """A block has more records where they may be of 250 tables, three times as many at most; not where they are put apart."""
+    """A block has more records where they may be of 250 tables, three times as many at most; not where they are put
+    apart."""
     assert records_in_block(100, tables, scatter=False) == records
     assert records_in_block(100, tables, scatter=True) == 100
 
@@ -323,8 +324,8 @@ def test_spellings_of_a_field_are_one_column() -> None:
 )
 @pytest.mark.parametrize("columns", [EvolveMode.EVOLVE, EvolveMode.DISCARD_VALUE])
 def test_keys_that_differ_only_in_case(value: dict[str, object], columns: EvolveMode) -> None:
-    """Two spellings of one key in one record are an error under the insensitive policy, known or not, in columns as alone;
-    two spellings in two records are one field."""
+    """Two spellings of one key in one record are an error under the insensitive policy, known or not, in columns as
+    alone; two spellings in two records are one field."""
     schema: dict[str, object] = {
         "a": "long",
         "o": StructType(NestedField(10, "zip", StringType(), required=False)),
@@ -515,7 +516,8 @@ def test_a_new_tables_columns_stand_in_the_order_of_first_sight() -> None:
 def test_rows_of_tables_that_are_alike_are_given_unsorted_where_nothing_else_is_to_be_said(
     odd: list[object], unsorted: bool
 ) -> None:
-    """Rows come for several tables at once only where that is asked for, and no table of the block needs more than its rows."""
+    """Rows come for several tables at once only where that is asked for, and no table of the block needs more than its
+    rows."""
     columns: dict[str, object] = {"k": "string", "n": "long"}
     tables = {f"ns.{name}": target(f"ns.{name}", columns=columns) for name in ("a", "b")}
     tables["ns.other"] = target("ns.other", columns={**columns, "more": "string"})

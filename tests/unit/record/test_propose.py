@@ -82,7 +82,8 @@ def test_the_time_of_a_record_is_one_that_all_have() -> None:
 
 
 def test_fields_that_part_the_records() -> None:
-    """A field with few values is proposed for tables of their own, with counts; one that could not name a table is not."""
+    """A field with few values is proposed for tables of their own, with counts; one that could not name a table is
+    not."""
     documents = [{"type": "a" if i % 3 else "b", "event": f"e {i % 2}", "name": f"n{i}"} for i in range(30)]
     assert [(split.field, split.values) for split in of(*documents).splits] == [("type", (("a", 20), ("b", 10)))]
 

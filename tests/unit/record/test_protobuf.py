@@ -23,7 +23,7 @@ from google.protobuf import (
 
 from framework.config.spec import CreatePolicy, FieldHint, FormatSpec, FormatType, TablePolicy
 from framework.record.formats.wire import WriterSchema
-from tests.format_samples import TABLE, Landed, framed, land, proto_schema, records, serialized
+from testbed.format_samples import TABLE, Landed, framed, land, proto_schema, records, serialized
 
 SPEC = FormatSpec(FormatType.PROTOBUF, registry="main")
 UTC = dt.timezone.utc
@@ -96,7 +96,8 @@ def test_scalars_are_exact() -> None:
 
 
 def test_presence_oneofs_enums_maps_and_nesting() -> None:
-    """Fields with presence are null when absent; of a oneof one is set; enums are names, an unknown number stays one."""
+    """Fields with presence are null when absent; of a oneof one is set; enums are names, an unknown number stays
+    one."""
     file = file_of()
     enum = file.enum_type.add(name="Kind")
     for number, name in enumerate(("NONE", "NEW")):
@@ -173,8 +174,9 @@ def test_well_known_types() -> None:
 
 
 def test_timestamps_in_tables_that_count_nanoseconds() -> None:
-    """A table of format version 3 holds a Timestamp to the nanosecond, also beside others of whole microseconds; one beyond the
-    years that nanoseconds reach is one dead letter. In microseconds, by a hint or by the table's version, it is the other way."""
+    """A table of format version 3 holds a Timestamp to the nanosecond, also beside others of whole microseconds; one
+    beyond the years that nanoseconds reach is one dead letter. In microseconds, by a hint or by the table's version, it
+    is the other way."""
     file = file_of("order.proto", "google/protobuf/timestamp.proto")
     add(file.message_type.add(name="Order"), "at", ".google.protobuf.Timestamp")
     values = (

@@ -39,7 +39,7 @@ from framework.record.letters.view import bytes_text, value_lines
 from framework.record.model import DeadLetter
 from framework.record.process import process_block
 from framework.table.arrow_schema import parse_schema
-from tests.record_samples import block, plan, target
+from testbed.record_samples import block, plan, target
 
 
 def letters(*places: tuple[str, int, int], value: bytes = b"{") -> pa.Table:
@@ -103,7 +103,8 @@ def test_stages_have_policies_of_their_own() -> None:
 
 
 def test_a_letter_as_a_kafka_record() -> None:
-    """A letter keeps its key, value, headers and time; the reason is in headers; a value that is too large stays behind."""
+    """A letter keeps its key, value, headers and time; the reason is in headers; a value that is too large stays
+    behind."""
     (small,) = letter_messages(letters(("a", 0, 7), value=b"\xff"))
     assert (small.key, small.value, small.timestamp_ms) == (b"k", b"\xff", 1007)
     headers = dict(small.headers)

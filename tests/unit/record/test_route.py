@@ -1,4 +1,5 @@
-"""Records find their tables by the rules, the same way in columns and one by one, and never a table they may not name."""
+"""Records find their tables by the rules, the same way in columns and one by one, and never a table they may not
+name."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from framework.config.spec import Case, Condition, ErrorPolicy, RouteMode, RouteRule
 from framework.plan.model import Plan
 from framework.record.model import BlockResult
-from tests.record_samples import alone, block, plan, policy, processed, same, target
+from testbed.record_samples import alone, block, plan, policy, processed, same, target
 
 COLUMNS = {"kind": "string", "n": "long", "ok": "boolean", "x": "double"}
 

@@ -1,4 +1,5 @@
-"""Rows of many tables put apart: each table gets its own rows, in order, whatever columns they have and however they come."""
+"""Rows of many tables put apart: each table gets its own rows, in order, whatever columns they have and however they
+come."""
 
 from __future__ import annotations
 
@@ -111,7 +112,8 @@ def test_each_table_gets_its_own_rows_in_order(
 
 @needs_compiled
 def test_many_rows_go_over_many_pages() -> None:
-    """Rows of a table are together however many there are, of values that do not divide a page, too, and a second time."""
+    """Rows of a table are together however many there are, of values that do not divide a page, too, and a second
+    time."""
     count, tables = 60_000, 3
     numbers = np.arange(count, dtype=np.uint16) % tables
     text = [None if i % 1000 == 999 else "x" * (i % 90) for i in range(count)]
@@ -167,7 +169,8 @@ def test_dictionaries_may_grow_and_not_change() -> None:
 @needs_compiled
 @pytest.mark.parametrize(("words", "nbytes"), [(3, 1), (128, 1), (129, 2), (30_000, 2), (40_000, 4)])
 def test_places_of_few_words_take_little_memory(words: int, nbytes: int) -> None:
-    """Places in a dictionary are held in as few bytes as its words need, with room for more, and given back as they came."""
+    """Places in a dictionary are held in as few bytes as its words need, with room for more, and given back as they
+    came."""
     chance = random.Random(words)
     count, tables = 20_000, 3
     places = [None if chance.random() < 0.1 else chance.randrange(words) for _ in range(count)]

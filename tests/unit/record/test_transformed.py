@@ -24,7 +24,7 @@ from framework.config.spec import (
 )
 from framework.errors import AccountingError
 from framework.record.process import declared_schema, decode_block, process_transformed, process_with_sql
-from tests.record_samples import block, plan, policy, target
+from testbed.record_samples import block, plan, policy, target
 
 HINTS = [
     FieldHint("id", "long"),
@@ -86,7 +86,8 @@ def positive(rows: pa.Table) -> pa.Table:
 
 
 def test_a_block_all_the_way_through_sql_adds_up() -> None:
-    """Of a block that goes through SQL at once, each record is written, filtered, dropped or a dead letter, and none twice."""
+    """Of a block that goes through SQL at once, each record is written, filtered, dropped or a dead letter, and none
+    twice."""
     values = [{"id": 1}, b"x", {"id": -1}, None, {"id": "one"}, {"id": 2}, {"id": None}]
     table = {"ns.t": target(columns={"id": "long"})}
     result = process_with_sql(block(values, first_offset=50), plan(hints=HINTS), table, positive)
@@ -232,7 +233,8 @@ def test_what_is_refused_after_sql_shapes_nothing() -> None:
 
 
 def test_rows_that_sql_brings_in_any_order_shape_by_offset() -> None:
-    """Rows come out of Spark in any order; a refused one among them is left out, and of `fail` the first by offset stops."""
+    """Rows come out of Spark in any order; a refused one among them is left out, and of `fail` the first by offset
+    stops."""
     values = pa.array(["no uuid", str(UUID(int=1)), "none", str(UUID(int=2))])
     rows = after_sql({"order": values, "n": pa.array([1, None, 2, 3])}, [3, 0, 2, 1])
     made = plan(hints=HINTS, errors=ErrorPolicy.FAIL)

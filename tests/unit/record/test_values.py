@@ -27,7 +27,7 @@ from pyiceberg.types import (
 from framework.config.spec import EvolveMode, FieldHint, RouteRule
 from framework.plan.model import Plan
 from framework.record.model import BlockResult, TableTarget
-from tests.record_samples import alone, block, plan, policy, processed, same, schema_of, target
+from testbed.record_samples import alone, block, plan, policy, processed, same, schema_of, target
 from tests.type_cases import CASES, TypeCase
 
 STRICT = policy(
@@ -285,8 +285,8 @@ MAPS = [
 
 @pytest.mark.parametrize("fewer", [None, 1, 2, 3])
 def test_maps_in_columns_and_in_single_records_agree(fewer: int | None) -> None:
-    """Objects that become maps give the same rows and errors in a block as one by one, whatever stands in their text and
-    beside it."""
+    """Objects that become maps give the same rows and errors in a block as one by one, whatever stands in their text
+    and beside it."""
     kind = MapType(106, StringType(), 107, LongType(), value_required=False)
     tables = {"ns.t": target(columns={"v": kind, "s": "string"}, table_policy=STRICT)}
     found = MAPS if fewer is None else MAPS[fewer::4] * 3

@@ -1,4 +1,5 @@
-"""What a table lacks for a record ends alike whichever way the record takes: in columns, judged alone, or in typed columns."""
+"""What a table lacks for a record ends alike whichever way the record takes: in columns, judged alone, or in typed
+columns."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from framework.record.process import process_block, process_transformed
 from framework.table.arrow_schema import parse_schema
 from framework.table.trouble import frozen
 from framework.testing.tables import MemoryTables
-from tests.record_samples import alone, block, plan, policy, schema_of, target
+from testbed.record_samples import alone, block, plan, policy, schema_of, target
 
 FREEZE, DISCARD = EvolveMode.FREEZE, EvolveMode.DISCARD_VALUE
 Way = Callable[[RecordBlock, Plan, dict[str, TableTarget], pa.Table], BlockResult]
@@ -120,7 +121,8 @@ def test_of_several_reasons_the_first_is_told_on_each_way() -> None:
 
 @pytest.mark.parametrize("word", [EvolveMode.RELAX, FREEZE, DISCARD])
 def test_what_is_left_out_of_a_required_column_relaxes_it_on_no_way(word: EvolveMode) -> None:
-    """`[]` in a required column of another kind is no missing value: the record is an error, whatever `nullability` says."""
+    """`[]` in a required column of another kind is no missing value: the record is an error, whatever `nullability`
+    says."""
     values = [{"a": [], "b": 1}, {"a": [], "b": 2}]
     types = {"a": pa.list_(pa.int64()), "b": pa.int64()}
     chosen = policy(nullability=word)
@@ -131,7 +133,8 @@ def test_what_is_left_out_of_a_required_column_relaxes_it_on_no_way(word: Evolve
 
 @pytest.mark.parametrize("word", [EvolveMode.WIDEN, EvolveMode.NEW_COLUMN])
 def test_what_is_left_out_takes_no_other_value_with_it(word: EvolveMode) -> None:
-    """Where `[]` cannot be null, inside of a struct, the record is an error: the struct's other values are not left out."""
+    """Where `[]` cannot be null, inside of a struct, the record is an error: the struct's other values are not left
+    out."""
     schema = _nested(required=True)
     values = [{"a": 1, "s": {"b": [], "c": 5}}, {"a": 2, "s": {"b": [], "c": None}}, {"a": 3}]
     types = {"a": pa.int64(), "s": pa.struct([("b", pa.list_(pa.int64())), ("c", pa.int64())])}
@@ -215,8 +218,8 @@ def test_lists_hold_what_asks_for_a_column_on_each_way() -> None:
 
 @pytest.mark.parametrize("word", [EvolveMode.WIDEN, EvolveMode.NEW_COLUMN, DISCARD])
 def test_a_table_that_is_not_changed_now_is_written_as_it_is(word: EvolveMode) -> None:
-    """While changes of a table are refused, records that would change it are dead letters with the reason; those that would not
-    are written on each way: `[]` in a column of another kind, and values that `otherwise` leaves out."""
+    """While changes of a table are refused, records that would change it are dead letters with the reason; those that
+    would not are written on each way: `[]` in a column of another kind, and values that `otherwise` leaves out."""
     inner = StructType(NestedField(5, "b", LongType(), required=False))
     schema = Schema(
         NestedField(1, "id", LongType(), required=False),
@@ -314,7 +317,8 @@ def _cases(draw: st.DrawFn) -> tuple[Any, ...]:
 @settings(max_examples=150, deadline=None)
 @given(_cases(), st.sampled_from([ErrorPolicy.DEAD_LETTER, ErrorPolicy.DROP]))
 def test_any_words_are_one_thing_on_each_way(case: tuple[Any, ...], errors: ErrorPolicy) -> None:
-    """Whatever the words are and whatever records lack or bring, each record is the same row, or refused for the same field."""
+    """Whatever the words are and whatever records lack or bring, each record is the same row, or refused for the same
+    field."""
     values, types, chosen, schema, held = case
     made = plan(defaults=chosen, errors=errors)
     told = {}

@@ -121,7 +121,8 @@ def test_a_negative_count_stops_the_batch(less: str) -> None:
 
 
 def test_dead_letters_past_the_limit_stop_the_batch() -> None:
-    """`errors.max_ratio` and `max_count` stop a pipeline before the batch is announced, with an exit code of their own."""
+    """`errors.max_ratio` and `max_count` stop a pipeline before the batch is announced, with an exit code of their
+    own."""
     bad = report(10, 2010, written=1900, dead_lettered=100)
 
     with pytest.raises(TooManyDeadLetters, match=r"100 of 2,000 records.*max_ratio") as caught:
@@ -178,7 +179,8 @@ DAILY = replace(TablePolicy(), commit=CommitPolicy(86_400_000))
     ids=["nothing said", "defaults", "an override", "an override of others"],
 )
 def test_a_table_is_committed_as_the_plan_prints(tables: TablesSpec) -> None:
-    """What `floe plan` prints of a table's commits is what its files are announced with, however the plan came about."""
+    """What `floe plan` prints of a table's commits is what its files are announced with, however the plan came
+    about."""
     changed = plan(tables=tables)
     printed = json.loads(json.dumps(plan_to_json(changed)))["steps"]
     wrote, commits = (next(step for step in printed if step["step"] == name) for name in ("WriteFiles", "CommitTables"))

@@ -8,13 +8,14 @@ from framework.commit.pacing import FIRST_BATCH_RECORDS, Pace
 from framework.runtime.batch import BatchResult, BatchScope
 from framework.runtime.batch_pacer import BatchPacer, Turn
 from framework.runtime.handover import AnnouncedBatch
-from tests.record_samples import plan
+from testbed.record_samples import plan
 
 KEY: PartitionKey = ("events", 0)
 
 
 def turn(pacer: BatchPacer, end: int, at: int = 0, now_ms: int = 0, is_draining: bool = False) -> Turn:
-    """The pacer's answer for one partition that is read to `at` and ends at `end`; the last announcement was at 0 ms."""
+    """The pacer's answer for one partition that is read to `at` and ends at `end`; the last announcement was at 0
+    ms."""
     positions = {KEY: at}
     ends = pacer.see(positions, {KEY: PartitionFacts("id", 0, end)})
     return pacer.decide(positions, ends, now_ms, 0, is_draining=is_draining, is_held=False)

@@ -1,4 +1,5 @@
-"""A batch and a replay of dead letters take the same rounds: done, tables changed, and done again where that was asked for."""
+"""A batch and a replay of dead letters take the same rounds: done, tables changed, and done again where that was asked
+for."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from framework.errors import FloeError
 from framework.record.model import TableNeed, TableTarget
 from framework.runtime.change_rounds import CHANGE_ROUNDS, change_tables_until_they_hold, merged_needs
 from framework.task.context import TaskContext
-from tests.record_samples import plan, target
+from testbed.record_samples import plan, target
 
 
 @dataclass

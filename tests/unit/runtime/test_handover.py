@@ -58,7 +58,8 @@ def test_a_new_batch_does_not_come_back_by_the_word_of_an_older_one() -> None:
 
 
 def test_what_was_announced_before_a_withdrawal_is_not_lost() -> None:
-    """A batch that was announced just before its query ended counts for the run; offers and failures of that query are gone."""
+    """A batch that was announced just before its query ended counts for the run; offers and failures of that query are
+    gone."""
     handover = BatchHandover()
     handover.offer(offered())
     handover.announced(done := AnnouncedBatch(SCOPE, RESULT, 7))

@@ -15,8 +15,8 @@ from framework.config.spec import Distribution, TablePolicy, WriteMode, WritePol
 from framework.record.model import DeadLetter, KeyedPart, Slice, SliceReport, TableNeed, TaskReport
 from framework.runtime import spark_stage
 from framework.task.context import TaskContext
-from tests.record_samples import plan as sample_plan
-from tests.record_samples import policy
+from testbed.record_samples import plan as sample_plan
+from testbed.record_samples import policy
 
 WORK = [[Span("events", 0, 0, 10)], [Span("events", 1, 0, 10)]]
 UPSERT = replace(policy(), write=WritePolicy(WriteMode.UPSERT, key=("id",)))

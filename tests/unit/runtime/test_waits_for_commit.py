@@ -25,8 +25,8 @@ from framework.runtime import pipeline_state
 from framework.runtime.patience import Trouble, gives_up
 from framework.runtime.pipeline_state import COMMIT_PATIENCE_S, SILENT_FOR_S, Standing
 from framework.runtime.worker_report import WorkerReport
-from tests.record_samples import plan as sample_plan
-from tests.record_samples import policy
+from testbed.record_samples import plan as sample_plan
+from testbed.record_samples import policy
 
 
 def plan(mode: WriteMode) -> Plan:

@@ -1,4 +1,5 @@
-"""Two columns of one full name: whatever records show, a table's schema can be made and changed, and the rest is refused."""
+"""Two columns of one full name: whatever records show, a table's schema can be made and changed, and the rest is
+refused."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from framework.table.changes import AlterTable, CreateTable, Refusal
 from framework.table.create import plan_create
 from framework.table.evolve import plan_evolution
 from framework.table.model import TableNeed
-from tests.record_samples import block, plan, policy, processed, target
+from testbed.record_samples import block, plan, policy, processed, target
 
 names = st.sampled_from(["a", "b", "a.b", "b.c", "a.b.c", "element", "a.element", "element.b", "value", "", "."])
 documents = st.recursive(

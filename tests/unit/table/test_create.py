@@ -133,7 +133,8 @@ def test_partition_fields(field: PartitionFieldSpec) -> None:
     ids=str,
 )
 def test_partition_fields_that_cannot_be(field: PartitionFieldSpec, code: str) -> None:
-    """A partition field on an unknown column, or with a transform its type does not take, is refused with the reason."""
+    """A partition field on an unknown column, or with a transform its type does not take, is refused with the
+    reason."""
     change = made(partition_by=(field,))
     assert isinstance(change, Refusal)
     assert change.code == code
@@ -214,7 +215,8 @@ def test_fields_that_cannot_identify_rows(path: str, case: Case, code: str) -> N
 
 
 def test_sort_orders_and_comments() -> None:
-    """A sort order keeps direction and nulls with the column as the schema spells it; hints give columns their comments."""
+    """A sort order keeps direction and nulls with the column as the schema spells it; hints give columns their
+    comments."""
     orders = (
         SortFieldSpec(PartitionFieldSpec("ID"), descending=True, nulls_first=False),
         SortFieldSpec(PartitionFieldSpec("o.A", "bucket", 4)),
@@ -239,8 +241,8 @@ def test_sort_orders_and_comments() -> None:
 
 @pytest.mark.parametrize("version", ["1", "2", "3"])
 def test_nanoseconds_need_format_version_three(version: str) -> None:
-    """A declared type of nanoseconds makes such a column where the table's version has it, and microseconds elsewhere, at any
-    depth; a table is never partitioned by nanoseconds themselves, but may be sorted by them."""
+    """A declared type of nanoseconds makes such a column where the table's version has it, and microseconds elsewhere,
+    at any depth; a table is never partitioned by nanoseconds themselves, but may be sorted by them."""
     hints = (FieldHint("at", "timestamptz_ns"), FieldHint("o.at", "timestamp_ns"))
     properties = (("format-version", version),)
     change = created(CreatePolicy(properties=properties), hints)

@@ -14,7 +14,7 @@ from framework.table.evolve import merge_needs, plan_evolution
 from framework.table.model import ObservedType, TableNeed, TableTarget
 from framework.table.schema_compatibility import unusable_schema_ids
 from framework.table.types import primitive_type
-from tests.record_samples import policy, target
+from testbed.record_samples import policy, target
 
 INNER = StructType(NestedField(11, "zip", StringType(), required=False))
 SCHEMA = Schema(

@@ -57,7 +57,8 @@ def test_a_key_is_columns_of_the_table() -> None:
     ],
 )
 def test_what_cannot_be_upserted_is_refused_by_name(found: TableTarget, code: str) -> None:
-    """A column that is not there or cannot be compared, and a format version without the deletes, each have their code."""
+    """A column that is not there or cannot be compared, and a format version without the deletes, each have their
+    code."""
     refusal = key_of(found)
 
     assert isinstance(refusal, Refusal)

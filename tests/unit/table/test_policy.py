@@ -18,7 +18,7 @@ from framework.table.policy.metadata_columns import own_fields, spellings
 from framework.table.policy.rules import TableRules
 from framework.table.policy.sql_source import sql_source_policy
 from framework.table.policy.words import MEANINGS, Aspect
-from tests.record_samples import policy
+from testbed.record_samples import policy
 
 ROOT = Path(__file__).parents[3]
 EVOLVE, WIDEN, NEW_COLUMN, RELAX = EvolveMode.EVOLVE, EvolveMode.WIDEN, EvolveMode.NEW_COLUMN, EvolveMode.RELAX
@@ -34,7 +34,8 @@ AS_IT_IS = {
 }
 
 
-# ---- each word against each difference ---------------------------------------------------------------------------------
+# ---- each word against each difference
+# ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("word", [EVOLVE, *AS_IT_IS])
@@ -49,8 +50,8 @@ def test_a_missing_table(word: EvolveMode, enabled: bool) -> None:
 @pytest.mark.parametrize("word", [EVOLVE, *AS_IT_IS])
 @pytest.mark.parametrize("frozen", ["", "held"])
 def test_a_missing_column(word: EvolveMode, frozen: str) -> None:
-    """A field without a column gives the table one, is left out, or makes its record an error; no record is to blame for a
-    metadata column that is missing."""
+    """A field without a column gives the table one, is left out, or makes its record an error; no record is to blame
+    for a metadata column that is missing."""
     rules = TableRules(policy(word), frozen)
     change = HELD if frozen else CHANGE
     assert rules.missing_column() == (AS_IT_IS.get(word) or change)
@@ -62,7 +63,8 @@ def test_a_missing_column(word: EvolveMode, frozen: str) -> None:
 @pytest.mark.parametrize("columns", [EVOLVE, *AS_IT_IS])
 @pytest.mark.parametrize("frozen", ["", "held"])
 def test_a_value_that_does_not_fit(word: EvolveMode, otherwise: EvolveMode, columns: EvolveMode, frozen: str) -> None:
-    """It widens its column, goes beside it where columns may be added, or is what `otherwise` says where neither can be."""
+    """It widens its column, goes beside it where columns may be added, or is what `otherwise` says where neither can
+    be."""
     rules = TableRules(policy(columns, data_type=word, otherwise=otherwise), frozen)
     for can_widen, can_move in product((True, False), repeat=2):
         if word in AS_IT_IS:
@@ -91,8 +93,8 @@ def test_a_missing_value(word: EvolveMode, otherwise: EvolveMode, frozen: str) -
 @pytest.mark.parametrize("empty", EmptyValues)
 @pytest.mark.parametrize("frozen", ["", "held"])
 def test_what_holds_nothing(word: EvolveMode, empty: EmptyValues, frozen: str) -> None:
-    """`[]` in a column of another kind is null unless `values.empty` refuses it or `data_type` refuses whatever does not fit;
-    a table that is not changed now makes no difference to it."""
+    """`[]` in a column of another kind is null unless `values.empty` refuses it or `data_type` refuses whatever does
+    not fit; a table that is not changed now makes no difference to it."""
     chosen = policy(data_type=word)
     rules = TableRules(replace(chosen, values=replace(chosen.values, empty=empty)), frozen)
     assert rules.leaves_empty_out is (empty is EmptyValues.DISCARD and word in (WIDEN, NEW_COLUMN, DISCARD))
@@ -116,8 +118,8 @@ def test_who_changes_a_table_and_who_asks_for_it_agree(frozen: str) -> None:
 
 
 def test_what_sql_reads_never_changes() -> None:
-    """No record changes the columns of `source`; fields that are not declared are left out, and values that do not fit are errors
-    that `errors.policy` decides."""
+    """No record changes the columns of `source`; fields that are not declared are left out, and values that do not fit
+    are errors that `errors.policy` decides."""
     for word, empty in product((WIDEN, NEW_COLUMN, *AS_IT_IS), EmptyValues):
         defaults = policy(data_type=word, otherwise=DISCARD)
         defaults = replace(defaults, values=replace(defaults.values, empty=empty))
@@ -134,12 +136,14 @@ def test_fields_named_like_metadata_columns_are_no_fields_of_the_record() -> Non
     assert own_fields(fields, spellings(["_kafka_offset", "_kafka_header_X_Id"])) == {"a": 1, "_kafka_key": 4}
 
 
-# ---- a word is taught once ---------------------------------------------------------------------------------------------
+# ---- a word is taught once
+# ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("aspect", Aspect)
 def test_every_word_that_a_file_may_have_is_understood(aspect: Aspect) -> None:
-    """The words of the schema of pipeline files, and those that one word for all aspects stands for, have a meaning each."""
+    """The words of the schema of pipeline files, and those that one word for all aspects stands for, have a meaning
+    each."""
     schema = json.loads((ROOT / "schemas" / "pipeline.v1.schema.json").read_text(encoding="utf-8"))
     words = {word for found in _words(schema, aspect.value) for word in found}
     assert words >= {"freeze", "fail"}

@@ -9,8 +9,8 @@ from framework.table.refresh import PROBES, REFRESHED_AT_ONCE, REFRESHES_A_SECON
 
 
 def ages_of_batches(count: int, between_s: float, seconds: float) -> list[tuple[int, int, list[float]]]:
-    """For each batch of a flow: how many tables it waited for and how many were loaded while it ran, and how long ago each
-    table was loaded when its files were begun."""
+    """For each batch of a flow: how many tables it waited for and how many were loaded while it ran, and how long ago
+    each table was loaded when its files were begun."""
     loaded = [0.0] * count
     batches = []
     now = 0.0
@@ -37,8 +37,8 @@ def test_a_batch_of_few_tables_waits_for_all(count: int, between_s: float) -> No
 
 @given(st.integers(REFRESHED_AT_ONCE + 1, 150), st.floats(0.1, 60))
 def test_of_up_to_150_tables_none_is_older_than_half_a_minute(count: int, between_s: float) -> None:
-    """What is written is written to tables as they were at most half a minute ago; tables are loaded little by little where
-    batches come often, so that hardly a batch waits for any."""
+    """What is written is written to tables as they were at most half a minute ago; tables are loaded little by little
+    where batches come often, so that hardly a batch waits for any."""
     batches = ages_of_batches(count, between_s, 200)
     assert max(max(ages) for _, _, ages in batches) < 30.0
     if between_s < 4.0 and count <= 100:
@@ -48,7 +48,8 @@ def test_of_up_to_150_tables_none_is_older_than_half_a_minute(count: int, betwee
 @settings(max_examples=30)
 @given(st.integers(151, 2000), st.floats(0.5, 20))
 def test_of_very_many_tables_each_has_its_turn(count: int, between_s: float) -> None:
-    """However many tables there are, about five a second are loaded, and each has its turn within the time that this takes."""
+    """However many tables there are, about five a second are loaded, and each has its turn within the time that this
+    takes."""
     batches = ages_of_batches(count, between_s, 60 + 2 * count / REFRESHES_A_SECOND)
     for first, meanwhile, _ in batches:
         assert first <= max(REFRESHED_AT_ONCE, between_s * REFRESHES_A_SECOND)

@@ -6,7 +6,7 @@ import pickle
 from dataclasses import replace
 
 from framework.task.context import known_to_tasks
-from tests.record_samples import target
+from testbed.record_samples import target
 
 # Spark sends a larger function around as a file of its own (`spark.broadcast.UDFCompressionThreshold`).
 SMALL_BYTES = 1024 * 1024

@@ -57,7 +57,8 @@ def test_a_later_offset_of_another_partition_is_not_newer() -> None:
 
 
 def test_a_row_keeps_the_id_of_the_row_that_it_replaces() -> None:
-    """Keys without a live row have no id, nor have rows that the table gave none; of several rows the oldest gives its id."""
+    """Keys without a live row have no id, nor have rows that the table gave none; of several rows the oldest gives its
+    id."""
     ids = row_ids(4, np.array([2, 0, 2, 3]), np.array([70, 0, 60, -1]))
     assert ids.to_pylist() == [0, None, 60, None]
     assert ids.type == pa.int64()

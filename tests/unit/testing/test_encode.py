@@ -6,7 +6,7 @@ import pytest
 from google.protobuf import descriptor_pb2
 
 from framework.testing.suite import FileReport, run_file
-from tests.format_samples import serialized
+from testbed.format_samples import serialized
 from tests.unit.config.in_memory import TARGET, load
 
 AVRO = """\

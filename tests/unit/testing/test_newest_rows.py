@@ -79,7 +79,8 @@ def test_a_tombstone_deletes_and_is_not_dropped() -> None:
 
 
 def test_positions_that_a_test_gives_decide() -> None:
-    """The newest is the one with the highest topic, partition and offset, as in a run, wherever it stands in the list."""
+    """The newest is the one with the highest topic, partition and offset, as in a run, wherever it stands in the
+    list."""
     case = """\
   - name: offsets
     input: [{offset: 7, value: {id: 1, sub: x, n: 1}}, {offset: 3, value: {id: 1, sub: x, n: 2}}]
@@ -178,7 +179,8 @@ def test_a_recorded_test_says_what_the_table_holds() -> None:
 
 
 def test_records_of_a_topic_keep_their_order() -> None:
-    """Where positions decide what is the newest, a test recorded from a topic keeps them, in whatever order they were taken."""
+    """Where positions decide what is the newest, a test recorded from a topic keeps them, in whatever order they were
+    taken."""
     older, newer = b'{"id": 1, "sub": "x", "n": 1}', b'{"id": 1, "sub": "x", "n": 2}'
     kept = recorded_case([Taken(newer, "a", 2, 41, 5), Taken(older, "a", 2, 40, 6)])
     assert [(one["partition"], one["offset"]) for one in kept["input"]] == [(2, 41), (2, 40)]  # type: ignore[attr-defined]

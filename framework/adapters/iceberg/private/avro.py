@@ -1,10 +1,10 @@
-"""Manifests and manifest lists, encoded quickly and in blocks of many entries: PyIceberg's own writers, with another file
-beneath them.
+"""Manifests and manifest lists, encoded quickly and in blocks of many entries: PyIceberg's own writers, with another
+file beneath them.
 
-In: manifest entries, or manifests, one after another. Out: one Avro file with the bytes that PyIceberg's encoder makes of
-each, in blocks as large as Iceberg's Java writer makes them. PyIceberg 0.12 writes each entry as a block of its own, compressed
-alone and followed by a marker, each byte of a number with a call, makes its writers and its header anew for each file, and asks
-the store how long the file has become: most of what a commit cost.
+In: manifest entries, or manifests, one after another. Out: one Avro file with the bytes that PyIceberg's encoder makes
+of each, in blocks as large as Iceberg's Java writer makes them. PyIceberg 0.12 writes each entry as a block of its own,
+compressed alone and followed by a marker, each byte of a number with a call, makes its writers and its header anew for
+each file, and asks the store how long the file has become: most of what a commit cost.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ _HEADER = construct_writer(META_SCHEMA)
 
 @dataclass(frozen=True)
 class Form:
-    """What all files of one kind share: the schema, how a value in memory becomes bytes, and the schema as Avro says it."""
+    """What all files of one kind share: the schema, how a value in memory becomes bytes, and the schema as Avro says
+    it."""
 
     name: str
     schema: Schema
@@ -67,8 +68,8 @@ def manifest_form(
     """Of manifests of a format version, whose entries have in memory the fields of another one.
 
     Args:
-        more_field_ids: fields of files that the entries have in memory, and that are written though PyIceberg's schema of
-            the version lacks them.
+        more_field_ids: fields of files that the entries have in memory, and that are written though PyIceberg's schema
+            of the version lacks them.
     """
     data_file, in_memory_file = (data_file_with_partition(partition, each) for each in (version, in_memory))
     more = [field for field in in_memory_file.fields if field.field_id in more_field_ids]

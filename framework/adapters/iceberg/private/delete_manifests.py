@@ -1,7 +1,7 @@
 """Manifests of delete files: entries of position delete files or of deletion vectors, of format versions 2 and 3.
 
-In: manifest entries. Out: Avro files as Iceberg's Java writer lays them out. PyIceberg 0.12 writes manifests of data files
-alone.
+In: manifest entries. Out: Avro files as Iceberg's Java writer lays them out. PyIceberg 0.12 writes manifests of data
+files alone.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ class DeleteManifestWriterV2(ManifestWriterV2):
 
 
 class DeleteManifestWriterV3(ManifestWriterV3):
-    """A manifest of deletion vectors, and of older position delete files. Goes when PyIceberg writes manifests of deletes."""
+    """A manifest of deletion vectors, and of older position delete files. Goes when PyIceberg writes manifests of
+    deletes."""
 
     @override
     def content(self) -> ManifestContent:

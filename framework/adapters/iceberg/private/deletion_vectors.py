@@ -1,8 +1,8 @@
 """Deletion vectors: which rows of a data file are deleted, as Puffin files hold it from format version 3 on.
 
-In: sorted positions for each data file. Out: Puffin files of bounded size, and where in them each vector lies; or the positions
-of a vector that any engine wrote, checked against its checksum and its count. The bytes are those that Iceberg's Java writer
-makes. PyIceberg reads deletion vectors and does not write them.
+In: sorted positions for each data file. Out: Puffin files of bounded size, and where in them each vector lies; or the
+positions of a vector that any engine wrote, checked against its checksum and its count. The bytes are those that
+Iceberg's Java writer makes. PyIceberg reads deletion vectors and does not write them.
 """
 
 from __future__ import annotations
@@ -101,7 +101,8 @@ def write_vectors(
     Args:
         new_path: gives the location of the next Puffin file.
         vectors: by data file, the positions that are deleted in it.
-        max_puffin_bytes: a file ends before the vector that would make its blobs longer; one vector may be longer alone.
+        max_puffin_bytes: a file ends before the vector that would make its blobs longer; one vector may be longer
+            alone.
     """
     written: list[WrittenVector] = []
     blobs: list[tuple[str, bytes, int]] = []

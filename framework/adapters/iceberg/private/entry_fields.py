@@ -1,5 +1,6 @@
-"""Fields 142 to 145 of a manifest entry's file, for which PyIceberg has no attributes: what row ids, position deletes and
-deletion vectors need. In and out: PyIceberg's `DataFile` with the fields of format version 3 in memory, or with fewer.
+"""Fields 142 to 145 of a manifest entry's file, for which PyIceberg has no attributes: what row ids, position deletes
+and deletion vectors need. In and out: PyIceberg's `DataFile` with the fields of format version 3 in memory, or with
+fewer.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ def referenced_data_file(file: DataFile) -> str | None:
 
 
 def content_range(file: DataFile) -> tuple[int, int] | None:
-    """The first byte of a deletion vector in its Puffin file, and how many bytes it has; None for files of another kind."""
+    """The first byte of a deletion vector in its Puffin file, and how many bytes it has; None for files of another
+    kind."""
     offset, size = _field(file, _CONTENT_OFFSET), _field(file, _CONTENT_SIZE)
     return None if offset is None or size is None else (offset, size)
 
@@ -50,7 +52,8 @@ def delete_file(
     data_file: str,
     **others: object,
 ) -> DataFile:
-    """The entry of a file, or of a deletion vector in one, that deletes rows of one data file and lies in its partition.
+    """The entry of a file, or of a deletion vector in one, that deletes rows of one data file and lies in its
+    partition.
 
     Args:
         others: further fields under the specification's names.

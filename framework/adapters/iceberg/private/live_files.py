@@ -1,9 +1,9 @@
 """What a snapshot holds: its live data files, and for each the deletes that apply to it.
 
-In: a snapshot's manifests. Out: one value for each data file, with what it inherits written out, and its deletion vector or its
-position delete files by the specification's rules of sequence number, partition and path. Live equality deletes are refused
-by name: whoever went by the rest alone would show rows that are deleted. The value is small when pickled, since executors
-get it.
+In: a snapshot's manifests. Out: one value for each data file, with what it inherits written out, and its deletion
+vector or its position delete files by the specification's rules of sequence number, partition and path. Live equality
+deletes are refused by name: whoever went by the rest alone would show rows that are deleted. The value is small when
+pickled, since executors get it.
 """
 
 from __future__ import annotations
@@ -39,8 +39,9 @@ _Place = tuple[int, tuple[Any, ...]]
 
 @dataclass(frozen=True, slots=True)
 class LiveFile:
-    """A data file of a snapshot. `partition` has the values that PyIceberg's reader gives; `sequence_number` is the one that
-    deletes are compared with; `first_row_id` is None before format version 3. With a `vector`, nothing else deletes rows."""
+    """A data file of a snapshot. `partition` has the values that PyIceberg's reader gives; `sequence_number` is the one
+    that deletes are compared with; `first_row_id` is None before format version 3. With a `vector`, nothing else
+    deletes rows."""
 
     path: str
     spec_id: int
@@ -59,8 +60,8 @@ class LiveFile:
 
 @dataclass(frozen=True)
 class LiveFiles:
-    """By path, the data files of one snapshot; `manifests` are the paths of those that they were read from, which tell one
-    snapshot's files from another's."""
+    """By path, the data files of one snapshot; `manifests` are the paths of those that they were read from, which tell
+    one snapshot's files from another's."""
 
     by_path: Mapping[str, LiveFile]
     manifests: frozenset[str]
@@ -83,7 +84,8 @@ def _values(file: LiveFile) -> tuple[Any, ...]:
 
 
 def _packed(column: tuple[Any, ...]) -> Any:
-    """Numbers as an array, of which a pickle takes eight bytes each; other equal values as one object, which it names twice."""
+    """Numbers as an array, of which a pickle takes eight bytes each; other equal values as one object, which it names
+    twice."""
     if all(type(value) is int for value in column):
         return np.array(column, np.int64)
     if isinstance(column[0], dict):
@@ -169,7 +171,8 @@ def partition_of(file: IcebergDataFile) -> tuple[Any, ...]:
 
 
 def referenced_path(file: IcebergDataFile) -> str | None:
-    """The one data file that a delete file names: by its field, or by equal bounds of `file_path`; None if there may be more."""
+    """The one data file that a delete file names: by its field, or by equal bounds of `file_path`; None if there may be
+    more."""
     if (named := entry_fields.referenced_data_file(file)) is not None:
         return named
     lower, upper = ((bounds or {}).get(PATH_FIELD_ID) for bounds in (file.lower_bounds, file.upper_bounds))

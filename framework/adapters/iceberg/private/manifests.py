@@ -1,9 +1,9 @@
 """From announced data files to Avro: manifests, one per partition spec, and the manifest list of a new snapshot.
 
-In: `DataFile` values of announcements, rows to delete, and the manifests of the parent snapshot. Out: manifest files with their
-sequence numbers set, and the paths that were written, so that a refused attempt can be tidied up. No file is removed here.
-Files are written under the spec they were made for: PyIceberg's own append puts all of them under the table's current
-default spec, and rows vanish from filtered scans once the spec has changed.
+In: `DataFile` values of announcements, rows to delete, and the manifests of the parent snapshot. Out: manifest files
+with their sequence numbers set, and the paths that were written, so that a refused attempt can be tidied up. No file is
+removed here. Files are written under the spec they were made for: PyIceberg's own append puts all of them under the
+table's current default spec, and rows vanish from filtered scans once the spec has changed.
 """
 
 from __future__ import annotations
@@ -151,9 +151,9 @@ def _bounds(bounds: dict[str, str]) -> dict[int, bytes]:
 
 @dataclass(frozen=True)
 class WrittenSnapshot:
-    """The manifest list of a new snapshot, and the manifests it names. `first_row_id` and `added_rows` are the row ids that
-    it took, which tables have from format version 3 on. `added_deletes` and `removed_deletes` are the delete files, or the
-    deletion vectors in them, that it names anew and no longer."""
+    """The manifest list of a new snapshot, and the manifests it names. `first_row_id` and `added_rows` are the row ids
+    that it took, which tables have from format version 3 on. `added_deletes` and `removed_deletes` are the delete
+    files, or the deletion vectors in them, that it names anew and no longer."""
 
     manifest_list: str
     manifests: tuple[ManifestFile, ...]
@@ -198,7 +198,8 @@ class SnapshotFiles:
             live: the parent's live files, where they are at hand; they are read otherwise.
 
         Raises:
-            WrongDeletes: a file of `deletes` is not live, is one of `files`, or has no such row; or `live` is not the parent's.
+            WrongDeletes: a file of `deletes` is not live, is one of `files`, or has no such row; or `live` is not the
+                parent's.
             UnsupportedDeletes: the table has deletes that cannot be carried over, or its version has none.
             DamagedDeletionVector: an old deletion vector is not what its entry says.
         """
@@ -269,8 +270,8 @@ class SnapshotFiles:
     def _without(
         self, gone: set[row_deletes.EntryKey], manifests: Sequence[ManifestFile]
     ) -> tuple[list[ManifestFile], list[IcebergDataFile]]:
-        """Delete manifests in which these entries are deleted, and their files. What stood beside one of them stays, in a
-        manifest with them; manifests that have none of them are merged as those of data are."""
+        """Delete manifests in which these entries are deleted, and their files. What stood beside one of them stays, in
+        a manifest with them; manifests that have none of them are merged as those of data are."""
         untouched, touched = [], defaultdict[int, list[ManifestEntry]](list)
         for manifest in manifests:
             entries = lineage.read_live_entries(self._io, manifest) if gone else []

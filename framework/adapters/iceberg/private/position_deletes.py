@@ -1,8 +1,9 @@
 """Position delete files: which rows of data files are deleted, as tables of format version 2 hold it.
 
-In: the sorted positions of one data file. Out: a Parquet file that names this data file alone, and its metadata as Iceberg's
-Java writer gives it; or the positions that a file of any engine has for one data file. Lower and upper bound of `file_path` are
-equal, which is how readers see that a file concerns one data file. PyIceberg reads such files and does not write them.
+In: the sorted positions of one data file. Out: a Parquet file that names this data file alone, and its metadata as
+Iceberg's Java writer gives it; or the positions that a file of any engine has for one data file. Lower and upper bound
+of `file_path` are equal, which is how readers see that a file concerns one data file. PyIceberg reads such files and
+does not write them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A REST catalog whose requests end: each has a timeout, and a refusal of the credentials is remembered.
 
-In: PyIceberg's settings of a REST catalog. Out: the same catalog. PyIceberg waits for ever for a server that has stopped
-answering on an open connection; here the wait ends in an exception, which is an unknown outcome (invariant 7). `refused` tells
-the owner to open the catalog again, with credentials read again.
+In: PyIceberg's settings of a REST catalog. Out: the same catalog. PyIceberg waits for ever for a server that has
+stopped answering on an open connection; here the wait ends in an exception, which is an unknown outcome (invariant 7).
+`refused` tells the owner to open the catalog again, with credentials read again.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ class BoundedRestCatalog(RestCatalog):
 
     @override
     def _fetch_config(self) -> None:
-        # Judged before a session is made of it: `auth` and `ssl` in what a server sends would name classes and certificates.
+        # Judged before a session is made of it: `auth` and `ssl` in what a server sends would name classes and
+        # certificates.
         own = dict(self.properties)
         super()._fetch_config()
         self.properties = from_server(self.properties, own)

@@ -1,8 +1,8 @@
 """Deletes of rows: from positions in live data files to delete files that replace the ones before.
 
-In: the live files of the parent snapshot, and for some of them positions to delete. Out: new delete files, written, with the
-entries that name them, and which old entries go. Keeps invariant 14: a data file has at most one deletion vector, or one
-position delete file of its own, which holds all that was deleted before.
+In: the live files of the parent snapshot, and for some of them positions to delete. Out: new delete files, written,
+with the entries that name them, and which old entries go. Keeps invariant 14: a data file has at most one deletion
+vector, or one position delete file of its own, which holds all that was deleted before.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ EntryKey = tuple[str, int | None]
 
 
 class WrongDeletes(ValueError):
-    """Deletes name a file that is not live, is added by the same commit, or has no such row; or they are made for another
-    snapshot than the parent."""
+    """Deletes name a file that is not live, is added by the same commit, or has no such row; or they are made for
+    another snapshot than the parent."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,8 @@ def entry_key(file: DataFile) -> EntryKey:
 def resolved(
     io: FileIO, live: LiveFiles, deletes: Mapping[str, Positions], added: Collection[str], format_version: int
 ) -> list[FileDeletes]:
-    """Old and new positions united, for those files in which a row is deleted that was not before; ordered by partition.
+    """Old and new positions united, for those files in which a row is deleted that was not before; ordered by
+    partition.
 
     Args:
         added: paths of data files that the same commit adds, and that it must not delete from.

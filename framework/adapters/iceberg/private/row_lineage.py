@@ -1,8 +1,9 @@
-"""Row lineage, which format version 3 asks of every commit: manifests and manifest lists that say which row ids files have.
+"""Row lineage, which format version 3 asks of every commit: manifests and manifest lists that say which row ids files
+have.
 
-In: a table's manifests and its next row id. Out: the same with `first_row_id` where the specification wants one, as Iceberg's
-own writer sets it, and how many ids that took. PyIceberg reads and writes the fields of version 2 alone; its readers and
-writers are used here with the schemas of version 3. A data file that has row ids never gets others.
+In: a table's manifests and its next row id. Out: the same with `first_row_id` where the specification wants one, as
+Iceberg's own writer sets it, and how many ids that took. PyIceberg reads and writes the fields of version 2 alone; its
+readers and writers are used here with the schemas of version 3. A data file that has row ids never gets others.
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ def first_row_id(manifest: ManifestFile) -> int | None:
 def with_row_ids(manifests: Sequence[ManifestFile], next_row_id: int) -> tuple[list[ManifestFile], int]:
     """The manifests of a new snapshot as its list names them, and how many row ids they took from `next_row_id` on.
 
-    A data manifest without a first row id (a new one, a merged one, one from before the table was upgraded) gets the next,
-    and takes one for each of its rows; those that have one, and manifests of deletes, stay as they are.
+    A data manifest without a first row id (a new one, a merged one, one from before the table was upgraded) gets the
+    next, and takes one for each of its rows; those that have one, and manifests of deletes, stay as they are.
 
     Raises:
         ValueError: a manifest that does not say how many rows it holds, as old writers of version 1 left it.
@@ -83,8 +84,8 @@ def read_manifests(io: FileIO, manifest_list: str) -> tuple[ManifestFile, ...]:
 def read_live_entries(io: FileIO, manifest: ManifestFile) -> list[ManifestEntry]:
     """The live entries of a manifest, each with what it inherits written out: so it can stand in another manifest.
 
-    A file without a first row id has the next after those before it; where the manifest itself has none yet, neither have
-    its files, and they inherit from the manifest that they are written into.
+    A file without a first row id has the next after those before it; where the manifest itself has none yet, neither
+    have its files, and they inherit from the manifest that they are written into.
     """
     with AvroFile[ManifestEntry](
         io.new_input(manifest.manifest_path),

@@ -40,8 +40,8 @@ from typing_extensions import override
 
 from framework.adapters.file_io import location_provider
 
-# Of all tables' metadata together, as `_memory_bytes` has it; tables beyond this are read again from their metadata files,
-# which is slow but right. Four tables of 5,000 snapshots, or a thousand of 14.
+# Of all tables' metadata together, as `_memory_bytes` has it; tables beyond this are read again from their metadata
+# files, which is slow but right. Four tables of 5,000 snapshots, or a thousand of 14.
 MAX_KNOWN_BYTES = 100_000_000
 
 # Updates that look at no snapshots but those they name themselves; any other update takes PyIceberg's own way.
@@ -83,7 +83,8 @@ class _Rendered:
 
 
 def _appended(text: _Text, entries: Sequence[IcebergBaseModel]) -> _Text:
-    """One more piece, put together with those before it that are no longer: a byte is copied as often as the text doubles."""
+    """One more piece, put together with those before it that are no longer: a byte is copied as often as the text
+    doubles."""
     pieces = [*text, b",".join(entry.model_dump_json().encode() for entry in entries)]
     if not pieces[-1]:
         return text
@@ -102,9 +103,9 @@ class _Known:
 
 
 def _memory_bytes(known: _Known) -> int:
-    """About what one table takes, measured: PyIceberg's objects are models with a dictionary and a set each, and what was
-    rendered comes to a fifth of a snapshot. Columns that were dropped count, too: those that are there would have to be
-    counted anew for each commit."""
+    """About what one table takes, measured: PyIceberg's objects are models with a dictionary and a set each, and what
+    was rendered comes to a fifth of a snapshot. Columns that were dropped count, too: those that are there would have
+    to be counted anew for each commit."""
     metadata = known.metadata
     columns = len(metadata.schemas) * metadata.last_column_id
     return 10_000 + 1_300 * columns + 4_500 * len(metadata.snapshots) + 700 * len(metadata.metadata_log)
@@ -113,8 +114,8 @@ def _memory_bytes(known: _Known) -> int:
 class FlatSqlCatalog(SqlCatalog):
     """A `SqlCatalog` whose `commit_table` costs the same at the first and at the 5,000th snapshot. Safe for threads.
 
-    It also writes metadata of format version 3, which PyIceberg reads and does not write. Goes when PyIceberg commits to a SQL
-    catalog without copying and rendering all snapshots, and writes version 3.
+    It also writes metadata of format version 3, which PyIceberg reads and does not write. Goes when PyIceberg commits
+    to a SQL catalog without copying and rendering all snapshots, and writes version 3.
     """
 
     writes_version_3 = True

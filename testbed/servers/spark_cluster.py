@@ -1,7 +1,7 @@
 """A real Spark standalone cluster for tests: a master and workers from the installed PySpark, on loopback.
 
-In: a folder and a number of workers. Out: the master's address, and doors to kill a worker as a crash does. The processes
-get an environment without this virtual environment, so that what runs on them was shipped to them.
+In: a folder and a number of workers. Out: the master's address, and doors to kill a worker as a crash does. The
+processes get an environment without this virtual environment, so that what runs on them was shipped to them.
 """
 
 from __future__ import annotations

@@ -25,8 +25,8 @@ from confluent_kafka.admin import (
 from framework.local import stack
 from framework.local.broker import HOST, free_port
 from framework.plan.grants import Grant
+from testbed.servers.certificates import Authority
 from tests.conftest import Broker
-from tests.servers.certificates import Authority
 
 OPERATIONS = {
     "Read": AclOperation.READ,

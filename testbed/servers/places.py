@@ -1,7 +1,7 @@
 """Places that tables live in: catalogs and stores that tests start, each as the settings that a target names.
 
-In: the name of a place. Out: a `Place`, whose secrets are apart, so that a target file can name them by reference. Servers
-are started on first use and shared by all tests that hold the same `Servers`.
+In: the name of a place. Out: a `Place`, whose secrets are apart, so that a target file can name them by reference.
+Servers are started on first use and shared by all tests that hold the same `Servers`.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, TypeVar, cast
 
-from tests.servers.postgres import Postgres
-from tests.servers.rest_catalog import RestCatalog
-from tests.servers.s3 import SECRET_KEY, S3Server
+from testbed.servers.postgres import Postgres
+from testbed.servers.rest_catalog import RestCatalog
+from testbed.servers.s3 import SECRET_KEY, S3Server
 
 
 class Server(Protocol):
@@ -55,7 +55,8 @@ class Servers:
         self._started: dict[str, Server] = {}
 
     def place(self, name: str, root: Path) -> Place:
-        """`sqlite`, `rest`, `rest-s3`, `postgres`, `s3` or `postgres-s3`; what is on this machine alone lies below `root`."""
+        """`sqlite`, `rest`, `rest-s3`, `postgres`, `s3` or `postgres-s3`; what is on this machine alone lies below
+        `root`."""
         if name == "rest":
             return Place(self._one("rest", lambda: RestCatalog(self._folder / "rest").start()).settings())
         warehouse = root / "warehouse"

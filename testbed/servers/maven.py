@@ -1,7 +1,7 @@
 """Jars from Maven Central by the Ivy that PySpark ships, for servers that tests and benchmarks run.
 
-In: a name and the dependencies as Ivy writes them, or an archive with its SHA-256. Out: the folder with all jars, or with
-what the archive holds, in floe's cache; complete or absent.
+In: a name and the dependencies as Ivy writes them, or an archive with its SHA-256. Out: the folder with all jars, or
+with what the archive holds, in floe's cache; complete or absent.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ def jars(name: str, dependencies: list[str]) -> Path:
 
 
 def archive(name: str, organisation: str, version: str, classifier: str, sha256: str) -> Path:
-    """The folder that an archive holds, fetched and unpacked if it is not there; `sha256` is what the archive must be."""
+    """The folder that an archive holds, fetched and unpacked if it is not there; `sha256` is what the archive must
+    be."""
     home = cache_dir() / f"{name}-{version}"
     kind = f'name="{name}" type="tar.gz" ext="tar.gz" m:classifier="{classifier}"'
     needed = f'<dependency org="{organisation}" name="{name}" rev="{version}" transitive="false"><artifact {kind}/>'

@@ -1,8 +1,8 @@
 """An S3-compatible server for tests: moto's, in an environment of its own, as a process on loopback.
 
-In: a folder. Out: an endpoint with one bucket, addressed by path. The server's packages are installed once for a machine,
-beside floe's own and never among them. It keeps objects in memory; multipart uploads, listings and deletes are the real
-requests that a client makes.
+In: a folder. Out: an endpoint with one bucket, addressed by path. The server's packages are installed once for a
+machine, beside floe's own and never among them. It keeps objects in memory; multipart uploads, listings and deletes are
+the real requests that a client makes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Reads tables as the Java world does: Spark SQL with Iceberg's own runtime, and Iceberg's Java library without Spark.
 
-In: a catalog's settings as PyIceberg takes them, SQL, names of tables. Out: rows as dictionaries, and the number of records
-that the plain Java reader finds in each table. Spark runs in a process of its own, with jars from Maven Central; nothing
-of floe and nothing of PyIceberg is in it.
+In: a catalog's settings as PyIceberg takes them, SQL, names of tables. Out: rows as dictionaries, and the number of
+records that the plain Java reader finds in each table. Spark runs in a process of its own, with jars from Maven
+Central; nothing of floe and nothing of PyIceberg is in it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 import pyspark
 
-from tests.servers.rest_catalog import java_store
+from testbed.servers.rest_catalog import java_store
 
 SPARK = ".".join(pyspark.__version__.split(".")[:2])
 ICEBERG = "1.11.0" if SPARK == "4.0" else "1.12.0"  # 1.12 has no runtime for Spark 4.0
@@ -57,8 +57,8 @@ print("RESULT " + json.dumps([rows, counts, records], default=str))
 
 @dataclass(frozen=True)
 class JavaRead:
-    """`rows` of each query, in their order; `counts`: records by table, as the plain Java reader found them, and `records`
-    themselves in Java's words, where they were asked for."""
+    """`rows` of each query, in their order; `counts`: records by table, as the plain Java reader found them, and
+    `records` themselves in Java's words, where they were asked for."""
 
     rows: list[list[dict[str, object]]]
     counts: dict[str, int]

@@ -1,8 +1,9 @@
 """A schema registry for tests: a server on loopback that speaks Confluent's HTTP interface.
 
-In: schemas, registered over HTTP as a producer's serializer does. Out: ids, GUIDs and the schemas by them, subjects with
-versions and references, protobuf compiled (`format=serialized`), basic authentication. It starts in no time where a real one
-takes seconds; tests/registry shows that what a client relies on is the same on both. It has no compatibility rules.
+In: schemas, registered over HTTP as a producer's serializer does. Out: ids, GUIDs and the schemas by them, subjects
+with versions and references, protobuf compiled (`format=serialized`), basic authentication. It starts in no time where
+a real one takes seconds; tests/registry shows that what a client relies on is the same on both. It has no compatibility
+rules.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from framework.record.model import BlockResult, DeadLetter, RecordBlock, TableTa
 from framework.record.process import process_block
 from framework.table.arrow_schema import parse_schema
 from framework.testing.tables import MemoryTables
-from tests.record_samples import plan, policy
+from testbed.record_samples import plan, policy
 
 TABLE = "ns.t"
 

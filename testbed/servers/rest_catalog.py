@@ -1,9 +1,9 @@
 """A real Iceberg REST catalog for tests: Iceberg's own servlet over a JDBC catalog on SQLite, on loopback.
 
-In: a folder, and a store's settings where the warehouse is to lie in one. Out: an address that PyIceberg's `rest` catalog
-takes, and doors to stop and start the server on the same port and data. The jars come once from Maven Central by PySpark's
-Ivy. The server is built through py4j, which PySpark ships too, so that no Java compiler is needed; it ends with the test
-process.
+In: a folder, and a store's settings where the warehouse is to lie in one. Out: an address that PyIceberg's `rest`
+catalog takes, and doors to stop and start the server on the same port and data. The jars come once from Maven Central
+by PySpark's Ivy. The server is built through py4j, which PySpark ships too, so that no Java compiler is needed; it ends
+with the test process.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
 from framework.adapters.java import find_java
 from framework.local.broker import free_port
-from tests.servers.maven import JARS_OF_PYSPARK, dependency, jars
+from testbed.servers.maven import JARS_OF_PYSPARK, dependency, jars
 
 ICEBERG_VERSION = "1.11.0"
 
@@ -60,7 +60,8 @@ def java_store(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 class RestCatalog:
-    """One REST catalog server. `port` stays the same over `stop` and `start`; the catalog is a SQLite file in `root`."""
+    """One REST catalog server. `port` stays the same over `stop` and `start`; the catalog is a SQLite file in
+    `root`."""
 
     def __init__(self, root: Path, store: Mapping[str, str] | None = None) -> None:
         self.root = root

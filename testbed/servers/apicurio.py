@@ -1,7 +1,8 @@
-"""A real schema registry for tests: Apicurio Registry from Maven Central, on loopback, by its Confluent-compatible interface.
+"""A real schema registry for tests: Apicurio Registry from Maven Central, on loopback, by its Confluent-compatible
+interface.
 
-In: a folder. Out: an address that floe's registry connections take, and doors to register, to stop as a crash does and to
-start again on the same port with the same schemas, which lie in an H2 file in the folder. It needs Java 17.
+In: a folder. Out: an address that floe's registry connections take, and doors to register, to stop as a crash does and
+to start again on the same port with the same schemas, which lie in an H2 file in the folder. It needs Java 17.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from urllib.parse import quote
 
 from framework.adapters.java import find_java
 from framework.local.broker import HOST, free_port
-from tests.servers.maven import archive
-from tests.servers.registry import CONTENT_TYPE
+from testbed.servers.maven import archive
+from testbed.servers.registry import CONTENT_TYPE
 
 VERSION = "3.0.9"  # later ones need Java 21
 SHA256 = "2b28181501a20cbf6efcd77f9b7153908fc01f3d3a7c32024c0bd9e1b04c8a43"

@@ -1,0 +1,1 @@
+"""Servers and sample records that tests and benchmarks share."""
