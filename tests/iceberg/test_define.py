@@ -407,7 +407,7 @@ def test_what_a_batch_asks_for_is_decided_once_by_the_driver(lake: Lake) -> None
     registry.satisfy([TableNeed("ns.two", (("id", "long"),)), TableNeed("ns.one", (("x", "string"), ("y", "long")))])
     assert lake.tables.list_tables() == ["ns.one"]
     assert registry.refused == (
-        ("ns.two", "routes.max_new_tables_per_hour is 1, and so many were made within the last hour"),
+        ("ns.two", "routes.max_new_tables_per_hour is 1, and that many were created within the last hour"),
     )
     assert [line for line in said if line.startswith(("created", "altered"))] == [
         "created ns.one",

@@ -92,5 +92,5 @@ def test_bounds_of_nanoseconds_are_exact(lake: Lake) -> None:
 def test_a_table_partitioned_by_nanoseconds_themselves_is_refused(lake: Lake) -> None:
     """PyIceberg cannot read such a table's manifests, so floe adds none of its own."""
     name = lake.create("shop.moments", MOMENTS, [PartitionFieldSpec("at")], format_version="3")
-    with pytest.raises(TableBlocked, match="partitioned by the nanoseconds of at"):
+    with pytest.raises(TableBlocked, match="partitioned by the nanosecond column at"):
         lake.tables.load_target(name, POLICY)
