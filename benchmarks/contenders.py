@@ -32,7 +32,7 @@ CORES = 2
 @dataclass(frozen=True)
 class Job:
     """What is to be done. `table` is one table's name without namespace, or `{kind}` for the record's own table;
-    `schema` is floe's `source.schema`, where types are declared."""
+    `schema` is floe's `source.schema`, where types are declared; `write` is its `write`, where it is not to append."""
 
     topic: str
     namespace: str
@@ -40,6 +40,7 @@ class Job:
     interval_ms: int
     partition_by: str = ""
     schema: str = ""
+    write: str = ""
     run: str = field(default_factory=lambda: f"r{uuid.uuid4().hex[:6]}")
     """Names the pipeline, the connector and all that belongs to this run alone."""
 
@@ -109,13 +110,14 @@ class Floe:
             f'  catalog:\n    default:\n{catalog}spark: {{master: "{self._master}", conf: {{{conf}}}}}\n'
         )
         schema = f", schema: {job.schema}" if job.schema else ""
+        write = f"write: {job.write}, " if job.write else ""
         create = f'create: {{partition_by: ["{job.partition_by}"]}}, ' if job.partition_by else ""
         (self._folder / "pipelines" / f"{self._name}.yaml").write_text(
             f"apiVersion: floe/v1\nkind: Pipeline\nmetadata: {{name: {self._name}}}\n"
             f"source: {{kafka: {{connection: main, topics: [{job.topic}]}}{schema}}}\n"
             f'routes:\n  rules: [{{table: "{job.namespace}.{job.table}"}}]\n  allow_tables: ["{job.namespace}.*"]\n'
             "  max_new_tables_per_hour: 100000\n"
-            f"tables: {{defaults: {{{create}commit: {{interval: {job.interval_ms}ms}}}}}}\n"
+            f"tables: {{defaults: {{{write}{create}commit: {{interval: {job.interval_ms}ms}}}}}}\n"
             f"errors: {{policy: dead_letter, dead_letter_table: {job.namespace}.dead_letters}}\n"
             f"commit: {{control_topic: control-{self._name}}}\n"
         )

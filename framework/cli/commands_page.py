@@ -41,7 +41,7 @@ def _sections(group: click.Group, name: str, above: click.Context) -> Iterator[s
 def _section(command: click.Command, context: click.Context) -> str:
     pieces = " ".join(command.collect_usage_pieces(context))
     lines = [f"## `{context.command_path}`", "", "```text", f"{context.command_path} {pieces}".rstrip(), "```", ""]
-    lines += [_text(command.help or command.short_help or ""), ""]
+    lines += [_markdown(command.help or command.short_help or ""), ""]
     rows = [record for each in command.get_params(context) if (record := each.get_help_record(context))]
     options = [(names, told) for names, told in rows if told and not names.endswith("--help")]
     if options:
@@ -51,7 +51,7 @@ def _section(command: click.Command, context: click.Context) -> str:
     return "\n".join(lines)
 
 
-def _text(help_text: str) -> str:
+def _markdown(help_text: str) -> str:
     """A docstring's paragraphs as Markdown; a paragraph that click is told not to wrap is a listing."""
     paragraphs = inspect.cleandoc(help_text).split("\n\n")
     return "\n\n".join(

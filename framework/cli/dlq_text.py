@@ -44,7 +44,7 @@ def moment_text(milliseconds: int | None) -> str:
     return datetime.fromtimestamp(milliseconds / 1000, timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-def _text(value: str) -> Text:
+def _for_terminal(value: str) -> Text:
     from framework.diagnose.shown import shown
 
     return Text(shown(value))
@@ -69,7 +69,7 @@ def show_table(columns: Mapping[str, str], rows: Iterable[Iterable[str]]) -> Non
     for name, side in columns.items():
         table.add_column(name, justify="right" if side == "right" else "left", overflow="fold")
     for row in rows:
-        table.add_row(*map(_text, row))
+        table.add_row(*map(_for_terminal, row))
     console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
     console.width = max(console.width, WIDTH)
     console.print(table)

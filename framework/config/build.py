@@ -43,7 +43,7 @@ from framework.config.spec import (
     WritePolicy,
 )
 from framework.config.type_text import structure, text_of
-from framework.config.units import duration_ms, partition_field, size_bytes, sort_field
+from framework.config.units import duration_ms, partition_field, setting_text, size_bytes, sort_field
 
 Values = dict[str, Any]  # a checked document: the one place where untyped values are taken apart
 
@@ -166,7 +166,7 @@ def table_policy(values: Values) -> TablePolicy:
     if "identifier_fields" in create:
         create["identifier_fields"] = tuple(create["identifier_fields"])
     if "properties" in create:
-        create["properties"] = tuple((key, _text(value)) for key, value in create["properties"].items())
+        create["properties"] = tuple((key, setting_text(value)) for key, value in create["properties"].items())
     if "interval" in commit:
         commit["interval_ms"] = _duration(commit.pop("interval"))
     if "max_bytes" in commit:
@@ -245,7 +245,3 @@ def _duration(text: str) -> int:
     milliseconds = duration_ms(text)
     assert milliseconds is not None  # the schema has checked its form
     return milliseconds
-
-
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

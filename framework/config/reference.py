@@ -140,7 +140,7 @@ def _leaf(node: Scalar, path: Path, state: _State) -> Node:
                 ),
             )
             continue
-        parts.append(_text(value))
+        parts.append(_value_text(value))
     return node if path in state.unresolved else Scalar("".join(parts) + text[position:], node.span, plain=False)
 
 
@@ -242,7 +242,7 @@ def _refuse(state: _State, path: Path, finding: Diagnostic) -> None:
     state.findings.append(finding)
 
 
-def _text(value: Value) -> str:
+def _value_text(value: Value) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return "" if value is None else str(value)

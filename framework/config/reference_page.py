@@ -89,7 +89,7 @@ def _nested(schema: Any) -> tuple[Any | None, str]:
 
 
 def _row(key: str, schema: Any, required: bool) -> str:
-    default = f"`{_text(schema['default'])}`" if "default" in schema else ("required" if required else "")
+    default = f"`{_default_text(schema['default'])}`" if "default" in schema else ("required" if required else "")
     return f"| `{key}` | {_value(schema)} | {default} | {_cell(schema.get('description', ''))} |"
 
 
@@ -113,7 +113,7 @@ def _value(schema: Any) -> str:
     return " or ".join(words) or "anything"
 
 
-def _text(value: Any) -> str:
+def _default_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 

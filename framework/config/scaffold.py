@@ -71,12 +71,12 @@ def _lines(what: Scaffold) -> Iterator[str]:
     yield "kind: Pipeline"
     yield "metadata:"
     yield _commented(
-        f"  name: {_text(what.name)}", "also names its offsets: with another name it reads from the start again"
+        f"  name: {_flow_scalar(what.name)}", "also names its offsets: with another name it reads from the start again"
     )
     yield ""
     yield "source:"
     yield "  kafka:"
-    yield _commented(f"    connection: {_text(what.connection)}", "one of the target's connections")
+    yield _commented(f"    connection: {_flow_scalar(what.connection)}", "one of the target's connections")
     yield f"    topics: {_list(what.topics)}"
     yield _commented("    starting_offsets: earliest", "for the very first run only")
     yield "  format: {type: json}"
@@ -85,8 +85,8 @@ def _lines(what: Scaffold) -> Iterator[str]:
     if what.hints:
         yield _commented("  schema:", "what JSON itself cannot say; all other columns come from the records")
         for hint in what.hints:
-            keys = ", ".join(f"{key}: {_text(value)}" for key, value in hint.keys)
-            yield _commented(f"    {_text(hint.path)}: {{{keys}}}", hint.comment)
+            keys = ", ".join(f"{key}: {_flow_scalar(value)}" for key, value in hint.keys)
+            yield _commented(f"    {_flow_scalar(hint.path)}: {{{keys}}}", hint.comment)
     yield ""
     yield "routes:"
     yield _commented("  rules:", "the first that matches takes the record")
@@ -95,7 +95,7 @@ def _lines(what: Scaffold) -> Iterator[str]:
     if what.split_by:
         yield f'    - {{table: "{what.table}_{{{what.split_by}}}"}}'
     else:
-        yield f"    - {{table: {_text(what.table)}}}"
+        yield f"    - {{table: {_flow_scalar(what.table)}}}"
     yield "  unrouted: dead_letter"
     yield _commented(f'  allow_tables: ["{what.namespace}.*"]', "whatever a record says, it goes to no other table")
     yield ""
@@ -116,9 +116,9 @@ def _commented(line: str, comment: str) -> str:
 
 
 def _list(items: Sequence[str]) -> str:
-    return "[" + ", ".join(_text(item) for item in items) + "]"
+    return "[" + ", ".join(_flow_scalar(item) for item in items) + "]"
 
 
-def _text(value: str) -> str:
+def _flow_scalar(value: str) -> str:
     """A value in flow style: plain where YAML reads it back as the same text."""
     return value if _PLAIN.match(value) and value.lower() not in _RESERVED else json.dumps(value, ensure_ascii=False)

@@ -54,7 +54,7 @@ def _read(entry: Entry, file: Path, world: World, findings: list[Diagnostic]) ->
         findings.append(Diagnostic("FLOE-C434", f"`{path}`: {problem}", named.value.span, path=where, remedy=remedy))
         return entry.value
     is_binary = isinstance(kind, Scalar) and kind.value == "protobuf"
-    text, problem = _binary(path, world) if is_binary else _text(path, world)
+    text, problem = _read_base64(path, world) if is_binary else _read_text(path, world)
     if text is None:
         findings.append(
             Diagnostic("FLOE-C434", f"`{path}`: {problem}", named.value.span, path=where, remedy="check the path")
@@ -88,12 +88,12 @@ def avro_fault(text: str) -> str | None:
     return None if is_type else "it names no type"
 
 
-def _text(path: Path, world: World) -> tuple[str | None, str]:
+def _read_text(path: Path, world: World) -> tuple[str | None, str]:
     source, problem = read_source(path, world)
     return (source.text, "") if source else (None, problem.diagnostic.message if problem else "")
 
 
-def _binary(path: Path, world: World) -> tuple[str | None, str]:
+def _read_base64(path: Path, world: World) -> tuple[str | None, str]:
     try:
         return base64.b64encode(world.read_bytes(path)).decode(), ""
     except OSError as error:

@@ -20,6 +20,7 @@ from framework.config.schema import check
 from framework.config.spec import SecretRef, SettingValue, TargetSpec
 from framework.config.text import SourceText
 from framework.config.tree import Mapping, Node, Scalar, Sequence, leaves, parse, plain
+from framework.config.units import setting_text
 from framework.config.variables import Value, values_of
 from framework.config.world import World
 from framework.diagnose.diagnostic import Diagnostic, Span
@@ -157,7 +158,7 @@ def _build(document: dict[str, dict[str, dict[str, dict[str, object]]]]) -> Targ
         },
         prefix=str(document.get("prefix", TargetSpec.prefix)),
         spark_master=str(spark.get("master", TargetSpec.spark_master)),
-        spark_conf={key: _text(value) for key, value in conf.items()} if isinstance(conf, dict) else {},
+        spark_conf={key: setting_text(value) for key, value in conf.items()} if isinstance(conf, dict) else {},
         state_dir=str(document.get("state_dir", TargetSpec.state_dir)),
         allow_locations=tuple(map(str, allow.get("locations", ()))),
         allow_properties=tuple(map(str, allow.get("properties", ()))),
@@ -169,9 +170,5 @@ def _settings(found: dict[str, object]) -> dict[str, SettingValue]:
     settings: dict[str, SettingValue] = {}
     for key, value in found.items():
         secret = secret_of(value) if isinstance(value, str) else None
-        settings[key] = SecretRef(*secret) if secret else _text(value)
+        settings[key] = SecretRef(*secret) if secret else setting_text(value)
     return settings
-
-
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,4 +1,4 @@
-"""Durations, sizes and partition fields as people write them, as plain values.
+"""Durations, sizes and partition fields as people write them, as plain values; and settings as clients take them.
 
 In: text that has passed the schema, or any text at all. Out: milliseconds, bytes, `PartitionFieldSpec`; None where the
 text is not of the form. The canonical partition text is that of Iceberg's SQL, `bucket(16, id)`; `bucket(id, 16)` is
@@ -25,6 +25,11 @@ _COLUMN = re.compile(COLUMN + r"\Z")
 _SORT = re.compile(r"(.+?)(?: +(asc|desc))?(?: +nulls +(first|last))?\Z")
 PLAIN_TRANSFORMS = ("identity", "year", "month", "day", "hour")
 NUMBERED_TRANSFORMS = ("bucket", "truncate")
+
+
+def setting_text(value: object) -> str:
+    """A setting of librdkafka, a catalog or Spark, all of which take text: YAML's `true` is `true` again."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def duration_ms(text: str) -> int | None:

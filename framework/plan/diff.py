@@ -153,7 +153,7 @@ def _facts(value: Any, path: str) -> Iterator[tuple[tuple[str, str], str]]:
             text = item if isinstance(item, str) else str(item)
             yield (_place(path), text), text
     elif value is not None:
-        yield (_place(path).removesuffix("_ms"), ""), duration(value) if path.endswith("_ms") else _text(value)
+        yield (_place(path).removesuffix("_ms"), ""), duration(value) if path.endswith("_ms") else _shown_value(value)
 
 
 def _write_facts(write: Mapping[str, Any], place: str, is_default: bool) -> Iterator[tuple[tuple[str, str], str]]:
@@ -183,7 +183,7 @@ def _place(path: str) -> str:
     return path
 
 
-def _text(value: object) -> str:
+def _shown_value(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return f"{value:,}" if isinstance(value, int) else " ".join(str(value).split())

@@ -236,14 +236,14 @@ def _transformed_field(
     """A partition or sort field with its column as the schema spells it, or why the table cannot have it."""
     path = tuple(wanted.column.split("."))
     if wanted.transform not in _TRANSFORMS or (wanted.argument is None) == (wanted.transform in _WITH_ARGUMENT):
-        return Refusal(table, path, f"{_text(wanted)} is not an Iceberg transform", "FLOE-T104")
+        return Refusal(table, path, f"{_field_text(wanted)} is not an Iceberg transform", "FLOE-T104")
     try:
         source = schema.find_field(wanted.column, case_sensitive=not insensitive)
     except ValueError:
         return Refusal(
             table,
             path,
-            f"the table is {made} by {_text(wanted)}, but no record so far has a value for {wanted.column}; "
+            f"the table is {made} by {_field_text(wanted)}, but no record so far has a value for {wanted.column}; "
             "declare its type under source.schema",
             "FLOE-T105",
         )
@@ -258,14 +258,14 @@ def _transformed_field(
         return Refusal(
             table,
             path,
-            f"{_text(wanted)} cannot take the type {source.field_type}; declare another type under source.schema "
+            f"{_field_text(wanted)} cannot take the type {source.field_type}; declare another type under source.schema "
             "or choose another transform",
             "FLOE-T106",
         )
     return PartitionFieldSpec(name, wanted.transform, wanted.argument)
 
 
-def _text(wanted: PartitionFieldSpec) -> str:
+def _field_text(wanted: PartitionFieldSpec) -> str:
     if wanted.transform == "identity":
         return wanted.column
     argument = "" if wanted.argument is None else f"{wanted.argument}, "

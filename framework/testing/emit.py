@@ -25,7 +25,7 @@ def flow(value: Plain) -> str:
     if isinstance(value, list):
         return "[" + ", ".join(flow(item) for item in value) + "]"
     if isinstance(value, str):
-        return _text(value)
+        return _yaml_scalar(value)
     return json.dumps(value)
 
 
@@ -51,7 +51,7 @@ def _is_large(value: Plain) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(item, dict) for item in value)
 
 
-def _text(value: str) -> str:
+def _yaml_scalar(value: str) -> str:
     if _PLAIN.match(value) and core_value(value) == value:
         return value
     quoted = json.dumps(value.replace("${", "$${"), ensure_ascii=False)

@@ -22,7 +22,7 @@ def render(reports: Sequence[FileReport], format: str, colour: bool = False) -> 
         return _json(reports)
     if format == "junit":
         return "\n".join(_junit(reports))
-    return "\n".join([*_text(reports, colour), summary(reports)])
+    return "\n".join([*_report_lines(reports, colour), summary(reports)])
 
 
 def summary(reports: Sequence[FileReport]) -> str:
@@ -44,7 +44,7 @@ def is_left_out(report: FileReport) -> bool:
     return bool(report.findings) and not report.is_wrong
 
 
-def _text(reports: Sequence[FileReport], colour: bool) -> Iterator[str]:
+def _report_lines(reports: Sequence[FileReport], colour: bool) -> Iterator[str]:
     for report in reports:
         yield f"{report.file}{'' if report.cases or report.findings else ': no tests'}"
         for case in report.cases:

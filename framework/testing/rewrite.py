@@ -39,7 +39,7 @@ def fixed(result: LoadResult, report: FileReport, load: Load, run: Run = run_fil
     Raises:
         ConfigError: FLOE-R402, the places of the tests are not certain; nothing is to be written.
     """
-    text = _text(result)
+    text = _source_text(result)
     places = Places(text)
     failing = [case for case in report.cases if not case.passed]
     edits: list[Edit] = []
@@ -59,7 +59,7 @@ def recorded(result: LoadResult, records: Sequence[Taken], name: str, load: Load
     Raises:
         ConfigError: FLOE-R402 as above; FLOE-R403, records that make no test, or a pattern leaves their topic open.
     """
-    text, spec = _text(result), result.spec
+    text, spec = _source_text(result), result.spec
     if spec is None or not (spec.source.kafka.topics or all(record.topic for record in records)):
         raise ConfigError(
             "the source has a topic pattern, so the topic of the records is not known",
@@ -83,7 +83,7 @@ def recorded(result: LoadResult, records: Sequence[Taken], name: str, load: Load
     return _checked(result, second, [title], load, run)
 
 
-def _text(result: LoadResult) -> str:
+def _source_text(result: LoadResult) -> str:
     source = result.files.sources.get(result.file)
     if source is None or result.file in result.files.rendered:
         raise _refused("the file is a template, so positions in it are not those of its tests", result.file)

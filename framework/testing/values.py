@@ -102,13 +102,13 @@ def shown(value: object) -> Plain:
     if isinstance(value, (Decimal, UUID)):
         return str(value)
     if isinstance(value, bytes):
-        return _text(value)
+        return _text_or_base64(value)
     if isinstance(value, float) and not math.isfinite(value):
         return {"inf": "Infinity", "-inf": "-Infinity"}.get(str(value), "NaN")
     return value
 
 
-def _text(value: bytes) -> str:
+def _text_or_base64(value: bytes) -> str:
     try:
         text = value.decode()
     except UnicodeDecodeError:

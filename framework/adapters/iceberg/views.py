@@ -181,15 +181,15 @@ def info_of(snapshot: Snapshot) -> SnapshotInfo:
         total_files=_number(snapshot, "total-data-files"),
         total_bytes=_number(snapshot, "total-files-size"),
         control_offset=_number(snapshot, SUMMARY_CONTROL_OFFSET),
-        commit_id=_text(snapshot, SUMMARY_COMMIT_ID),
+        commit_id=_summary_text(snapshot, SUMMARY_COMMIT_ID),
         valid_through_ms=_number(snapshot, SUMMARY_VALID_THROUGH),
     )
 
 
-def _text(snapshot: Snapshot, key: str) -> str | None:
+def _summary_text(snapshot: Snapshot, key: str) -> str | None:
     return snapshot.summary.additional_properties.get(key) if snapshot.summary else None
 
 
 def _number(snapshot: Snapshot, key: str) -> int | None:
-    text = _text(snapshot, key)
+    text = _summary_text(snapshot, key)
     return int(text) if text is not None else None

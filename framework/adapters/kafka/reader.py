@@ -24,6 +24,7 @@ import numpy as np
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from framework.adapters.kafka.client import ClientLog, build, consumer_config, error_of
+from framework.config.units import setting_text
 from framework.record.compiled import load_compiled
 from framework.record.model import RecordBlock, Slice
 from framework.record.value_buffer import JoinedValues
@@ -164,7 +165,7 @@ class CompiledReader:
 
         def make(config: dict[str, Any]) -> Any:
             try:
-                return extension.Reader({name: _text(value) for name, value in config.items()})
+                return extension.Reader({name: setting_text(value) for name, value in config.items()})
             except ValueError as error:
                 raise KafkaException(KafkaError(KafkaError._INVALID_ARG, str(error))) from error
 
@@ -226,10 +227,6 @@ _LEVELS = (
 
 def _nothing(index: int) -> None:
     return None
-
-
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _checked(code: int) -> None:

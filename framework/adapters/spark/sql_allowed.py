@@ -133,7 +133,7 @@ def _first_refusal(parsed: Any, columns: frozenset[str]) -> str | None:
         name = _class(node)
         if name not in _NODES:
             return f"it may only project and filter rows of `source`, but it uses {name}"
-        if name == "UnresolvedRelation" and (table := _text(node.multipartIdentifier())).lower() != SOURCE:
+        if name == "UnresolvedRelation" and (table := _dotted(node.multipartIdentifier())).lower() != SOURCE:
             return f"it may read `source` alone, but it names {table}"
         for expression in _inside(_items(node.expressions())):
             if (why := _refused(expression, columns)) is not None:
@@ -146,10 +146,10 @@ def _refused(expression: Any, columns: frozenset[str]) -> str | None:
     if name not in _EXPRESSIONS:
         return f"it may only work on the columns of one row, but it uses {name}"
     if name == "UnresolvedAttribute":
-        column = _text(expression.nameParts()).lower()
+        column = _dotted(expression.nameParts()).lower()
         return f"it may not ask for {column}" if column in _WITHOUT_PARENTHESES - columns else None
     if name == "UnresolvedFunction":
-        function = _text(expression.nameParts()).lower()
+        function = _dotted(expression.nameParts()).lower()
         if function not in ALLOWED:
             why = REFUSED.get(function, "it is not on the list of allowed functions")
             return f"it may not call {function}(): {why}"
@@ -174,7 +174,7 @@ def _items(sequence: Any) -> Iterator[Any]:
         yield iterator.next()
 
 
-def _text(parts: Any) -> str:
+def _dotted(parts: Any) -> str:
     return ".".join(map(str, _items(parts)))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 
+from framework.config.units import setting_text
 from framework.errors import ConfigError
 
 _CLASSES = (
@@ -33,7 +34,7 @@ def read_settings(text: str, file: str) -> tuple[str | None, dict[str, str]]:
             settings, name = document["config"], document.get("name")
         if not all(isinstance(value, (str, int, float, bool)) for value in settings.values()):
             raise _not_a_sink("a setting is neither text nor a number", file)
-        found = {key: _text(value) for key, value in settings.items()}
+        found = {key: setting_text(value) for key, value in settings.items()}
     else:
         found = _properties(text)
     kind = found.get("connector.class", "")
@@ -42,10 +43,6 @@ def read_settings(text: str, file: str) -> tuple[str | None, dict[str, str]]:
         raise _not_a_sink(shown, file)
     own = name if isinstance(name, str) else found.get("name")
     return own, found
-
-
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _properties(text: str) -> dict[str, str]:

@@ -92,10 +92,10 @@ class InsertStatement(Extension):
 
     def parse(self, parser: Parser) -> nodes.Node:
         line = next(parser.stream).lineno
-        call = self.call_method("_text", [parser.parse_expression()])
+        call = self.call_method("_bounded_text", [parser.parse_expression()])
         return nodes.CallBlock(call, [], [], []).set_lineno(line)
 
-    def _text(self, value: object, caller: object) -> str:
+    def _interpolated(self, value: object, caller: object) -> str:
         return str(value)
 
 
@@ -178,7 +178,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         texts = []
         length = 0
         for part in parts:
-            texts.append(_text(part))
+            texts.append(_bounded_text(part))
             length += len(texts[-1])
             if length > MAX_TEXT:
                 raise TooMuch(f"a text has more than {MAX_TEXT} characters")
@@ -246,7 +246,7 @@ class _Budget:
         return iter(numbers)
 
 
-def _text(value: object, most: int = MAX_TEXT) -> str:
+def _bounded_text(value: object, most: int = MAX_TEXT) -> str:
     if isinstance(value, (list, tuple, Mapping)) and _size(value) > most:
         raise TooMuch("a value is too large to be text")
     return str(value)
@@ -262,20 +262,20 @@ def _size(value: object) -> int:
 
 
 def _replace(text: object, old: str, new: str, count: int = -1) -> str:
-    text, old, new = _text(text), _text(old), _text(new)
+    text, old, new = _bounded_text(text), _bounded_text(old), _bounded_text(new)
     if len(text) + (text.count(old) if old else len(text) + 1) * max(0, len(new) - len(old)) > MAX_TEXT:
         raise TooMuch("`replace` gives too much text")
     return text.replace(old, new, -1 if count is None else count)
 
 
 def _join_filter(values: Any, d: object = "", attribute: str | int | None = None) -> str:
-    separator = _text(d)
+    separator = _bounded_text(d)
     texts: list[str] = []
     length = 0
     for value in values:
         for part in () if attribute is None else str(attribute).split("."):
             value = value[int(part) if part.isdecimal() else part]
-        texts.append(_text(value))
+        texts.append(_bounded_text(value))
         length += len(texts[-1]) + len(separator)
         if length > MAX_OUTPUT:
             raise TooMuch("`join` gives too much text")

@@ -83,7 +83,7 @@ class ConnectRecords:
         """
         if b'"payload"' not in data or b'"schema"' not in data:
             return False
-        text = _text(data)
+        text = _decoded(data)
         if self._newest and text.startswith(self._newest) and not is_too_deep(data):
             payload, rest = _payload(text[len(self._newest) :])
             if rest == "}":
@@ -124,7 +124,7 @@ class ConnectRecords:
             yield TypedRows(good, columns, kinds, _details(group.schema)), failures
 
 
-def _text(data: bytes) -> str:
+def _decoded(data: bytes) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
