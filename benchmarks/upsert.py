@@ -43,6 +43,7 @@ CONTENDERS = ("floe", "merge", "append")
 _COLUMNS = "order_id string not null, customer bigint, amount double, status string, updated bigint"
 _SCHEMA = "{order_id: {type: string, required: true}, customer: long, amount: double, status: string, updated: long}"
 _FILES = 64
+SPARK_KAFKA = "4.1.1"  # the newest of 4.1 that is whole on Maven Central
 
 
 def key(number: int) -> str:
@@ -128,14 +129,13 @@ stream.writeStream.foreachBatch(merge).option("checkpointLocation", given["check
 
 def spark_jars() -> str:
     """Iceberg's runtime for Spark and Spark's Kafka source."""
-    version = subprocess.run(
-        [sys.executable, "-c", "import pyspark; print(pyspark.__version__)"], capture_output=True, text=True, check=True
-    ).stdout.strip()
     runtime = jars(
         f"bench-iceberg-spark-{ICEBERG}",
         [dependency("org.apache.iceberg", f"iceberg-spark-runtime-{SPARK}_2.13", ICEBERG)],
     )
-    kafka = jars(f"bench-spark-kafka-{version}", [dependency("org.apache.spark", "spark-sql-kafka-0-10_2.13", version)])
+    kafka = jars(
+        f"bench-spark-kafka-{SPARK_KAFKA}", [dependency("org.apache.spark", "spark-sql-kafka-0-10_2.13", SPARK_KAFKA)]
+    )
     # What Spark brings itself must not be there twice, in other versions.
     wanted = ("spark-sql-kafka", "spark-token-provider-kafka", "kafka-clients", "commons-pool2")
     needed = [each for each in kafka.glob("*.jar") if each.name.startswith(wanted)]

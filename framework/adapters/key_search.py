@@ -48,14 +48,15 @@ def search(io: FileIO, files: Sequence[LiveFile], key_ids: Sequence[int], keys: 
         key_ids: field ids of the key columns.
         keys: their values, columns in the same order, no nulls, no key twice.
     """
-    columns = [_plain(column) for column in keys.columns]
+    columns = [plain(column) for column in keys.columns]
+    kinds = [column.type for column in columns]
     look_up = _LookUp(columns)
     bounds = _Bounds(key_ids, columns)
     found: list[tuple[Ints, Ints, Ints, Ints]] = []
     if len(keys):
         wanted = [number for number, file in enumerate(files) if bounds.may_hold(file)]
         for group in _groups(files, wanted):
-            read = [(number, _key_columns(io, files[number], key_ids, columns)) for number in group]
+            read = [(number, read_key_columns(io, files[number], key_ids, kinds)) for number in group]
             found += _hits(io, files, look_up, [(number, held) for number, held in read if held is not None])
     if not found:
         nothing = np.empty(0, np.int64)
@@ -67,9 +68,9 @@ def key_codes(columns: Sequence[pa.ChunkedArray | pa.Array]) -> Ints:
     """For each row a number that stands for its key: equal for equal keys, and 0 to the number of keys."""
     codes = np.zeros(len(columns[0]), np.int64)
     for column in columns:
-        plain = _plain(column)
-        values = pc.unique(plain)
-        made = codes * max(len(values), 1) + _codes(plain, values)
+        array = plain(column)
+        values = pc.unique(array)
+        made = codes * max(len(values), 1) + _codes(array, values)
         _, codes = np.unique(made, return_inverse=True)
     return codes.astype(np.int64)
 
@@ -102,9 +103,7 @@ def _hits(
         if not len(positions):
             continue
         file = files[number]
-        if file.vector is not None or file.position_deletes:
-            gone = np.asarray(deleted_positions(io, file), np.int64)
-            positions = positions[~np.isin(positions, gone)]
+        positions = positions[~is_deleted(io, file, positions)]
         yield (
             in_file[positions],
             np.full(len(positions), number, np.int64),
@@ -113,8 +112,21 @@ def _hits(
         )
 
 
-def _key_columns(io: FileIO, file: LiveFile, key_ids: Sequence[int], like: Sequence[pa.Array]) -> list[pa.Array] | None:
-    """A file's key columns in the types of the keys; None where it has not all of them, and so no key."""
+def is_deleted(io: FileIO, file: LiveFile, positions: Ints) -> npt.NDArray[np.bool_]:
+    """Which of the rows at these positions are deleted in the snapshot."""
+    if file.vector is None and not file.position_deletes:
+        return np.zeros(len(positions), np.bool_)
+    return np.isin(positions, np.asarray(deleted_positions(io, file), np.int64))
+
+
+def read_key_columns(
+    io: FileIO, file: LiveFile, key_ids: Sequence[int], kinds: Sequence[pa.DataType]
+) -> list[pa.Array] | None:
+    """A file's key columns in these types; None where it has not all of them, and so no key.
+
+    Raises:
+        OSError: the file cannot be read; each store has exceptions of its own.
+    """
     with io.new_input(file.path).open() as stream:
         opened = pq.ParquetFile(stream)
         names = _names(opened.schema_arrow)
@@ -122,27 +134,34 @@ def _key_columns(io: FileIO, file: LiveFile, key_ids: Sequence[int], like: Seque
             return None
         table = opened.read([names[each] for each in key_ids], use_threads=False)
     columns = []
-    for each, wanted in zip(key_ids, like, strict=True):
-        column = _plain(table.column(names[each]))
-        columns.append(column if column.type == wanted.type else column.cast(wanted.type))
+    for each, kind in zip(key_ids, kinds, strict=True):
+        column = plain(table.column(names[each]))
+        columns.append(column if column.type == kind else column.cast(kind))
     return columns
 
 
-def _row_ids(io: FileIO, file: LiveFile, positions: Ints) -> Ints:
-    """The specification's rule: the id that the file holds for a row, else the file's first plus the position."""
-    if file.first_row_id is None:
-        return np.full(len(positions), -1, np.int64)
-    inherited = file.first_row_id + positions
-    if not len(positions):
-        return inherited
+def row_ids_in(io: FileIO, file: LiveFile) -> Ints | None:
+    """The row ids that a file itself holds, -1 for a row without one; None where it has no such column."""
     with io.new_input(file.path).open() as stream:
         opened = pq.ParquetFile(stream)
         name = _names(opened.schema_arrow).get(ROW_ID_FIELD)
         if name is None:
-            return inherited
-        held = opened.read([name], use_threads=False).column(0).combine_chunks().take(pa.array(positions))
-    ids: Ints = np.asarray(pc.fill_null(held, -1), np.int64)
-    return np.where(ids >= 0, ids, inherited)
+            return None
+        held = opened.read([name], use_threads=False).column(0).combine_chunks()
+    return np.asarray(pc.fill_null(held, -1), np.int64)
+
+
+def _row_ids(io: FileIO, file: LiveFile, positions: Ints) -> Ints:
+    held = row_ids_in(io, file) if file.first_row_id is not None and len(positions) else None
+    return inherited(file, positions, None if held is None else held[positions])
+
+
+def inherited(file: LiveFile, positions: Ints, held: Ints | None) -> Ints:
+    """The specification's rule: the id that the file holds for a row, else the file's first plus the position."""
+    if file.first_row_id is None:
+        return np.full(len(positions), -1, np.int64)
+    ids = file.first_row_id + positions
+    return ids if held is None else np.where(held >= 0, held, ids)
 
 
 def _names(schema: pa.Schema) -> Mapping[int, str]:
@@ -150,7 +169,7 @@ def _names(schema: pa.Schema) -> Mapping[int, str]:
     return {int(field.metadata[_FIELD_ID]): field.name for field in schema if _FIELD_ID in (field.metadata or {})}
 
 
-def _plain(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+def plain(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     """One array of a type that compute functions take: of a UUID its sixteen bytes."""
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if isinstance(array, pa.ChunkedArray):  # more bytes than one array has offsets for
@@ -161,6 +180,13 @@ def _plain(column: pa.ChunkedArray | pa.Array) -> pa.Array:
         array = array.dictionary_decode()
     large = _large(array.type)
     return array if large == array.type else array.cast(large)
+
+
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """The type of `plain` arrays of this type."""
+    if isinstance(kind, pa.BaseExtensionType):
+        kind = kind.storage_type
+    return _large(kind.value_type if pa.types.is_dictionary(kind) else kind)
 
 
 def _large(kind: pa.DataType) -> pa.DataType:

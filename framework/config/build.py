@@ -27,6 +27,7 @@ from framework.config.spec import (
     FormatSpec,
     FormatType,
     KafkaSourceSpec,
+    KeyIndexUse,
     KeySpec,
     PipelineSpec,
     RouteMode,
@@ -224,6 +225,7 @@ def _write_policy(values: Values) -> WritePolicy:
         if delete_when is not None
         else None,
         deletes=Deletes(values["deletes"]) if "deletes" in values else WritePolicy.deletes,
+        key_index=KeyIndexUse(values["key_index"]) if "key_index" in values else WritePolicy.key_index,
         history=values.get("history"),
     )
 

@@ -93,6 +93,14 @@ class Deletes(str, Enum):
     COPY_ON_WRITE = "copy_on_write"
 
 
+class KeyIndexUse(str, Enum):
+    """Whether an index of a table's keys is kept; `AUTO` keeps one of tables that are large enough to need it."""
+
+    AUTO = "auto"
+    ALWAYS = "always"
+    NEVER = "never"
+
+
 @dataclass(frozen=True)
 class SecretRef:
     """A secret by reference: a scheme (`env`, `file` or what a package offers) and a name.
@@ -311,6 +319,7 @@ class WritePolicy:
     order_field: str | None = None
     delete_when: DeleteWhen | None = None
     deletes: Deletes = Deletes.AUTO
+    key_index: KeyIndexUse = KeyIndexUse.AUTO
     history: str | None = None
 
     @property

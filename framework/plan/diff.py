@@ -168,6 +168,7 @@ def _write_facts(write: Mapping[str, Any], place: str, is_default: bool) -> Iter
     if write["delete_when"] is not None:
         yield (f"{place}.delete_when", ""), delete_text(write["delete_when"])
     yield (f"{place}.deletes", ""), str(write["deletes"])
+    yield (f"{place}.key_index", ""), str(write["key_index"])
     if write["history"] is not None:
         yield (f"{place}.history", ""), str(write["history"])
 

@@ -17,6 +17,7 @@ from framework.config.spec import (
     EvolvePolicy,
     FormatSpec,
     FormatType,
+    KeyIndexUse,
     TablePolicy,
     ValuesPolicy,
     WritePolicy,
@@ -200,6 +201,8 @@ def _write(write: WritePolicy) -> str:
     if write.delete_when is not None:
         parts.append(f"deleted when {delete_text(asdict(write.delete_when))}")
     parts.append(f"deletes {write.deletes.value}")
+    if write.key_index is not KeyIndexUse.AUTO:
+        parts.append(f"key index {write.key_index.value}")
     if write.history:
         parts.append(f"every change in {write.history}")
     return f"; {', '.join(parts)}"

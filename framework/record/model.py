@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from framework.commit.events.event_types import DataFile, KeysFile
 from framework.record.arrays import Ints, Numbers
+from framework.table.key_index import KeyRun
 from framework.table.model import ColumnDetail, ObservedType, TableNeed, TableTarget
 
 __all__ = [
@@ -181,7 +182,8 @@ class KeyedPart:
 
     Live rows were looked for at `base_snapshot_id`. The counts add up to the changes that reached the task: `inserted`
     and `updated` keys have a row in its files, `deleted` ones had one in the table, `ignored` deletes found none, and a
-    change is `superseded` by a newer one of its key.
+    change is `superseded` by a newer one of its key. `run` is what the table's key index needs of the task's files,
+    and `lost_runs` what of it was not to be used.
     """
 
     base_snapshot_id: int | None
@@ -192,6 +194,8 @@ class KeyedPart:
     deleted: int
     superseded: int
     ignored: int
+    run: KeyRun | None = None
+    lost_runs: tuple[str, ...] = ()
 
     @property
     def changes(self) -> int:

@@ -82,6 +82,7 @@ class BatchRunner:
         batch.tables_refreshed.result()
         stage = StageOfBatch(session, scope, self._context(scope), self._tables, self._keyed)
         reports, rewrites = self._careful.do(scope, stage.write, stage.look_for_deadly)
+        self._keyed.keep_indexes(session, reports)
         reach("files-written")
         known = self._tables.targets.values()
         before = self._announced.batches_before(reports, self._newest_announced(), known)

@@ -9,13 +9,20 @@ cannot be made up for.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from framework.adapters.iceberg.keyed_target import KeyedTarget, blocked
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.plan.model import Plan
+from framework.record.model import TaskReport
+from framework.runtime.key_indexes import KeyIndexes
 from framework.table.model import TableTarget
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 LOADERS = 4
 
@@ -24,9 +31,11 @@ class KeyedTables:
     """Of one run of a pipeline; what was read of a table is kept until its head moves."""
 
     def __init__(self, plan: Plan, catalog: IcebergTables) -> None:
+        self.indexes = KeyIndexes(lambda name: catalog.io_properties([name])[name])
         self._plan = plan
         self._catalog = catalog
         self._known: dict[str, KeyedTarget] = {}
+        self._loaded: list[tuple[TableTarget, KeyedTarget]] = []
 
     def load(self, targets: Mapping[str, TableTarget]) -> dict[str, KeyedTarget]:
         """The keyed ones among these tables, at their heads now.
@@ -43,7 +52,19 @@ class KeyedTables:
         with ThreadPoolExecutor(LOADERS) as pool:
             found = pool.map(lambda each: self._catalog.load_keyed(each, self._known.get(each.name)), keyed.values())
             self._known = dict(zip(keyed, found, strict=True))
-        return self._known
+        indexed = {name: self._indexed(keyed[name], each) for name, each in self._known.items()}
+        self._loaded = [(keyed[name], each) for name, each in indexed.items()]
+        return indexed
+
+    def _indexed(self, target: TableTarget, found: KeyedTarget) -> KeyedTarget:
+        index = self.indexes.of(target, found)
+        return found if index is None else replace(found, index=index)
+
+    def keep_indexes(self, session: SparkSession, reports: Iterable[TaskReport]) -> None:
+        """Take up what the tasks of a batch made for the tables' key indexes, and have done what these need."""
+        self.indexes.add(reports)
+        for target, keyed in self._loaded:
+            self.indexes.keep_up(session, target, keyed)
 
 
 def _check_distinct(targets: Mapping[str, TableTarget]) -> None:

@@ -172,6 +172,7 @@ def make_receiver(context: TaskContext):  # type: ignore[no-untyped-def]  # a cl
                     writer.add(context.tables[row["table"]], rows)
         parts = keyed.finish()
         files = writer.finish()
+        parts = keyed.with_runs(parts)
         if files or parts:
             names = [*files, *(name for name in parts if name not in files)]
             targets = {name: (t.table_uuid, t.schema_id) for name in names for t in (context.tables[name],)}

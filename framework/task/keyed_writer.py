@@ -12,28 +12,38 @@ the values. Rows are unpacked piece by piece when the winners are known, and buf
 
 from __future__ import annotations
 
+import logging
 import uuid
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from framework.record.arrays import Ints
 from framework.record.model import KeyedPart, TableTarget
+from framework.table import key_index
 from framework.task.context import TaskContext
 from framework.task.newest_changes import Flags, Positions, count, newest, row_ids
 
 if TYPE_CHECKING:
+    from pyiceberg.io import FileIO
+
     from framework.adapters.iceberg.keyed_target import KeyedTarget
     from framework.adapters.iceberg.private.live_files import LiveFile
+    from framework.adapters.key_hash import KeyHashes
     from framework.adapters.parquet.files import TableWriter
+    from framework.table.key_index import KeyRun
 
+_LOG = logging.getLogger(__name__)
 UPSERT, DELETE = "upsert", "delete"
 # Beside the columns of a table while its rows travel; no table has columns of these names.
 _TOPIC, _PARTITION, _OFFSET = "__floe_topic", "__floe_partition", "__floe_offset"
 _POSITIONS = (_TOPIC, _PARTITION, _OFFSET)
+# The number of a row's key among the winners, while it is on its way into a file.
+_WINNER = "__floe_winner"
 
 
 def with_positions(rows: pa.Table, source: tuple[int, int], offsets: Ints) -> pa.Table:
@@ -53,6 +63,40 @@ class _Changes:
     positions: list[pa.Table] = field(default_factory=list)
 
 
+class _Run:
+    """Of one table: the entries of its key index for the files that the task writes."""
+
+    def __init__(self, io: FileIO, root: str, hashes: KeyHashes, ids: pa.Array) -> None:
+        self._io, self._root, self._hashes = io, root, hashes
+        self._ids = np.asarray(pc.fill_null(ids, -1), np.int64)
+        self._files: dict[str, Ints] = {}
+
+    def add(self, path: str, winners: pa.ChunkedArray) -> None:
+        self._files[path] = np.asarray(winners, np.int64)
+
+    def write(self) -> KeyRun | None:
+        """None for so few rows that a file for them alone is not worth it, and where it cannot be written: the index is a
+        cache, and what it lacks costs time."""
+        from framework.adapters.key_runs import Entries, write_run
+
+        rows = [len(winners) for winners in self._files.values()]
+        if sum(rows) < key_index.LEAST_RUN_ROWS:
+            return None
+        winners = np.concatenate(list(self._files.values()))
+        ids = self._ids[winners]
+        entries = Entries(
+            self._hashes.take(winners),
+            np.repeat(np.arange(len(rows)), rows),
+            np.concatenate([np.arange(count) for count in rows]),
+            ids if (ids >= 0).any() else None,
+        )
+        try:
+            return write_run(self._io, self._root, entries, list(self._files), rows)
+        except Exception as error:  # each store has exceptions of its own
+            _LOG.warning("no run of the key index was written: %s", error)
+            return None
+
+
 class KeyedWriter:
     """Of one task. Rows go to `writer`, whose files are the task's; the files of keys are this writer's own."""
 
@@ -60,6 +104,7 @@ class KeyedWriter:
         self._context = context
         self._writer = writer
         self._changes: dict[str, _Changes] = {}
+        self._runs: dict[str, _Run] = {}
 
     def add(self, table: str, change: str, rows: bytes) -> None:
         """Take a piece of changes: an Arrow stream of rows, or of keys to delete, with their positions."""
@@ -81,9 +126,21 @@ class KeyedWriter:
             parts[table] = self._finish(table, self._changes.pop(table))
         return parts
 
+    def with_runs(self, parts: Mapping[str, KeyedPart]) -> dict[str, KeyedPart]:
+        """The same, with what the tables' key indexes need of the files; call when the writer is done.
+
+        Raises:
+            OSError: as `finish`.
+        """
+        return {
+            table: replace(part, run=self._runs[table].write()) if table in self._runs else part
+            for table, part in parts.items()
+        }
+
     def _finish(self, table: str, changes: _Changes) -> KeyedPart:
         from framework.adapters.file_io import file_io
-        from framework.adapters.key_search import key_codes, search
+        from framework.adapters.key_lookup import look_up
+        from framework.adapters.key_search import key_codes
         from framework.adapters.keys_file import write_keys
         from framework.adapters.parquet.files import layout_of
         from framework.config.table_names import catalog_of
@@ -95,9 +152,13 @@ class KeyedWriter:
         layout = layout_of(target)
         io = file_io(self._context.io_properties[catalog_of(table)], target.location)
         files = files_to_search(base, target, keys)
-        hits = search(io, files, base.key_ids, keys)
+        found = look_up(io, base.files.by_path, files, base.key_ids, keys, base.index)
+        hits = found.hits
         ids = row_ids(len(keys), hits.keys, hits.row_ids)
 
+        if base.index is not None and found.hashes is not None:
+            self._runs[table] = _Run(io, base.index.root, found.hashes, ids)
+            self._writer.follow(table, _WINNER, self._runs[table].add)
         is_winner, is_delete = self._write_rows(target, base, changes.pieces, winners, ids)
         is_live = np.zeros(len(keys), np.bool_)
         is_live[hits.keys] = True
@@ -105,7 +166,7 @@ class KeyedWriter:
         name = f"{self._context.plan.pipeline}-{self._context.run}-{self._context.batch}-{uuid.uuid4()}-keys.parquet"
         path = layout.locations.new_data_location(name)
         keys = keys.cast(pa.schema([layout.arrow.field(place) for place in _places(target, base.key_ids)]))
-        written = write_keys(io, path, keys, hits, [file.path for file in files])
+        written = write_keys(io, path, keys, hits, [file.path for file in found.searched])
         return KeyedPart(
             base.snapshot_id,
             base.key_ids,
@@ -115,6 +176,7 @@ class KeyedWriter:
             counts.deleted,
             counts.superseded,
             counts.ignored,
+            lost_runs=found.lost_runs,
         )
 
     def _write_rows(
@@ -141,6 +203,8 @@ class KeyedWriter:
                 rows = piece.drop_columns(list(_POSITIONS)).take(pa.array(winners[first:last] - start))
                 if has_ids:
                     rows = rows.append_column(ROW_ID, ids.slice(first, last - first))
+                if target.name in self._runs:
+                    rows = rows.append_column(_WINNER, pa.array(np.arange(first, last)))
                 self._writer.add(written, rows)
             start = end
         is_winner = np.zeros(start, np.bool_)

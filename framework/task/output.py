@@ -45,6 +45,7 @@ def remove_files(context: TaskContext, reports: Iterable[TaskReport]) -> None:
     for report in reports:
         paths = [(table, file.path) for table, files in report.files.items() for file in files]
         paths += [(table, part.keys.path) for table, part in report.keyed.items()]
+        paths += [(table, part.run.path) for table, part in report.keyed.items() if part.run is not None]
         for table, path in paths:
             with contextlib.suppress(OSError):
                 file_io(context.io_properties[catalog_of(table)], path).delete(path)

@@ -6,192 +6,33 @@ from __future__ import annotations
 import datetime
 import decimal
 import json
-import pickle
 import uuid
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from zlib import crc32
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionSpec
 from pyiceberg.schema import Schema
-from pyiceberg.types import BooleanType, DateType, DecimalType, LongType, NestedField, StringType, UUIDType
+from pyiceberg.types import BooleanType, DateType, DecimalType, NestedField, StringType, UUIDType
 
-from framework.adapters.iceberg.keyed_target import KeyedTarget, keyed_target_of
-from framework.adapters.key_search import search
+from framework.adapters.iceberg.keyed_target import KeyedTarget
 from framework.adapters.parquet.key_places import key_places
 from framework.adapters.parquet.partition import partitions
-from framework.commit.events.event_types import Accounting, DataComplete, DataWritten
-from framework.commit.machine.effects import Committed
-from framework.config.spec import PartitionFieldSpec, WriteMode, WritePolicy
+from framework.commit.events.event_types import Accounting
 from framework.errors import AccountingError, FloeError, TableBlocked
-from framework.plan.model import Plan
-from framework.record.model import BlockResult, KeyedRows, Slice, SliceReport, TaskReport
-from framework.runtime.batch import BatchScope, summarise
-from framework.runtime.keyed_tables import KeyedTables
+from framework.record.model import BlockResult
+from framework.runtime.batch import summarise
 from framework.table.arrow_schema import arrow_schema, parse_schema
 from framework.task import keyed_writer
-from framework.task.context import TaskContext
-from framework.task.exchange import make_receiver
 from framework.task.output import remove_files
-from framework.task.task_run import Outbox, TaskRun
-from testbed.record_samples import plan as sample_plan
-from testbed.record_samples import policy
+from framework.task.task_run import TaskRun
 from tests.iceberg.conftest import Lake
+from tests.iceberg.keyed_pipeline import SCHEMA, SPECS, UPSERT, Change, Pipeline, keyed_rows, made
 
 pytestmark = pytest.mark.iceberg
-
-SCHEMA = Schema(
-    NestedField(1, "shop", LongType(), required=True),
-    NestedField(2, "code", StringType(), required=True),
-    NestedField(3, "day", LongType(), required=False),
-    NestedField(4, "name", StringType(), required=False),
-    identifier_field_ids=[1, 2],
-)
-UPSERT = replace(policy(), write=WritePolicy(WriteMode.UPSERT, key=("code", "shop")))
-SPECS: dict[str, list[PartitionFieldSpec]] = {
-    "unpartitioned": [],
-    "by a column that moves": [PartitionFieldSpec("day", "identity")],
-    "by the key": [PartitionFieldSpec("code", "bucket", 3), PartitionFieldSpec("shop", "identity")],
-}
-Key = tuple[int, str]
-Row = tuple[int, str] | None  # day and name; None: deleted
-Change = tuple[int, Key, Row]  # the source's partition comes first
-
-
-def upserting(name: str, slices: int = 3) -> Plan:
-    made = sample_plan(allow=("shop.*",), overrides=[(name, UPSERT)])
-    return replace(made, read=replace(made.read, slices=slices))
-
-
-class Pipeline:
-    """A run's driver and tasks without Spark, and the table's coordinator."""
-
-    def __init__(self, lake: Lake, name: str) -> None:
-        self.lake = lake
-        self.name = name
-        self.plan = upserting(name)
-        self.tables = KeyedTables(self.plan, lake.tables)
-        self.offsets = {("events", 0): 0, ("events", 1): 0}
-        self.batch = 0
-        self.rows: dict[Key, tuple[int, str]] = {}
-
-    def context(self) -> TaskContext:
-        target = self.lake.tables.load_target(self.name, UPSERT)
-        assert target is not None
-        return TaskContext(
-            plan=self.plan,
-            kafka={},
-            io_properties=self.lake.tables.io_properties(),
-            tables={self.name: target},
-            topic_ids={"events": "id"},
-            run="run",
-            batch=self.batch,
-            keyed=self.tables.load({self.name: target}),
-        )
-
-    def reports(
-        self, context: TaskContext, changes: Sequence[Change], block: int = 3
-    ) -> tuple[BatchScope, list[TaskReport]]:
-        """What tasks report, one for each partition, with an exchange between them."""
-        schema = arrow_schema(parse_schema(context.tables[self.name].schema_json))
-        starts, sent, reports = dict(self.offsets), [], []
-        for partition in (0, 1):
-            own = [(key, row) for at, key, row in changes if at == partition]
-            start = self.offsets["events", partition]
-            run = TaskRun(context, outbox := Outbox(self.plan))
-            for first in range(0, len(own), block):
-                run.add(
-                    BlockResult(keyed={self.name: keyed_rows(own[first : first + block], start + first, schema)}),
-                    "events",
-                    partition,
-                )
-            piece = Slice("events", "id", partition, start, start + len(own))
-            run.slices.append(SliceReport(piece, len(own), 0, 0, 0, 0, None))
-            reports.append(run.finish())
-            sent += list(outbox.sent())
-            self.offsets["events", partition] += len(own)
-        for receiver in range(self.plan.read.slices):
-            own_rows = [each for each in sent if crc32(each.column("place")[0].as_py().encode()) % 3 == receiver]
-            for made in make_receiver(context)(own_rows):
-                reports.append(unpickled(made))
-        self.batch += 1
-        return BatchScope("run", self.batch, starts, dict(self.offsets), {"events": "id"}), reports
-
-    def announce(self, changes: Sequence[Change]) -> DataWritten:
-        scope, reports = self.reports(self.context(), changes)
-        written, complete = summarise(self.plan, scope, reports, Accounting()).events
-        assert isinstance(written, DataWritten)
-        assert isinstance(complete, DataComplete)
-        assert complete.accounting == Accounting(len(changes), len(changes), rows=len(changes))
-        return written
-
-    def do(self, changes: Sequence[Change]) -> DataWritten:
-        """One batch, committed; afterwards the table holds what a fold of the changes holds."""
-        before = dict(self.rows)
-        written = self.announce(changes)
-        assert written.keyed is not None
-        effect = replace(self.lake.effect(self.name, written.files, self.batch), keyed=(written.keyed,))
-        assert isinstance(self.lake.tables.commit(effect), Committed)
-        for _, key, row in sorted(changes, key=lambda change: change[0]):
-            self.rows.pop(key, None)
-            if row is not None:
-                self.rows[key] = row
-        inserted, updated, deleted = (
-            len(self.rows.keys() - before.keys()),
-            len({key for _, key, _ in changes} & self.rows.keys() & before.keys()),
-            len(before.keys() - self.rows.keys()),
-        )
-        assert (written.keyed.inserted, written.keyed.updated, written.keyed.deleted) == (inserted, updated, deleted)
-        self.check()
-        return written
-
-    def check(self) -> None:
-        found = self.lake.plain(self.name).scan().to_arrow().to_pylist()
-        held = sorted((row["shop"], row["code"], row["day"], row["name"]) for row in found)
-        assert held == sorted((*key, *row) for key, row in self.rows.items())
-
-    def ids(self) -> dict[Key, int]:
-        """By key the id of its live row, read from files and metadata."""
-        table = self.lake.plain(self.name)
-        target = self.lake.tables.load_target(self.name, UPSERT)
-        assert target is not None
-        base = keyed_target_of(table, target)
-        keys = pa.Table.from_pylist([{"code": code, "shop": shop} for shop, code in self.rows])
-        hits = search(table.io, list(base.files.by_path.values()), base.key_ids, keys)
-        found = {list(self.rows)[key]: int(row) for key, row in zip(hits.keys, hits.row_ids, strict=True)}
-        assert len(found) == len(hits)
-        return found
-
-
-def unpickled(made: pa.RecordBatch) -> TaskReport:
-    report = pickle.loads(made.column("report")[0].as_py())
-    assert isinstance(report, TaskReport)
-    return report
-
-
-def keyed_rows(changes: Sequence[tuple[Key, Row]], first: int, schema: pa.Schema) -> KeyedRows:
-    placed = list(enumerate(changes, first))
-    upserts = [(offset, key, row) for offset, (key, row) in placed if row is not None]
-    deletes = [(offset, key) for offset, (key, row) in placed if row is None]
-    keys = pa.schema([schema.field("code"), schema.field("shop")])
-    return KeyedRows(
-        pa.Table.from_pylist([{"shop": k[0], "code": k[1], "day": r[0], "name": r[1]} for _, k, r in upserts], schema),
-        np.array([offset for offset, _, _ in upserts], np.int64),
-        pa.Table.from_pylist([{"shop": shop, "code": code} for _, (shop, code) in deletes], keys),
-        np.array([offset for offset, _ in deletes], np.int64),
-    )
-
-
-def made(lake: Lake, version: str, spec: str) -> Pipeline:
-    name = lake.create(f"shop.t{uuid.uuid4().hex[:8]}", SCHEMA, SPECS[spec], format_version=version)
-    return Pipeline(lake, name)
-
 
 keys = st.tuples(st.integers(1, 3), st.sampled_from(["a", "b", "ab"]))
 rows = st.tuples(st.integers(1, 2), st.sampled_from(["x", "y", ""]))

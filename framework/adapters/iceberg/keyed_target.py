@@ -19,6 +19,7 @@ from framework.adapters.key_search import ROW_ID_FIELD
 from framework.errors import TableBlocked
 from framework.table.arrow_schema import parse_schema
 from framework.table.changes import Refusal
+from framework.table.key_index import KeyIndex
 from framework.table.keys import key_of
 from framework.table.model import TableTarget
 
@@ -30,12 +31,13 @@ ROW_ID = "_row_id"
 class KeyedTarget:
     """`snapshot_id` is the head at which live rows are looked for, None where the table has no snapshot; `key_ids` are
     the field ids of its key columns, in the order of the pipeline file. Of `files` only the bounds of key columns are
-    kept."""
+    kept. `index` helps to find rows faster, where the table has one."""
 
     snapshot_id: int | None
     key_ids: tuple[int, ...]
     files: LiveFiles
     format_version: int
+    index: KeyIndex | None = None
 
 
 def keyed_target_of(loaded: Table, target: TableTarget, known: KeyedTarget | None = None) -> KeyedTarget:

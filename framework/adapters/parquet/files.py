@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -39,6 +39,9 @@ from framework.record.model import AlikeRows, TableTarget
 from framework.record.rows.dictionary_text import held_bytes, like, schema_like, together
 from framework.record.rows.scatter import MOST_TABLES, Scatter, can_scatter
 from framework.table.arrow_schema import arrow_schema, parse_schema
+
+# The path of a file that was written, and the values of the column that travelled with its rows.
+Follow = Callable[[str, pa.ChunkedArray], None]
 
 
 @dataclass(frozen=True)
@@ -137,6 +140,12 @@ class TableWriter:
         self._scattered_tables = 0
         self._files: dict[str, list[DataFile]] = {}
         self._io: dict[tuple[str, str], FileIO] = {}
+        self._followed: dict[str, tuple[str, Follow]] = {}
+
+    def follow(self, table: str, column: str, told: Follow) -> None:
+        """Rows of this table come with one more column, which is not written: `told` is given its values for each file
+        that is, in the order of the file's rows."""
+        self._followed[table] = column, told
 
     def add(self, target: TableTarget, rows: pa.Table) -> None:
         """Take rows of one table; they must have the file schema of `target`."""
@@ -232,6 +241,9 @@ class TableWriter:
                 self._files.setdefault(name, []).append(file)
 
     def _write(self, partition: Partition, rows: pa.Table, target: TableTarget, layout: _Layout) -> DataFile:
+        name, told = self._followed.get(target.name, ("", None))
+        if told is not None:
+            marks, rows = rows.column(name), rows.drop_columns([name])
         file_name = f"{self._prefix}-{uuid.uuid4()}.parquet"
         key = None if partition.path is None else partition
         path = layout.locations.new_data_location(file_name, key)  # type: ignore[arg-type]  # only to_path is asked for
@@ -255,6 +267,8 @@ class TableWriter:
                 writer.write_table(table, min(layout.row_group_rows, fitting))
             size = stream.tell()
         metadata = writer.writer.metadata
+        if told is not None:
+            told(path, marks)
         found = file_metrics(metadata, layout.collected)
         return DataFile(
             path=path,

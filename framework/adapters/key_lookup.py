@@ -1,0 +1,138 @@
+"""Where the live rows of keys are, by the table's key index where it has one and by its key columns elsewhere.
+
+In: keys, the live files of a snapshot, and the runs of an index. Out: the same as `key_search.search` gives without an
+index, whatever runs there are (invariant 18). A run knows nothing of deletes and of snapshots: what it finds counts
+only in files that are live, for rows that are not deleted there.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from pyiceberg.io import FileIO
+
+from framework.adapters.iceberg.private.live_files import LiveFile
+from framework.adapters.key_hash import KeyHashes, hash_keys
+from framework.adapters.key_runs import UnusableRun, find, read_run
+from framework.adapters.key_search import Hits, Ints, inherited, is_deleted, search
+from framework.table.key_index import KeyIndex, KeyRun
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Found:
+    """`hits` count the files in `searched`; `hashes` are those of the keys, where an index was asked, and `lost_runs` the
+    paths of its runs that are of no use any more."""
+
+    hits: Hits
+    searched: tuple[LiveFile, ...]
+    hashes: KeyHashes | None
+    lost_runs: tuple[str, ...] = ()
+
+
+def look_up(
+    io: FileIO,
+    live: Mapping[str, LiveFile],
+    candidates: Sequence[LiveFile],
+    key_ids: Sequence[int],
+    keys: pa.Table,
+    index: KeyIndex | None,
+) -> Found:
+    """Every live row with one of the keys.
+
+    Args:
+        live: all live data files of the snapshot, by path.
+        candidates: those that may hold one of the keys.
+        keys: their values, columns in the order of `key_ids`, no nulls, no key twice.
+        index: None where the table has none.
+
+    Raises:
+        OSError: a data file or a file of deletes cannot be read; each store has exceptions of its own.
+    """
+    if index is None:
+        return Found(search(io, candidates, key_ids, keys), tuple(candidates), None)
+    hashes = hash_keys(keys.columns)
+    order = np.argsort(hashes.high)
+    ordered = hashes.take(order)
+    covered: set[str] = set()
+    files: dict[str, int] = {}
+    parts: list[Hits] = []
+    lost: list[str] = []
+    for run in index.runs:
+        try:
+            found = _in_run(io, run, ordered, live, covered, files)
+        except UnusableRun as error:
+            _LOG.warning("a run of a key index is of no use, its data files are read instead: %s", error)
+            lost.append(run.path)
+            continue
+        if found is not None:
+            parts.append(Hits(order[found.keys], found.files, found.positions, found.row_ids))
+    rest = [file for file in candidates if file.path not in covered]
+    searched = [*(live[path] for path in files), *rest]
+    hits = search(io, rest, key_ids, keys)
+    parts.append(Hits(hits.keys, hits.files + len(files), hits.positions, hits.row_ids))
+    return Found(_joined(parts), tuple(searched), hashes, tuple(lost))
+
+
+def _in_run(
+    io: FileIO,
+    run: KeyRun,
+    keys: KeyHashes,
+    live: Mapping[str, LiveFile],
+    covered: set[str],
+    files: dict[str, int],
+) -> Hits | None:
+    """Live rows in the data files that this run covers and no other before it; None where there are none.
+
+    Args:
+        covered: paths of data files that were looked for; this run's are added.
+        files: by path the number of each data file with hits; this run's are added.
+
+    Raises:
+        UnusableRun: nothing was looked for.
+    """
+    own = [
+        path in live and live[path].record_count == rows and path not in covered
+        for path, rows in zip(run.files, run.file_rows, strict=True)
+    ]
+    if not any(own):
+        return None
+    entries = read_run(io, run)
+    covered.update(path for path, is_own in zip(run.files, own, strict=True) if is_own)
+    of_keys, at = find(entries, keys.high, keys.low)
+    in_files = np.asarray(entries.files[at], np.int64)
+    kept = np.asarray(own)[in_files]
+    of_keys, at, in_files = of_keys[kept], at[kept], in_files[kept]
+    if not len(at):
+        return None
+    order = np.argsort(in_files, kind="stable")
+    of_keys, at, in_files = of_keys[order], at[order], in_files[order]
+    positions = np.asarray(entries.positions[at], np.int64)
+    held = None if entries.row_ids is None else np.asarray(entries.row_ids[at], np.int64)
+    numbers, starts = np.unique(in_files, return_index=True)
+    parts = []
+    for number, start, end in zip(numbers, starts, [*starts[1:], len(at)], strict=True):
+        file = live[run.files[number]]
+        alive = np.flatnonzero(~is_deleted(io, file, positions[start:end])) + start
+        if len(alive):
+            ids = inherited(file, positions[alive], None if held is None else held[alive])
+            place = files.setdefault(file.path, len(files))
+            parts.append(Hits(of_keys[alive], np.full(len(alive), place, np.int64), positions[alive], ids))
+    return _joined(parts) if parts else None
+
+
+def _joined(parts: Sequence[Hits]) -> Hits:
+    if not parts:
+        nothing: Ints = np.empty(0, np.int64)
+        return Hits(nothing, nothing, nothing, nothing)
+    return Hits(
+        np.concatenate([part.keys for part in parts]),
+        np.concatenate([part.files for part in parts]),
+        np.concatenate([part.positions for part in parts]),
+        np.concatenate([part.row_ids for part in parts]),
+    )

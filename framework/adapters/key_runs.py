@@ -1,0 +1,199 @@
+"""The files of a table's key index: written, merged, and searched where they lie.
+
+In: hashes of keys with the rows that they stand for. Out: a file, and of some hashes the rows. A run is an Arrow file
+of one batch, uncompressed and sorted by hash, so that a search maps it into memory and touches the pages that it needs.
+A run that is not there, is damaged or of another version is reported as such: whoever searches reads the data files
+instead.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+import pyarrow as pa
+from pyiceberg.io import FileIO
+
+from framework.adapters.iceberg.private.live_files import LiveFile
+from framework.adapters.key_hash import HASH_VERSION, KeyHashes, Words, hash_keys
+from framework.adapters.key_run_copies import opened
+from framework.adapters.key_search import Ints, read_key_columns, row_ids_in
+from framework.table.key_index import KeyRun
+
+_ABOUT = b"floe.key-run"
+_NO_ROW_ID = -1
+
+
+@dataclass(frozen=True)
+class Entries:
+    """Parallel arrays, one entry for each row; `files` numbers the data files. `row_ids` are those that a file itself
+    holds, -1 where a row's id is its file's first plus the position; None where that holds of all."""
+
+    hashes: KeyHashes
+    files: Ints
+    positions: Ints
+    row_ids: Ints | None
+
+    def __len__(self) -> int:
+        return len(self.hashes)
+
+    def take(self, rows: Ints) -> Entries:
+        ids = None if self.row_ids is None else self.row_ids[rows]
+        return Entries(self.hashes.take(rows), self.files[rows], self.positions[rows], ids)
+
+
+class UnusableRun(Exception):
+    """A run that cannot be searched, and why, in words for a log."""
+
+
+def entries_of(io: FileIO, files: Sequence[LiveFile], key_ids: Sequence[int], types: Sequence[pa.DataType]) -> Entries:
+    """An entry for each row of the data files that has a key, deleted or not.
+
+    Args:
+        types: of the key columns, as Arrow has those of the table.
+
+    Raises:
+        OSError: a file cannot be read; each store has exceptions of its own.
+    """
+    parts = [_entries_of_file(io, number, file, key_ids, types) for number, file in enumerate(files)]
+    return _together(parts)
+
+
+def _entries_of_file(
+    io: FileIO, number: int, file: LiveFile, key_ids: Sequence[int], types: Sequence[pa.DataType]
+) -> Entries:
+    columns = read_key_columns(io, file, key_ids, types)
+    if columns is None:
+        return _NOTHING
+    positions: Ints = np.arange(len(columns[0]), dtype=np.int64)
+    if any(column.null_count for column in columns):
+        is_key = reduce(np.logical_and, (np.asarray(column.is_valid()) for column in columns))
+        positions = np.flatnonzero(is_key).astype(np.int64)
+        columns = [column.take(pa.array(positions)) for column in columns]
+    held = row_ids_in(io, file)
+    ids = None if held is None else held[positions]
+    return Entries(hash_keys(columns), np.full(len(positions), number, np.int64), positions, ids)
+
+
+_NOTHING = Entries(
+    KeyHashes(np.empty(0, np.uint64), np.empty(0, np.uint64)), np.empty(0, np.int64), np.empty(0, np.int64), None
+)
+
+
+def _together(parts: Sequence[Entries]) -> Entries:
+    if not parts:
+        return _NOTHING
+    ids = None
+    if any(part.row_ids is not None for part in parts):
+        ids = np.concatenate(
+            [np.full(len(part), _NO_ROW_ID) if part.row_ids is None else part.row_ids for part in parts]
+        )
+    return Entries(
+        KeyHashes(
+            np.concatenate([part.hashes.high for part in parts]), np.concatenate([part.hashes.low for part in parts])
+        ),
+        np.concatenate([part.files for part in parts]),
+        np.concatenate([part.positions for part in parts]),
+        ids,
+    )
+
+
+def write_run(io: FileIO, root: str, entries: Entries, files: Sequence[str], file_rows: Sequence[int]) -> KeyRun:
+    """Write the entries, in whatever order they are, as a run that covers `files`.
+
+    Raises:
+        OSError: the file cannot be written; each store has exceptions of its own.
+    """
+    ordered = entries.take(np.argsort(entries.hashes.high, kind="stable"))
+    columns = {
+        "high": pa.array(ordered.hashes.high),
+        "low": pa.array(ordered.hashes.low),
+        "file": pa.array(ordered.files.astype(np.int32)),
+        "position": pa.array(ordered.positions),
+    }
+    if ordered.row_ids is not None:
+        columns["row_id"] = pa.array(ordered.row_ids)
+    about = json.dumps({"hash_version": HASH_VERSION, "files": list(files), "file_rows": list(file_rows)})
+    batch = pa.RecordBatch.from_pydict(columns)
+    schema = batch.schema.with_metadata({_ABOUT: about.encode()})
+    path = f"{root}/{uuid.uuid4()}.arrow"
+    output = io.new_output(path)
+    with output.create(overwrite=False) as stream, pa.ipc.new_file(stream, schema) as writer:
+        writer.write_batch(batch.replace_schema_metadata(schema.metadata))
+    return KeyRun(path, len(ordered), len(output), tuple(files), tuple(file_rows))
+
+
+def read_run(io: FileIO, run: KeyRun) -> Entries:
+    """The entries of a run, mapped and not yet read.
+
+    Raises:
+        UnusableRun: it is not there, or not what it should be.
+    """
+    try:
+        held = pa.ipc.open_file(opened(io, run.path, run.file_size_bytes))
+        about = json.loads((held.schema.metadata or {})[_ABOUT])
+        batch = held.get_batch(0)
+        columns = {name: np.asarray(batch.column(name)) for name in batch.schema.names}
+        entries = Entries(
+            KeyHashes(columns["high"], columns["low"]), columns["file"], columns["position"], columns.get("row_id")
+        )
+    except (OSError, ValueError, KeyError, pa.ArrowException) as error:
+        raise UnusableRun(f"{run.path}: {error}") from error
+    expected = {"hash_version": HASH_VERSION, "files": list(run.files), "file_rows": list(run.file_rows)}
+    if about != expected or len(entries) != run.entries:
+        raise UnusableRun(f"{run.path} covers something else than the index says, or is of another version")
+    return entries
+
+
+def merge_runs(io: FileIO, root: str, runs: Sequence[KeyRun], live: Collection[str]) -> KeyRun | None:
+    """One run of several, without data files that are gone; None where nothing is left.
+
+    Raises:
+        UnusableRun: one of them cannot be read.
+        OSError: as `write_run`.
+    """
+    files: dict[str, int] = {}
+    rows: list[int] = []
+    parts = []
+    for run in runs:
+        entries = read_run(io, run)
+        numbers = np.full(len(run.files), -1, np.int64)
+        for number, (path, count) in enumerate(zip(run.files, run.file_rows, strict=True)):
+            if path in live and path not in files:
+                numbers[number] = files[path] = len(files)
+                rows.append(count)
+        renumbered = numbers[entries.files]
+        kept = np.flatnonzero(renumbered >= 0)
+        part = entries.take(kept)
+        parts.append(Entries(part.hashes, renumbered[kept], part.positions, part.row_ids))
+    return write_run(io, root, _together(parts), list(files), rows) if files else None
+
+
+def find(entries: Entries, high: Words, low: Words) -> tuple[Ints, Ints]:
+    """Which of the keys are in a run: for each entry that is found the key's row and the entry's.
+
+    Args:
+        high, low: hashes of keys, `high` ascending.
+    """
+    held_high, held_low = entries.hashes.high, entries.hashes.low
+    at: Ints = np.searchsorted(held_high, high)
+    rows: Ints = np.arange(len(high))
+    keys_found, entries_found = [], []
+    while True:
+        # Several entries of one hash stand one after the other: a key that was updated has one for each of its rows.
+        within = at < len(held_high)
+        rows, at = rows[within], at[within]
+        same = held_high[at] == high[rows]
+        rows, at = rows[same], at[same]
+        if not len(rows):
+            break
+        is_key = held_low[at] == low[rows]
+        keys_found.append(rows[is_key])
+        entries_found.append(at[is_key])
+        at = at + 1
+    nothing = [np.empty(0, np.int64)]
+    return np.concatenate(keys_found or nothing), np.concatenate(entries_found or nothing)
