@@ -32,6 +32,7 @@ def compiled(package: str, name: str, libraries: tuple[str, ...] = ()) -> Extens
 
 MODULES = [
     compiled("adapters.kafka", "_fetch", ("dl",) if sys.platform.startswith("linux") else ()),
+    compiled("adapters", "_key_hash"),
     compiled("record.json", "_json"),
     compiled("record.rows", "_scatter"),
 ]

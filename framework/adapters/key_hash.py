@@ -2,7 +2,8 @@
 
 In: key columns in the table's own types, no nulls. Out: two arrays of 64 bits. Equal keys have equal hashes on every
 machine: whole numbers go by eight bytes, little endian, other values of fixed width as Arrow holds them, texts in
-UTF-8. A key of several columns is their bytes one after the other, each with its length.
+UTF-8. A key of several columns is their bytes one after the other, each with its length. The compiled module is faster
+by far than Python's own BLAKE2b, and gives the same.
 """
 
 from __future__ import annotations
@@ -10,16 +11,23 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from types import ModuleType
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from framework.adapters.key_search import Ints, plain
+from framework.record.compiled import has_compiled, load_compiled
 
 Words = npt.NDArray[np.uint64]
 # Raised with every change of what is hashed: hashes of another version are of no use.
 HASH_VERSION = 1
+INTERFACE = 1
+_PERSON = b"floe key"
+_DIGEST_BYTES = 16
 _LENGTH_BYTES = 4
 
 
@@ -37,43 +45,87 @@ class KeyHashes:
         return KeyHashes(self.high[rows], self.low[rows])
 
 
+def available() -> bool:
+    """Whether this process has the compiled module."""
+    return has_compiled("framework.adapters", "_key_hash", INTERFACE)
+
+
+@cache
+def _module() -> ModuleType:
+    return load_compiled("framework.adapters", "_key_hash", INTERFACE)
+
+
 def hash_keys(columns: Sequence[pa.ChunkedArray | pa.Array]) -> KeyHashes:
     """The hash of each row's key."""
-    each = [_values(plain(column)) for column in columns]
-    keys = each[0] if len(each) == 1 else [b"".join(map(_with_length, values)) for values in zip(*each, strict=True)]
-    start = hashlib.blake2b(digest_size=16, person=b"floe key")
-
-    def digest(key: bytes) -> bytes:
-        state = start.copy()  # cheaper than to begin anew for each
-        state.update(key)
-        return state.digest()
-
-    words = np.frombuffer(b"".join(map(digest, keys)), "<u8").reshape(-1, 2)
+    each = [_bytes_of(plain(column)) for column in columns]
+    digests = _digests(each[0] if len(each) == 1 else _joined(each))
+    words = np.frombuffer(digests, "<u8").reshape(-1, 2)
     return KeyHashes(np.ascontiguousarray(words[:, 0]), np.ascontiguousarray(words[:, 1]))
 
 
-def _with_length(value: bytes) -> bytes:
-    return len(value).to_bytes(_LENGTH_BYTES, "little") + value
+@dataclass(frozen=True)
+class _Values:
+    """Values one after the other; value `i` is `data[offsets[i]:offsets[i + 1]]`."""
+
+    data: pa.Buffer
+    offsets: Ints
+
+    def __post_init__(self) -> None:
+        """The compiled module goes by these numbers, and checks nothing."""
+        is_ascending = bool((self.offsets[1:] >= self.offsets[:-1]).all())
+        if not len(self.offsets) or self.offsets[0] < 0 or not is_ascending or self.offsets[-1] > self.data.size:
+            raise ValueError("a column's offsets are out of its bounds")
+
+    def to_pylist(self) -> list[bytes]:
+        data = memoryview(self.data)
+        bounds = self.offsets.tolist()
+        return [bytes(data[start:end]) for start, end in pairwise(bounds)]
 
 
-def _values(column: pa.Array) -> list[bytes]:
-    """The bytes of each value."""
+def _digests(values: _Values) -> bytes | bytearray:
+    count = len(values.offsets) - 1
+    if not available():
+        # Cheaper than to begin anew for each.
+        start = hashlib.blake2b(digest_size=_DIGEST_BYTES, person=_PERSON)
+
+        def digest(value: bytes) -> bytes:
+            state = start.copy()
+            state.update(value)
+            return state.digest()
+
+        return b"".join(map(digest, values.to_pylist()))
+    found = np.empty(count * _DIGEST_BYTES, np.uint8)
+    offsets = np.ascontiguousarray(values.offsets, np.int64)
+    _module().hash_values(values.data.address, offsets.ctypes.data, count, found.ctypes.data, _PERSON)
+    return bytearray(found)
+
+
+def _joined(columns: Sequence[_Values]) -> _Values:
+    def with_length(value: bytes) -> bytes:
+        return len(value).to_bytes(_LENGTH_BYTES, "little") + value
+
+    rows = zip(*(map(with_length, column.to_pylist()) for column in columns), strict=True)
+    keys = [b"".join(values) for values in rows]
+    ends = np.cumsum([0, *map(len, keys)], dtype=np.int64)
+    return _Values(pa.py_buffer(b"".join(keys)), ends)
+
+
+def _bytes_of(column: pa.Array) -> _Values:
     kind = column.type
-    if pa.types.is_large_string(kind):
-        return column.cast(pa.large_binary()).to_pylist()  # type: ignore[no-any-return]
-    if pa.types.is_large_binary(kind):
-        return column.to_pylist()  # type: ignore[no-any-return]
+    if pa.types.is_large_string(kind) or pa.types.is_large_binary(kind):
+        _, offsets, data = column.buffers()
+        bounds = np.frombuffer(offsets, np.int64)[column.offset : column.offset + len(column) + 1]
+        return _Values(pa.py_buffer(b"") if data is None else data, bounds if len(bounds) else np.zeros(1, np.int64))
     if pa.types.is_boolean(kind):
         column = column.cast(pa.int8())
         kind = column.type
     if pa.types.is_integer(kind):
         # A column may have been `int` when a file was written: one number has one hash.
-        return _pieces(np.asarray(column, np.int64).astype("<i8").tobytes(), 8)
-    width = kind.bit_width // 8
+        return _fixed(np.asarray(column, np.int64).astype("<i8").tobytes(), 8, 0, len(column))
     data = column.buffers()[1]
-    start = column.offset * width
-    return _pieces(data.to_pybytes()[start : start + len(column) * width] if data is not None else b"", width)
+    return _fixed(b"" if data is None else data, kind.bit_width // 8, column.offset, len(column))
 
 
-def _pieces(data: bytes, width: int) -> list[bytes]:
-    return [data[start : start + width] for start in range(0, len(data), width)]
+def _fixed(data: pa.Buffer | bytes, width: int, first: int, count: int) -> _Values:
+    offsets = (np.arange(count + 1, dtype=np.int64) + first) * width
+    return _Values(data if isinstance(data, pa.Buffer) else pa.py_buffer(data), offsets)

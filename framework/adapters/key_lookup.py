@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyiceberg.io import FileIO
 
 from framework.adapters.iceberg.private.live_files import LiveFile
-from framework.adapters.key_hash import KeyHashes, hash_keys
+from framework.adapters.key_hash import KeyHashes
 from framework.adapters.key_runs import UnusableRun, find, read_run
 from framework.adapters.key_search import Hits, Ints, inherited, is_deleted, search
 from framework.table.key_index import KeyIndex, KeyRun
@@ -26,12 +26,10 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Found:
-    """`hits` count the files in `searched`; `hashes` are those of the keys, where an index was asked, and `lost_runs` the
-    paths of its runs that are of no use any more."""
+    """`hits` count the files in `searched`; `lost_runs` are the paths of runs that are of no use any more."""
 
     hits: Hits
     searched: tuple[LiveFile, ...]
-    hashes: KeyHashes | None
     lost_runs: tuple[str, ...] = ()
 
 
@@ -41,6 +39,7 @@ def look_up(
     candidates: Sequence[LiveFile],
     key_ids: Sequence[int],
     keys: pa.Table,
+    hashes: KeyHashes,
     index: KeyIndex | None,
 ) -> Found:
     """Every live row with one of the keys.
@@ -49,14 +48,14 @@ def look_up(
         live: all live data files of the snapshot, by path.
         candidates: those that may hold one of the keys.
         keys: their values, columns in the order of `key_ids`, no nulls, no key twice.
+        hashes: of the keys.
         index: None where the table has none.
 
     Raises:
         OSError: a data file or a file of deletes cannot be read; each store has exceptions of its own.
     """
     if index is None:
-        return Found(search(io, candidates, key_ids, keys), tuple(candidates), None)
-    hashes = hash_keys(keys.columns)
+        return Found(search(io, candidates, key_ids, keys), tuple(candidates))
     order = np.argsort(hashes.high)
     ordered = hashes.take(order)
     covered: set[str] = set()
@@ -76,7 +75,7 @@ def look_up(
     searched = [*(live[path] for path in files), *rest]
     hits = search(io, rest, key_ids, keys)
     parts.append(Hits(hits.keys, hits.files + len(files), hits.positions, hits.row_ids))
-    return Found(_joined(parts), tuple(searched), hashes, tuple(lost))
+    return Found(_joined(parts), tuple(searched), tuple(lost))
 
 
 def _in_run(

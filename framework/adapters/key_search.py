@@ -64,17 +64,6 @@ def search(io: FileIO, files: Sequence[LiveFile], key_ids: Sequence[int], keys: 
     return Hits(*(np.concatenate(part) for part in zip(*found, strict=True)))
 
 
-def key_codes(columns: Sequence[pa.ChunkedArray | pa.Array]) -> Ints:
-    """For each row a number that stands for its key: equal for equal keys, and 0 to the number of keys."""
-    codes = np.zeros(len(columns[0]), np.int64)
-    for column in columns:
-        array = plain(column)
-        values = pc.unique(array)
-        made = codes * max(len(values), 1) + _codes(array, values)
-        _, codes = np.unique(made, return_inverse=True)
-    return codes.astype(np.int64)
-
-
 def _groups(files: Sequence[LiveFile], wanted: Sequence[int]) -> Iterator[list[int]]:
     group: list[int] = []
     rows = 0

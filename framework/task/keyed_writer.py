@@ -26,7 +26,7 @@ from framework.record.arrays import Ints
 from framework.record.model import KeyedPart, TableTarget
 from framework.table import key_index
 from framework.task.context import TaskContext
-from framework.task.newest_changes import Flags, Positions, count, newest, row_ids
+from framework.task.newest_changes import Flags, Positions, count, newest_by_hash, row_ids
 
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO
@@ -139,25 +139,27 @@ class KeyedWriter:
 
     def _finish(self, table: str, changes: _Changes) -> KeyedPart:
         from framework.adapters.file_io import file_io
+        from framework.adapters.key_hash import hash_keys
         from framework.adapters.key_lookup import look_up
-        from framework.adapters.key_search import key_codes
         from framework.adapters.keys_file import write_keys
         from framework.adapters.parquet.files import layout_of
         from framework.config.table_names import catalog_of
 
         target, base = self._context.tables[table], self._context.keyed[table]
         keys = pa.concat_tables(changes.keys).combine_chunks()
-        winners = newest(key_codes(keys.columns), _positions(changes.positions))
-        keys = keys.take(pa.array(winners))
+        hashes = hash_keys(keys.columns)
+        winners = newest_by_hash(hashes.high, hashes.low, _positions(changes.positions))
+        if len(winners) < len(keys):
+            keys, hashes = keys.take(pa.array(winners)), hashes.take(winners)
         layout = layout_of(target)
         io = file_io(self._context.io_properties[catalog_of(table)], target.location)
         files = files_to_search(base, target, keys)
-        found = look_up(io, base.files.by_path, files, base.key_ids, keys, base.index)
+        found = look_up(io, base.files.by_path, files, base.key_ids, keys, hashes, base.index)
         hits = found.hits
         ids = row_ids(len(keys), hits.keys, hits.row_ids)
 
-        if base.index is not None and found.hashes is not None:
-            self._runs[table] = _Run(io, base.index.root, found.hashes, ids)
+        if base.index is not None:
+            self._runs[table] = _Run(io, base.index.root, hashes, ids)
             self._writer.follow(table, _WINNER, self._runs[table].add)
         is_winner, is_delete = self._write_rows(target, base, changes.pieces, winners, ids)
         is_live = np.zeros(len(keys), np.bool_)
@@ -200,7 +202,9 @@ class KeyedWriter:
             is_delete.append(np.full(len(piece), deletes, np.bool_))
             first, last = np.searchsorted(winners, [start, end])
             if not deletes and first < last:
-                rows = piece.drop_columns(list(_POSITIONS)).take(pa.array(winners[first:last] - start))
+                rows = piece.drop_columns(list(_POSITIONS))
+                if last - first < len(piece):
+                    rows = rows.take(pa.array(winners[first:last] - start))
                 if has_ids:
                     rows = rows.append_column(ROW_ID, ids.slice(first, last - first))
                 if target.name in self._runs:

@@ -18,6 +18,7 @@ import pyarrow as pa
 from framework.record.arrays import Ints
 
 Flags = npt.NDArray[np.bool_]
+Words = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,23 @@ def newest(codes: Ints, positions: Positions) -> Ints:
     ordered = codes[order]
     is_last = np.append(ordered[1:] != ordered[:-1], True)
     return np.sort(order[is_last])
+
+
+def newest_by_hash(high: Words, low: Words, positions: Positions) -> Ints:
+    """The rows of the newest change of each key, ascending, by hashes that are equal where the keys are."""
+    order = np.argsort(high)
+    is_same = high[order][1:] == high[order][:-1]
+    if not is_same.any():
+        return np.arange(len(high), dtype=np.int64)
+    several = np.append(is_same, False) | np.append(False, is_same)
+    rows = np.sort(order[several])  # the few keys, as a rule, that changed more than once
+    by_key = np.lexsort((low[rows], high[rows]))
+    ordered_high, ordered_low = high[rows][by_key], low[rows][by_key]
+    is_next = (ordered_high[1:] != ordered_high[:-1]) | (ordered_low[1:] != ordered_low[:-1])
+    codes = np.empty(len(rows), np.int64)
+    codes[by_key] = np.append(0, np.cumsum(is_next))
+    last = newest(codes, Positions(positions.topics[rows], positions.partitions[rows], positions.offsets[rows]))
+    return np.sort(np.concatenate([order[~several], rows[last]]))
 
 
 def count(is_delete: Flags, is_winner: Flags, is_live: Flags) -> ChangeCounts:

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from framework.adapters.key_search import key_codes
+from framework.adapters.key_hash import hash_keys
 from framework.record.arrays import Ints
 from framework.record.keyed_tables import key_columns
 from framework.record.model import KeyedRows
 from framework.table.model import TableTarget
-from framework.task.newest_changes import Positions, newest, number_of_topic
+from framework.task.newest_changes import Positions, newest_by_hash, number_of_topic
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,8 @@ def newest_rows(target: TableTarget, parts: Sequence[SourceChanges]) -> pa.Table
     deletes = pa.concat_tables([part.changes.deletes for part in parts])
     names = key_columns(upserts.column_names, target.policy)
     keys = pa.concat_tables([upserts.select(names), deletes.select(names)])
-    winners = newest(key_codes(keys.columns), _positions(parts))
+    hashes = hash_keys(keys.columns)
+    winners = newest_by_hash(hashes.high, hashes.low, _positions(parts))
     return upserts.take(pa.array(winners[winners < len(upserts)]))
 
 

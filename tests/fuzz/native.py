@@ -27,6 +27,7 @@ MODULES = {
     "record.json._json": "record/json/_json.c",
     "record.rows._scatter": "record/rows/_scatter.c",
     "adapters.kafka._fetch": "adapters/kafka/_fetch.c",
+    "adapters._key_hash": "adapters/_key_hash.c",
 }
 # Python's own memory is not the modules' business, and nothing of it is given back at the end.
 SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer", "-g", "-O1"]
@@ -113,6 +114,7 @@ def _child(seconds: int, seed: int) -> None:
         _blocks(number, counts)
         _mutated(number, counts)
         _fetched(number, counts)
+        _hashed(number)
         number += 1
     print(f"fuzz-native: {counts}, seeds {seed} to {number - 1}, {time.monotonic() - began:.0f} s: no fault")
 
@@ -156,6 +158,24 @@ def _mutated(seed: int, counts: dict[str, int]) -> None:
             if found is not None:
                 found[0].validate(full=True)
         counts["mutated"] += 1
+
+
+def _hashed(seed: int) -> None:
+    """Values of every length around the blocks of the hash, sliced, and none at all."""
+    import hashlib
+
+    import pyarrow as pa
+
+    from framework.adapters.key_hash import hash_keys
+
+    chance = random.Random(seed)
+    values = [chance.randbytes(chance.choice((0, 1, 36, 127, 128, 129, 255, 256, 257))) for _ in range(60)]
+    first = chance.randrange(60)
+    found = hash_keys([pa.array(values).slice(first)])
+    for value, high, low in zip(values[first:], found.high.tolist(), found.low.tolist(), strict=True):
+        digest = hashlib.blake2b(value, digest_size=16, person=b"floe key").digest()
+        assert digest == high.to_bytes(8, "little") + low.to_bytes(8, "little")
+    assert len(hash_keys([pa.array([], pa.string())])) == 0
 
 
 def _fetched(seed: int, counts: dict[str, int]) -> None:

@@ -599,5 +599,5 @@ def test_a_delete_file_in_no_order_is_read(lake: Lake, tmp_path: Path) -> None:
     path = tmp_path / "d.parquet"
     pq.write_table(pa.table({"file_path": ["a", "b", "a", "c", "b"], "pos": [7, 1, 2, 0, 5]}), path)
     io = lake.plain(lake.create()).io
-    found = read_position_deletes(io, PositionDeletes(f"file://{path}", "PARQUET", 5, False))
+    found = read_position_deletes(io, PositionDeletes(f"file://{path}", "PARQUET", 5, False), "")
     assert {name: positions.tolist() for name, positions in found.items()} == {"a": [7, 2], "b": [1, 5], "c": [0]}

@@ -15,7 +15,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
-MODULES = ("framework.adapters.kafka._fetch", "framework.record.json._json", "framework.record.rows._scatter")
+MODULES = (
+    "framework.adapters._key_hash",
+    "framework.adapters.kafka._fetch",
+    "framework.record.json._json",
+    "framework.record.rows._scatter",
+)
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler, so records are read by the slower ways")

@@ -7,7 +7,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framework.task.newest_changes import Positions, count, newest, number_of_topic, row_ids
+from framework.task.newest_changes import Positions, count, newest, newest_by_hash, number_of_topic, row_ids
 
 # A key, its topic and partition, the offset is the change's place; whether it deletes.
 change = st.tuples(st.integers(0, 6), st.integers(0, 1), st.integers(0, 2), st.booleans())
@@ -28,8 +28,13 @@ def test_the_newest_change_of_a_key_wins_in_whatever_order_changes_arrive(change
     random.shuffle(placed)
     codes = np.array([each[3] for each in placed], np.int64)
 
-    winners = newest(codes, positions(*([each[i] for each in placed] for i in range(3))))
+    at = positions(*([each[i] for each in placed] for i in range(3)))
+    winners = newest(codes, at)
 
+    # By hashes too, of which several keys share one word.
+    words = codes.astype(np.uint64)
+    for high, low in ((words // np.uint64(3), words % np.uint64(3)), (words, words * np.uint64(0))):
+        assert newest_by_hash(high, low, at).tolist() == winners.tolist()
     assert winners.tolist() == sorted(winners.tolist())
     assert {placed[i][3]: (*placed[i][:3], placed[i][4]) for i in winners} == expected
     assert len(winners) == len(expected)

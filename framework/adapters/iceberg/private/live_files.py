@@ -161,7 +161,7 @@ def deleted_positions(io: FileIO, live_file: LiveFile) -> Positions:
     """
     if live_file.vector is not None:
         return read_vectors(io, [live_file.vector])[live_file.vector]
-    found = (read_position_deletes(io, file) for file in live_file.position_deletes)
+    found = (read_position_deletes(io, file, live_file.path) for file in live_file.position_deletes)
     return united(each[live_file.path] for each in found if live_file.path in each)
 
 

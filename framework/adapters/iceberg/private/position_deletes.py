@@ -99,8 +99,11 @@ def _first_byte(group: pq.RowGroupMetaData) -> int:
     return int(offset)
 
 
-def read_position_deletes(io: FileIO, file: PositionDeletes) -> dict[str, Positions]:
+def read_position_deletes(io: FileIO, file: PositionDeletes, data_file: str) -> dict[str, Positions]:
     """By data file, what one file deletes, in the file's order.
+
+    Args:
+        data_file: the one that a file-scoped file deletes rows of, whose paths are not read; nothing to others.
 
     Raises:
         UnsupportedDeletes: the file is neither Parquet nor ORC.
@@ -108,6 +111,10 @@ def read_position_deletes(io: FileIO, file: PositionDeletes) -> dict[str, Positi
     readers = {FileFormat.PARQUET.value: pq.read_table, FileFormat.ORC.value: orc.read_table}
     if file.file_format not in readers:
         raise UnsupportedDeletes(f"{file.path} has position deletes as {file.file_format}: Parquet and ORC are read")
+    if file.file_scoped and file.file_format == FileFormat.PARQUET.value:
+        with io.new_input(file.path).open() as stream:
+            held = pq.read_table(stream, columns=["pos"], use_threads=False)
+        return {data_file: held["pos"].to_numpy().astype(np.int64)}
     with io.new_input(file.path).open() as stream:
         table = readers[file.file_format](stream, columns=["file_path", "pos"])
     paths = table["file_path"].combine_chunks().dictionary_encode()

@@ -71,8 +71,8 @@ def resolved(
     files = [live.by_path[path] for path, positions in new.items() if len(positions)]
     vectors = read_vectors(io, (file.vector for file in files if file.vector is not None))
     executor = ExecutorFactory.get_or_create()
-    old_files = list(dict.fromkeys(each for file in files for each in file.position_deletes))
-    contents = executor.map(lambda each: read_position_deletes(io, each), old_files)
+    old_files = {each: file.path for file in files for each in file.position_deletes}
+    contents = executor.map(lambda each: read_position_deletes(io, *each), old_files.items())
     read = dict(zip(old_files, contents, strict=True))
     found = []
     for file in files:
