@@ -92,7 +92,7 @@ class InsertStatement(Extension):
 
     def parse(self, parser: Parser) -> nodes.Node:
         line = next(parser.stream).lineno
-        call = self.call_method("_bounded_text", [parser.parse_expression()])
+        call = self.call_method("_interpolated", [parser.parse_expression()])
         return nodes.CallBlock(call, [], [], []).set_lineno(line)
 
     def _interpolated(self, value: object, caller: object) -> str:

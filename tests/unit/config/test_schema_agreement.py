@@ -198,6 +198,7 @@ def test_schema_defaults_are_those_of_the_spec() -> None:
         "key": list(write.key),
         "order": "source",
         "deletes": write.deletes.value,
+        "key_index": write.key_index.value,
     }
     assert write.order_field is None
     assert defaults(top["source"]["properties"]["kafka"]) == {
