@@ -17,8 +17,6 @@ from framework.config.units import COLUMN
 UPSERT_MODE = "iceberg.tables.upsert-mode-enabled"
 CHANGE_FIELDS = ("iceberg.tables.cdc-field", "iceberg.tables.cdc.field")
 DEFAULT_KEY = "iceberg.tables.default-id-columns"
-# The first letter of the change field's value says what a record does; `d` deletes.
-_DELETES = "d"
 _COLUMN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
 
 
@@ -41,8 +39,14 @@ class Writes:
     notes: tuple[tuple[str, str], ...]
 
 
-def writes_of(settings: Mapping[str, str], tables: Sequence[str]) -> Writes | Unsayable:
-    """How the sink's tables are written; empty for one that only adds rows."""
+def writes_of(
+    settings: Mapping[str, str], tables: Sequence[str], deletes_when: str | None = None
+) -> Writes | Unsayable:
+    """How the sink's tables are written; empty for one that only adds rows.
+
+    Args:
+        deletes_when: what the field of changes holds in a record that deletes; the sink goes by its first letter alone.
+    """
     change_key = next((key for key in CHANGE_FIELDS if settings.get(key)), None)
     upserts = settings.get(UPSERT_MODE, "").strip().lower() == "true"
     taken = {UPSERT_MODE, *CHANGE_FIELDS} & set(settings)
@@ -67,10 +71,16 @@ def writes_of(settings: Mapping[str, str], tables: Sequence[str]) -> Writes | Un
     if change_key is not None:
         if re.fullmatch(COLUMN, settings[change_key]) is None:
             return Unsayable(change_key, f"`{settings[change_key]}` is not a field's name")
-        deletes = {"delete_when": {"field": settings[change_key], "equals": _DELETES}}
-        notes.append(
-            (change_key, "the sink goes by the first letter, in either case; a record deletes where the field is `d`")
-        )
+        if deletes_when is None:
+            message = "the sink deletes where its value begins with `d` or `D`, and floe needs the exact value"
+            return Unsayable(change_key, message, "give it: `--delete-value D`, as the records have it")
+        if not deletes_when.strip().lower().startswith("d"):
+            return Unsayable(
+                change_key, f"the sink does not delete where it is `{deletes_when}`", "correct `--delete-value`"
+            )
+        deletes = {"delete_when": {"field": settings[change_key], "equals": deletes_when}}
+        told = f"a record deletes where the field is `{deletes_when}`, and a second insert of a key replaces the first"
+        notes.append((change_key, told))
     notes.append(
         (
             change_key or UPSERT_MODE,

@@ -1,0 +1,31 @@
+"""What a pipeline file cannot say of a sink: the property, why, and what to do.
+
+In: a property of the connector. Out: an exception that carries the three, so that whoever assembles the file either
+refuses the whole configuration or leaves a TODO at the place.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from framework.errors import ConfigError
+
+PARTIAL = "`--allow-partial` writes the file without it, and a TODO in its place"
+
+
+@dataclass(frozen=True)
+class Unsaid(Exception):
+    """One property of the sink that has no words in a pipeline file."""
+
+    key: str
+    message: str
+    remedy: str
+
+    def as_error(self) -> ConfigError:
+        """The refusal that a person reads."""
+        return ConfigError(f"`{self.key}`: {self.message}", code="FLOE-R405", remedy=self.remedy)
+
+
+def refused(key: str, message: str, remedy: str = "") -> ConfigError:
+    """A refusal that no option lifts."""
+    return Unsaid(key, message, remedy or "change the setting, or write the pipeline file by hand").as_error()
