@@ -2,14 +2,16 @@
 
 Every file of `tests/sinks` follows a page of a sink's or of its transforms' documentation (`follows`), with names of its
 own. It holds the configuration, what a person would give on the command line (`fields`, `given_tables`,
-`delete_value`), and records. Beside it is what is reviewed: the pipeline file with its test, or the refusal.
+`delete_value`, `allow_partial`), and records. Beside it is what is reviewed: the pipeline file with its test, or the refusal.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 from typing import Any
 
 from framework.cli.import_connector import check_text, pipeline_text
@@ -39,7 +41,7 @@ class Configuration:
     def settings(self) -> dict[str, str]:
         return read_settings(json.dumps({"config": self.document["config"]}), self.name)[1]
 
-    def imported(self, allow_partial: bool = False) -> Imported:
+    def imported(self) -> Imported:
         """What the importer makes of it. Raises ConfigError."""
         return import_connector(
             self.name,
@@ -47,7 +49,7 @@ class Configuration:
             tuple(self.document.get("given_tables", ())),
             self.document.get("fields"),
             self.document.get("delete_value"),
-            allow_partial,
+            self.document.get("allow_partial", False),
         )
 
     def taken(self, values: list[Any]) -> list[Taken]:
@@ -103,3 +105,39 @@ def outcome(one: Configuration, engine: SqlEngine | None) -> str:
     if made.test is None:
         return f"{text}\n# no test: the file gives no records\n"
     return proved(text, FILE, made, None, lambda loaded: run_file(loaded, engine))
+
+
+def prove_made_up(one: Configuration, text: str, random: Random, engine: SqlEngine | None) -> None:
+    """Runs records like those of the configuration through a pipeline file, and compares with the sink's rows.
+
+    Raises:
+        ConfigError: FLOE-R408, the rows differ.
+        Unknown: what the sink does is not known here.
+    """
+    values = one.document["records"]
+    keys = set(one.settings.get("iceberg.tables.default-id-columns", "").split(","))
+    # The first records come as they are, so that the tables have their columns before nulls come.
+    made = one.proof(text, [*values, *(_like(random.choice(values), random, keys) for _ in range(40))])
+    assert made.test is not None
+    proved(text, FILE, made, None, lambda loaded: run_file(loaded, engine))
+
+
+def _like(value: Any, random: Random, keys: Collection[str] = ()) -> Any:
+    """A value of the same kind; fields may be null or missing, unless they are of a key."""
+    if isinstance(value, dict):
+        kept = {name: inner for name, inner in value.items() if name in keys or random.random() > 0.1}
+        return {
+            name: None if name not in keys and random.random() < 0.1 else _like(inner, random)
+            for name, inner in kept.items()
+        }
+    if isinstance(value, bool):
+        return random.random() < 0.5
+    if isinstance(value, int):
+        return random.choice([0, -1, value, 7, 1_760_000_000, random.randrange(1 << 40)])
+    if isinstance(value, float):
+        return random.choice([0.0, -0.5, value, 1e10, random.random()])
+    if isinstance(value, str):
+        return random.choice([value, value, value, "", "x", "it's", "a\\b", "\u00fc\U0001f600", "${HOME}", "{{x}}"])
+    if isinstance(value, list):
+        return [_like(item, random) for item in value[: random.randrange(len(value) + 1)]]
+    return value

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from random import Random
+
 import pytest
 
-from tests.sink_configurations import FOLDER, NAMES, configuration, needs_sql, outcome, reviewed
+from framework.cli.import_connector import pipeline_text
+from tests.sink_configurations import FOLDER, NAMES, configuration, needs_sql, outcome, prove_made_up, reviewed
 
+PROVED = [name for name in NAMES if "\ntests:" in reviewed(name)]
+REFUSED = [name for name in NAMES if reviewed(name).startswith("error[")]
 WITHOUT_SQL = [name for name in NAMES if not needs_sql(name)]
 
 
@@ -18,3 +24,27 @@ def test_a_documented_configuration_is_translated_or_refused(name: str, request:
         (FOLDER / f"{name}.txt").write_text(found, encoding="utf-8")
 
     assert found == reviewed(name)
+
+
+@pytest.mark.parametrize("name", [name for name in PROVED if not needs_sql(name) and "# TODO" not in reviewed(name)])
+def test_other_records_become_the_rows_of_the_sink(name: str) -> None:
+    """Records with other values, nulls and missing fields become the rows that the interpreter of the sink gives."""
+    one = configuration(name)
+
+    prove_made_up(one, pipeline_text(one.imported()), Random(name), None)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_refusal_names_the_property_and_what_to_do(name: str) -> None:
+    """A refusal names a property that the configuration has, or lacks, and gives a remedy."""
+    found = re.match(r"error\[FLOE-R405\] `([^`]+)`: .+\n  remedy: .+", reviewed(name))
+
+    assert found is not None
+    assert found[1] in configuration(name).settings or found[1] == "iceberg.tables.dynamic-enabled"
+
+
+def test_there_are_enough_configurations() -> None:
+    """At least 40 configurations are kept; each names the page that it follows, and most are proved or refused."""
+    assert len(NAMES) >= 40
+    assert all(configuration(name).document["follows"].startswith("https://") for name in NAMES)
+    assert [name for name in NAMES if name not in PROVED and name not in REFUSED] == ["avro", "json-schema", "protobuf"]

@@ -14,6 +14,8 @@ from typing import Any
 
 from framework.config.connector.chain import step_names, step_of
 from framework.config.connector.keys import NAMES, is_passed_over, why_not
+from framework.config.connector.policies import errors, policies
+from framework.config.connector.reader import Note, Reader
 from framework.config.connector.routes import Routed, routes_of
 from framework.config.connector.shape import Shape, select, shape_of
 from framework.config.connector.target import format_of, target_of
@@ -21,25 +23,13 @@ from framework.config.connector.transforms import apply
 from framework.config.connector.unsaid import PARTIAL, Unsaid, refused
 from framework.config.connector.writes import Unsayable, writes_of
 from framework.config.patterns import unfit
-from framework.config.rules.permitted import is_property_allowed, never_a_property
-from framework.config.units import partition_field, partition_text
 from framework.diagnose.suggest import did_you_mean
 
-_LEAVES_TABLES_ALONE = {"columns": "discard_value", "data_type": "freeze", "nullability": "freeze"}
 _TYPES_OF_SCHEMAS = (
     "types that Connect does not have, such as times in microseconds, are numbers to the sink and times to floe: compare "
     "the tables' columns"
 )
 Values = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Note:
-    """A key that has no home; `lost` when leaving it out changes what the pipeline does."""
-
-    key: str
-    reason: str
-    lost: bool
 
 
 @dataclass(frozen=True)
@@ -82,20 +72,20 @@ def import_connector(
     Raises:
         ConfigError: FLOE-R405, a setting that cannot be said in a pipeline file.
     """
-    return _Import(dict(settings), tables, fields, deletes_when, allow_partial).imported(name)
+    importer = _Import(
+        dict(settings), given_tables=tables, fields=fields, deletes_when=deletes_when, allow_partial=allow_partial
+    )
+    return importer.imported(name)
 
 
 @dataclass
-class _Import:
-    settings: dict[str, str]
-    given_tables: tuple[str, ...]
-    fields: Mapping[str, str] | None
-    deletes_when: str | None
-    allow_partial: bool
+class _Import(Reader):
+    given_tables: tuple[str, ...] = ()
+    fields: Mapping[str, str] | None = None
+    deletes_when: str | None = None
+    allow_partial: bool = False
     todos: list[Todo] = field(default_factory=list)
     passed_over: set[str] = field(default_factory=set)
-    taken: set[str] = field(default_factory=set)
-    notes: list[Note] = field(default_factory=list)
 
     def imported(self, name: str | None) -> Imported:
         self.take("connector.class")
@@ -104,7 +94,7 @@ class _Import:
         shape = self._shape()
         source, sql, routed = self._source(shape), self._sql(shape), self._routed(shape)
         tables = routed.tables
-        defaults, overrides = self._policies(tables)
+        defaults, overrides = policies(self, tables)
         if self._has_inferred_columns(source, sql, defaults):
             # The sink makes a long of a whole number.
             defaults["values"] = {"whole_numbers": "long"}
@@ -120,7 +110,7 @@ class _Import:
             **({"transform": {"sql": sql}} if sql else {}),
             "routes": routed.values,
             "tables": {"defaults": defaults, **({"overrides": overrides} if overrides else {})},
-            "errors": self._errors(tables),
+            "errors": errors(self, tables),
             "commit": {"control_topic": f"{control}-floe"[:249]},
         }
         both = self.taken - {"value.converter"}  # it says the format here, and there that a registry is needed
@@ -144,19 +134,6 @@ class _Import:
         hint = did_you_mean(key, NAMES)
         remedy = f"{hint} If not, remove it, or: {PARTIAL}" if hint else f"remove it, or: {PARTIAL}"
         self.unsaid("source", Unsaid(key, "neither Connect nor the sink has this key, as far as floe knows", remedy))
-
-    # ---- settings ----------------------------------------------------------------------------------------------
-
-    def take(self, key: str) -> str | None:
-        self.taken.add(key)
-        return self.settings.get(key)
-
-    def flag(self, key: str, default: bool = False) -> bool:
-        value = self.take(key)
-        return default if value is None else value.strip().lower() == "true"
-
-    def note(self, key: str, reason: str, lost: bool = False) -> None:
-        self.notes.append(Note(key, reason, lost))
 
     def unsaid(self, place: str, unsaid: Unsaid) -> None:
         """Refuses what has no words, or leaves it to do at a key of the file.
@@ -220,7 +197,11 @@ class _Import:
         self.taken |= {key for key in keys if key.startswith(tuple(f"transforms.{name}." for name in names))}
         self.taken |= {"transforms", "predicates"} | {key for key in keys if key.startswith("predicates.")}
         known = self.fields is not None and not self._passes_unchanged(shape_of(None, listed, self._has_schema), names)
-        return self._transformed(shape_of(self.fields if known else None, listed, self._has_schema), names)
+        try:
+            shape = shape_of(self.fields if known else None, listed, self._has_schema)
+        except ValueError as error:
+            raise refused("--fields", str(error)) from None
+        return self._transformed(shape, names)
 
     def _passes_unchanged(self, shape: Shape, names: list[str]) -> bool:
         """Whether the transforms leave the fields of the records alone, so that SQL is not needed."""
@@ -300,40 +281,6 @@ class _Import:
         except ValueError as error:
             raise refused("transforms", str(error)) from None
 
-    # ---- tables ------------------------------------------------------------------------------------------------
-
-    def _policies(self, tables: list[str]) -> tuple[Values, list[Values]]:
-        create: Values = {"enabled": self.flag("iceberg.tables.auto-create-enabled")}
-        partition = self._partition("iceberg.tables.default-partition-by", create["enabled"])
-        if partition:
-            create["partition_by"] = partition
-        properties = self._properties(create["enabled"])
-        if properties:
-            create["properties"] = properties
-        evolves = self.flag("iceberg.tables.evolve-schema-enabled")
-        insensitive = self.flag("iceberg.tables.schema-case-insensitive")
-        commit: Values = {"interval": _duration(self.take("iceberg.control.commit.interval-ms") or "300000")}
-        branch = self.take("iceberg.tables.default-commit-branch")
-        if branch:
-            commit["branch"] = branch
-        defaults = {
-            "create": create,
-            "evolve": {"columns": "evolve"} if evolves else dict(_LEAVES_TABLES_ALONE),
-            "commit": commit,
-            "case": "insensitive" if insensitive else "sensitive",
-        }
-        return defaults, [one for table in tables if (one := self._override(table, create["enabled"])) is not None]
-
-    def _override(self, table: str, creates: bool) -> Values | None:
-        override: Values = {"match": table}
-        partition = self._partition(f"iceberg.table.{table}.partition-by", creates)
-        if partition:
-            override["create"] = {"partition_by": partition}
-        branch = self.take(f"iceberg.table.{table}.commit-branch")
-        if branch:
-            override["commit"] = {"branch": branch}
-        return override if len(override) > 1 else None
-
     def _add_writes(self, tables: list[str], defaults: Values, overrides: list[Values], sql: str | None) -> None:
         """`write` of the policies of a sink that upserts, or that follows a field of changes."""
         settings = {key: value for key, value in self.settings.items() if key not in self.passed_over}
@@ -343,6 +290,8 @@ class _Import:
         if sql is not None and (writes.defaults or writes.tables):
             raise refused("transforms", "they shape records, and floe cannot do that before rows are upserted")
         self.taken |= writes.taken
+        for caveat in writes.caveats:
+            self.unsaid("tables", caveat)
         for key, reason in writes.notes:
             self.note(key, reason, lost=True)
         if writes.defaults:
@@ -352,69 +301,6 @@ class _Import:
             if override is None:
                 overrides.append(override := {"match": table})
             override["write"] = write
-
-    def _partition(self, key: str, creates: bool) -> list[str]:
-        text = self.take(key)
-        if not text:
-            return []
-        if not creates:
-            self.note(key, "tables are not created (`iceberg.tables.auto-create-enabled`), so it has no effect")
-            return []
-        fields = []
-        for part in re.split(r",(?![^()]*\))", text):
-            written = re.sub(r"^(year|month|day|hour)s\(", r"\1(", part.strip())
-            found = partition_field(re.sub(r"\s+", "", written))
-            if found is None:
-                raise refused(key, f"`{part.strip()}` is not a partition field")
-            fields.append(partition_text(found))
-            if found.transform in ("year", "month", "day", "hour"):
-                reason = f"`{found.column}` must be a date or a moment: declare its type under `source.schema`"
-                self.note(key, reason, lost=True)
-        return fields
-
-    def _properties(self, creates: bool) -> Values:
-        properties: Values = {}
-        for kind in ("auto-create-props", "write-props"):
-            prefix = f"iceberg.tables.{kind}."
-            for key in [key for key in self.settings if key.startswith(prefix)]:
-                name, value = key.removeprefix(prefix), self.take(key) or ""
-                if name == "format-version" and value not in ("1", "2", "3"):
-                    self.note(key, f"floe writes format versions 1, 2 and 3, not {value}", lost=True)
-                elif name == "write.format.default" and value.lower() != "parquet":
-                    self.note(key, f"floe writes Parquet, not {value}", lost=True)
-                elif not creates:
-                    reason = "it has no effect while tables are not created"
-                    if kind == "write-props":
-                        reason = "set it on the tables: ALTER TABLE ... SET TBLPROPERTIES"
-                    self.note(key, reason, lost=kind == "write-props")
-                elif never_a_property(name):
-                    self.note(key, "pipeline files may not set it: it names code, credentials or a place", lost=True)
-                elif not is_property_allowed(name):
-                    reason = f"the target lets pipeline files set it: put `{name}` under `allow.properties` there, and here into"
-                    self.note(key, f"{reason} `tables.defaults.create.properties`", lost=True)
-                else:
-                    properties[name] = value
-                    if kind == "write-props":
-                        reason = "it applies to new tables; on existing tables, set it with ALTER TABLE"
-                        self.note(key, reason, lost=True)
-        return properties
-
-    def _errors(self, tables: list[str]) -> Values:
-        tolerance = (self.take("errors.tolerance") or "none").lower()
-        topic = self.take("errors.deadletterqueue.topic.name")
-        if tolerance != "all":
-            return {"policy": "fail"}
-        # Connect tolerates what it cannot read; what the sink cannot write stops it.
-        if not topic:
-            return {"policy": "fail", "stages": {"decode": "drop"}}
-        table = f"{tables[0].rpartition('.')[0]}.dead_letters"
-        self.note("errors.deadletterqueue.topic.name", f"each dead letter is a row of the table `{table}`, too")
-        return {
-            "policy": "fail",
-            "stages": {"decode": "dead_letter"},
-            "dead_letter_table": table,
-            "dead_letter_topic": topic,
-        }
 
 
 def _regex(key: str, pattern: str) -> str:
@@ -438,13 +324,3 @@ def _as_written(value: Any) -> Any:
 
 def _listed(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
-
-
-def _duration(text: str) -> str:
-    if not re.match(r"[1-9][0-9]{0,8}\Z", text):
-        raise refused("iceberg.control.commit.interval-ms", f"`{text}` is not a number of milliseconds")
-    number = int(text)
-    for unit, size in (("h", 3_600_000), ("m", 60_000), ("s", 1_000)):
-        if number % size == 0:
-            return f"{number // size}{unit}"
-    return f"{number}ms"

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from framework.config.connector.unsaid import Unsaid
 from framework.config.units import COLUMN
 
 UPSERT_MODE = "iceberg.tables.upsert-mode-enabled"
@@ -31,12 +32,14 @@ class Unsayable:
 
 @dataclass(frozen=True)
 class Writes:
-    """`tables` are (table, `write`) pairs; `notes` are (key, sentence) pairs of what is not quite the same."""
+    """`tables` are (table, `write`) pairs; `notes` are (key, sentence) pairs of what is not quite the same, `caveats`
+    what is the same for some records only."""
 
     defaults: dict[str, Any]
     tables: tuple[tuple[str, dict[str, Any]], ...]
     taken: frozenset[str]
     notes: tuple[tuple[str, str], ...]
+    caveats: tuple[Unsaid, ...] = ()
 
 
 def writes_of(
@@ -68,6 +71,7 @@ def writes_of(
         return unfit
     deletes: dict[str, Any] = {}
     notes = []
+    caveats: list[Unsaid] = []
     if change_key is not None:
         if re.fullmatch(COLUMN, settings[change_key]) is None:
             return Unsayable(change_key, f"`{settings[change_key]}` is not a field's name")
@@ -79,8 +83,14 @@ def writes_of(
                 change_key, f"the sink does not delete where it is `{deletes_when}`", "correct `--delete-value`"
             )
         deletes = {"delete_when": {"field": settings[change_key], "equals": deletes_when}}
-        told = f"a record deletes where the field is `{deletes_when}`, and a second insert of a key replaces the first"
-        notes.append((change_key, told))
+        notes.append((change_key, f"a record deletes where the field is `{deletes_when}`, and in no other spelling"))
+        caveats.append(
+            Unsaid(
+                change_key,
+                "the sink keeps both rows where a key is inserted twice, and floe keeps the newer one",
+                "if no key is inserted twice, `--allow-partial` writes the file, with a TODO to check that",
+            )
+        )
     notes.append(
         (
             change_key or UPSERT_MODE,
@@ -92,8 +102,10 @@ def writes_of(
     own = tuple((table, {"key": found[own_keys[table]]}) for table in tables if found[own_keys[table]])
     if not default:
         # Without a key for all tables the defaults stay as they are: the dead-letter table has them, too.
-        return Writes({}, tuple((table, {**write, **key}) for table, key in own), frozenset(taken), tuple(notes))
-    return Writes(write, own, frozenset(taken), tuple(notes))
+        return Writes(
+            {}, tuple((table, {**write, **key}) for table, key in own), frozenset(taken), tuple(notes), tuple(caveats)
+        )
+    return Writes(write, own, frozenset(taken), tuple(notes), tuple(caveats))
 
 
 def _unfit(settings: Mapping[str, str], tables: Sequence[str]) -> Unsayable | None:

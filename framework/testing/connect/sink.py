@@ -51,7 +51,8 @@ def written(settings: Mapping[str, str], record: SinkRecord, value: bytes | None
     except Stops as stops:
         return Written({}, (), stops=str(stops))
     change = _change(settings, found.value)
-    upserts = _is_tabular(settings) and settings.get("iceberg.tables.upsert-mode-enabled") == "true"
+    is_upsert_mode = settings.get("iceberg.tables.upsert-mode-enabled") == "true"
+    upserts = _is_tabular(settings) and is_upsert_mode and not settings.get("iceberg.tables.cdc-field")
     return Written(found.value, tables, None, is_unrouted, upserts or change in ("U", "D"), change == "D")
 
 
@@ -139,10 +140,16 @@ def _name(name: str) -> str:
 
 def columns(rows: list[dict[str, Value]]) -> dict[str, str]:
     """The columns that the sink makes for rows: of each name the type of its first value, objects taken together."""
-    together: dict[str, Value] = {}
+    found = together(rows)
+    return {name: kind for name, value in found.items() if (kind := column_type(value)) is not None}
+
+
+def together(rows: list[dict[str, Value]]) -> dict[str, Value]:
+    """A row that has every field of the rows, with the first value of each."""
+    found: dict[str, Value] = {}
     for row in rows:
-        _merge(together, row)
-    return {name: kind for name, value in together.items() if (kind := column_type(value)) is not None}
+        _merge(found, row)
+    return found
 
 
 def _merge(into: dict[str, Value], row: dict[str, Value]) -> None:

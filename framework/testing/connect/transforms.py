@@ -221,6 +221,8 @@ def _moment(value: Value, options: Options) -> datetime:
         "microseconds": _cut(value, 1000),
         "nanoseconds": _cut(value, 1_000_000),
     }[precision]
+    if not -62_135_596_800_000 <= milliseconds < 253_402_300_800_000:
+        raise Stops("a year that no reader of tables has")
     return _EPOCH + timedelta(milliseconds=milliseconds)
 
 
