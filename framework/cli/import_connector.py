@@ -106,7 +106,7 @@ def import_connector_command(
 def pipeline_text(imported: Imported) -> str:
     """The pipeline file, with what is left to do before the key that it belongs to."""
     text = _MODELINE.format("pipeline") + _yaml(imported.pipeline)
-    for todo in reversed(imported.todos):
+    for todo in imported.todos:
         line = " ".join(f"TODO `{todo.key}`: {todo.message}".split())
         text = text.replace(f"\n{todo.place}:", f"\n# {line}\n{todo.place}:", 1)
     return text

@@ -87,11 +87,13 @@ def proved(
         report = run(load_text(whole, file, target))
     differences = (*report.findings, *(one for case in report.cases for one in case.differences))
     if differences or not report.cases:
+        told = differences[0].message if differences else "no test was run"
+        more = f", and {counted(len(differences) - 1, 'more difference')}" if len(differences) > 1 else ""
         raise ConfigError(
-            "the pipeline file writes other rows than the sink; nothing was written",
-            differences,
+            f"the pipeline file writes other rows than the sink, so it was not written: {told}{more}",
             code="FLOE-R408",
-            remedy="check `--fields` and the values of the records, or write the pipeline file by hand",
+            place=file,
+            remedy="check `--fields` against the values of the records, or write the pipeline file by hand",
         )
     return whole
 

@@ -304,7 +304,9 @@ def _debezium(options: Options, record: SinkRecord) -> SinkRecord | None:
     if not isinstance(row, dict):
         return None
     source = _map(value.get("source"), "DebeziumTransform")
-    database = source["schema"] if "schema" in source else source["db"]
+    database = source["schema"] if "schema" in source else source.get("db")
+    if database is None or source.get("table") is None:
+        raise Stops("source names no table")
     pattern = options.get("cdc.target.pattern") or "{db}.{table}"
     change = {
         "op": {"u": "U", "d": "D"}.get(str(value["op"]), "I"),
