@@ -99,6 +99,8 @@ class _Import(Reader):
             # The sink makes a long of a whole number.
             defaults["values"] = {"whole_numbers": "long"}
         self._add_writes(tables, defaults, overrides, sql)
+        self._tell_case(routed, sql, defaults)
+        self._tell_partition(source, defaults)
         control = self.take("iceberg.control.topic") or "control-iceberg"
         # Connect writes Avro to its control topic, and floe refuses a control topic that holds what is not its own.
         self.note("iceberg.control.topic", f"`{control}` belongs to Connect; floe's commit log is `{control}-floe`")
@@ -151,6 +153,22 @@ class _Import(Reader):
         for key, reason in routed.notes:
             self.note(key, reason)
         return routed
+
+    def _tell_case(self, routed: Routed, sql: str | None, defaults: Values) -> None:
+        """The sink tells upper from lower case everywhere but in the names of columns."""
+        looks = any("field" in rule.get("when", {}) for rule in routed.values["rules"])
+        if defaults["case"] == "insensitive" and (looks or sql is not None):
+            message = "the sink's transforms and rules find a field in one spelling only, and floe's then in any"
+            remedy = "if all records spell their fields alike, set it to false, or `--allow-partial` writes the file with a TODO"
+            self.unsaid("tables", Unsaid("iceberg.tables.schema-case-insensitive", message, remedy))
+
+    def _tell_partition(self, source: Values, defaults: Values) -> None:
+        """Where a table gets its columns from records, the sink makes a long of the partition's number."""
+        adds = defaults["create"]["enabled"] or defaults["evolve"]["columns"] == "evolve"
+        if adds and "partition" in source.get("metadata_columns", ()) and not self._has_schema:
+            message = "the sink makes a column of type long for the partition, and floe one of type int"
+            remedy = f"add the column to the tables and switch off the keys that create and evolve them, or: {PARTIAL}"
+            self.unsaid("tables", Unsaid("transforms", message, remedy))
 
     def _has_inferred_columns(self, source: Values, sql: str | None, defaults: Values) -> bool:
         adds = defaults["create"]["enabled"] or defaults["evolve"]["columns"] == "evolve"
