@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from framework.config.connector.reader import Reader
-from framework.config.connector.unsaid import refused
+from framework.config.connector.settings_reader import Reader
+from framework.config.connector.untranslatable import refused
 from framework.config.rules.permitted import is_property_allowed, never_a_property
 from framework.config.units import partition_field, partition_text
 

@@ -11,8 +11,8 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from framework.config.connector.shape import Shape, is_struct
-from framework.config.connector.unsaid import refused
+from framework.config.connector.record_shape import Shape, is_struct
+from framework.config.connector.untranslatable import refused
 from framework.config.patterns import compiled, unfit
 
 TABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)+\Z")

@@ -10,9 +10,9 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from framework.config.connector.catalogs import Fate, property_of
+from framework.config.connector.catalog_properties import Fate, property_of
 from framework.config.connector.keys import client_setting, passes_to_client
-from framework.config.connector.unsaid import PARTIAL, Unsaid
+from framework.config.connector.untranslatable import PARTIAL, Untranslatable
 from framework.config.rules.connections import is_clear_secret
 from framework.config.text import start_of
 from framework.config.tree import Scalar
@@ -53,7 +53,7 @@ class ImportedTarget:
     values: dict[str, Any]
     used: frozenset[str]
     notes: tuple[tuple[str, bool, str], ...]
-    unsaid: tuple[Unsaid, ...]
+    refused: tuple[Untranslatable, ...]
 
 
 def target_of(settings: dict[str, str]) -> ImportedTarget:
@@ -62,7 +62,7 @@ def target_of(settings: dict[str, str]) -> ImportedTarget:
     A catalog whose kind PyIceberg does not have (Nessie's own, a class of somebody's) is left for a person to fill in.
     """
     notes: list[tuple[str, bool, str]] = []
-    unsaid: list[Unsaid] = []
+    refused: list[Untranslatable] = []
     used: set[str] = set()
     kafka: dict[str, str] = {}
     catalog: dict[str, str] = {}
@@ -88,8 +88,8 @@ def target_of(settings: dict[str, str]) -> ImportedTarget:
             if found.fate is Fate.KEPT:
                 catalog[found.name] = _safe(found.name, found.value)
                 used.add(key)
-            elif found.fate is Fate.UNSAID:
-                unsaid.append(Unsaid(key, found.reason, f"remove it, or: {PARTIAL}"))
+            elif found.fate is Fate.REFUSED:
+                refused.append(Untranslatable(key, found.reason, f"remove it, or: {PARTIAL}"))
             else:
                 notes.append((key, found.fate is Fate.LOST, found.reason))
     registry, registry_keys = _registry(settings)
@@ -103,7 +103,7 @@ def target_of(settings: dict[str, str]) -> ImportedTarget:
         "connections": {"kafka": {"main": kafka}, "catalog": {"default": catalog}}
         | ({"registry": {"main": registry}} if registry else {}),
     }
-    return ImportedTarget(values, frozenset(used), tuple(notes), tuple(unsaid))
+    return ImportedTarget(values, frozenset(used), tuple(notes), tuple(refused))
 
 
 def _registry(settings: dict[str, str]) -> tuple[dict[str, str], set[str]]:

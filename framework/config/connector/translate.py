@@ -12,15 +12,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from framework.config.connector.chain import step_names, step_of
 from framework.config.connector.keys import NAMES, is_passed_over, why_not
 from framework.config.connector.policies import errors, policies
-from framework.config.connector.reader import Note, Reader
+from framework.config.connector.record_shape import Shape, select, shape_of
 from framework.config.connector.routes import Routed, routes_of
-from framework.config.connector.shape import Shape, select, shape_of
+from framework.config.connector.settings_reader import Note, Reader
 from framework.config.connector.target import format_of, target_of
-from framework.config.connector.transforms import apply
-from framework.config.connector.unsaid import PARTIAL, Unsaid, refused
+from framework.config.connector.transform_chain import step_names, step_of
+from framework.config.connector.untranslatable import PARTIAL, Untranslatable, refused
+from framework.config.connector.value_transforms import apply
 from framework.config.connector.writes import Unsayable, writes_of
 from framework.config.patterns import unfit
 from framework.diagnose.suggest import did_you_mean
@@ -90,7 +90,7 @@ class _Import(Reader):
     def imported(self, name: str | None) -> Imported:
         self.take("connector.class")
         self.take("name")
-        self._refuse()
+        self._check_settings()
         shape = self._shape()
         source, sql, routed = self._source(shape), self._sql(shape), self._routed(shape)
         tables = routed.tables
@@ -119,8 +119,8 @@ class _Import(Reader):
         target = target_of({key: value for key, value in self.settings.items() if key not in both})
         for key, lost, reason in target.notes:
             self.note(key, reason, lost)
-        for unsaid in target.unsaid:
-            self.unsaid("source", unsaid)
+        for problem in target.refused:
+            self.refuse("source", problem)
         told = self.taken | target.used | {note.key for note in self.notes} | {todo.key for todo in self.todos}
         for key in self.settings:
             if key not in told:
@@ -135,17 +135,19 @@ class _Import(Reader):
             return
         hint = did_you_mean(key, NAMES)
         remedy = f"{hint} If not, remove it, or: {PARTIAL}" if hint else f"remove it, or: {PARTIAL}"
-        self.unsaid("source", Unsaid(key, "neither Connect nor the sink has this key, as far as floe knows", remedy))
+        self.refuse(
+            "source", Untranslatable(key, "neither Connect nor the sink has this key, as far as floe knows", remedy)
+        )
 
-    def unsaid(self, place: str, unsaid: Unsaid) -> None:
+    def refuse(self, place: str, problem: Untranslatable) -> None:
         """Refuses what has no words, or leaves it to do at a key of the file.
 
         Raises:
             ConfigError: FLOE-R405, and no part is to be left out.
         """
         if not self.allow_partial:
-            raise unsaid.as_error()
-        self.todos.append(Todo(place, unsaid.key, unsaid.message))
+            raise problem.as_error()
+        self.todos.append(Todo(place, problem.key, problem.message))
 
     def _routed(self, shape: Shape) -> Routed:
         routed = routes_of(self.settings, self.given_tables, shape)
@@ -160,7 +162,7 @@ class _Import(Reader):
         if defaults["case"] == "insensitive" and (looks or sql is not None):
             message = "the sink's transforms and rules find a field in one spelling only, and floe's then in any"
             remedy = "if all records spell their fields alike, set it to false, or `--allow-partial` writes the file with a TODO"
-            self.unsaid("tables", Unsaid("iceberg.tables.schema-case-insensitive", message, remedy))
+            self.refuse("tables", Untranslatable("iceberg.tables.schema-case-insensitive", message, remedy))
 
     def _tell_partition(self, source: Values, defaults: Values) -> None:
         """Where a table gets its columns from records, the sink makes a long of the partition's number."""
@@ -168,17 +170,17 @@ class _Import(Reader):
         if adds and "partition" in source.get("metadata_columns", ()) and not self._has_schema:
             message = "the sink makes a column of type long for the partition, and floe one of type int"
             remedy = f"add the column to the tables and switch off the keys that create and evolve them, or: {PARTIAL}"
-            self.unsaid("tables", Unsaid("transforms", message, remedy))
+            self.refuse("tables", Untranslatable("transforms", message, remedy))
 
     def _has_inferred_columns(self, source: Values, sql: str | None, defaults: Values) -> bool:
         adds = defaults["create"]["enabled"] or defaults["evolve"]["columns"] == "evolve"
         return bool(adds and sql is None and source["format"] == {"type": "json"})
 
-    def _refuse(self) -> None:
+    def _check_settings(self) -> None:
         for key in self.settings:
             if is_passed_over(key, self.settings.get("connector.class", "")) and self.settings[key].lower() != "false":
                 message = "the sink of this class has no such key and passes over it"
-                self.unsaid("tables", Unsaid(key, message, f"remove it, or: {PARTIAL}"))
+                self.refuse("tables", Untranslatable(key, message, f"remove it, or: {PARTIAL}"))
                 self.taken.add(key)
                 self.passed_over.add(key)
         converter = self.settings.get("value.converter", "")
@@ -226,7 +228,7 @@ class _Import(Reader):
         try:
             for name in names:
                 shape = apply(step_of(name, self.settings), shape)
-        except Unsaid:
+        except Untranslatable:
             return False
         return all(column.metadata is not None for column in shape.added)
 
@@ -234,8 +236,8 @@ class _Import(Reader):
         for name in names:
             try:
                 shape = apply(step_of(name, self.settings), shape)
-            except Unsaid as unsaid:
-                self.unsaid("source", unsaid)
+            except Untranslatable as problem:
+                self.refuse("source", problem)
             except ValueError as error:
                 raise refused(f"transforms.{name}", str(error)) from None
         return shape
@@ -287,15 +289,15 @@ class _Import(Reader):
         """The SELECT that gives the columns that the sink writes."""
         for column in shape.added:
             if column.metadata is None and column.sql is None:
-                self.unsaid("source", Unsaid(column.key, column.why, PARTIAL))
+                self.refuse("source", Untranslatable(column.key, column.why, PARTIAL))
         for column in shape.columns or ():
             if column.metadata is None and column.sql is None:
-                self.unsaid("source", Unsaid(column.key, column.why, PARTIAL))
+                self.refuse("source", Untranslatable(column.key, column.why, PARTIAL))
                 shape = replace(shape, columns=tuple(one for one in shape.columns or () if one is not column))
         try:
             return select(shape, self.fields or {})
-        except Unsaid as unsaid:
-            raise unsaid.as_error() from None
+        except Untranslatable as problem:
+            raise problem.as_error() from None
         except ValueError as error:
             raise refused("transforms", str(error)) from None
 
@@ -309,7 +311,7 @@ class _Import(Reader):
             raise refused("transforms", "they shape records, and floe cannot do that before rows are upserted")
         self.taken |= writes.taken
         for caveat in writes.caveats:
-            self.unsaid("tables", caveat)
+            self.refuse("tables", caveat)
         for key, reason in writes.notes:
             self.note(key, reason, lost=True)
         if writes.defaults:

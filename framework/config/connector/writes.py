@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from framework.config.connector.unsaid import Unsaid
+from framework.config.connector.untranslatable import Untranslatable
 from framework.config.units import COLUMN
 
 UPSERT_MODE = "iceberg.tables.upsert-mode-enabled"
@@ -39,7 +39,7 @@ class Writes:
     tables: tuple[tuple[str, dict[str, Any]], ...]
     taken: frozenset[str]
     notes: tuple[tuple[str, str], ...]
-    caveats: tuple[Unsaid, ...] = ()
+    caveats: tuple[Untranslatable, ...] = ()
 
 
 def writes_of(
@@ -71,7 +71,7 @@ def writes_of(
         return unfit
     deletes: dict[str, Any] = {}
     notes = []
-    caveats: list[Unsaid] = []
+    caveats: list[Untranslatable] = []
     if change_key is not None:
         if re.fullmatch(COLUMN, settings[change_key]) is None:
             return Unsayable(change_key, f"`{settings[change_key]}` is not a field's name")
@@ -85,7 +85,7 @@ def writes_of(
         deletes = {"delete_when": {"field": settings[change_key], "equals": deletes_when}}
         notes.append((change_key, f"a record deletes where the field is `{deletes_when}`, and in no other spelling"))
         caveats.append(
-            Unsaid(
+            Untranslatable(
                 change_key,
                 "the sink keeps both rows where a key is inserted twice, and floe keeps the newer one",
                 "if no key is inserted twice, `--allow-partial` writes the file, with a TODO to check that",

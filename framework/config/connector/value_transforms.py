@@ -1,7 +1,7 @@
 """What each transform of Apache Kafka and of the sink makes of the records.
 
 In: a step and the shape of the records before it. Out: the shape after it. Only what gives the same rows as the sink is
-translated; the rest is unsaid, by the name of the property. Connect's rules for records without a schema hold.
+translated; the rest is refused, by the name of the property. Connect's rules for records without a schema hold.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from framework.config.connector.chain import Step
-from framework.config.connector.changes import debezium, dms, new_record_state
-from framework.config.connector.moments import timestamp
-from framework.config.connector.shape import Column, Shape, changed, inside, is_struct, literal, named
-from framework.config.connector.topics import applies, left_of, logical_table, regex_router, routed_by_time
+from framework.config.connector.cdc_transforms import debezium, dms, new_record_state
+from framework.config.connector.record_shape import Column, Shape, changed, inside, is_struct, literal, named
+from framework.config.connector.timestamp_converter import timestamp
+from framework.config.connector.topic_transforms import applies, left_of, logical_table, regex_router, routed_by_time
+from framework.config.connector.transform_chain import Step
 from framework.config.type_text import Structure
 
 _NUMBERS = {"int": "0", "long": "0L", "float": "0F", "double": "0D"}
@@ -40,16 +40,16 @@ def apply(step: Step, shape: Shape) -> Shape:
     """The records behind a transform.
 
     Raises:
-        Unsaid: what the transform does has no words in a pipeline file.
+        Untranslatable: what the transform does has no words in a pipeline file.
     """
     if step.kind == "HoistField":
-        step.unsaid("type", "it makes a row of a record without a value, and floe drops such records")
+        step.refuse("type", "it makes a row of a record without a value, and floe drops such records")
     if step.kind == "Filter" and step.predicate is not None and step.predicate.kind == "TopicNameMatches":
         return left_of(step, shape)
     if not applies(step, shape):
         return shape
     if step.kind == "Filter":
-        step.unsaid("type", "it drops every record", "take the transform out")
+        step.refuse("type", "it drops every record", "take the transform out")
     if step.is_of_key or step.kind in _NO_EFFECT:
         return shape  # The sink writes neither keys nor headers nor the names of schemas.
     return _TRANSFORMS[step.kind](step, shape)
@@ -64,13 +64,13 @@ def _extract(step: Step, shape: Shape) -> Shape:
     for name in path:
         column = next((one for one in columns if one.name == name), None)
         if column is None:
-            step.unsaid(
+            step.refuse(
                 "field", f"no record has the field `{name}` there", "correct the field, or add it to `--fields`"
             )
         if not is_struct(column.kind):
-            step.unsaid("field", f"`{name}` is no object, and the sink writes only objects")
+            step.refuse("field", f"`{name}` is no object, and the sink writes only objects")
         if column.sql is None:
-            step.unsaid("field", column.why)
+            step.refuse("field", column.why)
         columns, where = tuple(inside(column)), [*where, f"{column.sql} IS NOT NULL"]
     return replace(shape, columns=columns, where=tuple(where))
 
@@ -82,13 +82,13 @@ def _replace(step: Step, shape: Shape) -> Shape:
     for pair in step.listed("renames"):
         old, _, new = pair.partition(":")
         if not old or not new or ":" in new:
-            step.unsaid("renames", f"`{pair}` is not `old:new`")
+            step.refuse("renames", f"`{pair}` is not `old:new`")
         renames[old] = new
     kept = [one for one in columns if one.name not in without and (not only or one.name in only)]
     found = tuple(named(step, one, renames.get(one.name, one.name)) for one in kept)
     names = [one.name for one in found]
     if twice := next((name for name in names if names.count(name) > 1), None):
-        step.unsaid("renames", f"two fields would be `{twice}`, and which of them Connect keeps is chance")
+        step.refuse("renames", f"two fields would be `{twice}`, and which of them Connect keeps is chance")
     return replace(shape, columns=found)
 
 
@@ -123,16 +123,16 @@ def metadata_column(step: Step, option: str, what: str, name: str, shape: Shape)
         name, _METADATA_TYPES[what], key=step.key(option), why=why, topics=shape.topics if what == "topic" else None
     )
     if shape.columns is None and column.topics is None:
-        step.unsaid(option, why, f"name it `{own}` in the connector and in the table" if what != "timestamp" else "")
+        step.refuse(option, why, f"name it `{own}` in the connector and in the table" if what != "timestamp" else "")
     return column
 
 
 def _kafka_metadata(step: Step, shape: Shape) -> Shape:
     prefix = step.options.get("field_name", "_kafka_metadata")
     if step.flag("nested"):
-        step.unsaid("nested", "floe's columns of a record's position are at the top of the table", "set it to false")
+        step.refuse("nested", "floe's columns of a record's position are at the top of the table", "set it to false")
     if prefix != "_kafka" and shape.columns is None:
-        step.unsaid(
+        step.refuse(
             "field_name",
             f"floe's columns are `_kafka_topic` and so on, not `{prefix}_topic`",
             "set it to `_kafka`, and rename the table's columns",
@@ -154,7 +154,7 @@ def _mask(step: Step, shape: Shape) -> Shape:
 def _masked(step: Step, column: Column, replacement: str | None) -> Column:
     value = _mask_value(column.kind, replacement)
     if value is None:
-        step.unsaid("fields", f"what it makes of `{column.name}` depends on the value", "exclude the field instead")
+        step.refuse("fields", f"what it makes of `{column.name}` depends on the value", "exclude the field instead")
     return changed(step, column, column.kind, f"CASE WHEN {column.sql} IS NOT NULL THEN {value} END")
 
 
@@ -182,11 +182,11 @@ def _cast(step: Step, shape: Shape) -> Shape:
     for pair in step.listed("spec"):
         name, _, kind = pair.rpartition(":")
         if not name:
-            step.unsaid("spec", "it casts the whole value, and the sink writes only objects")
+            step.refuse("spec", "it casts the whole value, and the sink writes only objects")
         column = shape.one(step, "spec", name)
         if kind not in _CASTS or column.kind not in _CAST_FROM[kind]:
             told = column.kind if isinstance(column.kind, str) else "an object or a list"
-            step.unsaid("spec", f"Connect makes {kind} of `{name}` ({told}) in a way that floe does not have")
+            step.refuse("spec", f"Connect makes {kind} of `{name}` ({told}) in a way that floe does not have")
         own, sql = _CASTS[kind]
         cast = str(column.sql) if column.kind == own else f"CAST({column.sql} AS {sql})"
         found.append(changed(step, column, own, cast))
@@ -196,12 +196,12 @@ def _cast(step: Step, shape: Shape) -> Shape:
 def _flatten(step: Step, shape: Shape) -> Shape:
     columns, delimiter = shape.known(step), step.options.get("delimiter", ".")
     if "." in delimiter:
-        step.unsaid("delimiter", "a dot in a column's name would be a path in floe", "set it to `_`")
+        step.refuse("delimiter", "a dot in a column's name would be a path in floe", "set it to `_`")
 
     def flat(column: Column, prefix: str) -> list[Column]:
         name = f"{prefix}{delimiter}{column.name}" if prefix else column.name
         if isinstance(column.kind, list) and column.kind[0] == "map":
-            step.unsaid("type", f"the keys of `{name}` would become columns, and no file can list them")
+            step.refuse("type", f"the keys of `{name}` would become columns, and no file can list them")
         if not is_struct(column.kind):
             return [replace(column, name=name)]
         return [leaf for one in inside(column) for leaf in flat(one, name)]
@@ -209,7 +209,7 @@ def _flatten(step: Step, shape: Shape) -> Shape:
     found = tuple(leaf for column in columns for leaf in flat(column, ""))
     names = [one.name for one in found]
     if twice := next((name for name in names if names.count(name) > 1), None):
-        step.unsaid("delimiter", f"two fields would be `{twice}`", "choose another delimiter")
+        step.refuse("delimiter", f"two fields would be `{twice}`", "choose another delimiter")
     return replace(shape, columns=found)
 
 
@@ -221,7 +221,7 @@ def _header_from(step: Step, shape: Shape) -> Shape:
 
 
 def _json_to_map(step: Step, shape: Shape) -> Shape:
-    step.unsaid(
+    step.refuse(
         "type",
         "it makes text of all values in objects, and floe keeps their types",
         "declare `map<string, string>` under `source.schema` in a file of your own",
@@ -229,7 +229,7 @@ def _json_to_map(step: Step, shape: Shape) -> Shape:
 
 
 def _mongo(step: Step, shape: Shape) -> Shape:
-    step.unsaid("type", "floe does not parse the documents inside Debezium's MongoDB messages; they stay text")
+    step.refuse("type", "floe does not parse the documents inside Debezium's MongoDB messages; they stay text")
 
 
 _TRANSFORMS: Mapping[str, Callable[[Step, Shape], Shape]] = {

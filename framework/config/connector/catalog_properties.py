@@ -17,7 +17,7 @@ class Fate(Enum):
     KEPT = "kept"
     NEEDLESS = "needless"
     LOST = "lost"
-    UNSAID = "unsaid"
+    REFUSED = "refused"
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def property_of(name: str, value: str) -> Property:
     for pattern, reason in _LOST:
         if re.fullmatch(pattern, name):
             return Property(Fate.LOST, reason=reason)
-    return Property(Fate.UNSAID, reason="floe does not know this property of a catalog")
+    return Property(Fate.REFUSED, reason="floe does not know this property of a catalog")
 
 
 def _special(name: str, value: str) -> Property | None:
@@ -80,7 +80,7 @@ def _special(name: str, value: str) -> Property | None:
             return Property(
                 Fate.NEEDLESS, reason="PyIceberg chooses by the address: `s3://`, `gs://`, `abfss://`, `hdfs://`"
             )
-        return Property(Fate.UNSAID, reason=f"PyIceberg cannot write through `{value}`")
+        return Property(Fate.REFUSED, reason=f"PyIceberg cannot write through `{value}`")
     if name == "s3.path-style-access":
         is_path = value.lower() == "true"
         return Property(Fate.KEPT, "s3.force-virtual-addressing", "false" if is_path else "true")
@@ -92,9 +92,9 @@ def _special(name: str, value: str) -> Property | None:
                 Fate.LOST, reason="Nessie's REST address names the branch: `uri: https://HOST/iceberg/main`"
             )
         return Property(
-            Fate.UNSAID,
+            Fate.REFUSED,
             reason=f"it is Nessie's branch `{value}`, which no target can name",
         )
     if _CHANGES_FILES.fullmatch(name):
-        return Property(Fate.UNSAID, reason="it changes the files that are written, and PyIceberg has no such setting")
+        return Property(Fate.REFUSED, reason="it changes the files that are written, and PyIceberg has no such setting")
     return None

@@ -11,8 +11,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from framework.config.connector.chain import Step
-from framework.config.connector.unsaid import PARTIAL, Unsaid
+from framework.config.connector.transform_chain import Step
+from framework.config.connector.untranslatable import PARTIAL, Untranslatable
 from framework.config.type_text import Structure, structure
 
 Topics = Mapping[str, str | None]  # each topic that is read, and what transforms have made of its name
@@ -74,14 +74,14 @@ class Shape:
         """The columns, for a transform that shapes records.
 
         Raises:
-            Unsaid: the fields of the records are not known, or their schema is in a registry.
+            Untranslatable: the fields of the records are not known, or their schema is in a registry.
         """
         if self.has_schema:
-            step.unsaid(
+            step.refuse(
                 "type", f"`{step.kind}` changes records whose schema is in a registry, not in the configuration"
             )
         if self.columns is None:
-            raise Unsaid(
+            raise Untranslatable(
                 step.key(),
                 f"`{step.kind}` shapes records, and no setting of the connector says which fields they have",
                 f"list all fields and their types in a file, and give it with `--fields`, or: {PARTIAL}",
@@ -92,12 +92,12 @@ class Shape:
         """The column that a transform names. Connect would make a null of what no record has.
 
         Raises:
-            Unsaid: there is no such column at this point.
+            Untranslatable: there is no such column at this point.
         """
         found = next((one for one in self.known(step) if one.name == name), None)
         if found is None:
             told = f"no record has the field `{name}` at this point"
-            step.unsaid(option, told, "correct the field, or add it to `--fields`")
+            step.refuse(option, told, "correct the field, or add it to `--fields`")
         return found
 
     def column(self, name: str) -> Column | None:
@@ -184,7 +184,7 @@ def select(shape: Shape, fields: Mapping[str, str]) -> str | None:
     """The SELECT that gives the columns; None where the records are unchanged.
 
     Raises:
-        Unsaid: a column that no SQL can give.
+        Untranslatable: a column that no SQL can give.
     """
     if shape.columns is None or (is_unchanged(shape) and len(shape.columns) >= len(fields)):
         return None
@@ -193,11 +193,11 @@ def select(shape: Shape, fields: Mapping[str, str]) -> str | None:
         if column.metadata is not None:
             continue  # floe appends it behind the SQL.
         if column.sql is None:
-            raise Unsaid(column.key, column.why, PARTIAL)
+            raise Untranslatable(column.key, column.why, PARTIAL)
         name = quoted(column.name)
         is_itself = column.sql == name or (column.sql.endswith(f".{name}") and " " not in column.sql)
         items.append(column.sql if is_itself else f"{column.sql} AS {name}")
     if not items:
-        raise Unsaid("transforms", "no field of the records is left", PARTIAL)
+        raise Untranslatable("transforms", "no field of the records is left", PARTIAL)
     where = f" WHERE {' AND '.join(shape.where)}" if shape.where else ""
     return f"SELECT {', '.join(items)} FROM source{where}"

@@ -14,7 +14,7 @@ PARTIAL = "`--allow-partial` writes the file without it, and a TODO in its place
 
 
 @dataclass(frozen=True)
-class Unsaid(Exception):
+class Untranslatable(Exception):
     """One property of the sink that has no words in a pipeline file."""
 
     key: str
@@ -28,4 +28,4 @@ class Unsaid(Exception):
 
 def refused(key: str, message: str, remedy: str = "") -> ConfigError:
     """A refusal that no option lifts."""
-    return Unsaid(key, message, remedy or "change the setting, or write the pipeline file by hand").as_error()
+    return Untranslatable(key, message, remedy or "change the setting, or write the pipeline file by hand").as_error()

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from framework.config.connector.chain import Step
-from framework.config.connector.shape import Shape
-from framework.config.connector.unsaid import PARTIAL, Unsaid
+from framework.config.connector.record_shape import Shape
+from framework.config.connector.transform_chain import Step
+from framework.config.connector.untranslatable import PARTIAL, Untranslatable
 from framework.config.patterns import compiled, unfit
 
 
@@ -19,7 +19,7 @@ def applies(step: Step, shape: Shape) -> bool:
     """Whether the step takes the records that have a value.
 
     Raises:
-        Unsaid: it takes only some of them.
+        Untranslatable: it takes only some of them.
     """
     predicate = step.predicate
     if predicate is None:
@@ -31,27 +31,27 @@ def applies(step: Step, shape: Shape) -> bool:
         if step.is_negated:
             taken = set(shape.topics or ()) - taken
         if taken and len(taken) < len(shape.topics or ()):
-            step.unsaid(
+            step.refuse(
                 "predicate",
                 f"it is applied to the topics {', '.join(sorted(taken))} alone",
                 "import the topics with a configuration each",
             )
         return bool(taken)
-    return step.unsaid("predicate", "a rule of floe's cannot ask whether a record has a header")
+    return step.refuse("predicate", "a rule of floe's cannot ask whether a record has a header")
 
 
 def left_of(step: Step, shape: Shape) -> Shape:
     """The records behind a filter by topic: its topics are not read at all.
 
     Raises:
-        Unsaid: no topic would be left.
+        Untranslatable: no topic would be left.
     """
     taken = _matching(step, shape)
     topics = shape.topics or {}
     if step.is_negated:
         taken = set(topics) - taken
     if len(taken) == len(topics):
-        step.unsaid("predicate", "it drops every record", "take the transform out")
+        step.refuse("predicate", "it drops every record", "take the transform out")
     return replace(shape, topics={topic: name for topic, name in topics.items() if topic not in taken})
 
 
@@ -59,9 +59,9 @@ def _matching(step: Step, shape: Shape) -> set[str]:
     assert step.predicate is not None
     key, pattern = f"predicates.{step.predicate.name}.pattern", step.predicate.options.get("pattern", "")
     if shape.topics is None or None in shape.topics.values():
-        raise Unsaid(key, "the names of the topics are not known here", f"list them in `topics`, or: {PARTIAL}")
+        raise Untranslatable(key, "the names of the topics are not known here", f"list them in `topics`, or: {PARTIAL}")
     if (found := unfit(pattern)) is not None:
-        raise Unsaid(key, f"`{pattern}` cannot be run: {found.reason}", found.remedy)
+        raise Untranslatable(key, f"`{pattern}` cannot be run: {found.reason}", found.remedy)
     return {topic for topic, name in shape.topics.items() if compiled(pattern).is_all_of(str(name))}
 
 
@@ -81,7 +81,7 @@ def routed_by_time(step: Step, shape: Shape) -> Shape:
 def _renamed(step: Step, shape: Shape, regex: str, replacement: str) -> Shape:
     pattern, text = step.options.get(regex, ""), step.options.get(replacement, "")
     if (found := unfit(pattern)) is not None:
-        raise Unsaid(step.key(regex), f"`{pattern}` cannot be run: {found.reason}", found.remedy)
+        raise Untranslatable(step.key(regex), f"`{pattern}` cannot be run: {found.reason}", found.remedy)
     if shape.topics is None:
         return replace(shape, is_rerouted=True)
     names = {topic: None if name is None else _routed(pattern, text, name) for topic, name in shape.topics.items()}

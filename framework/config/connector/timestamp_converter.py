@@ -2,7 +2,7 @@
 
 In: the step and the shape of the records before it. Out: the shape with the field as a moment. Connect knows
 milliseconds alone, so finer numbers are cut as it cuts them; text with fractions of a second it reads otherwise than
-anybody, so that is unsaid.
+anybody, so that is refused.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from framework.config.connector.chain import Step
-from framework.config.connector.shape import Column, Shape, changed, quoted
+from framework.config.connector.record_shape import Column, Shape, changed, quoted
+from framework.config.connector.transform_chain import Step
 
 _UNITS = {"seconds": "s", "milliseconds": "ms"}
 _TO_MOMENT = {
@@ -39,18 +39,18 @@ def timestamp(step: Step, shape: Shape) -> Shape:
     """The records with one field converted.
 
     Raises:
-        Unsaid: the conversion has no words in a pipeline file.
+        Untranslatable: the conversion has no words in a pipeline file.
     """
     name, target = step.options.get("field", ""), step.options.get("target.type", "")
     precision = step.options.get("unix.precision", "milliseconds")
     if not name:
-        step.unsaid("field", "it converts the whole value, and the sink writes only objects")
+        step.refuse("field", "it converts the whole value, and the sink writes only objects")
     if precision not in _TO_MOMENT:
-        step.unsaid("unix.precision", f"`{precision}` is not a precision of Connect's")
+        step.refuse("unix.precision", f"`{precision}` is not a precision of Connect's")
     if shape.has_schema:
-        step.unsaid("type", "what it does depends on the schema of the records, which is in a registry")
+        step.refuse("type", "what it does depends on the schema of the records, which is in a registry")
     if target != "Timestamp":
-        step.unsaid("target.type", f"floe makes a timestamp of the field, not {target or 'nothing'}")
+        step.refuse("target.type", f"floe makes a timestamp of the field, not {target or 'nothing'}")
     column = shape.column(name) if shape.columns is None else shape.one(step, "field", name)
     if column is None or column.field == name:
         hint = _hint(step, precision, column)
@@ -60,7 +60,7 @@ def timestamp(step: Step, shape: Shape) -> Shape:
             return replace(shape, hints={**shape.hints, name: hint}).put(*moved)
     assert column is not None
     if column.kind not in ("int", "long"):
-        step.unsaid("field", f"floe cannot make a timestamp of `{name}` at this point", "convert it first")
+        step.refuse("field", f"floe cannot make a timestamp of `{name}` at this point", "convert it first")
     return shape.put(changed(step, column, "timestamptz", _TO_MOMENT[precision].format(column.sql)))
 
 
@@ -68,7 +68,7 @@ def _hint(step: Step, precision: str, column: Column | None) -> Mapping[str, str
     """How floe reads the field itself; None where SQL must."""
     is_text = column is not None and column.kind == "string"
     if column is not None and column.kind not in ("string", "int", "long"):
-        step.unsaid(
+        step.refuse(
             "field", f"Connect makes no timestamp of `{column.name}`, which `--fields` declares as {column.kind}"
         )
     form = step.options.get("format", "")
@@ -77,7 +77,7 @@ def _hint(step: Step, precision: str, column: Column | None) -> Mapping[str, str
     if precision in _UNITS:
         return {"type": "timestamptz", "unit": _UNITS[precision]}
     if column is None:
-        step.unsaid(
+        step.refuse(
             "unix.precision",
             f"Connect cuts {precision} to milliseconds, and floe keeps them",
             "give `--fields`, so that floe cuts them too",
@@ -87,7 +87,7 @@ def _hint(step: Step, precision: str, column: Column | None) -> Mapping[str, str
 
 def _text_form(step: Step, form: str) -> dict[str, str]:
     if not form:
-        step.unsaid("format", "Connect reads no text without a format")
+        step.refuse("format", "Connect reads no text without a format")
     found, rest = "", form
     while rest:
         if quote := re.match(r"'([^']+)'", rest):
@@ -102,11 +102,11 @@ def _text_form(step: Step, form: str) -> dict[str, str]:
                 if rest[0] == "S"
                 else "floe has no word for it"
             )
-            step.unsaid(
+            step.refuse(
                 "format", f"`{form}` holds `{rest[0]}`: {why}", "declare the field's format under `source.schema`"
             )
         else:
             found, rest = found + rest[0], rest[1:]
     if "%" not in found:
-        step.unsaid("format", f"`{form}` says nothing of a moment")
+        step.refuse("format", f"`{form}` says nothing of a moment")
     return {"format": found} if "%z" in found else {"format": found, "zone": "UTC"}

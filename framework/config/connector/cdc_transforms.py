@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from framework.config.connector.chain import Step
-from framework.config.connector.shape import Column, Shape, inside, is_struct
+from framework.config.connector.record_shape import Column, Shape, inside, is_struct
+from framework.config.connector.transform_chain import Step
 from framework.config.type_text import Structure, text_of
 
 _CDC = "_cdc"
@@ -18,7 +18,7 @@ _CDC = "_cdc"
 def _object(step: Step, shape: Shape, name: str) -> Column:
     column = next((one for one in shape.known(step) if one.name == name), None)
     if column is None or not is_struct(column.kind) or column.sql is None:
-        step.unsaid("type", f"`{name}` is not a struct among the declared fields", "declare it in `--fields`")
+        step.refuse("type", f"`{name}` is not a struct among the declared fields", "declare it in `--fields`")
     return column
 
 
@@ -27,7 +27,7 @@ def dms(step: Step, shape: Shape) -> Shape:
     data, about = _object(step, shape, "data"), _object(step, shape, "metadata")
     parts = {one.name: one.sql for one in inside(about)}
     if "operation" not in parts:
-        step.unsaid("type", "`metadata` has no field `operation`", "declare it in `--fields`")
+        step.refuse("type", "`metadata` has no field `operation`", "declare it in `--fields`")
     operation = f"CASE {parts['operation']} WHEN 'update' THEN 'U' WHEN 'delete' THEN 'D' ELSE 'I' END"
     named = [
         f"coalesce({parts[name]}, 'null')" if name in parts else "'null'" for name in ("schema-name", "table-name")
@@ -50,14 +50,14 @@ def debezium(step: Step, shape: Shape) -> Shape:
     before, after = _object(step, shape, "before"), _object(step, shape, "after")
     op = next((one for one in shape.known(step) if one.name == "op"), None)
     if op is None or op.kind != "string" or op.sql is None:
-        step.unsaid("type", "`op` is not text among the declared fields", "declare it in `--fields`")
+        step.refuse("type", "`op` is not text among the declared fields", "declare it in `--fields`")
     olds, news = {one.name: one for one in inside(before)}, {one.name: one for one in inside(after)}
     columns = []
     for name in dict.fromkeys((*news, *olds)):
         old, new = olds.get(name), news.get(name)
         kinds = {text_of(one.kind) for one in (old, new) if one is not None}
         if len(kinds) > 1:
-            step.unsaid("type", f"`{name}` has another type in `before` than in `after`", "declare both alike")
+            step.refuse("type", f"`{name}` has another type in `before` than in `after`", "declare both alike")
         sql = f"CASE WHEN {op.sql} = 'd' THEN {old.sql if old else 'NULL'} ELSE {new.sql if new else 'NULL'} END"
         columns.append(Column(name, (old or new).kind, sql))  # type: ignore[union-attr]
     row = f"CASE WHEN {op.sql} = 'd' THEN {before.sql} IS NOT NULL ELSE {after.sql} IS NOT NULL END"
@@ -72,12 +72,12 @@ def debezium(step: Step, shape: Shape) -> Shape:
 
 def new_record_state(step: Step, shape: Shape) -> Shape:
     if not shape.has_schema:
-        step.unsaid(
+        step.refuse(
             "type",
             "it leaves records without a schema as they are, so the sink writes `before`, `after` and `op`",
             "for floe's own reading of Debezium write `format: {type: json, envelope: debezium}` in a file of your own",
         )
-    step.unsaid(
+    step.refuse(
         "type",
         "floe reads Debezium's types as dates and moments where the sink writes numbers, and its columns of a change "
         "have other names",

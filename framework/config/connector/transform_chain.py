@@ -1,7 +1,7 @@
 """The transforms of a connector in the order in which Connect applies them, with their predicates.
 
 In: the connector's settings. Out: steps; each knows its class, whether it works on the key, and all its options by
-name. A class that nobody judged, or an option that its class does not have, is unsaid: nothing is guessed.
+name. A class that nobody judged, or an option that its class does not have, is refused: nothing is guessed.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NoReturn
 
-from framework.config.connector.unsaid import PARTIAL, Unsaid
+from framework.config.connector.untranslatable import PARTIAL, Untranslatable
 from framework.diagnose.suggest import did_you_mean
 
 _KAFKA = "org.apache.kafka.connect.transforms."
@@ -124,8 +124,8 @@ class Step:
         text = next((self.options[option] for option in options if self.options.get(option)), "")
         return [part.strip() for part in text.split(",") if part.strip()]
 
-    def unsaid(self, option: str, message: str, remedy: str = "") -> NoReturn:
-        raise Unsaid(self.key(option), message, f"{remedy}, or: {PARTIAL}" if remedy else PARTIAL)
+    def refuse(self, option: str, message: str, remedy: str = "") -> NoReturn:
+        raise Untranslatable(self.key(option), message, f"{remedy}, or: {PARTIAL}" if remedy else PARTIAL)
 
 
 def step_names(settings: Mapping[str, str]) -> list[str]:
@@ -136,24 +136,26 @@ def step_of(name: str, settings: Mapping[str, str]) -> Step:
     """One of the transforms that `transforms` lists.
 
     Raises:
-        Unsaid: its class, one of its options or its predicate is not known.
+        Untranslatable: its class, one of its options or its predicate is not known.
     """
     prefix = f"transforms.{name}."
     options = {key.removeprefix(prefix): value for key, value in settings.items() if key.startswith(prefix)}
     full = options.pop("type", "")
     predicate, negated = options.pop("predicate", ""), options.pop("negate", "false")
     if not full:
-        raise Unsaid(f"{prefix}type", "the transform has no class", "name its class, or take it out of `transforms`")
+        raise Untranslatable(
+            f"{prefix}type", "the transform has no class", "name its class, or take it out of `transforms`"
+        )
     kind, form, known = _known(full)
     if known is None:
-        raise Unsaid(
+        raise Untranslatable(
             f"{prefix}type",
             f"`{full}` is not a transform that floe knows",
             f"apply it before the records reach the topic, or: {PARTIAL}",
         )
     if unknown := sorted(set(options) - known):
         hint = did_you_mean(unknown[0], known)
-        raise Unsaid(
+        raise Untranslatable(
             f"{prefix}{unknown[0]}",
             f"`{kind}` has no option `{unknown[0]}`",
             f"{hint or 'remove it'}, or: {PARTIAL}",
@@ -181,7 +183,7 @@ def _predicate(step: str, name: str, settings: Mapping[str, str]) -> Predicate |
     kind = full.removeprefix(_PREDICATES)
     known = _PREDICATE_OPTIONS.get(kind) if full.startswith(_PREDICATES) else None
     if known is None or set(options) - known:
-        raise Unsaid(
+        raise Untranslatable(
             f"predicates.{name}.type" if known is None else f"predicates.{name}.{min(set(options) - known)}",
             f"the transform `{step}` has a condition that floe does not know",
             f"use a predicate of Kafka's own, or: {PARTIAL}",
