@@ -52,7 +52,7 @@ def timestamp(step: Step, shape: Shape) -> Shape:
     if target != "Timestamp":
         step.refuse("target.type", f"floe makes a timestamp of the field, not {target or 'nothing'}")
     column = shape.column(name) if shape.columns is None else shape.one(step, "field", name)
-    if column is None or column.field == name:
+    if column is None or (column.field == name and not _is_used_elsewhere(name, shape)):
         hint = _hint(step, precision, column)
         if hint is not None:
             sql = quoted(name)
@@ -62,6 +62,13 @@ def timestamp(step: Step, shape: Shape) -> Shape:
     if column.kind not in ("int", "long"):
         step.refuse("field", f"floe cannot make a timestamp of `{name}` at this point", "convert it first")
     return shape.put(changed(step, column, "timestamptz", _TO_MOMENT[precision].format(column.sql)))
+
+
+def _is_used_elsewhere(name: str, shape: Shape) -> bool:
+    """Whether another column or a condition reads the field too, which must stay as it is for them."""
+    word = re.compile(rf"(?<![\w`.]){re.escape(quoted(name))}(?![\w`])")
+    others = [one.sql or "" for one in shape.columns or () if one.name != name]
+    return any(word.search(text) for text in (*others, *shape.where))
 
 
 def _hint(step: Step, precision: str, column: Column | None) -> Mapping[str, str] | None:

@@ -6,20 +6,19 @@ refuses the whole configuration or leaves a TODO at the place.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from framework.errors import ConfigError
 
 PARTIAL = "`--allow-partial` writes the file without it, and a TODO in its place"
 
 
-@dataclass(frozen=True)
 class Untranslatable(Exception):
     """One property of the sink that has no words in a pipeline file."""
 
-    key: str
-    message: str
-    remedy: str
+    def __init__(self, key: str, message: str, remedy: str) -> None:
+        super().__init__(f"{key}: {message}")
+        self.key = key
+        self.message = message
+        self.remedy = remedy
 
     def as_error(self) -> ConfigError:
         """The refusal that a person reads."""

@@ -315,6 +315,21 @@ def test_transforms_are_applied_in_their_order() -> None:
     assert "`transforms.t0.fields`" in raised.value.message
 
 
+def test_a_field_that_was_copied_is_converted_alone() -> None:
+    """A copy made before a conversion keeps the field as the record has it."""
+    copy = ("TimestampConverter$Value", {"field": "ts", "target.type": "Timestamp"})
+    settings = {
+        **SINK,
+        **transforms(("CopyValue", {"source.field": "ts", "target.field": "raw"}), copy),
+        "transforms.t0.type": "org.apache.iceberg.connect.transforms.CopyValue",
+    }
+
+    pipeline = import_connector("one", settings, fields={"ts": "long"}).pipeline
+
+    assert pipeline["source"]["schema"] == {"ts": "long"}
+    assert pipeline["transform"]["sql"] == "SELECT timestamp_millis(ts) AS ts, ts AS raw FROM source"
+
+
 def test_transforms_of_keys_change_no_row() -> None:
     """A transform of the key leaves the pipeline as it is, since the sink writes no keys."""
     settings = {**SINK, **transforms(("ReplaceField$Key", {"renames": "a:b"}), ("ExtractField$Key", {"field": "b"}))}
