@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from framework.config.connector.record_shape import Column, Shape, changed, quoted
 from framework.config.connector.transform_chain import Step
+from framework.config.type_text import text_of
 
 _UNITS = {"seconds": "s", "milliseconds": "ms"}
 _TO_MOMENT = {
@@ -76,7 +77,8 @@ def _hint(step: Step, precision: str, column: Column | None) -> Mapping[str, str
     is_text = column is not None and column.kind == "string"
     if column is not None and column.kind not in ("string", "int", "long"):
         step.refuse(
-            "field", f"Connect makes no timestamp of `{column.name}`, which `--fields` declares as {column.kind}"
+            "field",
+            f"Connect makes no timestamp of `{column.name}`, which `--fields` declares as {text_of(column.kind)}",
         )
     form = step.options.get("format", "")
     if is_text or (column is None and form):
