@@ -84,7 +84,10 @@ def _renamed(step: Step, shape: Shape, regex: str, replacement: str) -> Shape:
         raise Untranslatable(step.key(regex), f"`{pattern}` cannot be run: {found.reason}", found.remedy)
     if shape.topics is None:
         return replace(shape, is_rerouted=True)
-    names = {topic: None if name is None else _routed(pattern, text, name) for topic, name in shape.topics.items()}
+    try:
+        names = {topic: None if name is None else _routed(pattern, text, name) for topic, name in shape.topics.items()}
+    except (re.error, IndexError) as error:
+        step.refuse(regex, f"`{pattern}` with `{text}` cannot be run here: {error}", "write it with plain groups")
     return replace(shape, topics=names, is_rerouted=shape.is_rerouted or names != dict(shape.topics))
 
 

@@ -315,6 +315,17 @@ def test_transforms_are_applied_in_their_order() -> None:
     assert "`transforms.t0.fields`" in raised.value.message
 
 
+@pytest.mark.parametrize(("regex", "replacement"), [("(.*)", "$2"), (r"\pL+", "x"), ("(?<n>.*)", "${m}"), ("(.*", "x")])
+def test_a_router_that_cannot_be_run_is_refused(regex: str, replacement: str) -> None:
+    """An expression of Java's that does not run here, or names a group that is not there, makes no file."""
+    settings = {**SINK, **transforms(("RegexRouter", {"regex": regex, "replacement": replacement}))}
+
+    with pytest.raises(ConfigError) as raised:
+        import_connector("one", settings)
+
+    assert "`transforms.t0.regex`" in raised.value.message
+
+
 def test_a_field_that_was_copied_is_converted_alone() -> None:
     """A copy made before a conversion keeps the field as the record has it."""
     copy = ("TimestampConverter$Value", {"field": "ts", "target.type": "Timestamp"})
