@@ -8,7 +8,6 @@ import click
 import yaml
 
 from framework.adapters.files import read_text
-from framework.cli.import_proof import Sample, with_proof
 from framework.config.connector.read import read_settings
 from framework.config.connector.translate import Imported, import_connector
 from framework.config.document import Files
@@ -90,9 +89,13 @@ def import_connector_command(
     )
     pipeline = pipeline_text(imported)
     check_text(pipeline, output or "pipeline.yaml")
-    wanted = Sample(sample, sample_file, mask, target, yes)
-    if wanted.is_wanted:
-        pipeline = with_proof(pipeline, output or "pipeline.yaml", settings, wanted)
+    if sample is not None or sample_file is not None:
+        from framework.cli.import_proof import Sample, with_proof  # needs Arrow; a file without a proof does not
+
+        place = output or "pipeline.yaml"
+        pipeline = with_proof(pipeline, place, settings, Sample(sample, sample_file, mask, target, yes))
+    elif mask or yes or target:
+        raise click.UsageError("--mask, --target and --yes belong to --sample and --sample-file")
     if output:
         _write(output, pipeline)
     else:

@@ -38,10 +38,6 @@ class Sample:
     target: str | None
     agreed: bool
 
-    @property
-    def is_wanted(self) -> bool:
-        return self.count is not None or self.file is not None
-
 
 def with_proof(text: str, file: str, settings: Mapping[str, str], sample: Sample) -> str:
     """The pipeline file's text with a test of the sampled records, which has passed.
