@@ -15,7 +15,8 @@ from framework.config.load import RULES
 from framework.config.rules.rules import Document
 from framework.config.schema import check
 from framework.config.text import SourceText
-from framework.config.tree import Mapping, parse
+from framework.config.tree import Mapping, parse, plain
+from framework.config.type_text import structure
 from framework.errors import ConfigError
 
 _MODELINE = "# yaml-language-server: $schema=../schemas/{}.v1.schema.json\n"
@@ -28,13 +29,47 @@ _MODELINE = "# yaml-language-server: $schema=../schemas/{}.v1.schema.json\n"
 )
 @click.option("--target-file", type=click.Path(), metavar="FILE", help="Also write a target file.")
 @click.option("--tables", metavar="NAMES", default="", help="With dynamic routing: the tables that records may name.")
+@click.option(
+    "--fields",
+    "fields_file",
+    type=click.Path(),
+    metavar="FILE",
+    help="All fields of the records with their types, as under `source.schema`; for transforms that shape records.",
+)
+@click.option("--delete-value", metavar="VALUE", help="What the field of changes holds in a record that deletes.")
+@click.option(
+    "--allow-partial", is_flag=True, help="Leave out what a pipeline file cannot say, with a TODO in its place."
+)
+@click.option(
+    "--sample",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Add a test of the newest N records of each topic, with the rows that the sink writes of them.",
+)
+@click.option("--sample-file", metavar="FILE", help="The same, of the records of a file, one JSON value per line.")
+@click.option("--mask", multiple=True, metavar="FIELD", help="Sample this field (dotted path) without its value.")
+@click.option("--target", metavar="NAME", help="The target whose broker is sampled.")
+@click.option("--yes", is_flag=True, help="Write values of sampled records without asking.")
 @click.option("--name", metavar="NAME", help="The pipeline's name; by default the connector's name.")
 def import_connector_command(
-    file: str, output: str | None, target_file: str | None, tables: str, name: str | None
+    file: str,
+    output: str | None,
+    target_file: str | None,
+    tables: str,
+    fields_file: str | None,
+    delete_value: str | None,
+    allow_partial: bool,
+    sample: int | None,
+    sample_file: str | None,
+    mask: tuple[str, ...],
+    target: str | None,
+    yes: bool,
+    name: str | None,
 ) -> int:
     """Turn the configuration of an Iceberg sink of Kafka Connect (JSON or properties) into a pipeline file.
 
-    Standard error lists every key that cannot be carried over, with the reason. Secrets are not copied.
+    What the file cannot say is refused by name, unless --allow-partial leaves it out. Standard error lists every other
+    key that is not carried over, with the reason. Secrets are not copied.
     """
     try:
         text = read_text(Path(file))
@@ -45,10 +80,22 @@ def import_connector_command(
         ) from None
     found, settings = read_settings(text, file)
     imported = import_connector(
-        name or found or Path(file).stem, settings, tuple(part.strip() for part in tables.split(",") if part.strip())
+        name or found or Path(file).stem,
+        settings,
+        tuple(part.strip() for part in tables.split(",") if part.strip()),
+        fields=None if fields_file is None else _fields(fields_file),
+        deletes_when=delete_value,
+        allow_partial=allow_partial,
     )
-    pipeline = _MODELINE.format("pipeline") + _yaml(imported.pipeline)
-    _check(pipeline, output or "pipeline.yaml")
+    pipeline = pipeline_text(imported)
+    check_text(pipeline, output or "pipeline.yaml")
+    if sample is not None or sample_file is not None:
+        from framework.cli.import_proof import Sample, with_proof  # needs Arrow; a file without a proof does not
+
+        place = output or "pipeline.yaml"
+        pipeline = with_proof(pipeline, place, settings, Sample(sample, sample_file, mask, target, yes))
+    elif mask or yes or target:
+        raise click.UsageError("--mask, --target and --yes belong to --sample and --sample-file")
     if output:
         _write(output, pipeline)
     else:
@@ -59,7 +106,42 @@ def import_connector_command(
     return 0
 
 
-def _check(text: str, file: str) -> None:
+def pipeline_text(imported: Imported) -> str:
+    """The pipeline file, with what is left to do before the key that it belongs to."""
+    text = _MODELINE.format("pipeline") + _yaml(imported.pipeline)
+    for todo in imported.todos:
+        line = " ".join(f"TODO `{todo.key}`: {todo.message}".split())
+        text = text.replace(f"\n{todo.place}:", f"\n# {line}\n{todo.place}:", 1)
+    return text
+
+
+def _fields(file: str) -> dict[str, str]:
+    """The declared fields of a file: names and types, alone or under `source.schema`.
+
+    Raises:
+        ConfigError: FLOE-R404, the file cannot be read, or holds something else.
+    """
+    try:
+        tree, findings = parse(SourceText(file, read_text(Path(file))))
+    except (OSError, UnicodeDecodeError):
+        tree, findings = None, []
+    found = plain(tree) if isinstance(tree, Mapping) else None
+    if isinstance(found, dict) and isinstance(found.get("source"), dict):
+        found = found["source"].get("schema")
+    remedy = "give a line `name: type` for each field, such as `id: long`"
+    if findings or not isinstance(found, dict) or not found:
+        raise ConfigError("no fields are declared there", tuple(findings), code="FLOE-R404", place=file, remedy=remedy)
+    for name, kind in found.items():
+        try:
+            structure(str(kind))
+        except ValueError as error:
+            raise ConfigError(f"`{name}`: {error}", code="FLOE-R404", place=file, remedy=remedy) from None
+    if len({str(name).lower() for name in found}) < len(found):
+        raise ConfigError("two fields differ only in case", code="FLOE-R404", place=file, remedy=remedy)
+    return {str(name): str(kind) for name, kind in found.items()}
+
+
+def check_text(text: str, file: str) -> None:
     """Nothing is handed out that `floe validate` would refuse, such as a name that only Kafka Connect allows."""
     source = SourceText(file, text)
     tree, findings = parse(source)
@@ -98,6 +180,10 @@ def _tell(imported: Imported, target_file: str | None) -> None:
     if imported.target_keys and not target_file:
         click.echo("\nFor the target, which `--target-file` writes:", err=True)
         click.echo(f"  {', '.join(imported.target_keys)}", err=True)
+    if imported.todos:
+        click.echo("\nLeft out, with a TODO in the file:", err=True)
+    for todo in imported.todos:
+        click.echo(f"  {todo.key}: {todo.message}", err=True)
     for title, lost in (("Not carried over", True), ("Good to know", False)):
         notes = [note for note in imported.notes if note.lost is lost]
         if notes:

@@ -66,4 +66,9 @@ ENTRIES = (
         "Tests that need Spark were not run",
         "The file has `transform.sql`, which only Spark can run. `floe test` starts Spark on this machine for it, unless you pass `--no-spark`, for example in a commit hook that must be quick.",
     ),
+    Code(
+        "FLOE-R408",
+        "An imported file writes other rows than the sink",
+        "`floe import-connector --sample` runs records through the new pipeline file and compares its rows with those that the connector's sink writes. They differ, so nothing was written. The message shows the rows.",
+    ),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -68,3 +69,54 @@ def test_init_and_record_look_at_a_topic(
     assert run_main([*wanted, "--mask", "who.mail"]) == 2
     assert run_main([*wanted[:5], "another"]) == 2
     assert (tmp_path / "pipelines" / "look.yaml").read_text() == text
+
+
+def test_an_imported_sink_is_proved_by_records_of_its_topics(
+    broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`floe import-connector --sample` takes the newest records of each topic, masked, and writes them only with
+    consent."""
+    orders, refunds = broker.new_topic("orders", partitions=1), broker.new_topic("refunds", partitions=1)
+    broker.produce(orders, [{"id": i, "mail": "a@b.c", "api_token": "s3cret"} for i in range(5)])
+    broker.produce(refunds, [{"id": 9, "why": "late"}])
+    monkeypatch.chdir(tmp_path)
+    target = tmp_path / "targets" / "it.yaml"
+    target.parent.mkdir()
+    target.write_text(
+        "apiVersion: floe/v1\nkind: Target\nmetadata: {name: it}\nconnections:\n"
+        f'  kafka: {{main: {{bootstrap.servers: "{broker.bootstrap_servers}"}}}}\n'
+        '  catalog: {default: {type: rest, uri: "http://catalog"}}\n'
+    )
+    sink = {
+        "connector.class": "org.apache.iceberg.connect.IcebergSinkConnector",
+        "topics": f"{orders},{refunds}",
+        "iceberg.tables": "shop.changes",
+        "iceberg.tables.auto-create-enabled": "true",
+        "iceberg.tables.evolve-schema-enabled": "true",
+    }
+    (tmp_path / "sink.json").write_text(json.dumps(sink))
+    wanted = [
+        "import-connector",
+        "sink.json",
+        "-o",
+        "pipeline.yaml",
+        "--sample",
+        "2",
+        "--target",
+        "it",
+        "--mask",
+        "mail",
+    ]
+
+    assert run_main(wanted) == 2
+    assert not (tmp_path / "pipeline.yaml").exists()
+    assert run_main([*wanted, "--yes"]) == 0
+
+    text = (tmp_path / "pipeline.yaml").read_text()
+    assert "masked: api_token, mail" in capsys.readouterr().err
+    assert "id: 4" in text
+    assert "id: 9" in text
+    assert "id: 2" not in text
+    assert "s3cret" not in text
+    assert "a@b.c" not in text
+    assert run_main(["test", "pipeline.yaml"]) == 0

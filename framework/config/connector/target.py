@@ -1,15 +1,18 @@
 """The target of an imported sink: its catalog and Kafka settings in PyIceberg's and librdkafka's words.
 
-In: settings of the sink. Out: plain values of a target file, and the keys that are in it. No secret is ever copied: a
-reference to an environment variable takes its place.
+In: settings of the sink. Out: plain values of a target file, the keys that are in it, and what becomes of others. No
+secret is ever copied: a reference to an environment variable takes its place.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Any
 
+from framework.config.connector.catalog_properties import Fate, property_of
 from framework.config.connector.keys import client_setting, passes_to_client
+from framework.config.connector.untranslatable import PARTIAL, Untranslatable
 from framework.config.rules.connections import is_clear_secret
 from framework.config.text import start_of
 from framework.config.tree import Scalar
@@ -23,8 +26,6 @@ _KINDS = {
     "JdbcCatalog": "sql",
 }
 _TYPES = {"jdbc": "sql", **{kind: kind for kind in _KINDS.values()}}
-# PyIceberg knows these by itself, or has no use for them.
-_UNUSED = ("io-impl", "s3.staging-dir", "s3.path-style-access", "include-credentials", "ref")
 _CATALOG = "iceberg.catalog."
 _CONVERTER = "value.converter."
 _FORMATS = {"AvroConverter": "avro", "ProtobufConverter": "protobuf", "JsonSchemaConverter": "json"}
@@ -44,11 +45,24 @@ def format_of(converter: str) -> str | None:
     return _FORMATS.get(converter.rpartition(".")[2])
 
 
-def target_of(settings: dict[str, str]) -> tuple[dict[str, Any], set[str]]:
-    """A target file's values, and the settings that it holds or makes needless.
+@dataclass(frozen=True)
+class ImportedTarget:
+    """A target file's values, the settings that it holds, (key, whether something is lost, sentence) of those that it
+    does not, and what cannot be said."""
+
+    values: dict[str, Any]
+    used: frozenset[str]
+    notes: tuple[tuple[str, bool, str], ...]
+    refused: tuple[Untranslatable, ...]
+
+
+def target_of(settings: dict[str, str]) -> ImportedTarget:
+    """The target of a sink.
 
     A catalog whose kind PyIceberg does not have (Nessie's own, a class of somebody's) is left for a person to fill in.
     """
+    notes: list[tuple[str, bool, str]] = []
+    refused: list[Untranslatable] = []
     used: set[str] = set()
     kafka: dict[str, str] = {}
     catalog: dict[str, str] = {}
@@ -66,11 +80,18 @@ def target_of(settings: dict[str, str]) -> tuple[dict[str, Any], set[str]]:
             used.add(key)
         elif key.startswith(_CATALOG):
             name = key.removeprefix(_CATALOG)
-            if name == "type" or (name == "catalog-impl" and kind) or name in _UNUSED:
+            if name in ("type", "catalog-impl"):
+                if kind is not None or name == "type":
+                    used.add(key)
+                continue
+            found = property_of(name, value)
+            if found.fate is Fate.KEPT:
+                catalog[found.name] = _safe(found.name, found.value)
                 used.add(key)
-            elif name != "catalog-impl":
-                catalog[name] = _safe(name, value)
-                used.add(key)
+            elif found.fate is Fate.REFUSED:
+                refused.append(Untranslatable(key, found.reason, f"remove it, or: {PARTIAL}"))
+            else:
+                notes.append((key, found.fate is Fate.LOST, found.reason))
     registry, registry_keys = _registry(settings)
     used |= registry_keys
     kafka.setdefault("bootstrap.servers", "${env:KAFKA_BOOTSTRAP_SERVERS}")
@@ -82,7 +103,7 @@ def target_of(settings: dict[str, str]) -> tuple[dict[str, Any], set[str]]:
         "connections": {"kafka": {"main": kafka}, "catalog": {"default": catalog}}
         | ({"registry": {"main": registry}} if registry else {}),
     }
-    return values, used
+    return ImportedTarget(values, frozenset(used), tuple(notes), tuple(refused))
 
 
 def _registry(settings: dict[str, str]) -> tuple[dict[str, str], set[str]]:

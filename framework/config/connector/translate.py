@@ -1,76 +1,106 @@
 """An Iceberg sink of Kafka Connect as a pipeline file, and as the target that it would run against.
 
 In: the connector's settings. Out: plain values of both files, and a sentence for each key that fits into neither. What
-a pipeline file cannot express (a Hadoop catalog, tables that only records know) is refused by name: no file is better
-than one that fills tables differently.
+a pipeline file cannot express (a Hadoop catalog, tables that only records know, most code that shapes records) is
+refused by name: no file is better than one that fills tables differently.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from framework.config.connector.keys import SMT_REASONS, why_not
+from framework.config.connector.keys import NAMES, is_passed_over, why_not
+from framework.config.connector.policies import errors, policies
+from framework.config.connector.record_shape import Shape, select, shape_of
+from framework.config.connector.routes import Routed, routes_of
+from framework.config.connector.settings_reader import Note, Reader
 from framework.config.connector.target import format_of, target_of
+from framework.config.connector.transform_chain import step_names, step_of
+from framework.config.connector.untranslatable import PARTIAL, Untranslatable, refused
+from framework.config.connector.value_transforms import apply
 from framework.config.connector.writes import Unsayable, writes_of
 from framework.config.patterns import unfit
-from framework.config.rules.permitted import is_property_allowed, never_a_property
-from framework.config.units import partition_field, partition_text
-from framework.errors import ConfigError
+from framework.diagnose.suggest import did_you_mean
 
-_TABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)+\Z")
-_METADATA = ("topic", "partition", "offset", "timestamp")
+_TYPES_OF_SCHEMAS = (
+    "types that Connect does not have, such as times in microseconds, are numbers to the sink and times to floe: compare "
+    "the tables' columns"
+)
 Values = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Note:
-    """A key that has no home; `lost` when leaving it out changes what the pipeline does."""
+class Todo:
+    """What a person must add to the file: at which of its keys, for which property of the sink, and what it is."""
 
+    place: str
     key: str
-    reason: str
-    lost: bool
+    message: str
 
 
 @dataclass(frozen=True)
 class Imported:
-    """The pipeline file and the target file as plain values, what is not in them, and the keys that only the target
-    holds."""
+    """The pipeline file and the target file as plain values, what is not in them, the keys that only the target holds,
+    and what is left to do."""
 
     pipeline: Values
     target: Values
     notes: tuple[Note, ...]
     target_keys: tuple[str, ...]
+    todos: tuple[Todo, ...] = ()
 
 
-def import_connector(name: str | None, settings: dict[str, str], tables: tuple[str, ...] = ()) -> Imported:
+def import_connector(
+    name: str | None,
+    settings: Mapping[str, str],
+    tables: tuple[str, ...] = (),
+    fields: Mapping[str, str] | None = None,
+    deletes_when: str | None = None,
+    allow_partial: bool = False,
+) -> Imported:
     """The pipeline and target files of a sink.
 
     Args:
         tables: the tables that records may name, for dynamic routing; no setting of the sink says them.
+        fields: all fields of the records and their types, for transforms that shape records.
+        deletes_when: what the field of changes holds in a record that deletes.
+        allow_partial: leave out what has no words, and say so in `todos`.
 
     Raises:
         ConfigError: FLOE-R405, a setting that cannot be said in a pipeline file.
     """
-    return _Import(dict(settings), tables).imported(name)
+    importer = _Import(
+        dict(settings), given_tables=tables, fields=fields, deletes_when=deletes_when, allow_partial=allow_partial
+    )
+    return importer.imported(name)
 
 
 @dataclass
-class _Import:
-    settings: dict[str, str]
-    given_tables: tuple[str, ...]
-    taken: set[str] = field(default_factory=set)
-    notes: list[Note] = field(default_factory=list)
+class _Import(Reader):
+    given_tables: tuple[str, ...] = ()
+    fields: Mapping[str, str] | None = None
+    deletes_when: str | None = None
+    allow_partial: bool = False
+    todos: list[Todo] = field(default_factory=list)
+    passed_over: set[str] = field(default_factory=set)
 
     def imported(self, name: str | None) -> Imported:
         self.take("connector.class")
         self.take("name")
-        self._refuse()
-        tables = self._table_names()
-        source, routes = self._source(), self._routes(tables)
-        defaults, overrides = self._policies(tables)
-        self._add_writes(tables, defaults, overrides)
+        self._check_settings()
+        shape = self._shape()
+        source, sql, routed = self._source(shape), self._sql(shape), self._routed(shape)
+        tables = routed.tables
+        defaults, overrides = policies(self, tables)
+        if self._has_inferred_columns(source, sql, defaults):
+            # The sink makes a long of a whole number.
+            defaults["values"] = {"whole_numbers": "long"}
+        self._add_writes(tables, defaults, overrides, sql)
+        self._tell_case(routed, sql, defaults)
+        self._tell_partition(source, defaults)
         control = self.take("iceberg.control.topic") or "control-iceberg"
         # Connect writes Avro to its control topic, and floe refuses a control topic that holds what is not its own.
         self.note("iceberg.control.topic", f"`{control}` belongs to Connect; floe's commit log is `{control}-floe`")
@@ -79,43 +109,90 @@ class _Import:
             "kind": "Pipeline",
             "metadata": {"name": re.sub(r"[^A-Za-z0-9_-]+", "-", name or "imported").strip("-_")[:100] or "imported"},
             "source": source,
-            "routes": routes,
+            **({"transform": {"sql": sql}} if sql else {}),
+            "routes": routed.values,
             "tables": {"defaults": defaults, **({"overrides": overrides} if overrides else {})},
-            "errors": self._errors(tables),
+            "errors": errors(self, tables),
             "commit": {"control_topic": f"{control}-floe"[:249]},
         }
         both = self.taken - {"value.converter"}  # it says the format here, and there that a registry is needed
-        target, used = target_of({key: value for key, value in self.settings.items() if key not in both})
+        target = target_of({key: value for key, value in self.settings.items() if key not in both})
+        for key, lost, reason in target.notes:
+            self.note(key, reason, lost)
+        for problem in target.refused:
+            self.refuse("source", problem)
+        told = self.taken | target.used | {note.key for note in self.notes} | {todo.key for todo in self.todos}
         for key in self.settings:
-            if key not in self.taken and key not in used:
-                lost, reason = why_not(key)
-                self.note(key, reason, lost)
-        return Imported(
-            _as_written(pipeline), target, tuple(self.notes), tuple(key for key in self.settings if key in used)
+            if key not in told:
+                self._explain(key)
+        in_target = tuple(key for key in self.settings if key in target.used)
+        return Imported(_as_written(pipeline), target.values, tuple(self.notes), in_target, tuple(self.todos))
+
+    def _explain(self, key: str) -> None:
+        """Why a key has no home; one that nobody knows is refused."""
+        if (found := why_not(key)) is not None:
+            self.note(key, found[1], found[0])
+            return
+        hint = did_you_mean(key, NAMES)
+        remedy = f"{hint} If not, remove it, or: {PARTIAL}" if hint else f"remove it, or: {PARTIAL}"
+        self.refuse(
+            "source", Untranslatable(key, "neither Connect nor the sink has this key, as far as floe knows", remedy)
         )
 
-    # ---- settings ----------------------------------------------------------------------------------------------
+    def refuse(self, place: str, problem: Untranslatable) -> None:
+        """Refuses what has no words, or leaves it to do at a key of the file.
 
-    def take(self, key: str) -> str | None:
-        self.taken.add(key)
-        return self.settings.get(key)
+        Raises:
+            ConfigError: FLOE-R405, and no part is to be left out.
+        """
+        if not self.allow_partial:
+            raise problem.as_error()
+        self.todos.append(Todo(place, problem.key, problem.message))
 
-    def flag(self, key: str, default: bool = False) -> bool:
-        value = self.take(key)
-        return default if value is None else value.strip().lower() == "true"
+    def _routed(self, shape: Shape) -> Routed:
+        routed = routes_of(self.settings, self.given_tables, shape)
+        self.taken |= routed.taken
+        for key, reason in routed.notes:
+            self.note(key, reason)
+        return routed
 
-    def note(self, key: str, reason: str, lost: bool = False) -> None:
-        self.notes.append(Note(key, reason, lost))
+    def _tell_case(self, routed: Routed, sql: str | None, defaults: Values) -> None:
+        """The sink tells upper from lower case everywhere but in the names of columns."""
+        looks = any("field" in rule.get("when", {}) for rule in routed.values["rules"])
+        if defaults["case"] == "insensitive" and (looks or sql is not None):
+            message = "the sink's transforms and rules find a field in one spelling only, and floe's then in any"
+            remedy = "if all records spell their fields alike, set it to false, or `--allow-partial` writes the file with a TODO"
+            self.refuse("tables", Untranslatable("iceberg.tables.schema-case-insensitive", message, remedy))
 
-    def _refuse(self) -> None:
+    def _tell_partition(self, source: Values, defaults: Values) -> None:
+        """Where a table gets its columns from records, the sink makes a long of the partition's number."""
+        adds = defaults["create"]["enabled"] or defaults["evolve"]["columns"] == "evolve"
+        if adds and "partition" in source.get("metadata_columns", ()) and not self._has_schema:
+            message = "the sink makes a column of type long for the partition, and floe one of type int"
+            remedy = f"add the column to the tables and switch off the keys that create and evolve them, or: {PARTIAL}"
+            self.refuse("tables", Untranslatable("transforms", message, remedy))
+
+    def _has_inferred_columns(self, source: Values, sql: str | None, defaults: Values) -> bool:
+        adds = defaults["create"]["enabled"] or defaults["evolve"]["columns"] == "evolve"
+        return bool(adds and sql is None and source["format"] == {"type": "json"})
+
+    def _check_settings(self) -> None:
+        for key in self.settings:
+            if is_passed_over(key, self.settings.get("connector.class", "")) and self.settings[key].lower() != "false":
+                message = "the sink of this class has no such key and passes over it"
+                self.refuse("tables", Untranslatable(key, message, f"remove it, or: {PARTIAL}"))
+                self.taken.add(key)
+                self.passed_over.add(key)
         converter = self.settings.get("value.converter", "")
-        if "ByteArray" in converter:
-            raise _refused("value.converter", f"the values are read with {converter}, which gives no fields", "")
+        if "ByteArray" in converter or converter.endswith("StringConverter"):
+            raise refused("value.converter", f"the values are read with {converter}, which gives no fields")
+        if converter and format_of(converter) is None and not converter.endswith("json.JsonConverter"):
+            raise refused("value.converter", f"floe does not know what records {converter} makes of the values")
         if (
-            converter.endswith("JsonConverter")
+            converter.endswith("json.JsonConverter")
             and self.settings.get("value.converter.schemas.enable", "true") != "false"
         ):
-            raise _refused(
+            raise refused(
                 "value.converter.schemas.enable",
                 "each record carries its schema (`schema` and `payload`), which floe does not unpack",
                 "if the records are plain JSON objects, set it to false here, as in the worker",
@@ -123,27 +200,65 @@ class _Import:
         if "hadoop" in (self.settings.get("iceberg.catalog.type", "").lower()) or "HadoopCatalog" in self.settings.get(
             "iceberg.catalog.catalog-impl", ""
         ):
-            raise _refused(
+            raise refused(
                 "iceberg.catalog.type",
                 "a Hadoop catalog cannot commit safely from two writers",
                 "move to another catalog",
             )
 
-    # ---- source and routes -------------------------------------------------------------------------------------
+    # ---- source ------------------------------------------------------------------------------------------------
 
-    def _source(self) -> Values:
+    def _shape(self) -> Shape:
+        """The records behind all transforms; what cannot be said is refused, or left to do."""
+        topics = self.settings.get("topics")
+        listed = _listed(topics) if topics else None
+        keys = [key for key in self.settings if key.startswith(("transforms.", "predicates."))]
+        names = step_names(self.settings)
+        self.taken |= {key for key in keys if key.startswith(tuple(f"transforms.{name}." for name in names))}
+        self.taken |= {"transforms", "predicates"} | {key for key in keys if key.startswith("predicates.")}
+        known = self.fields is not None and not self._passes_unchanged(shape_of(None, listed, self._has_schema), names)
+        try:
+            shape = shape_of(self.fields if known else None, listed, self._has_schema)
+        except ValueError as error:
+            raise refused("--fields", str(error)) from None
+        return self._transformed(shape, names)
+
+    def _passes_unchanged(self, shape: Shape, names: list[str]) -> bool:
+        """Whether the transforms leave the fields of the records alone, so that SQL is not needed."""
+        try:
+            for name in names:
+                shape = apply(step_of(name, self.settings), shape)
+        except Untranslatable:
+            return False
+        return all(column.metadata is not None for column in shape.added)
+
+    def _transformed(self, shape: Shape, names: list[str]) -> Shape:
+        for name in names:
+            try:
+                shape = apply(step_of(name, self.settings), shape)
+            except Untranslatable as problem:
+                self.refuse("source", problem)
+            except ValueError as error:
+                raise refused(f"transforms.{name}", str(error)) from None
+        return shape
+
+    def _source(self, shape: Shape) -> Values:
         kafka: Values = {"connection": "main"}
         topics, pattern = self.take("topics"), self.take("topics.regex")
         if topics:
-            kafka["topics"] = _listed(topics)
+            kafka["topics"] = list(shape.topics or ())
         elif pattern:
             kafka["topic_pattern"] = f"^(?:{_regex('topics.regex', pattern)})$"
         else:
-            raise _refused("topics", "neither `topics` nor `topics.regex` is given", "")
+            raise refused("topics", "neither `topics` nor `topics.regex` is given")
         reset = self.take("consumer.override.auto.offset.reset") or "earliest"
         kafka["starting_offsets"] = "latest" if reset == "latest" else "earliest"
         source: Values = {"kafka": kafka, "format": self._format()}
-        if columns := self._metadata_columns():
+        declared: Values = {**(self.fields or {}), **shape.hints}
+        if declared:
+            source["schema"] = declared
+        columns = [one.metadata for one in (*shape.added, *(shape.columns or ())) if one.metadata is not None]
+        if columns:
             source["metadata_columns"] = columns
         return source
 
@@ -152,127 +267,51 @@ class _Import:
         converter = self.settings.get("value.converter", "")
         kind = format_of(converter)
         if kind is None:
+            if not converter:
+                self.note(
+                    "value.converter",
+                    "the worker's converter is not known here; the values are read as JSON objects without a schema",
+                )
             return {"type": "json"}
         self.taken.add("value.converter")
         if "value.converter.schema.registry.url" not in self.settings:
             self.note(
                 "value.converter", "the target must declare the registry as `connections.registry.main`", lost=True
             )
+        self.note("value.converter", _TYPES_OF_SCHEMAS, lost=True)
         return {"type": kind, "registry": "main"}
 
-    def _metadata_columns(self) -> list[str]:
-        """The one transform with a home: Kafka's own fields as columns."""
-        names = _listed(self.settings.get("transforms", ""))
-        for name in names:
-            prefix = f"transforms.{name}."
-            kind = self.settings.get(f"{prefix}type", "").rpartition(".")[2]
-            if kind in SMT_REASONS:
-                self.taken |= {key for key in self.settings if key.startswith(prefix)}
-                self.note(f"{prefix}type", SMT_REASONS[kind], lost=True)
-            if kind != "KafkaMetadataTransform":
-                continue
-            for key in [key for key in self.settings if key.startswith(prefix)]:
-                self.taken.add(key)
-            if len(names) == 1:
-                self.taken.add("transforms")
-            self.note(f"{prefix}type", "the columns are `_kafka_topic`, `_kafka_partition` and so on", lost=True)
-            return list(_METADATA)
-        return []
+    @property
+    def _has_schema(self) -> bool:
+        return format_of(self.settings.get("value.converter", "")) is not None
 
-    def _table_names(self) -> list[str]:
-        listed = _listed(self.take("iceberg.tables") or "")
-        if self.flag("iceberg.tables.dynamic-enabled"):
-            if listed:
-                raise _refused("iceberg.tables", "`iceberg.tables.dynamic-enabled` is true, so it cannot be given", "")
-            names = list(self.given_tables)
-            if not names:
-                route_field = self.settings.get("iceberg.tables.route-field", "?")
-                raise _refused(
-                    "iceberg.tables.dynamic-enabled",
-                    f"records can name any table in `{route_field}`, but floe only writes to tables that the file names",
-                    "name the tables: `--tables db.one,db.two`",
-                )
-        else:
-            names = listed
-        if not names:
-            raise _refused("iceberg.tables", "it names no table", "")
-        for name in names:
-            if not _TABLE.match(name):
-                raise _refused("iceberg.tables", f"`{name}` is not `namespace.name`", "")
-        return list(dict.fromkeys(names))
+    def _sql(self, shape: Shape) -> str | None:
+        """The SELECT that gives the columns that the sink writes."""
+        for column in shape.added:
+            if column.metadata is None and column.sql is None:
+                self.refuse("source", Untranslatable(column.key, column.why, PARTIAL))
+        for column in shape.columns or ():
+            if column.metadata is None and column.sql is None:
+                self.refuse("source", Untranslatable(column.key, column.why, PARTIAL))
+                shape = replace(shape, columns=tuple(one for one in shape.columns or () if one is not column))
+        try:
+            return select(shape, self.fields or {})
+        except Untranslatable as problem:
+            raise problem.as_error() from None
+        except ValueError as error:
+            raise refused("transforms", str(error)) from None
 
-    def _routes(self, tables: list[str]) -> Values:
-        dynamic = self.flag("iceberg.tables.dynamic-enabled")
-        route_field = self.take("iceberg.tables.route-field")
-        if route_field and not re.match(r"[A-Za-z_][A-Za-z0-9_-]*(\.[A-Za-z_][A-Za-z0-9_-]*)*\Z", route_field):
-            raise _refused("iceberg.tables.route-field", f"`{route_field}` is not a field's name", "")
-        if dynamic and not route_field:
-            raise _refused("iceberg.tables.route-field", "dynamic routing needs it", "")
-        rules: list[Values] = []
-        for table in tables:
-            key = f"iceberg.table.{table}.route-regex"
-            regex = self.take(key)
-            if dynamic:
-                rules.append({"when": {"field": route_field, "equals": table}, "table": table})
-            elif route_field is None:
-                rules.append({"table": table})
-                if regex is not None:
-                    self.note(key, "without `iceberg.tables.route-field` it has no effect", lost=False)
-            elif regex is not None:
-                rules.append({"when": {"field": route_field, "matches": _regex(key, regex)}, "table": table})
-            else:
-                self.note("iceberg.tables", f"`{table}` has no `route-regex`, so no record goes there", lost=False)
-        if not rules:
-            raise _refused("iceberg.tables.route-field", "no table has a `route-regex`, so no record goes anywhere", "")
-        used = [rule["table"] for rule in rules]
-        # The sink gives a record to every table whose expression matches, and skips one that matches none.
-        several = {"mode": "all_match"} if len(rules) > 1 and not dynamic else {}
-        return {**several, "rules": rules, "unrouted": "drop", "allow_tables": used}
-
-    # ---- tables ------------------------------------------------------------------------------------------------
-
-    def _policies(self, tables: list[str]) -> tuple[Values, list[Values]]:
-        create: Values = {"enabled": self.flag("iceberg.tables.auto-create-enabled")}
-        partition = self._partition("iceberg.tables.default-partition-by", create["enabled"])
-        if partition:
-            create["partition_by"] = partition
-        properties = self._properties(create["enabled"])
-        if properties:
-            create["properties"] = properties
-        evolves = self.flag("iceberg.tables.evolve-schema-enabled")
-        if not evolves:
-            self.note(
-                "iceberg.tables.evolve-schema-enabled", "new fields are ignored; columns are still widened and relaxed"
-            )
-        insensitive = self.flag("iceberg.tables.schema-case-insensitive")
-        commit: Values = {"interval": _duration(self.take("iceberg.control.commit.interval-ms") or "300000")}
-        branch = self.take("iceberg.tables.default-commit-branch")
-        if branch:
-            commit["branch"] = branch
-        defaults = {
-            "create": create,
-            "evolve": {"columns": "evolve" if evolves else "discard_value"},
-            "commit": commit,
-            "case": "insensitive" if insensitive else "sensitive",
-        }
-        return defaults, [one for table in tables if (one := self._override(table, create["enabled"])) is not None]
-
-    def _override(self, table: str, creates: bool) -> Values | None:
-        override: Values = {"match": table}
-        partition = self._partition(f"iceberg.table.{table}.partition-by", creates)
-        if partition:
-            override["create"] = {"partition_by": partition}
-        branch = self.take(f"iceberg.table.{table}.commit-branch")
-        if branch:
-            override["commit"] = {"branch": branch}
-        return override if len(override) > 1 else None
-
-    def _add_writes(self, tables: list[str], defaults: Values, overrides: list[Values]) -> None:
+    def _add_writes(self, tables: list[str], defaults: Values, overrides: list[Values], sql: str | None) -> None:
         """`write` of the policies of a sink that upserts, or that follows a field of changes."""
-        writes = writes_of(self.settings, tables)
+        settings = {key: value for key, value in self.settings.items() if key not in self.passed_over}
+        writes = writes_of(settings, tables, self.deletes_when)
         if isinstance(writes, Unsayable):
-            raise _refused(writes.key, writes.message, writes.remedy)
+            raise refused(writes.key, writes.message, writes.remedy)
+        if sql is not None and (writes.defaults or writes.tables):
+            raise refused("transforms", "they shape records, and floe cannot do that before rows are upserted")
         self.taken |= writes.taken
+        for caveat in writes.caveats:
+            self.refuse("tables", caveat)
         for key, reason in writes.notes:
             self.note(key, reason, lost=True)
         if writes.defaults:
@@ -283,68 +322,11 @@ class _Import:
                 overrides.append(override := {"match": table})
             override["write"] = write
 
-    def _partition(self, key: str, creates: bool) -> list[str]:
-        text = self.take(key)
-        if not text:
-            return []
-        if not creates:
-            self.note(key, "tables are not created (`iceberg.tables.auto-create-enabled`), so it has no effect")
-            return []
-        fields = []
-        for part in re.split(r",(?![^()]*\))", text):
-            written = re.sub(r"^(year|month|day|hour)s\(", r"\1(", part.strip())
-            found = partition_field(re.sub(r"\s+", "", written))
-            if found is None:
-                raise _refused(key, f"`{part.strip()}` is not a partition field", "")
-            fields.append(partition_text(found))
-            if found.transform in ("year", "month", "day", "hour"):
-                reason = f"`{found.column}` must be a date or a moment: declare its type under `source.schema`"
-                self.note(key, reason, lost=True)
-        return fields
-
-    def _properties(self, creates: bool) -> Values:
-        properties: Values = {}
-        for kind in ("auto-create-props", "write-props"):
-            prefix = f"iceberg.tables.{kind}."
-            for key in [key for key in self.settings if key.startswith(prefix)]:
-                name, value = key.removeprefix(prefix), self.take(key) or ""
-                if name == "format-version" and value not in ("1", "2", "3"):
-                    self.note(key, f"floe writes format versions 1, 2 and 3, not {value}", lost=True)
-                elif name == "write.format.default" and value.lower() != "parquet":
-                    self.note(key, f"floe writes Parquet, not {value}", lost=True)
-                elif not creates:
-                    reason = "it has no effect while tables are not created"
-                    if kind == "write-props":
-                        reason = "set it on the tables: ALTER TABLE ... SET TBLPROPERTIES"
-                    self.note(key, reason, lost=kind == "write-props")
-                elif never_a_property(name):
-                    self.note(key, "pipeline files may not set it: it names code, credentials or a place", lost=True)
-                elif not is_property_allowed(name):
-                    reason = f"the target lets pipeline files set it: put `{name}` under `allow.properties` there, and here into"
-                    self.note(key, f"{reason} `tables.defaults.create.properties`", lost=True)
-                else:
-                    properties[name] = value
-                    if kind == "write-props":
-                        reason = "it applies to new tables; on existing tables, set it with ALTER TABLE"
-                        self.note(key, reason, lost=True)
-        return properties
-
-    def _errors(self, tables: list[str]) -> Values:
-        tolerance = (self.take("errors.tolerance") or "none").lower()
-        topic = self.take("errors.deadletterqueue.topic.name")
-        if tolerance != "all":
-            return {"policy": "fail"}
-        if not topic:
-            return {"policy": "drop"}
-        table = f"{tables[0].rpartition('.')[0]}.dead_letters"
-        self.note("errors.deadletterqueue.topic.name", f"each dead letter is a row of the table `{table}`, too")
-        return {"policy": "dead_letter", "dead_letter_table": table, "dead_letter_topic": topic}
-
 
 def _regex(key: str, pattern: str) -> str:
     """A pattern of Java's that floe runs too. Raises ConfigError."""
     if (found := unfit(pattern)) is not None:
-        raise _refused(key, f"`{pattern}` is not a regular expression that floe can run: {found.reason}", found.remedy)
+        raise refused(key, f"`{pattern}` is not a regular expression that floe can run: {found.reason}", found.remedy)
     return pattern
 
 
@@ -356,27 +338,9 @@ def _as_written(value: Any) -> Any:
     if isinstance(value, list):
         return [_as_written(item) for item in value]
     if isinstance(value, str) and ("{{" in value or "{%" in value):
-        raise _refused(value, "the text would be read as a template", "write it differently")
+        raise refused(value, "the text would be read as a template", "write it differently")
     return value.replace("${", "$${") if isinstance(value, str) else value
 
 
 def _listed(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
-
-
-def _duration(text: str) -> str:
-    if not re.match(r"[1-9][0-9]{0,8}\Z", text):
-        raise _refused("iceberg.control.commit.interval-ms", f"`{text}` is not a number of milliseconds", "")
-    number = int(text)
-    for unit, size in (("h", 3_600_000), ("m", 60_000), ("s", 1_000)):
-        if number % size == 0:
-            return f"{number // size}{unit}"
-    return f"{number}ms"
-
-
-def _refused(key: str, message: str, remedy: str) -> ConfigError:
-    return ConfigError(
-        f"`{key}`: {message}",
-        code="FLOE-R405",
-        remedy=remedy or "change the setting, or write the pipeline file by hand",
-    )

@@ -12,13 +12,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from framework.config.connector.untranslatable import Untranslatable
 from framework.config.units import COLUMN
 
 UPSERT_MODE = "iceberg.tables.upsert-mode-enabled"
 CHANGE_FIELDS = ("iceberg.tables.cdc-field", "iceberg.tables.cdc.field")
 DEFAULT_KEY = "iceberg.tables.default-id-columns"
-# The first letter of the change field's value says what a record does; `d` deletes.
-_DELETES = "d"
 _COLUMN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
 
 
@@ -33,16 +32,24 @@ class Unsayable:
 
 @dataclass(frozen=True)
 class Writes:
-    """`tables` are (table, `write`) pairs; `notes` are (key, sentence) pairs of what is not quite the same."""
+    """`tables` are (table, `write`) pairs; `notes` are (key, sentence) pairs of what is not quite the same, `caveats`
+    what is the same for some records only."""
 
     defaults: dict[str, Any]
     tables: tuple[tuple[str, dict[str, Any]], ...]
     taken: frozenset[str]
     notes: tuple[tuple[str, str], ...]
+    caveats: tuple[Untranslatable, ...] = ()
 
 
-def writes_of(settings: Mapping[str, str], tables: Sequence[str]) -> Writes | Unsayable:
-    """How the sink's tables are written; empty for one that only adds rows."""
+def writes_of(
+    settings: Mapping[str, str], tables: Sequence[str], deletes_when: str | None = None
+) -> Writes | Unsayable:
+    """How the sink's tables are written; empty for one that only adds rows.
+
+    Args:
+        deletes_when: what the field of changes holds in a record that deletes; the sink goes by its first letter alone.
+    """
     change_key = next((key for key in CHANGE_FIELDS if settings.get(key)), None)
     upserts = settings.get(UPSERT_MODE, "").strip().lower() == "true"
     taken = {UPSERT_MODE, *CHANGE_FIELDS} & set(settings)
@@ -64,12 +71,25 @@ def writes_of(settings: Mapping[str, str], tables: Sequence[str]) -> Writes | Un
         return unfit
     deletes: dict[str, Any] = {}
     notes = []
+    caveats: list[Untranslatable] = []
     if change_key is not None:
         if re.fullmatch(COLUMN, settings[change_key]) is None:
             return Unsayable(change_key, f"`{settings[change_key]}` is not a field's name")
-        deletes = {"delete_when": {"field": settings[change_key], "equals": _DELETES}}
-        notes.append(
-            (change_key, "the sink goes by the first letter, in either case; a record deletes where the field is `d`")
+        if deletes_when is None:
+            message = "the sink deletes where its value begins with `d` or `D`, and floe needs the exact value"
+            return Unsayable(change_key, message, "give it: `--delete-value D`, as the records have it")
+        if not deletes_when.strip().lower().startswith("d"):
+            return Unsayable(
+                change_key, f"the sink does not delete where it is `{deletes_when}`", "correct `--delete-value`"
+            )
+        deletes = {"delete_when": {"field": settings[change_key], "equals": deletes_when}}
+        notes.append((change_key, f"a record deletes where the field is `{deletes_when}`, and in no other spelling"))
+        caveats.append(
+            Untranslatable(
+                change_key,
+                "the sink keeps both rows where a key is inserted twice, and floe keeps the newer one",
+                "if no key is inserted twice, `--allow-partial` writes the file, with a TODO to check that",
+            )
         )
     notes.append(
         (
@@ -82,8 +102,10 @@ def writes_of(settings: Mapping[str, str], tables: Sequence[str]) -> Writes | Un
     own = tuple((table, {"key": found[own_keys[table]]}) for table in tables if found[own_keys[table]])
     if not default:
         # Without a key for all tables the defaults stay as they are: the dead-letter table has them, too.
-        return Writes({}, tuple((table, {**write, **key}) for table, key in own), frozenset(taken), tuple(notes))
-    return Writes(write, own, frozenset(taken), tuple(notes))
+        return Writes(
+            {}, tuple((table, {**write, **key}) for table, key in own), frozenset(taken), tuple(notes), tuple(caveats)
+        )
+    return Writes(write, own, frozenset(taken), tuple(notes), tuple(caveats))
 
 
 def _unfit(settings: Mapping[str, str], tables: Sequence[str]) -> Unsayable | None:

@@ -1,0 +1,132 @@
+"""How a sink makes and changes its tables, and what it does with records that it cannot read.
+
+In: the connector's settings and its tables. Out: `tables` and `errors` of a pipeline file. A sink without evolution of
+schemas leaves its tables as they are, and so does the pipeline.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from framework.config.connector.settings_reader import Reader
+from framework.config.connector.untranslatable import refused
+from framework.config.rules.permitted import is_property_allowed, never_a_property
+from framework.config.units import partition_field, partition_text
+
+Values = dict[str, Any]
+_LEAVES_TABLES_ALONE = {"columns": "discard_value", "data_type": "freeze", "nullability": "freeze"}
+
+
+def policies(reader: Reader, tables: list[str]) -> tuple[Values, list[Values]]:
+    """`tables.defaults` and `tables.overrides`. Raises ConfigError."""
+    create: Values = {"enabled": reader.flag("iceberg.tables.auto-create-enabled")}
+    partition = _partition(reader, "iceberg.tables.default-partition-by", create["enabled"])
+    if partition:
+        create["partition_by"] = partition
+    properties = _properties(reader, create["enabled"])
+    if properties:
+        create["properties"] = properties
+    evolves = reader.flag("iceberg.tables.evolve-schema-enabled")
+    insensitive = reader.flag("iceberg.tables.schema-case-insensitive")
+    commit: Values = {"interval": _duration(reader.take("iceberg.control.commit.interval-ms") or "300000")}
+    branch = reader.take("iceberg.tables.default-commit-branch")
+    if branch:
+        commit["branch"] = branch
+    defaults = {
+        "create": create,
+        "evolve": {"columns": "evolve"} if evolves else dict(_LEAVES_TABLES_ALONE),
+        "commit": commit,
+        "case": "insensitive" if insensitive else "sensitive",
+    }
+    return defaults, [one for table in tables if (one := _override(reader, table, create["enabled"])) is not None]
+
+
+def _override(reader: Reader, table: str, creates: bool) -> Values | None:
+    override: Values = {"match": table}
+    partition = _partition(reader, f"iceberg.table.{table}.partition-by", creates)
+    if partition:
+        override["create"] = {"partition_by": partition}
+    branch = reader.take(f"iceberg.table.{table}.commit-branch")
+    if branch:
+        override["commit"] = {"branch": branch}
+    return override if len(override) > 1 else None
+
+
+def _partition(reader: Reader, key: str, creates: bool) -> list[str]:
+    text = reader.take(key)
+    if not text:
+        return []
+    if not creates:
+        reader.note(key, "tables are not created (`iceberg.tables.auto-create-enabled`), so it has no effect")
+        return []
+    fields = []
+    for part in re.split(r",(?![^()]*\))", text):
+        written = re.sub(r"^(year|month|day|hour)s\(", r"\1(", part.strip())
+        found = partition_field(re.sub(r"\s+", "", written))
+        if found is None:
+            raise refused(key, f"`{part.strip()}` is not a partition field")
+        fields.append(partition_text(found))
+        if found.transform in ("year", "month", "day", "hour"):
+            reason = f"`{found.column}` must be a date or a moment: declare its type under `source.schema`"
+            reader.note(key, reason, lost=True)
+    return fields
+
+
+def _properties(reader: Reader, creates: bool) -> Values:
+    properties: Values = {}
+    for kind in ("auto-create-props", "write-props"):
+        prefix = f"iceberg.tables.{kind}."
+        for key in [key for key in reader.settings if key.startswith(prefix)]:
+            name, value = key.removeprefix(prefix), reader.take(key) or ""
+            if name == "format-version" and value not in ("1", "2", "3"):
+                reader.note(key, f"floe writes format versions 1, 2 and 3, not {value}", lost=True)
+            elif name == "write.format.default" and value.lower() != "parquet":
+                reader.note(key, f"floe writes Parquet, not {value}", lost=True)
+            elif not creates:
+                reason = "it has no effect while tables are not created"
+                if kind == "write-props":
+                    reason = "set it on the tables: ALTER TABLE ... SET TBLPROPERTIES"
+                reader.note(key, reason, lost=kind == "write-props")
+            elif never_a_property(name):
+                reader.note(key, "pipeline files may not set it: it names code, credentials or a place", lost=True)
+            elif not is_property_allowed(name):
+                reason = (
+                    f"the target lets pipeline files set it: put `{name}` under `allow.properties` there, and here into"
+                )
+                reader.note(key, f"{reason} `tables.defaults.create.properties`", lost=True)
+            else:
+                properties[name] = value
+                if kind == "write-props":
+                    reason = "it applies to new tables; on existing tables, set it with ALTER TABLE"
+                    reader.note(key, reason, lost=True)
+    return properties
+
+
+def errors(reader: Reader, tables: list[str]) -> Values:
+    """`errors` of the pipeline file."""
+    tolerance = (reader.take("errors.tolerance") or "none").lower()
+    topic = reader.take("errors.deadletterqueue.topic.name")
+    if tolerance != "all":
+        return {"policy": "fail"}
+    # Connect tolerates what it cannot read; what the sink cannot write stops it.
+    if not topic:
+        return {"policy": "fail", "stages": {"decode": "drop"}}
+    table = f"{tables[0].rpartition('.')[0]}.dead_letters"
+    reader.note("errors.deadletterqueue.topic.name", f"each dead letter is a row of the table `{table}`, too")
+    return {
+        "policy": "fail",
+        "stages": {"decode": "dead_letter"},
+        "dead_letter_table": table,
+        "dead_letter_topic": topic,
+    }
+
+
+def _duration(text: str) -> str:
+    if not re.match(r"[1-9][0-9]{0,8}\Z", text):
+        raise refused("iceberg.control.commit.interval-ms", f"`{text}` is not a number of milliseconds")
+    number = int(text)
+    for unit, size in (("h", 3_600_000), ("m", 60_000), ("s", 1_000)):
+        if number % size == 0:
+            return f"{number // size}{unit}"
+    return f"{number}ms"

@@ -1,0 +1,1 @@
+"""A small interpreter of Kafka Connect's Iceberg sink: what its tables hold for given records."""
