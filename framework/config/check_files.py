@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping as Mapped
 from collections.abc import Sequence as Listed
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 from framework.config.document import read_source
@@ -34,6 +36,7 @@ def check_files(
         target_name: what pipelines and templates are checked under.
         variables, sets: for pipelines only.
     """
+    world = replace(world, read_file=cache(world.read_file))  # its kind, then the file itself: one text for both
     kinds = {path: kind_of(path, world) for path in paths}
     pipelines = [path for path in paths if kinds[path] == "Pipeline"]
     loaded = iter(load_pipelines(pipelines, target_name, world, variables, sets))

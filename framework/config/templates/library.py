@@ -65,8 +65,8 @@ def use_template(
 
 def _shape(use: Entry) -> list[Diagnostic]:
     """What the schema says of the `template:` key alone; the pipeline is checked without it, as it is with the body."""
-    _, findings = check(Mapping((use,), use.key_span), "pipeline")
-    return [finding for finding in findings if finding.path.split(".")[0] == "template"]
+    _, findings = check(Mapping((use,), use.key_span), "pipeline", below="template")
+    return findings
 
 
 def find_template(name: str, folder: Path, world: World) -> tuple[Path | None, str | None]:
