@@ -6,7 +6,6 @@ In: paths, and the environment as values. Out: all findings, file by file in the
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping as Mapped
 from collections.abc import Sequence as Listed
 from dataclasses import replace
@@ -14,13 +13,12 @@ from functools import cache
 from pathlib import Path
 
 from framework.config.document import read_source
+from framework.config.file_kinds import kind_in
 from framework.config.load import DEFAULT_TARGET, load_pipelines
 from framework.config.target import load_target, read_target
 from framework.config.templates.uses import load_uses
 from framework.config.world import World
 from framework.diagnose.diagnostic import Diagnostic
-
-_KIND = re.compile(r"^kind:[ ]*(Target|Template)[ ]*(#.*)?$", re.MULTILINE)
 
 
 def check_files(
@@ -55,8 +53,7 @@ def check_files(
 def kind_of(path: Path, world: World) -> str:
     """The kind that a file says it is of; everything that is unclear is left to the pipeline's loader."""
     source, _ = read_source(path, world)
-    found = _KIND.search(source.text) if source else None
-    return found[1] if found else "Pipeline"
+    return kind_in(source.text) if source else "Pipeline"
 
 
 def _check_target(path: Path, world: World) -> tuple[Diagnostic, ...]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from framework.config.document import Files, not_a_mapping, read_source, upwards
+from framework.config.file_kinds import YAML_ENDINGS
 from framework.config.overlay import without
 from framework.config.reference import Scope, resolve, secret_of
 from framework.config.rules.connections import connection_rules, secrets_from_outside, without_secrets
@@ -118,8 +119,8 @@ def _resolve(
 
 
 def _find(name_or_path: str, world: World, search_dir: Path) -> tuple[SourceText | None, Diagnostic | None]:
-    is_path = name_or_path.endswith((".yaml", ".yml")) or "/" in name_or_path
-    named = (f"targets/{name_or_path}.yaml", f"pipelines/targets/{name_or_path}.yaml")
+    is_path = name_or_path.endswith(YAML_ENDINGS) or "/" in name_or_path
+    named = [f"{place}/{name_or_path}{ending}" for place in ("targets", "pipelines/targets") for ending in YAML_ENDINGS]
     candidates = (
         [Path(name_or_path)] if is_path else [folder / name for folder in upwards(search_dir) for name in named]
     )

@@ -25,7 +25,7 @@ ENTRIES = (
     Code(
         "FLOE-P004",
         "There is no pipeline file",
-        "The folder holds no *.yaml file of `kind: Pipeline`, in it or below it. Targets and templates are not run by themselves.",
+        "The folder holds no *.yaml or *.yml file of `kind: Pipeline`, in it or below it. Targets and templates are not run by themselves.",
     ),
     Code(
         "FLOE-P101",

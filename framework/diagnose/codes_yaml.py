@@ -88,4 +88,9 @@ ENTRIES = (
         "errors: {dead_letter_table: shop.dead_letters, max_ratio: .inf}",
         "errors: {dead_letter_table: shop.dead_letters, max_ratio: 0.5}",
     ),
+    Code(
+        "FLOE-C113",
+        "There is no file to check",
+        "The folder holds no file of floe, in it or below it, so nothing was checked. A mistyped path must not look like files without mistakes. floe's files are *.yaml or *.yml and begin with `apiVersion: floe/v1`; files of other tools are left alone, and `floe validate -v` names them.",
+    ),
 )

@@ -10,9 +10,11 @@ import re
 from collections.abc import Iterable
 from collections.abc import Mapping as Mapped
 from functools import lru_cache
+from itertools import product
 from pathlib import Path
 
 from framework.config.document import Files, read_head, read_source, read_tree, upwards
+from framework.config.file_kinds import YAML_ENDINGS
 from framework.config.reference import Scope, resolve
 from framework.config.rules.permitted import inside
 from framework.config.schema import check
@@ -76,12 +78,14 @@ def find_template(name: str, folder: Path, world: World) -> tuple[Path | None, s
         packages = world.packaged_templates or {}
         if package not in packages:
             return None, f"no installed package offers templates as `{package}`"
-        return _inside((packages[package],), packages[package] / f"{short}.yaml", world)
-    if "/" in name or name.endswith((".yaml", ".yml")):
+        here = [packages[package] / f"{short}{ending}" for ending in YAML_ENDINGS]
+        path = next((path for path in here if read_source(path, world)[0] is not None), here[0])
+        return _inside((packages[package],), path, world)
+    if "/" in name or name.endswith(YAML_ENDINGS):
         return _inside((folder, Path()), folder / name, world)
     for parent in upwards(folder):
-        for place in ("templates", "pipelines/templates"):
-            path = parent / place / f"{name}.yaml"
+        for place, ending in product(("templates", "pipelines/templates"), YAML_ENDINGS):
+            path = parent / place / f"{name}{ending}"
             if read_source(path, world)[0] is not None:
                 return path, None
     return None, f"there is no template `{name}` in a folder `templates/` beside the pipeline file or above it"
