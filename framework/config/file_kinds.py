@@ -14,7 +14,11 @@ _KINDS = frozenset({"Pipeline", "Target", "Template"})
 _SCHEMA = re.compile(r"^#.*\b(?:pipeline|target|template)\.v[0-9]+\.schema\.json", re.MULTILINE)
 _TOP = re.compile(r"^[\"']?([A-Za-z][A-Za-z_]*)[\"']?[ ]*:(?:[ ]+[\"']?([^\s\"'#]*))?", re.MULTILINE)
 # Two keys that no other tool's files have together, for a file whose first lines are wrong or not there.
-_PAIRS = (frozenset({"source", "routes"}), frozenset({"connections", "metadata"}), frozenset({"parameters", "pipeline"}))
+_PAIRS = (
+    frozenset({"source", "routes"}),
+    frozenset({"connections", "metadata"}),
+    frozenset({"parameters", "pipeline"}),
+)
 
 
 def kind_in(text: str) -> str:

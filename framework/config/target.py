@@ -17,6 +17,7 @@ from framework.config.file_kinds import YAML_ENDINGS
 from framework.config.overlay import without
 from framework.config.reference import Scope, resolve, secret_of
 from framework.config.rules.connections import connection_rules, secrets_from_outside, without_secrets
+from framework.config.rules.known_settings import known_settings
 from framework.config.schema import check
 from framework.config.spec import SecretRef, SettingValue, TargetSpec
 from framework.config.text import SourceText
@@ -85,6 +86,7 @@ def read_target(source: SourceText, world: World) -> TargetResult:
     findings += connection_rules(tree)
     if isinstance(resolved, Mapping):
         findings += secrets_from_outside(tree, resolved)
+        findings += known_settings(resolved, unresolved)
     overrides = resolved.get("overrides") if isinstance(resolved, Mapping) else None
     items = overrides.items if isinstance(overrides, Sequence) else ()
     parts = tuple(item for item in items if isinstance(item, Mapping))
