@@ -11,6 +11,7 @@ from typing import Any
 
 from framework.config.connector.keys import client_setting, passes_to_client
 from framework.config.rules.connections import is_clear_secret
+from framework.config.settings.known import client
 from framework.config.text import start_of
 from framework.config.tree import Scalar
 
@@ -68,7 +69,7 @@ def target_of(settings: dict[str, str]) -> tuple[dict[str, Any], set[str]]:
             name = key.removeprefix(_CATALOG)
             if name == "type" or (name == "catalog-impl" and kind) or name in _UNUSED:
                 used.add(key)
-            elif name != "catalog-impl":
+            elif name != "catalog-impl" and client("pyiceberg").knows(name):
                 catalog[name] = _safe(name, value)
                 used.add(key)
     registry, registry_keys = _registry(settings)
