@@ -36,9 +36,12 @@ _OBJECTS = frozenset({"auth", "auth.manager", "botocore_session", "ssl"})
 # Looked up by a loop over names, as a prefix, or by whoever opens the catalog.
 _BY_OTHER_WAYS = frozenset({"audience", "name", "resource", "type"})
 _PYICEBERG_FAMILIES = ("header.", "adls.sas-token.")
-# Names that end as people like. Others that stand in the classes (`spark.sql.`) are only used to build names.
+# Names that end as people like, or that Spark puts together from parts. Others that stand in the classes (`spark.sql.`)
+# begin names that are there as a whole.
 _SPARK_FAMILIES = (
-    "spark.driver.resource.", "spark.executor.resource.", "spark.executorEnv.", "spark.hadoop.", "spark.hive.",
+    "spark.driver.resource.", "spark.executor.resource.", "spark.executorEnv.", "spark.files.io.", "spark.hadoop.",
+    "spark.hive.", "spark.kubernetes.authenticate.", "spark.rpc.io.", "spark.scheduler.listenerbus.eventqueue.",
+    "spark.shuffle.io.", "spark.worker.resource.",
     "spark.history.fs.", "spark.kubernetes.driver.annotation.", "spark.kubernetes.driver.label.",
     "spark.kubernetes.driver.node.selector.", "spark.kubernetes.driver.secretKeyRef.",
     "spark.kubernetes.driver.secrets.", "spark.kubernetes.driver.service.annotation.",

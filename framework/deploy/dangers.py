@@ -20,4 +20,5 @@ def check_dangers(pipelines: Sequence[LoadedPipeline], allowed: frozenset[str]) 
         SetupError: the broker cannot be asked.
     """
     history = read_histories(pipelines)
-    check_consent({p.spec.name: changes_since(p, history) or () for p in pipelines}, allowed)
+    held = {pipeline.spec.name for pipeline in pipelines}
+    check_consent({p.spec.name: changes_since(p, history, held) or () for p in pipelines}, allowed)

@@ -6,7 +6,7 @@ of its safe offsets, which points to it; those of others near the end of the con
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from framework.adapters.kafka.admin import KafkaAdmin
@@ -107,13 +107,20 @@ def history_of(saved: SavedPlan) -> History:
     return History(newest, frozenset(newest))
 
 
-def changes_since(pipeline: LoadedPipeline, history: History) -> tuple[PlanChange, ...] | None:
+def changes_since(
+    pipeline: LoadedPipeline, history: History, held: Collection[str] = ()
+) -> tuple[PlanChange, ...] | None:
     """What differs from what was deployed; None where that is not known. A pipeline that never ran may be a renamed
-    one."""
+    one.
+
+    Args:
+        held: the names of the pipelines that the files hold.
+    """
     name = pipeline.spec.name
     told = history.of(name)
     if told is not None and told.plan:
         return diff(told.plan, canonical(pipeline), name in history.has_run)
     if name in history.has_run or told is not None:
         return None
-    return changes_of_new(canonical(pipeline), [other.plan for other in history.newest.values() if other.plan])
+    others = [other.plan for other in history.newest.values() if other.plan]
+    return changes_of_new(canonical(pipeline), others, held)

@@ -12,6 +12,14 @@ ENTRIES = (
         "One or more files have errors. Each error is listed with its own code. Nothing was run.",
     ),
     Code(
+        "FLOE-C002",
+        "The command line is wrong",
+        "An option does not exist, lacks its value, or has one that it does not take. `floe VERB --help` lists what the verb takes. Programs read this code in the document that `--json` prints.",
+        "plan base.yaml --jsn --json",
+        "validate base.yaml",
+        "command",
+    ),
+    Code(
         "FLOE-C101",
         "The file cannot be read",
         "The path names no file, the file is not readable, or it is larger than 4 MiB.",

@@ -39,23 +39,34 @@ from framework.runtime.tables import reachable_tables
 _LOADERS = 4
 
 
-def preview(pipelines: Sequence[LoadedPipeline]) -> list[PipelinePreview]:
+def preview(pipelines: Sequence[LoadedPipeline], history: History | None = None) -> list[PipelinePreview]:
     """What would happen if these pipelines were run now.
+
+    Args:
+        history: what was deployed, where it was read before.
 
     Raises:
         SetupError: the broker or the catalog cannot be reached.
     """
-    history = read_histories(pipelines)
+    history = history or read_histories(pipelines)
+    held = _names(pipelines)
     catalog = open_catalog(pipelines[0].target, used_catalogs(*map(compile_plan, pipelines)))
-    return [_preview(pipeline, history, catalog) for pipeline in pipelines]
+    return [_preview(pipeline, history, held, catalog) for pipeline in pipelines]
 
 
 def preview_offline(pipelines: Sequence[LoadedPipeline], history: History) -> list[PipelinePreview]:
     """The same without broker and catalog: only what differs from what was deployed."""
-    return [_described(pipeline, history) for pipeline in pipelines]
+    held = _names(pipelines)
+    return [_described(pipeline, history, held) for pipeline in pipelines]
 
 
-def _preview(pipeline: LoadedPipeline, history: History, catalog: IcebergTables) -> PipelinePreview:
+def _names(pipelines: Sequence[LoadedPipeline]) -> frozenset[str]:
+    return frozenset(pipeline.spec.name for pipeline in pipelines)
+
+
+def _preview(
+    pipeline: LoadedPipeline, history: History, held: frozenset[str], catalog: IcebergTables
+) -> PipelinePreview:
     plan = compile_plan(pipeline)
     problems: list[Problem] = []
     try:
@@ -64,12 +75,13 @@ def _preview(pipeline: LoadedPipeline, history: History, catalog: IcebergTables)
         start = None
         problems.append(Problem.of(error))
     problems += _refused_grants(pipeline, plan)
-    return _described(pipeline, history, start, _tables(plan, catalog), tuple(problems))
+    return _described(pipeline, history, held, start, _tables(plan, catalog), tuple(problems))
 
 
 def _described(
     pipeline: LoadedPipeline,
     history: History,
+    held: frozenset[str],
     start: StartPreview | None = None,
     tables: tuple[TablePreview, ...] | None = None,
     problems: tuple[Problem, ...] = (),
@@ -77,7 +89,7 @@ def _described(
     told, now = history.of(pipeline.spec.name), plan_hash([pipeline])
     known = told is not None or pipeline.spec.name in history.has_run
     action = Action.START if not known else Action.UNCHANGED if told and told.hash == now else Action.RESTART
-    changes = changes_since(pipeline, history)
+    changes = changes_since(pipeline, history, held)
     return PipelinePreview(compile_plan(pipeline), now, action, _deployed(told), changes, start, tables, problems)
 
 

@@ -6,6 +6,7 @@ or diagnostics at the parameter, or at the line of the template that a person wr
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable
 from collections.abc import Mapping as Mapped
@@ -18,8 +19,9 @@ from framework.config.file_kinds import YAML_ENDINGS
 from framework.config.reference import Scope, resolve
 from framework.config.rules.permitted import inside
 from framework.config.schema import check
+from framework.config.spec import TemplateUse
 from framework.config.text import SourceText
-from framework.config.tree import Entry, Mapping, Node, Scalar, dotted, plain
+from framework.config.tree import Entry, Mapping, Node, Scalar, dotted, find, plain
 from framework.config.variables import Declared, Value, check_value, declarations, fits_type
 from framework.config.world import World
 from framework.diagnose.diagnostic import Diagnostic
@@ -28,8 +30,8 @@ from framework.diagnose.suggest import did_you_mean, listed
 
 def use_template(
     use: Entry, pipeline_file: Path, variables: Scope, world: World, files: Files
-) -> tuple[Mapping | None, list[Diagnostic]]:
-    """The body of the template that `template:` names, with its parameters filled in.
+) -> tuple[Mapping | None, list[Diagnostic], TemplateUse | None]:
+    """The body of the template that `template:` names, with its parameters filled in, and which template it is.
 
     Args:
         variables: what `${var.NAME}` in the parameters may name.
@@ -43,26 +45,27 @@ def use_template(
         or not isinstance(name.value, str)
         or not name.value
     ):
-        return None, findings
+        return None, findings, None
     path, problem = find_template(name.value, pipeline_file.parent, world)
     source = read_source(path, world)[0] if path else None
     if source is None:
         message = problem or f"the template `{name.value}` cannot be read"
         remedy = "check the name: a file of `templates/`, a path, or `package:name`"
-        return None, [*findings, Diagnostic("FLOE-C605", message, name.span, path="template.name", remedy=remedy)]
+        return None, [*findings, Diagnostic("FLOE-C605", message, name.span, path="template.name", remedy=remedy)], None
     tree, declared, found = read_template(source)
     files.add(source)
     findings += found
     if tree is None:
-        return None, findings
+        return None, findings, None
     findings += _version(resolved, tree, name.value)
     given = resolved.get("parameters")
     values, found = _parameters(declared, given if isinstance(given, Mapping) else None, use, name.value)
     findings += found
     if any(finding.is_error for finding in findings):
-        return None, findings
+        return None, findings, None
     body, found = fill(source, values, world, files)
-    return body, findings + found
+    digest = hashlib.sha256(source.text.encode()).hexdigest()
+    return body, findings + found, TemplateUse(name.value, _version_of(tree), f"sha256:{digest}")
 
 
 def _shape(use: Entry) -> list[Diagnostic]:
@@ -142,6 +145,11 @@ def fill(
     filled, found, _ = resolve(body, Scope(world, values, kind="param"))
     assert isinstance(filled, Mapping)
     return filled, findings + found
+
+
+def _version_of(template: Mapping) -> str:
+    version = find(template, ("metadata", "version"))
+    return str(version.value) if isinstance(version, Scalar) and version.value is not None else ""
 
 
 def _version(use: Mapping, template: Mapping, name: str) -> list[Diagnostic]:
