@@ -81,10 +81,14 @@ def plan(pipelines: Sequence[LoadedPipeline], *, offline: bool = False) -> list[
     Raises:
         SetupError: the broker or the catalog cannot be asked.
     """
-    from framework.deploy.last_deployed import History
-    from framework.ops.preview_facts import preview, preview_offline
+    if offline:
+        from framework.deploy.history import History
+        from framework.ops.preview_offline import preview_offline
 
-    return preview_offline(pipelines, History()) if offline else preview(pipelines)
+        return preview_offline(pipelines, History())
+    from framework.ops.preview_facts import preview
+
+    return preview(pipelines)
 
 
 def run(

@@ -37,10 +37,8 @@ def diff(
     \b
     floe diff pipelines/ --target prod --exit-code
     """
-    from framework.deploy.last_deployed import read_histories
-    from framework.deploy.removed import removed_from
     from framework.ops.preview import Action
-    from framework.ops.preview_facts import preview_offline
+    from framework.ops.preview_offline import preview_offline
     from framework.ops.preview_text import pipeline_lines, removed_lines
 
     pipelines = load_or_raise(files, target, variables, sets, offline=against is not None)
@@ -48,8 +46,11 @@ def diff(
     if against:
         previews, removed = look(pipelines, folders, True, against)
     else:
+        from framework.deploy.last_deployed import read_histories
+        from framework.deploy.removed_runs import removed_from
+
         history = read_histories(pipelines)
-        previews, removed = preview_offline(pipelines, history), removed_from(folders, pipelines, history, False)
+        previews, removed = preview_offline(pipelines, history), removed_from(folders, pipelines, history)
     differ = sum(preview.action is not Action.UNCHANGED for preview in previews) + len(removed)
     if as_json:
         keys = ("pipeline", "target", "file", "hash", "action", "deployed", "changes")

@@ -85,18 +85,23 @@ def look(
     pipelines: Sequence[LoadedPipeline], folders: Sequence[Path], offline: bool, against: str | None
 ) -> tuple[list[PipelinePreview], tuple[RemovedPipeline, ...]]:
     """The previews, live or of the files alone, and what was deployed from the folders and is in no file."""
-    from framework.deploy.last_deployed import History, history_of, read_histories
-    from framework.deploy.removed import removed_from, removed_since
-    from framework.ops.preview_facts import preview, preview_offline
+    from framework.deploy.history import History, history_of
+    from framework.deploy.removed import removed_here, removed_since
+    from framework.ops.preview_offline import preview_offline
     from framework.plan.saved import read_saved
 
     if against is not None:
         saved = history_of(read_saved(Path(against).read_text(encoding="utf-8"), against))
         return preview_offline(pipelines, saved), removed_since(folders, pipelines, saved)
     if offline:
-        return preview_offline(pipelines, History()), removed_from(folders, pipelines, History(), True)
+        return preview_offline(pipelines, History()), removed_here(folders, pipelines)
+    # Clients of Kafka and Iceberg are imported only where they are asked.
+    from framework.deploy.last_deployed import read_histories
+    from framework.deploy.removed_runs import removed_from
+    from framework.ops.preview_facts import preview
+
     history = read_histories(pipelines)
-    return preview(pipelines, history), removed_from(folders, pipelines, history, False)
+    return preview(pipelines, history), removed_from(folders, pipelines, history)
 
 
 def exit_code(previews: Sequence[PipelinePreview], removed: Sequence[RemovedPipeline], allowed: Collection[str]) -> int:

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from framework.config.spec import LoadedPipeline
-from framework.deploy.last_deployed import changes_since, read_histories
+from framework.deploy.history import changes_since
+from framework.deploy.last_deployed import read_histories
 from framework.plan.consent import check_consent
 
 

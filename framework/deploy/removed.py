@@ -1,7 +1,7 @@
-"""Finds the deployed pipelines that a folder's files no longer hold.
+"""Finds the deployed pipelines that a folder's files no longer hold, without asking a broker.
 
-In: the pipelines of a folder, and what was deployed. Out: RemovedPipelines. What this machine deployed is known from its
-own records; what another one deployed under the folder's name, from what its live runs have told.
+In: the pipelines of a folder, this machine's records of what it deployed, or a saved plan. Out: RemovedPipelines. Where
+only files were named, nothing is known to be missing.
 """
 
 from __future__ import annotations
@@ -9,55 +9,43 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from framework.adapters.kafka.admin import KafkaAdmin
-from framework.adapters.secrets import resolve
 from framework.config.spec import LoadedPipeline
 from framework.deploy.applications import Applications
-from framework.deploy.last_deployed import History
-from framework.plan.compile import compile_plan
+from framework.deploy.history import History
 from framework.plan.removed import RemovedPipeline, removed_pipelines
-from framework.runtime.liveness import live_members
 
 
-def removed_from(
-    folders: Sequence[Path], pipelines: Sequence[LoadedPipeline], history: History, is_offline: bool
-) -> tuple[RemovedPipeline, ...]:
-    """The pipelines of the folders' deployments that no file holds.
+def removed_here(folders: Sequence[Path], pipelines: Sequence[LoadedPipeline]) -> tuple[RemovedPipeline, ...]:
+    """The pipelines that this machine deployed from the folders and that no file holds."""
+    return removed_pipelines(deployed_here(folders, pipelines), names(pipelines))
 
-    Args:
-        folders: those that were named; without one nothing is known to be missing.
-        is_offline: only what this machine deployed is looked at.
 
-    Raises:
-        SetupError: the broker does not answer.
-    """
+def deployed_here(folders: Sequence[Path], pipelines: Sequence[LoadedPipeline]) -> dict[str, tuple[str, str]]:
+    """Hash and deployment of what this machine deployed from the folders, by the pipeline's name."""
     if not folders:
-        return ()
-    names = {folder.absolute().name for folder in folders}
-    held = {pipeline.spec.name for pipeline in pipelines}
-    target = pipelines[0].target
-    deployed: dict[str, tuple[str, str]] = {}
-    for application in Applications(Path(target.state_dir), target.name).all():
-        if application.record.deployment in names:
-            told = application.record
-            deployed |= dict.fromkeys(told.pipelines, (told.hash, told.deployment))
-    others = {
-        name: (told.hash, told.deployment)
-        for name, told in history.newest.items()
-        if not is_offline and told.deployment in names and name not in held and name not in deployed
+        return {}
+    target, deployments = pipelines[0].target, deployments_of(folders)
+    records = [application.record for application in Applications(Path(target.state_dir), target.name).all()]
+    return {
+        pipeline: (record.hash, record.deployment)
+        for record in records
+        if record.deployment in deployments
+        for pipeline in record.pipelines
     }
-    connections = {compile_plan(pipeline).read.connection for pipeline in pipelines} if others else set()
-    for connection in sorted(connections):
-        admin = KafkaAdmin(resolve(target.kafka[connection]))
-        # A run that has ended told the same; only one that is there now would be stopped.
-        deployed |= {name: told for name, told in others.items() if live_members(admin, target.prefix, name)}
-    return removed_pipelines(deployed, held)
 
 
 def removed_since(
     folders: Sequence[Path], pipelines: Sequence[LoadedPipeline], saved: History
 ) -> tuple[RemovedPipeline, ...]:
-    """The pipelines of a saved plan that no file holds; nothing where only files were named."""
-    held = {pipeline.spec.name for pipeline in pipelines}
+    """The pipelines of a saved plan that no file holds."""
     deployed = {name: (told.hash, told.deployment) for name, told in saved.newest.items()}
-    return removed_pipelines(deployed, held) if folders else ()
+    return removed_pipelines(deployed, names(pipelines)) if folders else ()
+
+
+def deployments_of(folders: Sequence[Path]) -> frozenset[str]:
+    """The names that `floe deploy` gives to deployments of the folders."""
+    return frozenset(folder.absolute().name for folder in folders)
+
+
+def names(pipelines: Sequence[LoadedPipeline]) -> frozenset[str]:
+    return frozenset(pipeline.spec.name for pipeline in pipelines)

@@ -12,8 +12,7 @@ from framework.adapters.files import real_world
 from framework.cli.main import run_main
 from framework.config.load import load_pipelines
 from framework.deploy.applications import RECORD, Applications, Record
-from framework.deploy.last_deployed import History
-from framework.deploy.removed import removed_from
+from framework.deploy.removed import removed_here
 from framework.plan.removed import RemovedPipeline, needs_consent, removed_pipelines
 from tests.unit.config.in_memory import PIPELINE, TARGET
 
@@ -84,7 +83,7 @@ def test_what_this_machine_deployed_is_known_offline(folder: Path) -> None:
         record = Record(name, deployment, target.name, (name,), f"sha256:{name}", "f", str(home), ("c",), 1, 0)
         (home / RECORD).write_text(json.dumps(asdict(record)), encoding="utf-8")
 
-    removed = removed_from([Path("shop")], pipelines, History(), True)
+    removed = removed_here([Path("shop")], pipelines)
 
     assert removed == (RemovedPipeline("refunds", "sha256:refunds", "shop"),)
-    assert removed_from([], pipelines, History(), True) == ()
+    assert removed_here([], pipelines) == ()
