@@ -151,13 +151,12 @@ def find_files(paths: Sequence[str | Path]) -> FoundFiles:
         if not path.is_dir():
             files.append(path)
             continue
-        below = list(_yaml_below(path))
-        ours = [each for each in below if _is_ours(each)]
-        files += ours
-        skipped += [each for each in below if each not in ours]
-        empty += [] if ours else [path]
-    found = tuple(dict.fromkeys(files))
-    return FoundFiles(found, tuple(path for path in dict.fromkeys(skipped) if path not in found), tuple(empty))
+        below = [(each, _is_ours(each)) for each in _yaml_below(path)]
+        files += [each for each, is_ours in below if is_ours]
+        skipped += [each for each, is_ours in below if not is_ours]
+        empty += [] if any(is_ours for _, is_ours in below) else [path]
+    found = dict.fromkeys(files)
+    return FoundFiles(tuple(found), tuple(path for path in dict.fromkeys(skipped) if path not in found), tuple(empty))
 
 
 def _yaml_below(folder: Path) -> list[Path]:
@@ -212,13 +211,18 @@ def pipeline_files(paths: Sequence[str | Path], world: World) -> list[Path]:
     named = {Path(path) for path in paths}
     found = [path for path in find_files(paths).files if path in named or kind_of(path, world) == "Pipeline"]
     if not found:
-        raise ConfigError(
-            "there is no pipeline file here",
-            code="FLOE-P004",
-            place=", ".join(map(str, paths)),
-            remedy="name a file, or a folder with pipeline files",
-        )
+        raise no_pipelines(paths)
     return found
+
+
+def no_pipelines(paths: Sequence[str | Path]) -> ConfigError:
+    """The error for paths without a pipeline file: a verb that had nothing to do must not pass."""
+    return ConfigError(
+        "there is no pipeline file here",
+        code="FLOE-P004",
+        place=", ".join(map(str, paths)),
+        remedy="name a file, or a folder with pipeline files",
+    )
 
 
 def load_or_raise(

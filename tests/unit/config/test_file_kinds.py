@@ -74,7 +74,18 @@ def test_nothing_to_check_is_an_error(verb: str, folder: Path, capsys: pytest.Ca
     assert run_main([verb, "chart"]) == 2
 
     captured = capsys.readouterr()
-    assert ("FLOE-P004" if verb == "plan" else "FLOE-C113") in captured.out + captured.err
+    assert ("FLOE-P004" if verb in ("plan", "graph") else "FLOE-C113") in captured.out + captured.err
+
+
+@pytest.mark.parametrize("verb", ["test", "graph", "plan", "diff", "run", "submit"])
+def test_a_folder_of_targets_alone_has_nothing_to_run(
+    verb: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A verb for pipelines that finds none ends with an error, though there are files of other kinds."""
+    assert run_main([verb, "targets"]) == 2
+
+    captured = capsys.readouterr()
+    assert "FLOE-P004" in captured.out + captured.err
 
 
 def test_one_empty_folder_among_others_is_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
