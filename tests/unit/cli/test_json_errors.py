@@ -85,7 +85,7 @@ def test_findings_are_in_the_document(verb: str, folder: Path, capsys: pytest.Ca
 
 
 @pytest.mark.parametrize(
-    "arguments", [["plan", "a.yaml"], ["stop", "orders"], ["deploy", "--status"], ["pause", "a.b"]]
+    "arguments", [["plan", "a.yaml"], ["stop", "orders"], ["deploy", "--status"], ["pause", "--reading", "orders"]]
 )
 def test_an_unknown_target_is_in_the_document(
     arguments: list[str], folder: Path, capsys: pytest.CaptureFixture[str]
