@@ -34,17 +34,19 @@ def validate(
     """Everything that is wrong with pipeline, target and template files, as `floe validate` finds it. Asks no server.
 
     Args:
-        files: a file, a folder (all *.yaml files below it), or several of them.
+        files: a file, a folder (floe's *.yaml and *.yml files below it), or several of them.
         target: the target's name or file; `local` if none is named.
         variables, sets: what `--var NAME=VALUE` and `--set PATH=VALUE` give.
 
     Returns:
         The findings in file order. `finding.is_error` tells errors from warnings; no finding means that all is well.
     """
-    from framework.adapters.files import expand, real_world
+    from framework.adapters.files import find_files, no_files, real_world
     from framework.config.check_files import check_files
 
-    return check_files(expand(_listed(files)), target, real_world(offline=True), variables, sets)
+    found = find_files(_listed(files))
+    findings = check_files(found.files, target, real_world(offline=True), variables, sets)
+    return (*findings, *map(no_files, found.empty))
 
 
 def load(
@@ -79,10 +81,14 @@ def plan(pipelines: Sequence[LoadedPipeline], *, offline: bool = False) -> list[
     Raises:
         SetupError: the broker or the catalog cannot be asked.
     """
-    from framework.deploy.last_deployed import History
-    from framework.ops.preview_facts import preview, preview_offline
+    if offline:
+        from framework.deploy.history import History
+        from framework.ops.preview_offline import preview_offline
 
-    return preview_offline(pipelines, History()) if offline else preview(pipelines)
+        return preview_offline(pipelines, History())
+    from framework.ops.preview_facts import preview
+
+    return preview(pipelines)
 
 
 def run(

@@ -11,6 +11,7 @@ import os
 import stat
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import NoReturn
@@ -18,8 +19,10 @@ from typing import NoReturn
 from framework.adapters.plugins import offered
 from framework.adapters.secrets import SecretSchemes
 from framework.config.check_files import kind_of
+from framework.config.file_kinds import YAML_ENDINGS, is_floe_file
 from framework.config.load import LoadResult, load_pipelines
 from framework.config.spec import LoadedPipeline
+from framework.config.text import start_of
 from framework.config.world import World
 from framework.diagnose.counted import counted
 from framework.diagnose.diagnostic import Diagnostic
@@ -124,12 +127,78 @@ def _local_state() -> Mapping[str, str]:
     return {key: str(value) for key, value in state.items()} if isinstance(state, dict) else {}
 
 
-def expand(paths: Sequence[str | Path]) -> list[Path]:
-    """The files, with each folder replaced by the *.yaml files in it and below it."""
-    found: list[Path] = []
+@dataclass(frozen=True)
+class FoundFiles:
+    """What paths stand for. A file that is named is always in `files`.
+
+    `skipped` are YAML files below a folder that are not floe's; `empty` are the named folders without one that is.
+    """
+
+    files: tuple[Path, ...]
+    skipped: tuple[Path, ...] = ()
+    empty: tuple[Path, ...] = ()
+
+
+def find_files(paths: Sequence[str | Path]) -> FoundFiles:
+    """The files, with each folder replaced by floe's *.yaml and *.yml files in it and below it.
+
+    Folders whose names begin with a dot, those of installed packages and `node_modules` are left out.
+    """
+    files: list[Path] = []
+    skipped: list[Path] = []
+    empty: list[Path] = []
     for path in map(Path, paths):
-        found += sorted(path.rglob("*.yaml")) if path.is_dir() else [path]
-    return list(dict.fromkeys(found))
+        if not path.is_dir():
+            files.append(path)
+            continue
+        below = [(each, _is_ours(each)) for each in _yaml_below(path)]
+        files += [each for each, is_ours in below if is_ours]
+        skipped += [each for each, is_ours in below if not is_ours]
+        empty += [] if any(is_ours for _, is_ours in below) else [path]
+    found = dict.fromkeys(files)
+    return FoundFiles(tuple(found), tuple(path for path in dict.fromkeys(skipped) if path not in found), tuple(empty))
+
+
+def _yaml_below(folder: Path) -> list[Path]:
+    found = []
+    for parent, folders, names in os.walk(folder):
+        folders[:] = [
+            name
+            for name in folders
+            if not name.startswith(".") and name != "node_modules" and not Path(parent, name, "pyvenv.cfg").exists()
+        ]
+        found += [Path(parent, name) for name in names if name.endswith(YAML_ENDINGS)]
+    return sorted(found)
+
+
+def _is_ours(path: Path) -> bool:
+    try:
+        return is_floe_file(read_text(path))
+    except (OSError, UnicodeDecodeError):
+        return True  # what cannot be read is told, not passed over
+
+
+def expand(paths: Sequence[str | Path]) -> list[Path]:
+    """The files that paths stand for, see `find_files`.
+
+    Raises:
+        ConfigError: FLOE-C113, a folder holds none.
+    """
+    found = find_files(paths)
+    if found.empty:
+        finding = no_files(found.empty[0])
+        raise ConfigError(finding.message, code=finding.code, place=str(found.empty[0]), remedy=finding.remedy or "")
+    return list(found.files)
+
+
+def no_files(folder: Path) -> Diagnostic:
+    """The finding for a folder in which there is nothing to check: a check of nothing must not pass."""
+    return Diagnostic(
+        "FLOE-C113",
+        "the folder holds no floe file",
+        start_of(str(folder)),
+        remedy="check the path; floe's files are *.yaml or *.yml and begin with `apiVersion: floe/v1`",
+    )
 
 
 def pipeline_files(paths: Sequence[str | Path], world: World) -> list[Path]:
@@ -140,15 +209,20 @@ def pipeline_files(paths: Sequence[str | Path], world: World) -> list[Path]:
         ConfigError: there is none.
     """
     named = {Path(path) for path in paths}
-    found = [path for path in expand(paths) if path in named or kind_of(path, world) == "Pipeline"]
+    found = [path for path in find_files(paths).files if path in named or kind_of(path, world) == "Pipeline"]
     if not found:
-        raise ConfigError(
-            "there is no pipeline file here",
-            code="FLOE-P004",
-            place=", ".join(map(str, paths)),
-            remedy="name a file, or a folder with pipeline files",
-        )
+        raise no_pipelines(paths)
     return found
+
+
+def no_pipelines(paths: Sequence[str | Path]) -> ConfigError:
+    """The error for paths without a pipeline file: a verb that had nothing to do must not pass."""
+    return ConfigError(
+        "there is no pipeline file here",
+        code="FLOE-P004",
+        place=", ".join(map(str, paths)),
+        remedy="name a file, or a folder with pipeline files",
+    )
 
 
 def load_or_raise(

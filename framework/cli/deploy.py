@@ -88,10 +88,11 @@ def deploy(
     pipelines = load_or_raise([folder], target, variables, sets)
     allowed = check_reviewed(pipelines, reviewed, allow)
     from framework.deploy.dangers import check_dangers
+    from framework.plan.removed import REMOVED
 
     check_dangers(pipelines, allowed)
     deployment = name or folder.absolute().name
-    return _roll_out(pipelines, deployment, together, allow_remove, restart, dry_run, as_json)
+    return _roll_out(pipelines, deployment, together, allow_remove or REMOVED in allowed, restart, dry_run, as_json)
 
 
 def _roll_out(

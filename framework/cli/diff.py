@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 
 import click
 
@@ -36,19 +37,28 @@ def diff(
     \b
     floe diff pipelines/ --target prod --exit-code
     """
-    from framework.deploy.last_deployed import read_histories
     from framework.ops.preview import Action
-    from framework.ops.preview_facts import preview_offline
-    from framework.ops.preview_text import pipeline_lines
+    from framework.ops.preview_offline import preview_offline
+    from framework.ops.preview_text import pipeline_lines, removed_lines
 
     pipelines = load_or_raise(files, target, variables, sets, offline=against is not None)
-    previews = look(pipelines, True, against) if against else preview_offline(pipelines, read_histories(pipelines))
-    differ = [preview for preview in previews if preview.action is not Action.UNCHANGED]
+    folders = [Path(file) for file in files if Path(file).is_dir()]
+    if against:
+        previews, removed = look(pipelines, folders, True, against)
+    else:
+        from framework.deploy.last_deployed import read_histories
+        from framework.deploy.removed_runs import removed_from
+
+        history = read_histories(pipelines)
+        previews, removed = preview_offline(pipelines, history), removed_from(folders, pipelines, history)
+    differ = sum(preview.action is not Action.UNCHANGED for preview in previews) + len(removed)
     if as_json:
         keys = ("pipeline", "target", "file", "hash", "action", "deployed", "changes")
         shown = [{key: value for key, value in preview.to_json().items() if key in keys} for preview in previews]
-        click.echo(json.dumps({"command": "diff", "ok": True, "differ": len(differ), "pipelines": shown}, indent=2))
+        document = {"command": "diff", "ok": True, "differ": differ, "pipelines": shown}
+        click.echo(json.dumps({**document, "removed": [each.to_json() for each in removed]}, indent=2))
     else:
         for preview in previews:
             print_lines(pipeline_lines(preview, (), False))
+        print_lines(removed_lines(removed, ()))
     return 1 if with_code and differ else 0

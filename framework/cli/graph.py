@@ -6,9 +6,8 @@ from collections.abc import Mapping
 
 import click
 
-from framework.adapters.files import expand, pipelines_or_raise, real_world
+from framework.adapters.files import pipeline_files, pipelines_or_raise, real_world
 from framework.cli.options import FILES, format_option, loading_options
-from framework.config.check_files import kind_of
 from framework.config.load import load_pipelines
 from framework.plan.compile import compile_plan
 from framework.plan.draw import FORMATS, draw
@@ -27,7 +26,6 @@ def graph(
     floe graph pipelines --format svg > pipelines.svg
     """
     world = real_world(offline=True)
-    paths = [path for path in expand(files) if kind_of(path, world) == "Pipeline"]
-    pipelines = pipelines_or_raise(load_pipelines(paths, target, world, variables, sets))
+    pipelines = pipelines_or_raise(load_pipelines(pipeline_files(files, world), target, world, variables, sets))
     click.echo(draw(graph_of(map(compile_plan, pipelines)), format_), nl=False)
     return 0

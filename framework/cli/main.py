@@ -125,9 +125,11 @@ def _run_verb(arguments: list[str] | None) -> int:
         result = floe.main(args=arguments, prog_name="floe", standalone_mode=False)
     except FloeError as error:
         click.echo(show_error(error), err=True)
+        _print_json(arguments, error)
         return error.exit_code
     except click.ClickException as error:
         error.show()
+        _print_json(arguments, error)
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
@@ -137,6 +139,14 @@ def _run_verb(arguments: list[str] | None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
     return result if isinstance(result, int) else 0
+
+
+def _print_json(arguments: list[str] | None, error: FloeError | click.ClickException) -> None:
+    """The error on standard output too, where a program reads it."""
+    from framework.cli.json_errors import error_document
+
+    if document := error_document(sys.argv[1:] if arguments is None else arguments, error):
+        click.echo(document)
 
 
 def _end_by_signal(number: int, frame: FrameType | None) -> None:

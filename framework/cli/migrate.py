@@ -23,8 +23,8 @@ from framework.diagnose.render import text_of
 def migrate_command(files: tuple[str, ...], check: bool) -> int:
     """Update pipeline, target and template files to the current version of their format, `apiVersion`.
 
-    Changes only what the newer version requires; comments and layout stay. A folder means all *.yaml files in it and
-    below it. Ends with 2 when a file is wrong or has a version that this floe does not know.
+    Changes only what the newer version requires; comments and layout stay. A folder means floe's *.yaml and *.yml
+    files in it and below it. Ends with 2 when a file is wrong or has a version that this floe does not know.
 
     \b
     floe migrate pipelines

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from framework.config.spec import LoadedPipeline
     from framework.ops.preview import PipelinePreview
     from framework.ops.preview_text import Line
+    from framework.plan.removed import RemovedPipeline
 
 _COLOURS = {"+": "green", "~": "yellow", "-": "red", "!": "red"}
 
@@ -64,38 +65,52 @@ def plan(
 
     allowed = allowed_codes(allow)
     pipelines = load_or_raise(files, target, variables, sets, offline=offline or against is not None)
-    previews = look(pipelines, offline, against)
-    code = exit_code(previews, allowed)
+    previews, removed = look(pipelines, [Path(file) for file in files if Path(file).is_dir()], offline, against)
+    code = exit_code(previews, removed, allowed)
     if out is not None:
         write_private(Path(out), render_saved(pipelines, allowed))
     now = plan_hash(pipelines)
     if as_json:
         shown = [preview.to_json() for preview in previews]
         document = {"command": "plan", "ok": code == 0, "hash": now, "allowed": sorted(allowed), "plans": shown}
+        document["removed"] = [each.to_json() for each in removed]
         click.echo(json.dumps(document, indent=2))
         return code
-    print_lines(preview_lines(previews, allowed, steps))
+    print_lines(preview_lines(previews, allowed, steps, removed))
     click.echo(f"{now}{f'  written to {out}' if out else ''}")
     return code
 
 
-def look(pipelines: Sequence[LoadedPipeline], offline: bool, against: str | None) -> list[PipelinePreview]:
-    """The previews, live or of the files alone."""
-    from framework.deploy.last_deployed import History, history_of
-    from framework.ops.preview_facts import preview, preview_offline
+def look(
+    pipelines: Sequence[LoadedPipeline], folders: Sequence[Path], offline: bool, against: str | None
+) -> tuple[list[PipelinePreview], tuple[RemovedPipeline, ...]]:
+    """The previews, live or of the files alone, and what was deployed from the folders and is in no file."""
+    from framework.deploy.history import History, history_of
+    from framework.deploy.removed import removed_here, removed_since
+    from framework.ops.preview_offline import preview_offline
     from framework.plan.saved import read_saved
 
     if against is not None:
-        return preview_offline(pipelines, history_of(read_saved(Path(against).read_text(encoding="utf-8"), against)))
-    return preview_offline(pipelines, History()) if offline else preview(pipelines)
+        saved = history_of(read_saved(Path(against).read_text(encoding="utf-8"), against))
+        return preview_offline(pipelines, saved), removed_since(folders, pipelines, saved)
+    if offline:
+        return preview_offline(pipelines, History()), removed_here(folders, pipelines)
+    # Clients of Kafka and Iceberg are imported only where they are asked.
+    from framework.deploy.last_deployed import read_histories
+    from framework.deploy.removed_runs import removed_from
+    from framework.ops.preview_facts import preview
+
+    history = read_histories(pipelines)
+    return preview(pipelines, history), removed_from(folders, pipelines, history)
 
 
-def exit_code(previews: Sequence[PipelinePreview], allowed: Collection[str]) -> int:
+def exit_code(previews: Sequence[PipelinePreview], removed: Sequence[RemovedPipeline], allowed: Collection[str]) -> int:
     """2 for a danger that is not allowed, else that of the first problem, else 0."""
     from framework.errors import ConfigError
     from framework.plan.consent import missing_consent
+    from framework.plan.removed import needs_consent
 
-    if any(missing_consent(preview.changes or (), allowed) for preview in previews):
+    if needs_consent(removed, allowed) or any(missing_consent(preview.changes or (), allowed) for preview in previews):
         return ConfigError.exit_code
     return next((problem.exit_code for preview in previews for problem in preview.problems), 0)
 

@@ -11,6 +11,7 @@ import click
 
 from framework.adapters.files import load_or_raise, raise_findings, real_world
 from framework.adapters.secrets import resolve
+from framework.config.file_kinds import YAML_ENDINGS
 from framework.config.spec import LoadedPipeline, TargetSpec
 from framework.config.target import load_target
 from framework.errors import SetupError
@@ -89,7 +90,7 @@ def open_pipeline(
     Returns:
         Its name, its control topic, and the file's content where a file was given.
     """
-    if not (pipeline.endswith((".yaml", ".yml")) or Path(pipeline).is_file()):
+    if not (pipeline.endswith(YAML_ENDINGS) or Path(pipeline).is_file()):
         return pipeline, open_control(target, connection, control_topic), None
     (loaded,) = load_or_raise((pipeline,), target, {}, {})
     control = Control(loaded.target, connection or loaded.spec.source.kafka.connection, loaded.spec.control_topic)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from framework.adapters.files import expand, load_or_raise, real_world
+from framework.adapters.files import expand, load_or_raise, no_pipelines, real_world
 from framework.adapters.sinks import log_line
 from framework.cli.main import use_colour
 from framework.cli.options import FILES, format_option, loading_options
@@ -113,6 +113,8 @@ def test(
             reports = [record(results[0], reports[0], taken, recording.name, load_of(results[0]), run)]
         else:
             reports += [_of_template(path, target, world, run) for path in templates]
+        if not reports:
+            raise no_pipelines(files)
         if with_fix:
             by_file = {result.file: result for result in results}
             reports = [

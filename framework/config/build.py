@@ -6,6 +6,7 @@ Every default is that of the dataclasses in `framework.config.spec`; a test keep
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from framework.config.evolution import EVOLVE_SHORTHANDS, evolve_mode
@@ -102,6 +103,7 @@ def _hint(path: str, hint: str | Values) -> FieldHint:
     return FieldHint(path=path, **{**values, "type": canonical_type(values["type"])})
 
 
+@lru_cache(maxsize=256)
 def canonical_type(text: str) -> str:
     """An Iceberg type as Iceberg's own JSON writes it: `decimal(10,2)` as `decimal(10, 2)`."""
     try:

@@ -6,19 +6,19 @@ In: paths, and the environment as values. Out: all findings, file by file in the
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping as Mapped
 from collections.abc import Sequence as Listed
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 from framework.config.document import read_source
+from framework.config.file_kinds import kind_in
 from framework.config.load import DEFAULT_TARGET, load_pipelines
 from framework.config.target import load_target, read_target
 from framework.config.templates.uses import load_uses
 from framework.config.world import World
 from framework.diagnose.diagnostic import Diagnostic
-
-_KIND = re.compile(r"^kind:[ ]*(Target|Template)[ ]*(#.*)?$", re.MULTILINE)
 
 
 def check_files(
@@ -34,6 +34,7 @@ def check_files(
         target_name: what pipelines and templates are checked under.
         variables, sets: for pipelines only.
     """
+    world = replace(world, read_file=cache(world.read_file))  # its kind, then the file itself: one text for both
     kinds = {path: kind_of(path, world) for path in paths}
     pipelines = [path for path in paths if kinds[path] == "Pipeline"]
     loaded = iter(load_pipelines(pipelines, target_name, world, variables, sets))
@@ -52,8 +53,7 @@ def check_files(
 def kind_of(path: Path, world: World) -> str:
     """The kind that a file says it is of; everything that is unclear is left to the pipeline's loader."""
     source, _ = read_source(path, world)
-    found = _KIND.search(source.text) if source else None
-    return found[1] if found else "Pipeline"
+    return kind_in(source.text) if source else "Pipeline"
 
 
 def _check_target(path: Path, world: World) -> tuple[Diagnostic, ...]:

@@ -157,9 +157,9 @@ def read_tree(
 
 def _reader_below(file: str, world: World) -> Callable[[str], str]:
     """Reads what a template includes. Every way to a name ends here, also one that is put together while rendering."""
-    folder = str(world.real_path(Path(file).parent))
 
     def read(name: str) -> str:
+        folder = str(world.real_path(Path(file).parent))
         if not inside(folder, str(world.real_path(Path(name)))):
             raise PermissionError(errno.EACCES, "it is outside the folder of the first file")
         return world.read_file(Path(name))

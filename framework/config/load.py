@@ -29,7 +29,7 @@ from framework.config.rules.across import findings_between
 from framework.config.rules.rules import Document
 from framework.config.schema import check
 from framework.config.schema_files import with_schemas
-from framework.config.spec import LoadedPipeline, PipelineSpec
+from framework.config.spec import LoadedPipeline, PipelineSpec, TemplateUse
 from framework.config.target import TargetResult, load_target
 from framework.config.templates.library import use_template
 from framework.config.tree import Mapping, Node, Scalar, plain
@@ -119,6 +119,7 @@ class Loading:
         self.files.add(target.source)
         self.findings: list[Diagnostic] = list(target.diagnostics)
         self.known: tuple[str, ...] = ()
+        self.template: TemplateUse | None = None
 
     def result(self) -> LoadResult:
         source, problem = read_source(self.path, self.world)
@@ -163,7 +164,7 @@ class Loading:
         whole: Node = tree
         use = tree.entry("template")
         if use:
-            body, found = use_template(use, self.path, scope, self.world, self.files)
+            body, found, self.template = use_template(use, self.path, scope, self.world, self.files)
             self.findings += found
             # Without its template a file is not whole; what is missing then is not the file's fault.
             whole = head_first(lay_over(body, without(tree, "template"))) if body else tree
@@ -188,7 +189,7 @@ class Loading:
         # Invariant of the chain: a spec is built only from a tree that nothing is wrong with and nothing is missing in.
         spec = build_pipeline(plain(tree)) if not broken and not unresolved else None
         target = self.target.target
-        pipeline = LoadedPipeline(str(self.path), spec, target) if spec and target else None
+        pipeline = LoadedPipeline(str(self.path), spec, target, self.template) if spec and target else None
         return self._end(tree=tree, spec=spec, pipeline=pipeline)
 
     def _end(

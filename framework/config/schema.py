@@ -65,16 +65,21 @@ def _without_references(schema: Any) -> Any:
     return result
 
 
-def check(tree: Node, name: str, skip: frozenset[Path] = frozenset()) -> tuple[Node, list[Diagnostic]]:
+def check(
+    tree: Node, name: str, skip: frozenset[Path] = frozenset(), below: str | None = None
+) -> tuple[Node, list[Diagnostic]]:
     """The tree with quoted numbers and booleans turned into values, and what the schema says against it.
 
     Args:
         skip: leaves whose reference could not be resolved; nothing is said about their values.
+        below: the one key at the top whose value is asked about, where the rest of the file is not there.
     """
     schema = resolved(name)
     tree = _coerce(tree, schema)
     findings: list[Diagnostic] = []
     for error in _validator(name).iter_errors(plain(tree)):
+        if below is not None and (not error.absolute_path or error.absolute_path[0] != below):
+            continue
         if tuple(error.absolute_path) not in skip:
             findings.extend(explain(error, tree, schema))
     return tree, without_echoes(findings)

@@ -450,9 +450,19 @@ class TargetSpec:
 
 
 @dataclass(frozen=True)
+class TemplateUse:
+    """The shared template that a file is made with: its name as written, its version, and the hash of its text."""
+
+    name: str
+    version: str
+    hash: str
+
+
+@dataclass(frozen=True)
 class LoadedPipeline:
     """One pipeline file under one target: where it was read, what it says, and what it runs against."""
 
     file: str
     spec: PipelineSpec
     target: TargetSpec
+    template: TemplateUse | None = None

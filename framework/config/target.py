@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from framework.config.document import Files, not_a_mapping, read_source, upwards
+from framework.config.file_kinds import YAML_ENDINGS
 from framework.config.overlay import without
 from framework.config.reference import Scope, resolve, secret_of
 from framework.config.rules.connections import connection_rules, secrets_from_outside, without_secrets
+from framework.config.rules.known_settings import known_settings
 from framework.config.schema import check
 from framework.config.spec import SecretRef, SettingValue, TargetSpec
 from framework.config.text import SourceText
@@ -85,6 +87,7 @@ def read_target(source: SourceText, world: World) -> TargetResult:
     findings += connection_rules(tree)
     if isinstance(resolved, Mapping):
         findings += secrets_from_outside(tree, resolved)
+        findings += known_settings(resolved, unresolved)
     overrides = resolved.get("overrides") if isinstance(resolved, Mapping) else None
     items = overrides.items if isinstance(overrides, Sequence) else ()
     parts = tuple(item for item in items if isinstance(item, Mapping))
@@ -119,8 +122,8 @@ def _resolve(
 
 
 def _find(name_or_path: str, world: World, search_dir: Path) -> tuple[SourceText | None, Diagnostic | None]:
-    is_path = name_or_path.endswith((".yaml", ".yml")) or "/" in name_or_path
-    named = (f"targets/{name_or_path}.yaml", f"pipelines/targets/{name_or_path}.yaml")
+    is_path = name_or_path.endswith(YAML_ENDINGS) or "/" in name_or_path
+    named = [f"{place}/{name_or_path}{ending}" for place in ("targets", "pipelines/targets") for ending in YAML_ENDINGS]
     candidates = (
         [Path(name_or_path)] if is_path else [folder / name for folder in upwards(search_dir) for name in named]
     )

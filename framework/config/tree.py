@@ -28,6 +28,7 @@ _NOT_FINITE = re.compile(r"([-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN))\Z")
 _UNTAGGED = "untagged"
 _MAX_NODES = 50_000
 _MAX_DEPTH = 100
+_SAFE_DEPTH = 500  # levels that the C library composes without a doubt; `_Reader` counts them exactly
 
 
 @dataclass(frozen=True)
@@ -120,6 +121,10 @@ def parse(source: SourceText, only: frozenset[str] | None = None) -> tuple[Node 
 def _check_depth(text: str) -> None:
     """Stops before the C library composes a tree: it calls itself for each level, and ends the process where that is
     too deep. Its events come one after the other."""
+    # A block begins to the right of the one around it, or is a list below its key; a bracket is one level. Most texts
+    # cannot be deep, and reading their events would take as long as composing them.
+    if 2 * max(map(len, text.split("\n"))) + text.count("[") + text.count("{") < _SAFE_DEPTH:
+        return
     depth = 0
     for event in yaml.parse(text, Loader=_Fast):
         if isinstance(event, yaml.CollectionStartEvent):
@@ -345,14 +350,17 @@ def plain(node: Node) -> Any:
 def find(node: Node, path: Path) -> Node | None:
     """The node at `path`, or None."""
     for part in path:
-        following: Node | None = None
-        if isinstance(node, Mapping) and isinstance(part, str):
-            following = node.get(part)
+        if isinstance(node, Mapping):  # asked tens of thousands of times a run, so the loop is here and not in `entry`
+            for entry in node.entries:
+                if entry.key == part:
+                    node = entry.value
+                    break
+            else:
+                return None
         elif isinstance(node, Sequence) and isinstance(part, int) and part < len(node.items):
-            following = node.items[part]
-        if following is None:
+            node = node.items[part]
+        else:
             return None
-        node = following
     return node
 
 

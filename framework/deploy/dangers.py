@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from framework.config.spec import LoadedPipeline
-from framework.deploy.last_deployed import changes_since, read_histories
+from framework.deploy.history import changes_since
+from framework.deploy.last_deployed import read_histories
 from framework.plan.consent import check_consent
 
 
@@ -20,4 +21,5 @@ def check_dangers(pipelines: Sequence[LoadedPipeline], allowed: frozenset[str]) 
         SetupError: the broker cannot be asked.
     """
     history = read_histories(pipelines)
-    check_consent({p.spec.name: changes_since(p, history) or () for p in pipelines}, allowed)
+    held = {pipeline.spec.name for pipeline in pipelines}
+    check_consent({p.spec.name: changes_since(p, history, held) or () for p in pipelines}, allowed)

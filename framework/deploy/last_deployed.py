@@ -7,7 +7,6 @@ of its safe offsets, which points to it; those of others near the end of the con
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 
 from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.kafka.control import ControlReader
@@ -15,26 +14,12 @@ from framework.adapters.secrets import resolve
 from framework.commit.events.event_types import Deployed
 from framework.commit.offsets import decode_metadata
 from framework.config.spec import LoadedPipeline
-from framework.plan.canonical import canonical, hash_of
+from framework.deploy.history import History
 from framework.plan.compile import compile_plan
-from framework.plan.diff import PlanChange, changes_of_new, diff
 from framework.plan.model import Plan
-from framework.plan.saved import SavedPlan
 
 TAIL = 20_000
 POINTED_TIMEOUT_S = 10.0
-
-
-@dataclass(frozen=True)
-class History:
-    """`newest` is what each pipeline told last, where that is still known; `has_run` names those that have
-    positions."""
-
-    newest: Mapping[str, Deployed] = field(default_factory=dict)
-    has_run: frozenset[str] = frozenset()
-
-    def of(self, pipeline: str) -> Deployed | None:
-        return self.newest.get(pipeline)
 
 
 def read_histories(pipelines: Sequence[LoadedPipeline]) -> History:
@@ -96,24 +81,3 @@ def _at(reader: ControlReader, offset: int) -> Deployed | None:
     for at, event in reader.poll(POINTED_TIMEOUT_S):
         return event if at == offset and isinstance(event, Deployed) else None
     return None
-
-
-def history_of(saved: SavedPlan) -> History:
-    """A saved plan as if it were what was deployed; a bare hash tells nothing."""
-    newest = {}
-    for value in saved.pipelines or ():
-        name = value["plan"]["pipeline"]  # type: ignore[index]
-        newest[name] = Deployed(name, "", hash_of([value]), value, "", 0)
-    return History(newest, frozenset(newest))
-
-
-def changes_since(pipeline: LoadedPipeline, history: History) -> tuple[PlanChange, ...] | None:
-    """What differs from what was deployed; None where that is not known. A pipeline that never ran may be a renamed
-    one."""
-    name = pipeline.spec.name
-    told = history.of(name)
-    if told is not None and told.plan:
-        return diff(told.plan, canonical(pipeline), name in history.has_run)
-    if name in history.has_run or told is not None:
-        return None
-    return changes_of_new(canonical(pipeline), [other.plan for other in history.newest.values() if other.plan])

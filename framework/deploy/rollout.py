@@ -14,7 +14,8 @@ from functools import partial
 
 from framework.config.spec import LoadedPipeline
 from framework.deploy.applications import Applications, DeployedApplication, last_lines
-from framework.deploy.last_deployed import History, read_histories
+from framework.deploy.history import History
+from framework.deploy.last_deployed import read_histories
 from framework.deploy.launch import Application
 from framework.errors import FloeError
 from framework.plan.canonical import plan_hash

@@ -25,7 +25,7 @@ ENTRIES = (
     Code(
         "FLOE-P004",
         "There is no pipeline file",
-        "The folder holds no *.yaml file of `kind: Pipeline`, in it or below it. Targets and templates are not run by themselves.",
+        "The folder holds no *.yaml or *.yml file of `kind: Pipeline`, in it or below it. Targets and templates are not run by themselves.",
     ),
     Code(
         "FLOE-P101",
@@ -65,7 +65,7 @@ ENTRIES = (
     Code(
         "FLOE-P108",
         "A deployed pipeline is no longer in any file",
-        "`floe deploy` found a pipeline of this deployment that the folder no longer holds. It is stopped only with `--allow-remove`; its tables and its position stay.",
+        "A pipeline of the folder's deployment is in no file any longer: its file was deleted, or it has another name. `floe plan` and `floe diff` name it. `floe deploy` stops it only with `--allow-remove`, `--allow FLOE-P108` or a saved plan that allows it; its tables and its position stay.",
     ),
     Code(
         "FLOE-P109",

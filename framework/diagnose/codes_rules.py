@@ -104,7 +104,7 @@ ENTRIES = (
     Code(
         "FLOE-C414",
         "A column under `create` does not exist",
-        "Kafka's own fields are columns only if `source.metadata_columns` names them. With `SELECT *` over a declared schema, all columns are known.",
+        "Kafka's own fields are columns only if `source.metadata_columns` names them. With `SELECT *` over a declared schema, all columns are known. A name that is one letter away from a declared column is taken for a mistake; declare both where both exist. Times in plain JSON are text unless they are declared.",
         _DEFAULTS % "partition_by: [day(_kafka_timestamp)]",
         "source: {kafka: {topics: [orders]}, metadata_columns: [timestamp]}\n"
         + _DEFAULTS % "partition_by: [day(_kafka_timestamp)]",

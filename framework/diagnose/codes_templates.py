@@ -131,4 +131,28 @@ ENTRIES = (
         _KAFKA % ", ssl.ca.location: /etc/ca.pem",
         "target",
     ),
+    Code(
+        "FLOE-C704",
+        "A setting that its client does not know",
+        'floe has the lists of the settings that librdkafka, PyIceberg and Spark know, in the versions that it is tested with. A client passes over other settings or refuses them at the start. Let a setting of a plugin or of another version through by name or pattern: `allow: {settings: ["spark.openlineage.*"]}` in the target.',
+        _KAFKA % ", security.protocl: ssl",
+        _KAFKA % ", security.protocol: ssl",
+        "target",
+    ),
+    Code(
+        "FLOE-C705",
+        "A value that the client does not take",
+        "librdkafka takes some words, or whole numbers between two bounds, for this setting. The remedy lists them.",
+        _KAFKA % ", security.protocol: sasl-ssl",
+        _KAFKA % ", security.protocol: sasl_ssl",
+        "target",
+    ),
+    Code(
+        "FLOE-C706",
+        "Not a master of Spark",
+        "`spark.master` says where the session runs: `local[2,4]`, `spark://HOST:PORT`, `k8s://HOST:PORT` or `yarn`.",
+        _KAFKA % "" + "\nspark: {master: yarnn}",
+        _KAFKA % "" + "\nspark: {master: yarn}",
+        "target",
+    ),
 )

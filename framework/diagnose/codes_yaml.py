@@ -12,6 +12,14 @@ ENTRIES = (
         "One or more files have errors. Each error is listed with its own code. Nothing was run.",
     ),
     Code(
+        "FLOE-C002",
+        "The command line is wrong",
+        "An option does not exist, lacks its value, or has one that it does not take. `floe VERB --help` lists what the verb takes. Programs read this code in the document that `--json` prints.",
+        "plan base.yaml --jsn --json",
+        "validate base.yaml",
+        "command",
+    ),
+    Code(
         "FLOE-C101",
         "The file cannot be read",
         "The path names no file, the file is not readable, or it is larger than 4 MiB.",
@@ -87,5 +95,10 @@ ENTRIES = (
         "`.inf` and `.nan` are valid YAML numbers, but have no meaning here.",
         "errors: {dead_letter_table: shop.dead_letters, max_ratio: .inf}",
         "errors: {dead_letter_table: shop.dead_letters, max_ratio: 0.5}",
+    ),
+    Code(
+        "FLOE-C113",
+        "There is no file to check",
+        "The folder holds no file of floe, in it or below it, so nothing was checked. A mistyped path must not look like files without mistakes. floe's files are *.yaml or *.yml and begin with `apiVersion: floe/v1`; files of other tools are left alone, and `floe validate -v` names them.",
     ),
 )

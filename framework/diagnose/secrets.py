@@ -7,6 +7,7 @@ All that floe prints, logs, writes into a plan or hands to another process passe
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 # Anywhere in a name, whatever stands beside them.
 _ANYWHERE = (
@@ -59,6 +60,9 @@ _VALUE = (
     r"|(?:Bearer|Basic)\s+[^\s,;&]+|[^\s,;&\"'{}\[\]()]+)"
 )
 _PAIR = re.compile(rf"({_WORDS})(\\?[\"'`]?\s{{0,4}}(?:=>|[=:])\s{{0,4}})({_VALUE})", re.IGNORECASE)
+_A_WORD = re.compile(
+    r"pass|pwd|secret|credential|key|token|auth|jaas|sig|pw", re.IGNORECASE
+)  # each of `_WORDS` has one
 _USER_IN_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]{0,40}:)?//[^/?#\s@\"'<>]*(?:@[^/?#\s@\"'<>]*)*@(?=[^\s/])")
 _PASSWORD_IN_URL = re.compile(r"//[^/?#@:\s\"']*:[^/?#\s\"']+@")
 _SHAPES = re.compile(
@@ -67,6 +71,7 @@ _SHAPES = re.compile(
     r"|\b(?:Bearer|Basic)\s+[A-Za-z0-9+/_.~\-]{8,}=*"
     r"|\b(?:ghp|gho|ghs|github_pat|glpat|hf|sk|xox[abp])[_\-][A-Za-z0-9_\-]{16,}"
 )
+_SHORTEST_SHAPE = len("eyJ") + 5 + len(".") + 5  # of those in `_SHAPES`
 _REFERENCE = re.compile(r"[\"'`]?\$\{[^}]*\}?[\"'`]?")
 HIDDEN = "***"
 _FLOW_VALUE = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^']|'')*'|[^\s\"'{\[,}\]][^,{}\[\]]*")
@@ -77,6 +82,7 @@ _SAYS_NOTHING = re.compile(
 )
 
 
+@lru_cache(maxsize=1024)
 def is_secret_name(key: str) -> bool:
     """Whether a setting or a field of this name holds a secret."""
     if _NAMES_ONLY.search(key) or key.lower().startswith("enable."):
@@ -103,8 +109,13 @@ def _last_secret(words: list[str], alone: frozenset[str]) -> int | None:
 def holds_secret(value: str) -> bool:
     """Whether a value, whatever its name is, has a secret in it: a password in an address, a query, an option or a
     header."""
-    if _PASSWORD_IN_URL.search(value) or _SHAPES.search(value):
+    # The cheap questions come first: the patterns take longer than all else that is asked of a file.
+    if len(value) >= _SHORTEST_SHAPE and _SHAPES.search(value):
         return True
+    if "//" in value and _PASSWORD_IN_URL.search(value):
+        return True
+    if not (":" in value or "=" in value) or not _A_WORD.search(value):
+        return False
     return any(not _REFERENCE.fullmatch(pair[3]) and pair[3] != HIDDEN for pair in _PAIR.finditer(value))
 
 

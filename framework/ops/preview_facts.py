@@ -12,23 +12,21 @@ from concurrent.futures import ThreadPoolExecutor
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.secrets import resolve
-from framework.commit.events.event_types import Deployed
 from framework.config.spec import LoadedPipeline
-from framework.deploy.last_deployed import History, changes_since, read_histories
+from framework.deploy.history import History
+from framework.deploy.last_deployed import read_histories
 from framework.errors import FloeError, StateDisagreement, TableBlocked
 from framework.ops.doctor import State
 from framework.ops.doctor_kafka import Connection, grants
 from framework.ops.preview import (
     Action,
-    DeployedPreview,
     PipelinePreview,
     Problem,
     StartPreview,
     TablePreview,
-    preview_start,
-    preview_table,
 )
-from framework.plan.canonical import plan_hash
+from framework.ops.preview_decisions import preview_start, preview_table
+from framework.ops.preview_offline import described, names
 from framework.plan.catalogs import used_catalogs
 from framework.plan.compile import compile_plan
 from framework.plan.model import Plan
@@ -39,23 +37,24 @@ from framework.runtime.tables import reachable_tables
 _LOADERS = 4
 
 
-def preview(pipelines: Sequence[LoadedPipeline]) -> list[PipelinePreview]:
+def preview(pipelines: Sequence[LoadedPipeline], history: History | None = None) -> list[PipelinePreview]:
     """What would happen if these pipelines were run now.
+
+    Args:
+        history: what was deployed, where it was read before.
 
     Raises:
         SetupError: the broker or the catalog cannot be reached.
     """
-    history = read_histories(pipelines)
+    history = history or read_histories(pipelines)
+    held = names(pipelines)
     catalog = open_catalog(pipelines[0].target, used_catalogs(*map(compile_plan, pipelines)))
-    return [_preview(pipeline, history, catalog) for pipeline in pipelines]
+    return [_preview(pipeline, history, held, catalog) for pipeline in pipelines]
 
 
-def preview_offline(pipelines: Sequence[LoadedPipeline], history: History) -> list[PipelinePreview]:
-    """The same without broker and catalog: only what differs from what was deployed."""
-    return [_described(pipeline, history) for pipeline in pipelines]
-
-
-def _preview(pipeline: LoadedPipeline, history: History, catalog: IcebergTables) -> PipelinePreview:
+def _preview(
+    pipeline: LoadedPipeline, history: History, held: frozenset[str], catalog: IcebergTables
+) -> PipelinePreview:
     plan = compile_plan(pipeline)
     problems: list[Problem] = []
     try:
@@ -64,27 +63,7 @@ def _preview(pipeline: LoadedPipeline, history: History, catalog: IcebergTables)
         start = None
         problems.append(Problem.of(error))
     problems += _refused_grants(pipeline, plan)
-    return _described(pipeline, history, start, _tables(plan, catalog), tuple(problems))
-
-
-def _described(
-    pipeline: LoadedPipeline,
-    history: History,
-    start: StartPreview | None = None,
-    tables: tuple[TablePreview, ...] | None = None,
-    problems: tuple[Problem, ...] = (),
-) -> PipelinePreview:
-    told, now = history.of(pipeline.spec.name), plan_hash([pipeline])
-    known = told is not None or pipeline.spec.name in history.has_run
-    action = Action.START if not known else Action.UNCHANGED if told and told.hash == now else Action.RESTART
-    changes = changes_since(pipeline, history)
-    return PipelinePreview(compile_plan(pipeline), now, action, _deployed(told), changes, start, tables, problems)
-
-
-def _deployed(told: Deployed | None) -> DeployedPreview | None:
-    if told is None:
-        return None
-    return DeployedPreview(told.hash, told.run, told.floe, told.timestamp_ms, told.deployment)
+    return described(pipeline, history, held, start, _tables(plan, catalog), tuple(problems))
 
 
 def _start(plan: Plan, kafka: dict[str, str]) -> StartPreview:

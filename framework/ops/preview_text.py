@@ -15,6 +15,7 @@ from framework.ops.preview import Action, PipelinePreview, StartPreview, TablePr
 from framework.plan.catalogs import shown_table
 from framework.plan.diff import ChangeKind, PlanChange
 from framework.plan.explain import explain_plan, template_glob
+from framework.plan.removed import REMOVED, WHY, RemovedPipeline
 
 _MARKS = {
     Action.START: "+",
@@ -43,12 +44,30 @@ class Line:
         return f"{'  ' * self.indent}{self.mark} {self.text}".rstrip() if self.mark else self.text
 
 
-def preview_lines(previews: Sequence[PipelinePreview], allowed: Collection[str], with_steps: bool) -> Iterator[Line]:
+def preview_lines(
+    previews: Sequence[PipelinePreview],
+    allowed: Collection[str],
+    with_steps: bool,
+    removed: Sequence[RemovedPipeline] = (),
+) -> Iterator[Line]:
     """Everything, pipeline by pipeline, and one line with the sums."""
     for preview in previews:
         yield from pipeline_lines(preview, allowed, with_steps)
         yield Line("", 0, "")
-    yield Line("", 0, summary(previews))
+    if removed:
+        yield from removed_lines(removed, allowed)
+        yield Line("", 0, "")
+    yield Line("", 0, summary(previews, len(removed)))
+
+
+def removed_lines(removed: Iterable[RemovedPipeline], allowed: Collection[str]) -> Iterator[Line]:
+    """Deployed pipelines that no file holds any longer."""
+    is_allowed = REMOVED in allowed
+    for each in removed:
+        place = f" of deployment {each.deployment}" if each.deployment else ""
+        known = f" ({each.hash[:_HASH_SHOWN]})" if each.hash else ""
+        yield Line("-" if is_allowed else "!", 0, f"pipeline {each.pipeline}{place}{known}: removed")
+        yield Line(" ", 2, f"{WHY}  [{'allowed' if is_allowed else f'needs --allow {REMOVED}'}]")
 
 
 def pipeline_lines(preview: PipelinePreview, allowed: Collection[str], with_steps: bool) -> Iterator[Line]:
@@ -162,20 +181,20 @@ def _table_lines(table: TablePreview, dead_letters: bool) -> Iterator[Line]:
     yield from (Line("!", 4, note) for note in notes)
 
 
-def summary(previews: Sequence[PipelinePreview]) -> str:
+def summary(previews: Sequence[PipelinePreview], removed: int = 0) -> str:
     """`Plan: 1 to start, 2 to restart, 0 unchanged; tables: 3 to create, 1 to change, 0 refused`."""
     pipelines = Counter(preview.action for preview in previews)
     tables = Counter(table.action for preview in previews for table in preview.tables or ())
     text = (
         f"Plan: {pipelines[Action.START]} to start, {pipelines[Action.RESTART]} to restart, "
-        f"{pipelines[Action.UNCHANGED]} unchanged"
+        f"{pipelines[Action.UNCHANGED]} unchanged" + (f", {removed} removed" if removed else "")
     )
     if any(preview.tables is not None for preview in previews):
         text += (
             f"; tables: {tables[Action.CREATE]} to create, {tables[Action.ALTER]} to change, "
             f"{tables[Action.REFUSE]} refused"
         )
-    dangers = sum(bool(change.danger) for preview in previews for change in preview.changes or ())
+    dangers = removed + sum(bool(change.danger) for preview in previews for change in preview.changes or ())
     return text + (f"; {counted(dangers, 'dangerous change')}" if dangers else "")
 
 

@@ -30,8 +30,10 @@ _DIGEST_LENGTH = 16
 
 
 def canonical(pipeline: LoadedPipeline) -> Canonical:
-    """One pipeline under one target: its plan, and digests of the target's settings."""
-    return {"plan": plan_value(compile_plan(pipeline)), "settings": settings_digests(pipeline.target)}
+    """One pipeline under one target: its plan, digests of the target's settings, and the template that it is made
+    with, which says where changes come from and is no part of the hash: the plan holds all that it does."""
+    value = {"plan": plan_value(compile_plan(pipeline)), "settings": settings_digests(pipeline.target)}
+    return value if pipeline.template is None else {**value, "template": asdict(pipeline.template)}
 
 
 def plan_value(plan: Plan) -> dict[str, object]:
@@ -73,7 +75,8 @@ def plan_hash(pipelines: Sequence[LoadedPipeline]) -> str:
 
 def hash_of(value: Sequence[Mapping[str, object]]) -> str:
     """The hash of canonical values that were made before."""
-    return f"sha256:{hashlib.sha256(_compact(list(value)).encode()).hexdigest()}"
+    values = [{key: item for key, item in each.items() if key != "template"} for each in value]
+    return f"sha256:{hashlib.sha256(_compact(values).encode()).hexdigest()}"
 
 
 def plain(value: object) -> object:

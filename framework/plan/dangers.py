@@ -6,7 +6,8 @@ that go nowhere, records that are skipped, a second reading from the start. What
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
@@ -187,21 +188,47 @@ _ANEW = (
 _RULES: tuple[Rule, ...] = (_routes, _interval, _starting_offsets, _data_loss, _drops, _group, _catalogs, _writes)
 
 
-def renamed_from(new: Value, others: Sequence[Value]) -> Danger | None:
-    """A pipeline that never ran and does what a deployed one of another name does: the same topics into a same table.
+def renamed_from(new: Value, others: Sequence[Value], held: Collection[str] = ()) -> Danger | None:
+    """A pipeline that never ran and does what a deployed one of another name does: the same topics into a same table,
+    or, where no file holds the other any longer, some of the same topics.
 
     Args:
         others: the deployed plans of other pipelines on the same control topic.
+        held: the names of the pipelines that the files hold.
     """
-    topics = (sorted(new["read"]["topics"]), new["read"]["topic_pattern"], new["read"]["connection"])
     tables = {table for table, _ in _rules(new)}
-    for other in others:
-        read = other["read"]
-        same = topics == (sorted(read["topics"]), read["topic_pattern"], read["connection"])
-        if other["pipeline"] != new["pipeline"] and same and tables & {table for table, _ in _rules(other)}:
-            why = _ANEW.format(start=new["read"]["starting_offsets"])
-            return Danger("FLOE-P107", "metadata.name", other["pipeline"], new["pipeline"], why)
-    return None
+    candidates = [
+        other
+        for other in others
+        if other["pipeline"] != new["pipeline"] and tables & {table for table, _ in _rules(other)}
+    ]
+    # The one that reads just the same is meant, where there is one.
+    found = [other for other in candidates if _topics(new) == _topics(other)]
+    found += [other for other in candidates if other["pipeline"] not in held and _share_topics(new, other)]
+    if not found:
+        return None
+    why = _ANEW.format(start=new["read"]["starting_offsets"])
+    return Danger("FLOE-P107", "metadata.name", found[0]["pipeline"], new["pipeline"], why)
+
+
+def _topics(plan: Value) -> tuple[list[str], str | None, str]:
+    read = plan["read"]
+    return sorted(read["topics"]), read["topic_pattern"], read["connection"]
+
+
+def _share_topics(one: Value, other: Value) -> bool:
+    """Whether both read a topic that one of them names; of two patterns, whether they are the same."""
+    (topics, pattern, connection), (topics_2, pattern_2, connection_2) = _topics(one), _topics(other)
+    if connection != connection_2:
+        return False
+    if pattern and pattern == pattern_2:
+        return True
+    named = set(topics) & set(topics_2)
+    return bool(named or _matched(pattern, topics_2) or _matched(pattern_2, topics))
+
+
+def _matched(pattern: str | None, topics: Sequence[str]) -> bool:
+    return pattern is not None and any(re.search(pattern, topic) for topic in topics)
 
 
 def _rules(plan: Value) -> list[tuple[str, str]]:

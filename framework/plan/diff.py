@@ -7,7 +7,7 @@ Pure; what is in neither plan, such as a table's contents, is not compared.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import Enum
 from typing import Any
@@ -53,6 +53,7 @@ _LEFT_OUT = (
 )
 # What an older floe did before a policy had the key, so that a newer one changes nothing by having it.
 _POLICY = {key: plain(value) for key, value in asdict(TablePolicy()).items()}
+_HASH_SHOWN = len("sha256:") + 12
 _SETTINGS = {"kafka": "connections.kafka", "catalogs": "connections.catalog"}
 
 
@@ -94,9 +95,21 @@ def diff(before: Mapping[str, Any], after: Mapping[str, Any], has_run: bool = Tr
         has_run: whether the pipeline has positions; some changes are without danger before that.
     """
     changes = [*_plan_changes(before["plan"], after["plan"]), *_settings(before["settings"], after["settings"])]
+    changes = [*_template(before.get("template"), after.get("template"), bool(changes)), *changes]
     for danger in dangers(before["plan"], after["plan"], has_run):
         changes = _marked(changes, danger)
     return tuple(changes)
+
+
+def _template(before: Any, after: Any, has_effect: bool) -> Iterator[PlanChange]:
+    """Another template, or another version or text of it, named before what it changes. One that changes nothing is
+    not worth a word, and what an older floe deployed says of none."""
+    if before is None or before == after or not has_effect:
+        return
+    names = [f"{value['name']} {value['version']}".strip() if value else None for value in (before, after)]
+    if names[0] == names[1]:
+        names = [f"{name} ({value['hash'][:_HASH_SHOWN]})" for name, value in zip(names, (before, after), strict=True)]
+    yield _change("template", names[0], names[1])
 
 
 def _marked(changes: list[PlanChange], danger: Danger) -> list[PlanChange]:
@@ -218,11 +231,14 @@ def _settings(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[P
             yield PlanChange(ChangeKind.CHANGE, f"target {place}", None, None)
 
 
-def changes_of_new(after: Mapping[str, Any], deployed: Sequence[Mapping[str, Any]]) -> tuple[PlanChange, ...]:
+def changes_of_new(
+    after: Mapping[str, Any], deployed: Sequence[Mapping[str, Any]], held: Collection[str] = ()
+) -> tuple[PlanChange, ...]:
     """The one change that a pipeline without a history can bring: that it is a deployed one under another name.
 
     Args:
         deployed: the canonical values of the pipelines that were deployed on the same control topic.
+        held: the names of the pipelines that the files hold.
     """
-    danger = renamed_from(after["plan"], [value["plan"] for value in deployed])
+    danger = renamed_from(after["plan"], [value["plan"] for value in deployed], held)
     return tuple(_marked([], danger)) if danger else ()

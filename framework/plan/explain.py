@@ -101,6 +101,7 @@ def _lines(step: Step, plan: Plan) -> list[str]:
 def _commit_lines(step: CommitTables) -> list[str]:
     lines = [
         f"{glob}: every {duration(policy.commit.interval_ms)}"
+        + (f" on branch {policy.commit.branch}" if policy.commit.branch != step.tables.defaults.commit.branch else "")
         + (f", catalog {policy.catalog}" if policy.catalog != step.catalog else "")
         for glob, policy in step.tables.overrides
     ]

@@ -105,7 +105,7 @@ def check_removals(steps: Iterable[RolloutStep], allowed: bool) -> None:
             f"{', '.join(missing)} was deployed, but no file holds it any longer",
             code="FLOE-P108",
             place=missing[0],
-            remedy="to stop it, add --allow-remove; its tables and its position stay",
+            remedy="to stop it, add --allow-remove (or --allow FLOE-P108); its tables and its position stay",
         )
 
 

@@ -125,6 +125,9 @@ CLASSES = {
     "unknown column": {
         "tables/partition-unknown-column": "C414",
         "tables/partition-kafka-column-typo": "C414",
+        "tables/column-mistyped": "C414",
+        "tables/time-not-declared": "C414",
+        "upsert/key-mistyped": "C414",
     },
     "duplicate key": {
         "yaml/duplicate-key": "C105",
@@ -151,6 +154,10 @@ CLASSES = {
         "targets/secret-in-text": "C311",
         "targets/spark-secret": "C311",
         "targets/registry-secret": "C311",
+    },
+    "unknown setting of a client": {
+        "targets/unknown-settings": "C704",
+        "targets/value-of-setting": "C705",
     },
     "unconfined route": {
         "routes/unconfined": "C403",

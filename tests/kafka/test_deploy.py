@@ -91,6 +91,9 @@ def test_only_what_changed_is_touched(deployment: Deployment, broker: Broker) ->
     assert "unchanged since" in deployment.floe("plan", str(file))
 
     file.unlink()
+    assert "pipeline refunds of deployment pipelines" in deployment.floe("plan", "pipelines", code=2)
+    assert "pipeline refunds of deployment pipelines" in deployment.floe("diff", "pipelines")
+    assert "removed" not in deployment.floe("diff", "pipelines/orders.yaml")
     assert "FLOE-P108" in deployment.floe("deploy", "pipelines", code=2)
     assert deployment.status() == second
     assert deployment.deploy("--allow-remove", "--together") == {

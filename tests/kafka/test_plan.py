@@ -15,6 +15,7 @@ from framework.adapters.kafka.admin import KafkaAdmin
 from framework.cli.main import run_main
 from framework.config.spec import LoadedPipeline
 from framework.deploy import last_deployed
+from framework.deploy.history import changes_since
 from framework.errors import ConfigError
 from framework.plan.compile import compile_plan
 from framework.plan.consent import check_consent
@@ -133,7 +134,7 @@ def test_plan_and_diff_through_a_pipeline_s_life(
     monkeypatch.setattr(last_deployed, "TAIL", 0)
     (again,) = load_or_raise([file], "it")
     with pytest.raises(ConfigError, match="1m"):
-        check_consent({"orders": last_deployed.changes_since(again, last_deployed.read_histories([again])) or ()}, ())
+        check_consent({"orders": changes_since(again, last_deployed.read_histories([again])) or ()}, ())
 
 
 def test_what_would_stop_a_run_is_a_problem_of_the_plan(

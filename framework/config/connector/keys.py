@@ -29,6 +29,8 @@ _REASONS: tuple[tuple[str, bool, str], ...] = (
      "there is no Hadoop configuration; give storage settings (`s3.*`, `adls.*`, `gcs.*`, `hdfs.*`) in the target's catalog"),
     (r"iceberg\.catalog\.(type|catalog-impl)", True,
      "PyIceberg has no such catalog; most (Nessie, Polaris, Unity) have a REST address: set `type: rest` and its `uri`"),
+    (r"iceberg\.catalog\.jdbc\..+", True,
+     "PyIceberg has no settings for JDBC; the user and the password are part of the catalog's `uri`, in the target"),
     (r"iceberg\.catalog\..+", True, "the catalog belongs in the target; `--target-file` writes one"),
     (r"iceberg\.tables\.(auto-create-props|write-props)\..+", True, "it is a property of tables"),
     (r"iceberg\.table\..+\.(commit-branch|partition-by|route-regex)", False, "`iceberg.tables` does not name the table"),

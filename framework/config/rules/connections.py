@@ -40,7 +40,7 @@ OWN_KAFKA = {
     "transactional.id": "named after the pipeline",
 }
 # Settings of the Java client, and librdkafka's for the same; "" where there is nothing to set.
-_JAVA_KAFKA = {
+JAVA_KAFKA = {
     "sasl.jaas.config": "sasl.username and sasl.password",
     "ssl.truststore.location": "ssl.ca.location",
     "ssl.truststore.password": "ssl.ca.location",
@@ -117,8 +117,8 @@ def connection_rules(written: Mapping) -> Iterator[Diagnostic]:
             yield Diagnostic(
                 "FLOE-C702", f"floe sets `{key}` itself ({OWN_KAFKA[key]})", leaf.span, path=where, remedy="remove it"
             )
-        elif in_connection and path[1] == "kafka" and key in _JAVA_KAFKA:
-            instead = f"use {_JAVA_KAFKA[key]}" if _JAVA_KAFKA[key] else "remove it"
+        elif in_connection and path[1] == "kafka" and key in JAVA_KAFKA:
+            instead = f"use {JAVA_KAFKA[key]}" if JAVA_KAFKA[key] else "remove it"
             yield Diagnostic(
                 "FLOE-C703",
                 f"`{key}` is a setting of the Java client; connections hold librdkafka's",

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from framework.config.metadata import NAMES, PREFIX, is_metadata, metadata_column, metadata_type
 from framework.config.rules.permitted import PROPERTIES, is_below, is_property_allowed, never_a_property
 from framework.config.rules.rules import Document, Rule, at, table_policies
-from framework.config.spec import PartitionFieldSpec
+from framework.config.spec import KeySpec, PartitionFieldSpec
 from framework.config.table_names import DEFAULT_CATALOG
 from framework.config.tree import Node, Path, Scalar
 from framework.config.units import COLUMN, partition_field, partition_text, sort_field
@@ -43,6 +43,7 @@ _FLAGS = (
     "write.metadata.delete-after-commit.enabled",
     "commit.manifest-merge.enabled",
 )
+_SHORTEST_NAME = 2
 _METRICS = ("write.metadata.metrics.default", "write.metadata.metrics.column.")
 
 
@@ -95,6 +96,11 @@ def _transformed_column(document: Document, field: PartitionFieldSpec, item: Nod
     if kind and fits and kind not in fits:
         message = f"`{field.transform}` needs {listed(fits)}, but `{field.column}` is `{kind}`"
         yield at("FLOE-C415", message, item, path, "declare another type, or choose another transform")
+    elif not kind and fits and _is_plain_json(document) and document.mapping("source", "schema"):
+        # JSON has no times of its own, so a column that is not declared is text.
+        message = f"`{field.transform}` needs {listed(fits)}, and `source.schema` declares no `{field.column}`"
+        remedy = f"declare it: `source: {{schema: {{{field.column}: timestamptz}}}}`"
+        yield at("FLOE-C414", message, item, path, remedy, _meant(document, field.column))
     elif kind and (
         (field.transform == "truncate" and kind not in _TRUNCATED)
         or (field.transform == "bucket" and kind in _NOT_BUCKETED)
@@ -122,6 +128,44 @@ def missing_column(document: Document, column: str, item: Node, path: Path) -> I
         message = f"`transform.sql` and `source.schema` give no column `{column}`"
         hint = did_you_mean(column, declared)
         yield at("FLOE-C414", message, item, path, "declare it under `source.schema`", hint)
+    elif not column_kind(document, column) and (hint := _mistyped(document, column)):
+        message = f"`source.schema` declares no column `{column}`"
+        yield at("FLOE-C414", message, item, path, "correct the name, or declare the column, too", hint)
+
+
+def _meant(document: Document, column: str) -> str | None:
+    """The declared column that was probably meant, as a hint."""
+    return did_you_mean(column, [entry.key for entry in document.mapping("source", "schema")])
+
+
+def _mistyped(document: Document, column: str) -> str | None:
+    """The hint for a column that is one letter away from a declared one. Records may bring columns that the file does
+    not declare, so no other name is a mistake."""
+    declared = [entry.key for entry in document.mapping("source", "schema")]
+    prefix = document.text("source", "key", "prefix") or KeySpec.prefix
+    if document.entry("source", "key") is not None and column.lower().startswith(prefix.lower()):
+        return None
+    near = [name for name in declared if _is_one_letter_away(column.lower(), name.lower())]
+    return f"did you mean `{near[0]}`?" if near else None
+
+
+def _is_one_letter_away(one: str, other: str) -> bool:
+    """Whether a letter is added, left out, replaced or swapped with the next. Digits tell columns apart (`line1`,
+    `line2`)."""
+    same = next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    a, b = one[same:], other[same:]
+    if min(len(one), len(other)) < _SHORTEST_NAME or any(character.isdigit() for character in f"{a[:1]}{b[:1]}"):
+        return False
+    return a[1:] == b or a == b[1:] or a[1:] == b[1:] or (a[:2] == b[1::-1] and a[2:] == b[2:])
+
+
+def _is_plain_json(document: Document) -> bool:
+    """Whether records are JSON without a schema, whose fields have the types that JSON has."""
+    place = ("source", "format")
+    others = (document.entry(*place, "registry"), document.entry(*place, "envelope"), document.entry(*place, "schema"))
+    return (
+        document.text(*place, "type") in (None, "json") and not any(others) and not document.entry("transform", "sql")
+    )
 
 
 def column_kind(document: Document, column: str) -> str:

@@ -120,8 +120,9 @@ def confined(document: Document) -> Iterator[Diagnostic]:
 def _may_meet(document: Document, prefix: str, glob: str) -> bool:
     """Whether some name that begins with `prefix` can match the glob."""
     literal = re.split(r"[*?]", glob)[0]
-    longer = document.names_match(literal, f"{prefix}?*")
-    return document.names_match(prefix, f"{literal}*") or longer or document.names_match(prefix, glob)
+    if document.names_match(prefix, f"{literal}*"):
+        return True
+    return document.names_match(literal, f"{prefix}?*") or document.names_match(prefix, glob)
 
 
 def dead_letters_have_a_home(document: Document) -> Iterator[Diagnostic]:

@@ -7,7 +7,7 @@ whose docstring is its documentation; each looks at what is there and says nothi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 from framework.config.spec import TargetSpec
@@ -23,10 +23,11 @@ class Document:
     target: TargetSpec | None
     unresolved: frozenset[Path] = frozenset()
     refused: frozenset[str] = frozenset()  # dotted paths that the schema has spoken of
+    found: dict[Path, Node | None] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def text(self, *path: str | int) -> str | None:
         """The text at a path; None where there is none or where it is a reference without a value."""
-        node = find(self.tree, path)
+        node = self.node(*path)
         if path in self.unresolved or not isinstance(node, Scalar) or not isinstance(node.value, str):
             return None
         if self.refused and dotted(path) in self.refused:
@@ -39,10 +40,13 @@ class Document:
         return not any(found == where or found.startswith((f"{where}.", f"{where}[")) for found in self.refused)
 
     def node(self, *path: str | int) -> Node | None:
-        return find(self.tree, path)
+        """The node at a path; many rules ask for the same ones, so what is found is kept."""
+        if path not in self.found:
+            self.found[path] = find(self.tree, path)
+        return self.found[path]
 
     def entry(self, *path: str | int) -> Entry | None:
-        parent = find(self.tree, path[:-1])
+        parent = self.node(*path[:-1])
         return parent.entry(str(path[-1])) if isinstance(parent, Mapping) else None
 
     def names_match(self, name: str, pattern: str) -> bool:
@@ -56,12 +60,12 @@ class Document:
         return fnmatchcase(name, pattern)
 
     def mapping(self, *path: str | int) -> tuple[Entry, ...]:
-        node = find(self.tree, path)
+        node = self.node(*path)
         return node.entries if isinstance(node, Mapping) else ()
 
     def items(self, *path: str | int) -> tuple[tuple[Path, Node], ...]:
         """The items of a list, each with its path."""
-        node = find(self.tree, path)
+        node = self.node(*path)
         return (
             tuple(((*path, index), item) for index, item in enumerate(node.items)) if isinstance(node, Sequence) else ()
         )

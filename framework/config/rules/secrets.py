@@ -7,6 +7,7 @@ The content of test records and of descriptions is not checked, since these are 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 from framework.config.rules.rules import Document, Rule, at
 from framework.config.tree import Path, leaves
@@ -14,13 +15,14 @@ from framework.diagnose.diagnostic import Diagnostic
 from framework.diagnose.secrets import holds_secret, is_secret_setting
 
 _NO_SETTINGS = ("tests", "template", "transform", "routes")
-_NAMED_BY_PEOPLE = (("variables",), ("create", "properties"))
+_PROPERTIES = ("create", "properties")
 
 
 def no_secrets(document: Document) -> Iterator[Diagnostic]:
     """No value is a secret; connections, which need some, are the target's."""
-    for path, leaf in leaves(document.tree):
-        if not path or path[0] in _NO_SETTINGS or path[:2] == ("source", "schema") or "description" in path:
+    settings = (entry for entry in document.tree.entries if entry.key not in _NO_SETTINGS)
+    for path, leaf in (found for entry in settings for found in leaves(entry.value, (entry.key,))):
+        if path[:2] == ("source", "schema") or "description" in path:
             continue
         value = "" if leaf.value is None else str(leaf.value)
         # A variable's name is above what is said of it.
@@ -37,9 +39,7 @@ def no_secrets(document: Document) -> Iterator[Diagnostic]:
 
 
 def _is_named_by_people(path: Path) -> bool:
-    return str(path[0]).startswith("x-") or any(
-        path[at : at + len(each)] == each for each in _NAMED_BY_PEOPLE for at in range(len(path) - 1)
-    )
+    return "variables" in path[:-1] or str(path[0]).startswith("x-") or _PROPERTIES in pairwise(path)
 
 
 RULES: tuple[Rule, ...] = (no_secrets,)

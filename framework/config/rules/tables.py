@@ -12,6 +12,7 @@ from framework.config.tree import Mapping, Path
 from framework.diagnose.diagnostic import Diagnostic
 from framework.diagnose.suggest import did_you_mean, listed
 
+_WILD = frozenset("*?[")
 _TYPED = ("avro", "protobuf", "raw")
 
 
@@ -62,7 +63,7 @@ def overrides_apply(document: Document) -> Iterator[Diagnostic]:
             (
                 (earlier, line)
                 for earlier, line in seen
-                if earlier == glob or ("?" not in glob and fnmatchcase(glob, earlier))
+                if earlier == glob or ("?" not in glob and set(earlier) & _WILD and fnmatchcase(glob, earlier))
             ),
             None,
         )

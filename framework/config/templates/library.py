@@ -6,18 +6,22 @@ or diagnostics at the parameter, or at the line of the template that a person wr
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable
 from collections.abc import Mapping as Mapped
 from functools import lru_cache
+from itertools import product
 from pathlib import Path
 
 from framework.config.document import Files, read_head, read_source, read_tree, upwards
+from framework.config.file_kinds import YAML_ENDINGS
 from framework.config.reference import Scope, resolve
 from framework.config.rules.permitted import inside
 from framework.config.schema import check
+from framework.config.spec import TemplateUse
 from framework.config.text import SourceText
-from framework.config.tree import Entry, Mapping, Node, Scalar, dotted, plain
+from framework.config.tree import Entry, Mapping, Node, Scalar, dotted, find, plain
 from framework.config.variables import Declared, Value, check_value, declarations, fits_type
 from framework.config.world import World
 from framework.diagnose.diagnostic import Diagnostic
@@ -26,8 +30,8 @@ from framework.diagnose.suggest import did_you_mean, listed
 
 def use_template(
     use: Entry, pipeline_file: Path, variables: Scope, world: World, files: Files
-) -> tuple[Mapping | None, list[Diagnostic]]:
-    """The body of the template that `template:` names, with its parameters filled in.
+) -> tuple[Mapping | None, list[Diagnostic], TemplateUse | None]:
+    """The body of the template that `template:` names, with its parameters filled in, and which template it is.
 
     Args:
         variables: what `${var.NAME}` in the parameters may name.
@@ -41,32 +45,33 @@ def use_template(
         or not isinstance(name.value, str)
         or not name.value
     ):
-        return None, findings
+        return None, findings, None
     path, problem = find_template(name.value, pipeline_file.parent, world)
     source = read_source(path, world)[0] if path else None
     if source is None:
         message = problem or f"the template `{name.value}` cannot be read"
         remedy = "check the name: a file of `templates/`, a path, or `package:name`"
-        return None, [*findings, Diagnostic("FLOE-C605", message, name.span, path="template.name", remedy=remedy)]
+        return None, [*findings, Diagnostic("FLOE-C605", message, name.span, path="template.name", remedy=remedy)], None
     tree, declared, found = read_template(source)
     files.add(source)
     findings += found
     if tree is None:
-        return None, findings
+        return None, findings, None
     findings += _version(resolved, tree, name.value)
     given = resolved.get("parameters")
     values, found = _parameters(declared, given if isinstance(given, Mapping) else None, use, name.value)
     findings += found
     if any(finding.is_error for finding in findings):
-        return None, findings
+        return None, findings, None
     body, found = fill(source, values, world, files)
-    return body, findings + found
+    digest = hashlib.sha256(source.text.encode()).hexdigest()
+    return body, findings + found, TemplateUse(name.value, _version_of(tree), f"sha256:{digest}")
 
 
 def _shape(use: Entry) -> list[Diagnostic]:
     """What the schema says of the `template:` key alone; the pipeline is checked without it, as it is with the body."""
-    _, findings = check(Mapping((use,), use.key_span), "pipeline")
-    return [finding for finding in findings if finding.path.split(".")[0] == "template"]
+    _, findings = check(Mapping((use,), use.key_span), "pipeline", below="template")
+    return findings
 
 
 def find_template(name: str, folder: Path, world: World) -> tuple[Path | None, str | None]:
@@ -76,12 +81,14 @@ def find_template(name: str, folder: Path, world: World) -> tuple[Path | None, s
         packages = world.packaged_templates or {}
         if package not in packages:
             return None, f"no installed package offers templates as `{package}`"
-        return _inside((packages[package],), packages[package] / f"{short}.yaml", world)
-    if "/" in name or name.endswith((".yaml", ".yml")):
+        here = [packages[package] / f"{short}{ending}" for ending in YAML_ENDINGS]
+        path = next((path for path in here if read_source(path, world)[0] is not None), here[0])
+        return _inside((packages[package],), path, world)
+    if "/" in name or name.endswith(YAML_ENDINGS):
         return _inside((folder, Path()), folder / name, world)
     for parent in upwards(folder):
-        for place in ("templates", "pipelines/templates"):
-            path = parent / place / f"{name}.yaml"
+        for place, ending in product(("templates", "pipelines/templates"), YAML_ENDINGS):
+            path = parent / place / f"{name}{ending}"
             if read_source(path, world)[0] is not None:
                 return path, None
     return None, f"there is no template `{name}` in a folder `templates/` beside the pipeline file or above it"
@@ -138,6 +145,11 @@ def fill(
     filled, found, _ = resolve(body, Scope(world, values, kind="param"))
     assert isinstance(filled, Mapping)
     return filled, findings + found
+
+
+def _version_of(template: Mapping) -> str:
+    version = find(template, ("metadata", "version"))
+    return str(version.value) if isinstance(version, Scalar) and version.value is not None else ""
 
 
 def _version(use: Mapping, template: Mapping, name: str) -> list[Diagnostic]:

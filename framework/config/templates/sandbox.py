@@ -110,6 +110,15 @@ class _Generator(CodeGenerator):
         self.write("))")
 
 
+class _Parser(Parser):
+    """Every loop goes through the filter that counts its turns."""
+
+    def parse_for(self) -> nodes.For:
+        loop = super().parse_for()
+        loop.iter = nodes.Filter(loop.iter, EACH, [], [], None, None).set_lineno(loop.lineno)
+        return loop
+
+
 class Sandbox(ImmutableSandboxedEnvironment):
     """Jinja's sandbox with bounded arithmetic and includes that are relative to the including file."""
 
@@ -129,6 +138,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
             comment_start_string="\ue002#",
             comment_end_string="#\ue002",
             extensions=[InsertStatement],
+            optimized=False,  # a template is rendered once or a few times: folding its constants takes longer
         )
         self._join = join
         self.filters = {name: self.filters[name] for name in FILTERS}
@@ -158,10 +168,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         return
 
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
-        tree = super()._parse(source, name, filename)
-        for loop in tree.find_all(nodes.For):
-            loop.iter = nodes.Filter(loop.iter, EACH, [], [], None, None).set_lineno(loop.lineno)
-        return tree
+        return _Parser(self, source, name, filename).parse()
 
     def _each(self, items: Any) -> Iterator[Any]:
         for item in items:

@@ -19,9 +19,11 @@ from tests.unit.config.in_memory import example_files, world
 SOURCES = sorted(Path(framework.__file__).parent.rglob("*.py"))
 EXAMPLES = [entry for entry in CODES.values() if entry.wrong and entry.about != "command"]
 COMMANDS = [entry for entry in CODES.values() if entry.wrong and entry.about == "command"]
-# What no file alone can show: bytes that are no text, an empty file, an environment, a stack that is down, a live
+# What no file alone can show: bytes that are no text, an empty file or folder, an environment, a stack that is down, a live
 # Spark.
-WITHOUT_EXAMPLE = {"FLOE-C001", "FLOE-C102", "FLOE-C110", "FLOE-C305", "FLOE-C306", "FLOE-C613", "FLOE-C801"}
+WITHOUT_EXAMPLE = {
+    "FLOE-C001", "FLOE-C102", "FLOE-C110", "FLOE-C113", "FLOE-C305", "FLOE-C306", "FLOE-C613", "FLOE-C801",
+}  # fmt: skip
 
 
 def found(entry: CodeEntry, example: str) -> list[str]:

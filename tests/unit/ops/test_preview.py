@@ -26,7 +26,8 @@ from framework.config.spec import (
     WritePolicy,
 )
 from framework.errors import StateDisagreement
-from framework.ops.preview import Action, PartitionStart, PipelinePreview, Problem, preview_start, preview_table
+from framework.ops.preview import Action, PartitionStart, PipelinePreview, Problem
+from framework.ops.preview_decisions import preview_start, preview_table
 from framework.ops.preview_text import pipeline_lines, summary
 from framework.plan.compile import compile_plan
 from framework.plan.model import Plan

@@ -17,14 +17,16 @@ from framework.config.spec import (
     RouteRule,
     TablePolicy,
     TablesSpec,
+    TemplateUse,
     WriteMode,
     WritePolicy,
 )
 from framework.diagnose.codes import CODES
 from framework.errors import ConfigError
-from framework.plan.canonical import canonical
+from framework.plan.canonical import canonical, plan_hash
 from framework.plan.consent import DANGER_CODES, allowed_codes, check_consent
 from framework.plan.diff import ChangeKind, PlanChange, changes_of_new, diff
+from framework.plan.removed import REMOVED
 from tests.unit.plan.test_submit import loaded
 
 
@@ -254,6 +256,58 @@ def test_a_new_name_for_a_deployed_pipeline_is_found() -> None:
     assert changes_of_new(new, [canonical(other) for other in others]) == ()
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "asks"),
+    [
+        ({"topics": ("t",)}, {"topics": ("t", "u")}, True),
+        ({"topics": ("t", "u")}, {"topics": ("u",)}, True),
+        ({"topics": ("t", "u")}, {"topics": ("u", "v")}, True),
+        ({"topics": (), "topic_pattern": "^t.*$"}, {"topics": ("t1", "u")}, True),
+        ({"topics": ("t1",)}, {"topics": (), "topic_pattern": "^t.*$"}, True),
+        ({"topics": (), "topic_pattern": "^t.*$"}, {"topics": (), "topic_pattern": "^t.*$"}, True),
+        ({"topics": ("t",)}, {"topics": ("u",)}, False),
+        ({"topics": (), "topic_pattern": "^t.*$"}, {"topics": ("u",)}, False),
+        ({"topics": ("t",)}, {"topics": ("t", "u"), "connection": "other"}, False),
+    ],
+)
+def test_a_renamed_pipeline_is_found_by_some_of_its_topics(
+    before: dict[str, Any], after: dict[str, Any], asks: bool
+) -> None:
+    """A new name together with a topic more or less is still a new name: what both read would be written again."""
+    old = canonical(changed(kafka=before))
+    new: Any = canonical(changed(kafka=after))
+    new["plan"]["pipeline"] = "pizza-orders"
+
+    found = [change.danger for change in changes_of_new(new, [old])]
+
+    assert found == (["FLOE-P107"] if asks else [])
+    # Where a file still holds the other, two pipelines share topics on purpose.
+    is_same = before == after
+    assert bool(changes_of_new(new, [old], held={"pizzas"})) == is_same
+
+
+def test_a_template_that_changed_is_named() -> None:
+    """What another version of a template changes is told below its name; a version that changes nothing is not told,
+    and makes no other hash."""
+    one, two = (
+        TemplateUse("acme:land", "1.0", "sha256:" + "1" * 64),
+        TemplateUse("acme:land", "2.0", "sha256:" + "2" * 64),
+    )
+    edited = replace(one, hash=two.hash)
+    before, after = replace(loaded(), template=one), changed(transform_sql="SELECT 1")
+
+    def first(deployed: LoadedPipeline, now: LoadedPipeline) -> list[tuple[str, str | None, str | None]]:
+        return [(c.subject, c.before, c.after) for c in changes(deployed, now) if c.subject == "template"]
+
+    assert first(before, replace(after, template=two)) == [("template", "acme:land 1.0", "acme:land 2.0")]
+    ((_, was, is_now),) = first(before, replace(after, template=edited))
+    assert (was, is_now) == (f"acme:land 1.0 (sha256:{'1' * 12})", f"acme:land 1.0 (sha256:{'2' * 12})")
+    assert first(before, after) == [("template", "acme:land 1.0", None)]
+    assert first(before, replace(after, template=one)) == []
+    assert changes(before, replace(loaded(), template=two)) == ()
+    assert plan_hash([before]) == plan_hash([replace(before, template=two)]) == plan_hash([loaded()])
+
+
 def test_a_plan_of_another_version_can_be_compared() -> None:
     """Keys that an older floe did not write are new, and keys that it wrote and this one does not know are gone."""
     before: Any = canonical(loaded())
@@ -308,4 +362,5 @@ def test_every_danger_can_be_explained() -> None:
     """Each code that can be allowed has a page."""
     assert set(DANGER_CODES) <= set(CODES)
     tested: set[str] = {f"FLOE-{code}" for code, *_ in DANGERS}
-    assert tested == set(DANGER_CODES)
+    # A deleted file is about no line of a pipeline's plan; see test_removed.
+    assert tested | {REMOVED} == set(DANGER_CODES)

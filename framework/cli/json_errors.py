@@ -1,0 +1,55 @@
+"""What a verb prints on standard output when it was asked for JSON and ends with an error.
+
+In: the command line and the error. Out: one JSON document, the same for every verb (`schemas/error.v1.schema.json`);
+"" where no JSON was asked for. The sentence for people stays on standard error.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from itertools import pairwise
+
+import click
+
+from framework.diagnose.render import as_dict
+from framework.diagnose.secrets import redacted
+from framework.errors import ConfigError, FloeError
+
+_GROUPS = frozenset({"dlq", "local", "offsets"})
+
+
+def error_document(arguments: Sequence[str], error: FloeError | click.ClickException) -> str:
+    """The document, or "" where the command line does not ask for JSON."""
+    if not asks_for_json(arguments):
+        return ""
+    diagnostics = error.diagnostics if isinstance(error, ConfigError) else ()
+    first = next((finding for finding in diagnostics if finding.is_error), None)
+    if isinstance(error, FloeError):
+        told = {"message": error.message, "place": error.place, "remedy": error.remedy}
+        # Many findings are told under the code of the first; the error's own says only that there are some.
+        code = first.code if first is not None else error.code
+    else:
+        told, code = {"message": error.format_message(), "place": "", "remedy": ""}, "FLOE-C002"
+    document = {
+        "command": _command(arguments),
+        "ok": False,
+        "exit_code": error.exit_code,
+        "error": {"code": code, **{key: redacted(text) for key, text in told.items()}},
+        "diagnostics": [as_dict(finding) for finding in diagnostics],
+    }
+    return json.dumps(document, indent=2)
+
+
+def asks_for_json(arguments: Sequence[str]) -> bool:
+    """Whether `--json` or `--format json` is among the options."""
+    options = list(arguments[: arguments.index("--")] if "--" in arguments else arguments)
+    return "--json" in options or "--format=json" in options or ("--format", "json") in pairwise(options)
+
+
+def _command(arguments: Sequence[str]) -> str:
+    """`plan`, or `dlq list` for a verb of a group."""
+    words = [word for word in arguments if not word.startswith("-")]
+    if words[:1] and words[0] in _GROUPS:
+        return " ".join(words[:2])
+    return words[0] if words else ""

@@ -1,0 +1,39 @@
+"""Tells floe's own files from other tools' YAML, by what they hold and not by their names.
+
+In: a file's text. Out: whether it is floe's, and of which kind. In doubt a file is floe's, so that a mistake in it is
+told: it is enough that it looks like one, whatever else is wrong with it.
+"""
+
+from __future__ import annotations
+
+import re
+
+YAML_ENDINGS = (".yaml", ".yml")
+_KIND = re.compile(r"^kind:[ ]*(Target|Template)[ ]*(#.*)?$", re.MULTILINE)
+_KINDS = frozenset({"Pipeline", "Target", "Template"})
+_SCHEMA = re.compile(r"^#.*\b(?:pipeline|target|template)\.v[0-9]+\.schema\.json", re.MULTILINE)
+_TOP = re.compile(r"^[\"']?([A-Za-z][A-Za-z_]*)[\"']?[ ]*:(?:[ ]+[\"']?([^\s\"'#]*))?", re.MULTILINE)
+# Two keys that no other tool's files have together, for a file whose first lines are wrong or not there.
+_PAIRS = (
+    frozenset({"source", "routes"}),
+    frozenset({"connections", "metadata"}),
+    frozenset({"parameters", "pipeline"}),
+)
+
+
+def kind_in(text: str) -> str:
+    """`Target` or `Template` where a file says so; everything that is unclear is left to the loader of pipelines."""
+    found = _KIND.search(text)
+    return found[1] if found else "Pipeline"
+
+
+def is_floe_file(text: str) -> bool:
+    """Whether a text is meant for floe: by `apiVersion: floe/...`, by the schema that its comment names, by its kind
+    where no other `apiVersion` is given, or by keys that only floe's files have."""
+    top = {found[1]: found[2] or "" for found in _TOP.finditer(text)}
+    version = top.get("apiVersion", "").lower()
+    if version.startswith("floe") or _SCHEMA.search(text):
+        return True
+    if not version and top.get("kind") in _KINDS:
+        return True
+    return any(pair <= top.keys() for pair in _PAIRS)

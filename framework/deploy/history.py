@@ -1,0 +1,56 @@
+"""What was deployed last, as values, and what differs from it.
+
+In: what runs have told, or a saved plan. Out: a History, and the changes since. Reads nothing itself:
+`framework.deploy.last_deployed` does that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from framework.commit.events.event_types import Deployed
+from framework.config.spec import LoadedPipeline
+from framework.plan.canonical import canonical, hash_of
+from framework.plan.diff import PlanChange, changes_of_new, diff
+from framework.plan.saved import SavedPlan
+
+
+@dataclass(frozen=True)
+class History:
+    """`newest` is what each pipeline told last, where that is still known; `has_run` names those that have
+    positions."""
+
+    newest: Mapping[str, Deployed] = field(default_factory=dict)
+    has_run: frozenset[str] = frozenset()
+
+    def of(self, pipeline: str) -> Deployed | None:
+        return self.newest.get(pipeline)
+
+
+def history_of(saved: SavedPlan) -> History:
+    """A saved plan as if it were what was deployed; a bare hash tells nothing."""
+    newest = {}
+    for value in saved.pipelines or ():
+        name = value["plan"]["pipeline"]  # type: ignore[index]
+        newest[name] = Deployed(name, "", hash_of([value]), value, "", 0)
+    return History(newest, frozenset(newest))
+
+
+def changes_since(
+    pipeline: LoadedPipeline, history: History, held: Collection[str] = ()
+) -> tuple[PlanChange, ...] | None:
+    """What differs from what was deployed; None where that is not known. A pipeline that never ran may be a renamed
+    one.
+
+    Args:
+        held: the names of the pipelines that the files hold.
+    """
+    name = pipeline.spec.name
+    told = history.of(name)
+    if told is not None and told.plan:
+        return diff(told.plan, canonical(pipeline), name in history.has_run)
+    if name in history.has_run or told is not None:
+        return None
+    others = [other.plan for other in history.newest.values() if other.plan]
+    return changes_of_new(canonical(pipeline), others, held)

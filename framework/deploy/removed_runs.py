@@ -1,0 +1,42 @@
+"""Finds the deployed pipelines that a folder's files no longer hold, on whatever machine they run.
+
+In: the pipelines of a folder, and what runs have told. Out: RemovedPipelines: those that this machine deployed, and
+those whose live runs were deployed elsewhere under the folder's name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from framework.adapters.kafka.admin import KafkaAdmin
+from framework.adapters.secrets import resolve
+from framework.config.spec import LoadedPipeline
+from framework.deploy.history import History
+from framework.deploy.removed import deployed_here, deployments_of, names
+from framework.plan.removed import RemovedPipeline, removed_pipelines
+from framework.runtime.liveness import live_members
+
+
+def removed_from(
+    folders: Sequence[Path], pipelines: Sequence[LoadedPipeline], history: History
+) -> tuple[RemovedPipeline, ...]:
+    """The pipelines of the folders' deployments that no file holds.
+
+    Raises:
+        SetupError: the broker does not answer.
+    """
+    held, deployments = names(pipelines), deployments_of(folders)
+    deployed = deployed_here(folders, pipelines)
+    others = {
+        name: (told.hash, told.deployment)
+        for name, told in history.newest.items()
+        if told.deployment in deployments and name not in held and name not in deployed
+    }
+    target = pipelines[0].target
+    connections = {pipeline.spec.source.kafka.connection for pipeline in pipelines} if others else set()
+    for connection in sorted(connections):
+        admin = KafkaAdmin(resolve(target.kafka[connection]))
+        # A run that has ended told the same; only one that is there now would be stopped.
+        deployed |= {name: told for name, told in others.items() if live_members(admin, target.prefix, name)}
+    return removed_pipelines(deployed, held)
