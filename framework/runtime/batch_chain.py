@@ -42,11 +42,13 @@ class BatchChain:
         self._standing = standing
         self._report = report
         self._say = say
+        self.announced_batch = 0  # the newest of the pipeline
         self._batch = 0
         self._given_up: tuple[SourceRange, ...] = ()
 
     def begin(self, begun: Begun) -> None:
         self.positions, self._batch, self._given_up = begun.positions, begun.batch, begun.given_up
+        self.announced_batch = begun.batch
         self._report.totals = begun.totals
 
     def look(self) -> dict[PartitionKey, PartitionFacts] | None:
@@ -87,6 +89,7 @@ class BatchChain:
     def advance(self, batch: AnnouncedBatch) -> None:
         """A batch is announced: the next one starts where it ends."""
         self.positions = dict(batch.scope.ends)
+        self.announced_batch = batch.scope.batch
         self._standing.announced(batch.scope.batch)
         self._report.add(batch.result, batch.control_offset)
 
@@ -98,6 +101,7 @@ class BatchChain:
         if is_idle:
             self._batch += 1
         self._claim()
+        self.announced_batch = self._batch
 
     def settle(self, error: FloeError) -> None:
         """After a failure: positions from the group, since an announcement may have gone through.
@@ -113,7 +117,7 @@ class BatchChain:
                 self._standing.awaits(newest.batch)
             self._report.totals = newest.totals
         # Invariant 2: the number of a batch that was not announced is used again; a number left out breaks the chain.
-        self._batch = newest.batch if group else 0
+        self._batch = self.announced_batch = newest.batch if group else 0
 
     def _claim(self) -> None:
         self._announcer.claim(self._batch, self.positions, self._report.totals, self._given_up)

@@ -130,13 +130,16 @@ def map_of(kind: type) -> Kind:
     return Kind(read)
 
 
-def one_of(kind: type[Enum]) -> Kind:
+def one_of(kind: type[Enum], but: Enum | None = None) -> Kind:
+    """A word of `kind`; `but` is one that never stands in an event."""
+    words = [each for each in kind if each is not but]
+
     def read(found: Any, key: str) -> Any:
         try:
-            return kind(TEXT.read(found, key))
-        except ValueError as error:
-            words = ", ".join(str(each.value) for each in kind)
-            raise Malformed(f"`{key}` must be one of {words}, not {found!r}") from error
+            return next(each for each in words if each.value == TEXT.read(found, key))
+        except StopIteration:
+            known = ", ".join(str(each.value) for each in words)
+            raise Malformed(f"`{key}` must be one of {known}, not {found!r}") from None
 
     return Kind(read, lambda each: each.value)
 
