@@ -12,7 +12,7 @@ from framework.commit.events.event_types import SourceRange
 from framework.commit.offsets import PartitionFacts, PartitionKey, check_still_readable, find_gaps, first_position
 from framework.errors import FloeError
 from framework.plan.model import Plan
-from framework.runtime.announcer import Announcer
+from framework.runtime.announcer import Announcer, Stand
 from framework.runtime.batch import BatchScope, summarise_gaps
 from framework.runtime.begin import Begun
 from framework.runtime.handover import AnnouncedBatch
@@ -42,13 +42,12 @@ class BatchChain:
         self._standing = standing
         self._report = report
         self._say = say
-        self.announced_batch = 0  # the newest of the pipeline
         self._batch = 0
         self._given_up: tuple[SourceRange, ...] = ()
 
     def begin(self, begun: Begun) -> None:
         self.positions, self._batch, self._given_up = begun.positions, begun.batch, begun.given_up
-        self.announced_batch = begun.batch
+        self._announcer.stand = Stand(begun.batch, dict(begun.positions), begun.totals)
         self._report.totals = begun.totals
 
     def look(self) -> dict[PartitionKey, PartitionFacts] | None:
@@ -89,7 +88,6 @@ class BatchChain:
     def advance(self, batch: AnnouncedBatch) -> None:
         """A batch is announced: the next one starts where it ends."""
         self.positions = dict(batch.scope.ends)
-        self.announced_batch = batch.scope.batch
         self._standing.announced(batch.scope.batch)
         self._report.add(batch.result, batch.control_offset)
 
@@ -101,7 +99,6 @@ class BatchChain:
         if is_idle:
             self._batch += 1
         self._claim()
-        self.announced_batch = self._batch
 
     def settle(self, error: FloeError) -> None:
         """After a failure: positions from the group, since an announcement may have gone through.
@@ -117,7 +114,8 @@ class BatchChain:
                 self._standing.awaits(newest.batch)
             self._report.totals = newest.totals
         # Invariant 2: the number of a batch that was not announced is used again; a number left out breaks the chain.
-        self._batch = self.announced_batch = newest.batch if group else 0
+        self._batch = newest.batch if group else 0
+        self._announcer.stand = Stand(self._batch, dict(self.positions), self._report.totals)
 
     def _claim(self) -> None:
         self._announcer.claim(self._batch, self.positions, self._report.totals, self._given_up)

@@ -162,13 +162,13 @@ class Monitor:
         self, worker: PipelineWorker, chains: Mapping[str, PipelineState], now_ms: int, steady: int
     ) -> PipelineFigures:
         name = worker.plan.pipeline
-        chain = chains.get(name)
+        chain, stand = chains.get(name), worker.announcer.stand
         facts = RunFacts(
             name,
             worker.standing.run,
-            dict(worker.chain.positions),
-            worker.report.totals,
-            worker.chain.announced_batch,
+            stand.positions,
+            stand.totals,
+            stand.batch,
             worker.standing.told,
             worker.standing.reading_pause(),
             worker.standing.waiting(),
@@ -201,7 +201,7 @@ class Monitor:
         for worker, source in zip(self._workers, looked, strict=True):
             measures = worker.measures
             if measures.progress.phase is not Phase.ENDED and now_ms - measures.ends.looked_ms > LOOK_AGAIN_MS:
-                measures.look(source.facts(), worker.chain.positions)
+                measures.look(source.facts(), worker.announcer.stand.positions)
 
     def _ask_catalog(self) -> None:
         self._connections.catalog.check(self._connections.catalogs)

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from framework.local.broker import free_port
-from tests.chaos.harness import Running, wait_for
+from tests.chaos.harness import Running, python_workers_of
+from tests.chaos.harness import wait_for as wait_patiently
 from tests.conftest import Broker
 from tests.project import Project, kill_group
 from tests.spark.test_end_to_end import FAN_OUT, orders
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.iceberg]
+T = TypeVar("T")
+PATIENCE_S = 90.0
 SECRET = "metrics-token-of-this-test"
 
 
@@ -42,6 +47,10 @@ def get(url: str, token: str = "") -> tuple[int, str]:
             return response.status, response.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()
+
+
+def wait_for(condition: Callable[[], T], what: str) -> T:
+    return wait_patiently(condition, what, PATIENCE_S)
 
 
 class Page:
@@ -100,7 +109,167 @@ def test_a_run_shows_the_figures_of_status_and_tables(
     def page() -> Page:
         return Page(get(f"{url}/metrics", SECRET)[1])
 
-    wait_for(lambda: page().value("floe_batches_total", outcome="announced") > 0, "a batch")
-    wait_for(lambda: page().value("floe_commits_total", outcome="committed") > 0, "a commit")
-    print(page().text)
-    print(project.status())
+    def all_committed() -> bool:
+        seen = page()
+        return seen.value("floe_batches_total", outcome="announced") > 0 and seen.value("floe_announced_batches") == 0
+
+    wait_for(all_committed, "a batch in its tables")
+    agree(page(), project.status())
+    assert json.loads(get(f"{url}/readyz", SECRET)[1]) == {
+        "ready": True,
+        "checks": {"broker": True, "catalog": True, "coordinator": True, "pipeline watched": True},
+    }
+    seen = page()
+    letters = project.table("shop.dead_letters")
+    assert seen.value("floe_records_total", outcome="dead_lettered") == len(letters) == 1
+    [stage], [code] = letters.column("stage").to_pylist(), letters.column("code").to_pylist()
+    assert seen.value("floe_dead_letters_total", stage=stage, code=code) == 1
+    landed = sum(project.positions([name for name in project.tables("shop") if name != "shop.dead_letters"]).values())
+    assert seen.value("floe_records_total", outcome="written") == landed == 30
+
+    project.run("pause", "--commits", "shop.refunds")
+    broker.produce(topic, orders(30, start=30))
+    wait_for(lambda: page().value("floe_table_announced_records", table="shop.refunds") == 3, "rows that wait")
+    wait_for(lambda: page().value("floe_table_announced_records") == 3, "the other tables' commits")
+    status = project.status()
+    agree(page(), status)
+    assert of(status, "table", "shop.refunds")["state"] == "PAUSED"
+    text = page().text
+    assert SECRET not in text
+    assert "unmistakable" not in text
+    assert SECRET not in driver.output
+
+    project.run("resume", "--commits", "shop.refunds")
+    wait_for(lambda: page().value("floe_table_announced_records") == 0, "the last commit")
+    agree(page(), project.status())
+    driver.process.send_signal(signal.SIGTERM)
+    assert driver.wait() == 0, driver.output
+
+
+def agree(page: Page, status: dict[str, Any], but_tables: bool = False) -> None:
+    """The page says of pipelines and tables what `floe status` says."""
+    for pipeline in status["pipelines"]:
+        name = pipeline["pipeline"]
+        assert page.value("floe_pipeline_lag_records", pipeline=name) == pipeline["lag"]
+        assert page.is_one("floe_pipeline_state", pipeline=name, state=pipeline["state"]), (pipeline, page.text)
+        for outcome in ("written", "filtered", "dead_lettered", "dropped", "holes", "lost"):
+            assert page.value("floe_records_total", pipeline=name, outcome=outcome) == pipeline["totals"][outcome]
+        for partition in pipeline["partitions"]:
+            labels = {"topic": partition["topic"], "partition": str(partition["partition"])}
+            assert page.value("floe_source_safe_offset", **labels) == partition["safe_offset"]
+            assert page.value("floe_source_log_end_offset", **labels) == partition["log_end"]
+    for table in status["tables"] if not but_tables else ():
+        labels = {"table": table["table"]}
+        pending = table["pending"]
+        assert page.is_one("floe_table_state", state=table["state"], **labels), (table, page.text)
+        for name, key in (("announcements",) * 2, ("records", "rows"), ("files",) * 2, ("bytes",) * 2):
+            assert page.value(f"floe_table_announced_{name}", **labels) == pending[key], (name, table)
+        if table["last_commit"]:
+            through = table["last_commit"]["valid_through_ms"]
+            assert page.value("floe_table_valid_through_timestamp_seconds", **labels) * 1000 == pytest.approx(through)
+
+
+def test_a_run_that_hangs_in_its_first_batch_is_stalled(project: Project, broker: Broker, run: list[Running]) -> None:
+    """A task that never ends in a run's first batch: `floe status` says STALLED with the lag, the phase and since when;
+    so do the metrics, and the process is alive and not ready. Once the task goes on, all of it is over, and each record
+    is in the tables once."""
+    topic = broker.new_topic("hung")
+    broker.produce(topic, orders(30))
+    monitored(project, listen=f"127.0.0.1:{free_port()}", stalled_after_ms=4_000)
+    file = project.pipeline("hung", FAN_OUT.format(topic=topic))
+    driver = Running(project, "run", file, env={"FLOE_FAULT": "records-written=stop"})
+    run.append(driver)
+    url = address(driver)
+
+    def page() -> Page:
+        return Page(get(f"{url}/metrics")[1])
+
+    wait_for(lambda: page().is_one("floe_pipeline_stalled", phase="writing"), "a stall")
+    broker.produce(topic, orders(10, start=30))
+    wait_for(lambda: page().value("floe_pipeline_lag_records") == 40, "the lag of a run that is hung")
+    pipeline = wait_for(lambda: stalled(project), "the state")
+    agree(page(), project.status())
+    assert (pipeline["lag"], pipeline["code"]) == (40, "FLOE-R150")
+    assert "batch 1, phase writing" in pipeline["reason"]
+    assert "floe doctor" in pipeline["remedy"]
+    assert page().value("floe_pipeline_lag_seconds") > 0
+    assert get(f"{url}/healthz")[0] == 200
+    code, body = get(f"{url}/readyz")
+    assert (code, json.loads(body)["checks"]["pipeline hung"]) == (503, False)
+
+    def goes_on() -> bool:
+        for worker in python_workers_of(driver.pid):
+            os.kill(worker, signal.SIGCONT)
+        return page().value("floe_records_total", outcome="written") == 40
+
+    wait_for(goes_on, "both batches")
+    wait_for(lambda: of(project.status(), "pipeline", "hung")["state"] == "IDLE", "the end of the stall")
+    assert get(f"{url}/readyz")[0] == 200
+    driver.process.send_signal(signal.SIGTERM)
+    wait_for(lambda: goes_on() or not driver.running, "its end") if driver.running else None
+    assert driver.wait() == 0, driver.output
+    counts = project.positions([name for name in project.tables("shop") if name != "shop.dead_letters"])
+    assert (len(counts), set(counts.values())) == (40, {1})
+
+
+def stalled(project: Project) -> dict[str, Any] | None:
+    pipelines = project.status()["pipelines"]
+    return next((each for each in pipelines if each["state"] == "STALLED"), None)
+
+
+@pytest.mark.parametrize(
+    "point", ["files-written", "in-transaction", "announced", "before-commit", "manifests-written"]
+)
+def test_status_and_metrics_agree_where_a_run_hangs(
+    project: Project, broker: Broker, run: list[Running], point: str
+) -> None:
+    """Wherever a thread of a run hangs, `floe status` and the metrics agree to the record, and say STALLED: of the
+    pipeline, or of the table whose commit it is."""
+    topic = broker.new_topic("frozen", partitions=2)
+    broker.produce(topic, orders(30))
+    monitored(project, listen=f"127.0.0.1:{free_port()}", stalled_after_ms=3_000)
+    file = project.pipeline("frozen", FAN_OUT.format(topic=topic))
+    driver = Running(project, "run", file, env={"FLOE_FAULT": f"{point}=hang"})
+    run.append(driver)
+    url = address(driver)
+    of_commit = point in ("before-commit", "manifests-written")
+
+    def page() -> Page:
+        return Page(get(f"{url}/metrics")[1])
+
+    def is_stalled() -> bool:
+        seen = page()
+        if of_commit:
+            return seen.is_one("floe_table_state", state="STALLED")
+        return seen.is_one("floe_pipeline_state", state="STALLED")
+
+    wait_for(is_stalled, "a stall")
+    wait_for(
+        lambda: any(t["state"] == "STALLED" for t in project.status()["tables"]) if of_commit else stalled(project),
+        "it",
+    )
+    status = project.status()
+    agree(page(), status)
+    if of_commit:
+        [table] = [each for each in status["tables"] if each["state"] == "STALLED"]
+        assert (table["code"], table["pending"]["rows"] > 0) == ("FLOE-R151", True)
+        assert "floe doctor" in table["remedy"]
+
+
+def test_a_short_run_leaves_its_metrics_behind(project: Project, broker: Broker, tmp_path: Path) -> None:
+    """A run that ends before anybody scrapes it leaves a whole file for the node exporter, and pushes to a gateway; a
+    gateway that is away ends no run."""
+    topic = broker.new_topic("short")
+    broker.produce(topic, orders(30))
+    folder = tmp_path / "textfiles"
+    folder.mkdir()
+    monitored(project, textfile=str(folder), pushgateway=f"http://127.0.0.1:{free_port()}")
+    output = project.run("run", project.pipeline("short", FAN_OUT.format(topic=topic)), "--until-caught-up")
+
+    [file] = folder.iterdir()
+    page = Page(file.read_text())
+    assert file.name == "floe-it-short.prom"
+    assert page.value("floe_records_total", outcome="written") == 30
+    assert page.value("floe_table_announced_records") == 0
+    assert page.is_one("floe_pipeline_state", state="STOPPED")
+    assert "metrics: the pushgateway does not take them" in output
