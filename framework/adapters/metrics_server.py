@@ -24,6 +24,7 @@ from framework.errors import SetupError
 
 PORTS_TRIED = 100
 REQUEST_TIMEOUT_S = 10
+CLOSE_POLL_S = 0.1
 Answer = Callable[..., Iterable[bytes]]
 
 
@@ -51,7 +52,9 @@ class MetricsServer:
         self._server = self._listen(host, port)
         bound = self._server.server_address
         self.address = f"[{bound[0]!s}]:{bound[1]}" if ":" in str(bound[0]) else f"{bound[0]!s}:{bound[1]}"
-        self._thread = threading.Thread(target=self._server.serve_forever, name="metrics", daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(CLOSE_POLL_S,), name="metrics", daemon=True
+        )
         self._thread.start()
 
     def close(self) -> None:

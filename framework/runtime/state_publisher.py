@@ -57,8 +57,10 @@ class StateTeller:
         with self._lock:  # the run's own thread, and the one that looks whether it gets on
             now_ms = int(time.time() * 1000)
             told = self._told.get(pipeline)
-            # A stall is told as DEGRADED with a code of its own; how it begins and ends is news.
-            same = told is not None and told.state is state and (told.code == STALLED_BATCH) == (code == STALLED_BATCH)
+            same = told is not None and told.state is state
+            if told is not None and STALLED_BATCH in (told.code, code):
+                # A stall is told as DEGRADED with a code of its own; that it begins, ends, or is elsewhere now is news.
+                same = (told.code, told.reason) == (code, reason)
             if told is not None and state not in _LAST:
                 if same and told.reason == reason:
                     return
