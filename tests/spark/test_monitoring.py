@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 import urllib.error
@@ -16,7 +15,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from framework.local.broker import free_port
-from tests.chaos.harness import Running, python_workers_of
+from tests.chaos.harness import Running, descendants, kill
 from tests.chaos.harness import wait_for as wait_patiently
 from tests.conftest import Broker
 from tests.project import Project, kill_group
@@ -197,15 +196,13 @@ def test_a_run_that_hangs_in_its_first_batch_is_stalled(project: Project, broker
     assert (code, json.loads(body)["checks"]["pipeline hung"]) == (503, False)
 
     def goes_on() -> bool:
-        for worker in python_workers_of(driver.pid):
-            os.kill(worker, signal.SIGCONT)
+        kill((each.pid for each in descendants(driver.pid) if each.state.startswith("T")), signal.SIGCONT)
         return page().value("floe_records_total", outcome="written") == 40
 
     wait_for(goes_on, "both batches")
     wait_for(lambda: of(project.status(), "pipeline", "hung")["state"] == "IDLE", "the end of the stall")
     assert get(f"{url}/readyz")[0] == 200
     driver.process.send_signal(signal.SIGTERM)
-    wait_for(lambda: goes_on() or not driver.running, "its end") if driver.running else None
     assert driver.wait() == 0, driver.output
     counts = project.positions([name for name in project.tables("shop") if name != "shop.dead_letters"])
     assert (len(counts), set(counts.values())) == (40, {1})
@@ -217,7 +214,7 @@ def stalled(project: Project, where: str = "") -> dict[str, Any] | None:
 
 
 @pytest.mark.parametrize(
-    "point", ["files-written", "in-transaction", "announced", "before-commit", "manifests-written"]
+    "point", ["files-written", "in-transaction@3", "announced", "before-commit", "manifests-written"]
 )
 def test_status_and_metrics_agree_where_a_run_hangs(
     project: Project, broker: Broker, run: list[Running], point: str
@@ -272,3 +269,24 @@ def test_a_short_run_leaves_its_metrics_behind(project: Project, broker: Broker,
     assert page.value("floe_table_announced_records") == 0
     assert page.is_one("floe_pipeline_state", state="STOPPED")
     assert "metrics: the pushgateway does not take them" in output
+
+
+def test_a_coordinator_alone_says_that_it_coordinates(project: Project, run: list[Running]) -> None:
+    """`floe coordinator` serves the same pages: it is ready once the group has taken it in, a second one is too and
+    stands by, and each has a port of its own."""
+    monitored(project, listen=f"127.0.0.1:{free_port()}")
+    urls = []
+    for _ in range(2):
+        coordinator = Running(project, "coordinator")
+        run.append(coordinator)
+        url = address(coordinator)
+        urls.append(url)
+        wait_for(lambda url=url: get(f"{url}/readyz")[0] == 200, "a coordinator that is ready")  # type: ignore[misc]
+    assert len(set(urls)) == 2
+
+    def owners() -> list[float]:
+        return [Page(get(f"{url}/metrics")[1]).value("floe_coordinator_owner") for url in urls]
+
+    wait_for(lambda: sorted(owners()) == [0, 1], "one owner")
+    for each in run:
+        assert each.terminate() == 0, each.output
