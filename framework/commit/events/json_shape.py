@@ -132,14 +132,13 @@ def map_of(kind: type) -> Kind:
 
 def one_of(kind: type[Enum], but: Enum | None = None) -> Kind:
     """A word of `kind`; `but` is one that never stands in an event."""
-    words = [each for each in kind if each is not but]
+    words = {str(each.value): each for each in kind if each is not but}
 
     def read(found: Any, key: str) -> Any:
         try:
-            return next(each for each in words if each.value == TEXT.read(found, key))
-        except StopIteration:
-            known = ", ".join(str(each.value) for each in words)
-            raise Malformed(f"`{key}` must be one of {known}, not {found!r}") from None
+            return words[TEXT.read(found, key)]
+        except KeyError as error:
+            raise Malformed(f"`{key}` must be one of {', '.join(words)}, not {found!r}") from error
 
     return Kind(read, lambda each: each.value)
 
