@@ -132,7 +132,7 @@ ENTRIES = (
         "target",
     ),
     Code(
-        "FLOE-C704",
+        "FLOE-C707",
         "Not an address to listen at",
         "`monitoring.listen` is a host or an address, a colon and a port. An IPv6 address stands in brackets.",
         "monitoring: {listen: localhost}",
@@ -140,7 +140,7 @@ ENTRIES = (
         "target",
     ),
     Code(
-        "FLOE-C705",
+        "FLOE-C708",
         "Metrics for everybody",
         "Whoever reaches the address can read the names of pipelines, topics and tables. Off loopback every request needs a token.",
         'monitoring: {listen: "0.0.0.0:9464"}',

@@ -40,7 +40,7 @@ def monitoring_rules(resolved: Mapping) -> Iterator[Diagnostic]:
     parts = host_and_port(listen.value)
     if parts is None:
         yield Diagnostic(
-            "FLOE-C704",
+            "FLOE-C707",
             f"`{listen.value}` is no address to listen at",
             listen.span,
             path="monitoring.listen",
@@ -48,7 +48,7 @@ def monitoring_rules(resolved: Mapping) -> Iterator[Diagnostic]:
         )
     elif not is_loopback(parts[0]) and find(resolved, ("monitoring", "token")) is None:
         yield Diagnostic(
-            "FLOE-C705",
+            "FLOE-C708",
             f"others can reach `{listen.value}`, and there is no token",
             listen.span,
             path="monitoring.listen",

@@ -29,7 +29,7 @@ def test_loopback_needs_no_token(listen: str) -> None:
 @pytest.mark.parametrize("listen", ["0.0.0.0:9464", "[::]:9464", "driver-1:9464", "10.0.0.3:9464", "localhost.evil:1"])
 def test_an_address_that_others_reach_needs_a_token(listen: str) -> None:
     """Without a token it is refused; with one by reference it is taken, and the token is read by the driver alone."""
-    assert loaded(f'{{listen: "{listen}"}}')[1] == ["FLOE-C705"]
+    assert loaded(f'{{listen: "{listen}"}}')[1] == ["FLOE-C708"]
     target, codes = loaded(f'{{listen: "{listen}", token: "${{secret:env:METRICS}}"}}')
     assert codes == []
     assert target is not None
@@ -42,8 +42,8 @@ def test_an_address_that_others_reach_needs_a_token(listen: str) -> None:
         ('{listen: "127.0.0.1:9464", token: "in-plain-text"}', "FLOE-C311"),
         ('{listen: "127.0.0.1:9464", token: "${env:METRICS}"}', "FLOE-C311"),
         ('{pushgateway: "http://user:password@gateway:9091"}', "FLOE-C311"),
-        ("{listen: localhost}", "FLOE-C704"),
-        ('{listen: "127.0.0.1:70000"}', "FLOE-C704"),
+        ("{listen: localhost}", "FLOE-C707"),
+        ('{listen: "127.0.0.1:70000"}', "FLOE-C707"),
         ("{stalled_after_ms: 10}", "FLOE-C210"),
         ("{port: 9464}", "FLOE-C201"),
     ],
