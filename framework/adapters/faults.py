@@ -1,7 +1,8 @@
 """Named points in the life of a batch and of a commit, where tests kill the process. A no-op unless armed.
 
 In: the environment variable FLOE_FAULT: `point=action` or `point@n=action` (the n-th time in this process), several
-with commas between; actions are `kill` (SIGKILL to itself), `stop` (SIGSTOP), `raise` and `break` (an error that nobody
+with commas between; actions are `kill` (SIGKILL to itself), `stop` (SIGSTOP), `hang` (this
+thread waits for ever), `raise` and `break` (an error that nobody
 foresaw). Out: nothing, or the end of the process.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections import Counter
 from collections.abc import Sequence
 
@@ -66,6 +68,8 @@ def _act(point: str, action: str) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
     elif action == "stop":
         os.kill(os.getpid(), signal.SIGSTOP)
+    elif action == "hang":
+        threading.Event().wait()
     elif action == "break":
         raise ValueError(f"{point} breaks what nobody foresaw")
     else:

@@ -25,6 +25,7 @@ def coordinator(target: str | None, connection: str | None, control_topic: str) 
     from framework.plan.compile import coordinator_group
     from framework.runtime.coordinator import Coordinator
     from framework.runtime.job import open_catalog
+    from framework.runtime.monitor import Connections, Monitor
 
     control = open_control(target, connection, control_topic)
     started = time.monotonic()
@@ -39,15 +40,20 @@ def coordinator(target: str | None, connection: str | None, control_topic: str) 
     group = coordinator_group(control.target.prefix, control.topic)
     catalog = open_catalog(control.target, ())
     check_some(catalog, say)
-    committer = Coordinator(control.kafka, group, control.topic, catalog, say)
+    monitoring = control.target.monitoring
+    committer = Coordinator(control.kafka, group, control.topic, catalog, say, monitoring.stalled_after_ms)
+    connections = Connections(control.target, (control.kafka,), (control.topic,), catalog, catalog.catalogs)
+    monitor = Monitor(connections, (), (committer,), say)
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     committer.start()
     try:
+        monitor.start()
         while not stop.wait(0.2) and committer.alive:
             pass
     finally:
+        monitor.close()
         committer.stop()
     if committer.error is not None:
         raise committer.error

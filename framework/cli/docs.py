@@ -1,4 +1,4 @@
-"""`floe docs`: the reference as Markdown pages, from what this version itself knows."""
+"""`floe docs`: the reference as Markdown pages, alerts and a dashboard, from what this version itself knows."""
 
 from __future__ import annotations
 
@@ -9,15 +9,20 @@ import click
 from framework.cli import commands_page
 from framework.config import reference_page
 from framework.diagnose import codes_page
+from framework.metrics import dashboard, metrics_page, rules_files
 
 
 def pages() -> dict[str, str]:
-    """Every reference page by its file name."""
+    """Every reference page, and what is made beside them, by its file name."""
     from framework.cli.main import floe  # the list of verbs imports this module's verb, not the other way round
 
     return {
         "commands.md": commands_page.page(floe),
         "codes.md": codes_page.page(),
+        metrics_page.METRICS_FILE: metrics_page.page(),
+        rules_files.RULES_FILE: rules_files.rules(),
+        rules_files.RULE_TESTS_FILE: rules_files.rule_tests(),
+        dashboard.DASHBOARD_FILE: dashboard.dashboard(),
         **{f"{name}-file.md": reference_page.page(name) for name in ("pipeline", "target", "template")},
     }
 
@@ -33,7 +38,7 @@ def pages() -> dict[str, str]:
 )
 @click.option("--check", is_flag=True, help="Write nothing; end with 1 if a page is not up to date.")
 def docs(output: Path, check: bool) -> int:
-    """Write the reference of files, commands and codes as Markdown pages."""
+    """Write the reference of files, commands, codes and metrics, with alert rules for Prometheus and a dashboard for Grafana."""
     stale = [name for name, text in pages().items() if _present(output / name) != text]
     for name in stale:
         click.echo(f"{output / name}: {'is not up to date' if check else 'written'}")

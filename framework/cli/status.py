@@ -26,8 +26,8 @@ WIDTH = 132
 def status(target: str | None, connection: str | None, control_topic: str, as_json: bool) -> None:
     """Show pipelines (state, lag, where every record went) and tables (state, last commit, what waits).
 
-    States: RUNNING, IDLE, DEGRADED, BLOCKED, FAILED, PAUSED, STOPPED. Whatever has a problem says why, since when, and what
-    to do.
+    States: RUNNING, IDLE, DEGRADED, STALLED, BLOCKED, FAILED, PAUSED, STOPPED. Whatever has a problem says why, since when,
+    and what to do.
 
     \b
     floe status --target prod

@@ -428,6 +428,19 @@ SettingValue = str | SecretRef
 
 
 @dataclass(frozen=True)
+class MonitoringSpec:
+    """How a target's drivers and coordinators are watched. `listen`: `host:port`, "" for no server; `textfile` and
+    `pushgateway`: "" for none. Off loopback there is a `token`."""
+
+    listen: str = ""
+    token: SettingValue = ""
+    textfile: str = ""
+    pushgateway: str = ""
+    max_tables: int = 200
+    stalled_after_ms: int = 600_000
+
+
+@dataclass(frozen=True)
 class TargetSpec:
     """Where a pipeline runs. Connection settings are librdkafka's and PyIceberg's own keys, values perhaps secrets.
 
@@ -447,6 +460,7 @@ class TargetSpec:
     allow_locations: tuple[str, ...] = ()
     allow_properties: tuple[str, ...] = ()
     allow_environment: tuple[str, ...] = ()
+    monitoring: MonitoringSpec = field(default_factory=MonitoringSpec)
 
 
 @dataclass(frozen=True)

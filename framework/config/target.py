@@ -18,8 +18,9 @@ from framework.config.overlay import without
 from framework.config.reference import Scope, resolve, secret_of
 from framework.config.rules.connections import connection_rules, secrets_from_outside, without_secrets
 from framework.config.rules.known_settings import known_settings
+from framework.config.rules.monitoring import monitoring_rules
 from framework.config.schema import check
-from framework.config.spec import SecretRef, SettingValue, TargetSpec
+from framework.config.spec import MonitoringSpec, SecretRef, SettingValue, TargetSpec
 from framework.config.text import SourceText
 from framework.config.tree import Mapping, Node, Scalar, Sequence, leaves, parse, plain
 from framework.config.units import setting_text
@@ -86,6 +87,8 @@ def read_target(source: SourceText, world: World) -> TargetResult:
     findings += found
     findings += connection_rules(tree)
     if isinstance(resolved, Mapping):
+        findings += monitoring_rules(resolved)
+    if isinstance(resolved, Mapping):
         findings += secrets_from_outside(tree, resolved)
         findings += known_settings(resolved, unresolved)
     overrides = resolved.get("overrides") if isinstance(resolved, Mapping) else None
@@ -113,7 +116,7 @@ def _resolve(
                 if isinstance(leaf.value, str) and "${" in leaf.value
             }
             continue
-        scope = Scope(world, values, secrets=entry.key == "connections")
+        scope = Scope(world, values, secrets=entry.key in ("connections", "monitoring"))
         part, found, open_paths = resolve(entry.value, scope)
         findings += found
         unresolved |= {(entry.key, *path) for path in open_paths}
@@ -166,6 +169,19 @@ def _build(document: dict[str, dict[str, dict[str, dict[str, object]]]]) -> Targ
         allow_locations=tuple(map(str, allow.get("locations", ()))),
         allow_properties=tuple(map(str, allow.get("properties", ()))),
         allow_environment=tuple(map(str, allow.get("environment", ()))),
+        monitoring=_monitoring(dict(document.get("monitoring", {}))),
+    )
+
+
+def _monitoring(found: dict[str, Any]) -> MonitoringSpec:
+    token = secret_of(str(found.get("token", "")))
+    return MonitoringSpec(
+        listen=str(found.get("listen", MonitoringSpec.listen)),
+        token=SecretRef(*token) if token else "",
+        textfile=str(found.get("textfile", MonitoringSpec.textfile)),
+        pushgateway=str(found.get("pushgateway", MonitoringSpec.pushgateway)),
+        max_tables=int(found.get("max_tables", MonitoringSpec.max_tables)),
+        stalled_after_ms=int(found.get("stalled_after_ms", MonitoringSpec.stalled_after_ms)),
     )
 
 

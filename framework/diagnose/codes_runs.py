@@ -146,6 +146,16 @@ ENTRIES = (
         "The catalog or the store refuses them. A table is DEGRADED from the first failure and FAILED from the tenth in a row. floe keeps trying; what is announced waits.",
     ),
     Code(
+        "FLOE-R150",
+        "A run makes no progress",
+        "Nothing has happened in a phase of its batch for `monitoring.stalled_after_ms` of the target: no next phase, no finished task, no look at the source. The pipeline is STALLED; the reason names the phase, and `since` is when something last happened. What is announced is safe. Killing the run is safe too: the next one repeats the batch.",
+    ),
+    Code(
+        "FLOE-R151",
+        "A commit makes no progress",
+        "A commit was begun and has had no answer for `monitoring.stalled_after_ms` of the target. The table is STALLED, and other tables go on. The catalog or the store does not answer. If the process is ended, the next coordinator finds out what became of the commit (invariant 7).",
+    ),
+    Code(
         "FLOE-R137",
         "The pipeline is paused",
         "`floe run --until-caught-up` cannot end while somebody holds the pipeline's reading. The message says who and why.",

@@ -61,6 +61,11 @@ ENTRIES = (
         "`floe local up --spark` starts a master and a worker from the installed PySpark. The log named in the message says why one of them did not start.",
     ),
     Code(
+        "FLOE-E034",
+        "Metrics cannot be served",
+        "The address in `monitoring.listen` of the target is none of this machine, or no port from there on is free. `floe` tries a hundred.",
+    ),
+    Code(
         "FLOE-E101",
         "Kafka cannot be reached",
         "No broker answers at the address of the connection: it is down, the address or port is wrong, or a firewall blocks it.",

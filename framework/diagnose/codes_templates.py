@@ -155,4 +155,20 @@ ENTRIES = (
         _KAFKA % "" + "\nspark: {master: yarn}",
         "target",
     ),
+    Code(
+        "FLOE-C707",
+        "Not an address to listen at",
+        "`monitoring.listen` is a host or an address, a colon and a port. An IPv6 address stands in brackets.",
+        "monitoring: {listen: localhost}",
+        'monitoring: {listen: "localhost:9464"}',
+        "target",
+    ),
+    Code(
+        "FLOE-C708",
+        "Metrics for everybody",
+        "Whoever reaches the address can read the names of pipelines, topics and tables. Off loopback every request needs a token.",
+        'monitoring: {listen: "0.0.0.0:9464"}',
+        'monitoring: {listen: "0.0.0.0:9464", token: "${secret:env:FLOE_METRICS_TOKEN}"}',
+        "target",
+    ),
 )

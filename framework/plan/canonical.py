@@ -16,7 +16,7 @@ from enum import Enum
 
 from pydantic import TypeAdapter
 
-from framework.config.spec import LoadedPipeline, TargetSpec, WritePolicy
+from framework.config.spec import LoadedPipeline, MonitoringSpec, TargetSpec, WritePolicy
 from framework.plan.compile import compile_plan
 from framework.plan.model import Plan, Step
 
@@ -61,6 +61,8 @@ def settings_digests(target: TargetSpec) -> dict[str, str]:
     """A digest of each section of the target's settings, with secrets as references: shows which one changed, not
     how."""
     dumped = _TARGET.dump_python(target, mode="json")
+    if target.monitoring == MonitoringSpec():  # so that a target without it has the digests that it had before
+        del dumped["monitoring"]
     return {
         key: hashlib.sha256(_compact(value).encode()).hexdigest()[:_DIGEST_LENGTH]
         for key, value in sorted(dumped.items())

@@ -111,6 +111,7 @@ def joined(parts: list[BlockResult]) -> BlockResult:
         found.written += part.written
         found.filtered += part.filtered
         found.dropped += part.dropped
+        found.dropped_for += part.dropped_for
         found.alike += part.alike
         if part.failure is not None and (found.failure is None or part.failure.offset < found.failure.offset):
             found.failure = part.failure

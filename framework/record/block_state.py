@@ -144,6 +144,7 @@ class BlockState:
         policy = policy or failure.policy or self.plan.write.policy_at(failure.stage)
         if policy is ErrorPolicy.DROP:
             self._result.dropped += 1
+            self._result.dropped_for[failure.code] += 1
             return
         letter = failure.dead_letter(self.block, position)
         self._result.dead_letters.append(letter)

@@ -8,6 +8,7 @@ is the driver's to say. Keeps invariant 8.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from framework.plan.model import Plan
@@ -155,4 +156,9 @@ def _as_refused(trial: BlockResult, offsets: set[int]) -> BlockResult:
     letters = [letter for letter in trial.dead_letters if letter.offset in offsets]
     failure = trial.failure if trial.failure and trial.failure.offset in offsets else None
     dropped = len(offsets) - len(letters)  # `drop` is the policy's word for them
-    return BlockResult(dead_letters=letters, failure=failure, dropped=dropped, refused=set(offsets))
+    # Refused for one table's sake, they are all refused alike; others of the block may have other codes.
+    [code] = trial.dropped_for if len(trial.dropped_for) == 1 else [""]
+    dropped_for = Counter({code: dropped}) if code and dropped else Counter[str]()
+    return BlockResult(
+        dead_letters=letters, failure=failure, dropped=dropped, dropped_for=dropped_for, refused=set(offsets)
+    )

@@ -6,6 +6,7 @@ change first. Everything here is plain data: it pickles to and from Spark's task
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
@@ -143,8 +144,9 @@ class BlockResult:
     `keyed`, and never in two of them.
 
     The record counts satisfy, when `needs` is empty: records in block = written + filtered + len(dead_letters) +
-    dropped. `failure` is the first record that the policy `fail` stops at; it is among `dead_letters` too. `refused`
-    are the offsets of all records that were, whatever the policy made of them.
+    dropped. `dropped_for` has by code those of the dropped that were errors. `failure` is the first record that the
+    policy `fail` stops at; it is among `dead_letters` too. `refused` are the offsets of all records that were, whatever
+    the policy made of them.
     """
 
     rows: dict[str, pa.Table] = field(default_factory=dict)
@@ -154,6 +156,7 @@ class BlockResult:
     written: int = 0
     filtered: int = 0
     dropped: int = 0
+    dropped_for: Counter[str] = field(default_factory=Counter)
     failure: DeadLetter | None = None
     keyed: dict[str, KeyedRows] = field(default_factory=dict)
     refused: set[int] = field(default_factory=set)
@@ -165,6 +168,8 @@ class SliceReport:
 
     Invariant 8: ``written + filtered + dead_lettered + dropped + holes == slice.end - slice.start``, where holes are
     offsets without a record, counted by the fetcher.
+
+    `letters` has the dead letters by stage and code, `dropped_for` those of the dropped records that were errors.
     """
 
     slice: Slice
@@ -174,6 +179,8 @@ class SliceReport:
     dropped: int
     holes: int
     max_timestamp_ms: int | None
+    letters: Counter[tuple[str, str]] = field(default_factory=Counter)
+    dropped_for: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass(frozen=True)

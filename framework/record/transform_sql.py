@@ -131,6 +131,7 @@ def process_with_sql(
             failed.fail(place, failure)
         result = joined([result, failed.result()])
     result.dropped += early.dropped
+    result.dropped_for += early.dropped_for
     result.dead_letters = sorted(early.dead_letters + result.dead_letters, key=lambda letter: letter.offset)
     failures = [letter for letter in (early.failure, result.failure) if letter is not None]
     result.failure = min(failures, key=lambda letter: letter.offset, default=None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from framework.adapters.faults import reach
 from framework.adapters.iceberg.tables import IcebergTables
@@ -34,6 +34,15 @@ from framework.runtime.source import PipelineSource
 TELL_AGAIN_MS = 6 * 60 * 60 * 1000
 
 
+@dataclass(frozen=True)
+class Stand:
+    """How far a pipeline is announced: its newest batch, the next offset of each partition, and the sum so far."""
+
+    batch: int
+    positions: Mapping[PartitionKey, int]
+    totals: Accounting
+
+
 class Announcer:
     """One run's producer with what goes beside each offset. One thread at a time; `start` comes first.
 
@@ -52,6 +61,8 @@ class Announcer:
         self.base_batch = 0
         self.control_offset = 0
         self.last_ms = 0
+        self.stand = Stand(0, {}, Accounting())
+        """As of the last announcement; replaced at the moment in which its outcome is known."""
         self._plan = plan
         self._source = source
         self._catalog = catalog
@@ -161,6 +172,7 @@ class Announcer:
             group = self._take_back(offsets)
             if read_back(self._plan.pipeline, self._run_id, batch, ranges, group) is AnnounceState.NOT_ANNOUNCED:
                 send(offsets)
+        self.stand = Stand(batch, {key: end for key, (end, _) in offsets.items()}, totals)
         self.last_ms = now_ms()
 
     def look_again(self, error: FloeError) -> dict[PartitionKey, SafeOffset]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from framework.commit.events.event_types import (
     Accounting,
@@ -45,7 +45,8 @@ class BatchScope:
 
 @dataclass(frozen=True)
 class BatchResult:
-    """What is announced; `ranges` covers every partition, also those without records."""
+    """What is announced; `ranges` covers every partition, also those without records. `letters` has the dead letters by
+    stage and code, `dropped_for` by code the dropped records that were errors."""
 
     events: tuple[ControlEvent, ...]
     ranges: tuple[SourceRange, ...]
@@ -54,6 +55,8 @@ class BatchResult:
     rows: dict[str, int]
     files: int
     bytes: int
+    letters: Counter[tuple[str, str]] = field(default_factory=Counter)
+    dropped_for: Counter[str] = field(default_factory=Counter)
 
 
 def summarise(
@@ -106,8 +109,17 @@ def summarise(
         )
     )
     every_file = [file for groups in files.values() for group in groups.values() for file in group]
+    pieces = [piece for report in reports for piece in report.slices]
     return BatchResult(
-        tuple(events), ranges, accounting, new_totals, rows, len(every_file), sum(f.file_size_bytes for f in every_file)
+        tuple(events),
+        ranges,
+        accounting,
+        new_totals,
+        rows,
+        len(every_file),
+        sum(f.file_size_bytes for f in every_file),
+        sum((piece.letters for piece in pieces), Counter[tuple[str, str]]()),
+        sum((piece.dropped_for for piece in pieces), Counter[str]()),
     )
 
 

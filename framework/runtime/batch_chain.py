@@ -12,7 +12,7 @@ from framework.commit.events.event_types import SourceRange
 from framework.commit.offsets import PartitionFacts, PartitionKey, check_still_readable, find_gaps, first_position
 from framework.errors import FloeError
 from framework.plan.model import Plan
-from framework.runtime.announcer import Announcer
+from framework.runtime.announcer import Announcer, Stand
 from framework.runtime.batch import BatchScope, summarise_gaps
 from framework.runtime.begin import Begun
 from framework.runtime.handover import AnnouncedBatch
@@ -47,6 +47,7 @@ class BatchChain:
 
     def begin(self, begun: Begun) -> None:
         self.positions, self._batch, self._given_up = begun.positions, begun.batch, begun.given_up
+        self._announcer.stand = Stand(begun.batch, dict(begun.positions), begun.totals)
         self._report.totals = begun.totals
 
     def look(self) -> dict[PartitionKey, PartitionFacts] | None:
@@ -114,6 +115,7 @@ class BatchChain:
             self._report.totals = newest.totals
         # Invariant 2: the number of a batch that was not announced is used again; a number left out breaks the chain.
         self._batch = newest.batch if group else 0
+        self._announcer.stand = Stand(self._batch, dict(self.positions), self._report.totals)
 
     def _claim(self) -> None:
         self._announcer.claim(self._batch, self.positions, self._report.totals, self._given_up)

@@ -15,6 +15,7 @@ from framework.adapters.faults import reach
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.commit.watch import Newest
 from framework.diagnose.counted import counted
+from framework.metrics.figures import Phase
 from framework.plan.catalogs import used_catalogs
 from framework.plan.model import Plan
 from framework.runtime.announced import AnnouncedTables
@@ -23,6 +24,7 @@ from framework.runtime.batch import summarise
 from framework.runtime.careful import Careful
 from framework.runtime.handover import AnnouncedBatch, BatchHandover, OfferedBatch
 from framework.runtime.keyed_tables import KeyedTables
+from framework.runtime.run_measures import RunMeasures
 from framework.runtime.stage import StageOfBatch
 from framework.runtime.tables import TableRegistry
 from framework.task.context import TaskContext
@@ -31,6 +33,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from framework.runtime.batch import BatchScope
+
+
+JOB_GROUP = "spark.jobGroup.id"
 
 
 class BatchRunner:
@@ -48,8 +53,10 @@ class BatchRunner:
         newest_announced: Callable[[], Mapping[str, Newest]],
         handover: BatchHandover,
         say: Callable[[str], None],
+        measures: RunMeasures,
     ) -> None:
         self._plan = plan
+        self._measures = measures
         self._kafka = kafka
         self._registry = registry
         self._catalog = catalog
@@ -79,10 +86,13 @@ class BatchRunner:
     def _do(self, session: SparkSession, batch: OfferedBatch) -> AnnouncedBatch:
         started = time.monotonic()
         scope = batch.scope
+        self._measures.job_group = session.sparkContext.getLocalProperty(JOB_GROUP) or ""
+        self._measures.enter(Phase.TABLES)
         batch.tables_refreshed.result()
-        stage = StageOfBatch(session, scope, self._context(scope), self._tables, self._keyed)
+        stage = StageOfBatch(session, scope, self._context(scope), self._tables, self._keyed, self._measures.enter)
         reports, rewrites = self._careful.do(scope, stage.write, stage.look_for_deadly)
         self._keyed.keep_indexes(session, reports)
+        self._measures.enter(Phase.ANNOUNCING)
         reach("files-written")
         known = self._tables.targets.values()
         before = self._announced.batches_before(reports, self._newest_announced(), known)

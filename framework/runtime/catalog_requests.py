@@ -30,6 +30,7 @@ from framework.commit.machine.effects import (
 from framework.config.table_names import catalog_of
 from framework.diagnose.counted import counted
 from framework.errors import FloeError
+from framework.runtime.commit_measures import CommitMeasures
 
 COMMITTERS = 4
 # What the pool is given at once: enough that no thread waits for the one that hands out.
@@ -63,6 +64,7 @@ class CatalogRequests:
     alone."""
 
     def __init__(self, catalog: IcebergTables, say: Callable[[str], None]) -> None:
+        self.measures = CommitMeasures()
         self.in_flight = 0  # of this term, loads that wait for their turn among them
         self._catalog = catalog
         self._say = say
@@ -121,6 +123,7 @@ class CatalogRequests:
         """On a thread of the pool. Every outcome becomes an input; none is swallowed."""
         effect = request.effect
         answer: Input
+        self.measures.begin(request.catalog, request)
         try:
             answer = self._load(effect, request) if isinstance(effect, LoadTable) else self._commit(effect)
         except Exception as error:  # whatever it is, the state must be told, or the table waits for ever
@@ -130,6 +133,7 @@ class CatalogRequests:
             else:
                 answer = LoadFailed(effect.table, reason)
             self._say(f"{effect.table}: {reason}")
+        self.measures.end(request.catalog, request, effect, answer)
         self._answers.put(Answer(request.term, request.catalog, answer))
 
     def _load(self, effect: LoadTable, request: Request) -> Input:

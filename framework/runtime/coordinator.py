@@ -15,8 +15,11 @@ from collections.abc import Callable
 
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.kafka.seat import CoordinatorSeat
+from framework.commit.machine.model import CoordinatorState, Limits
 from framework.errors import FloeError
+from framework.metrics.services import service_of
 from framework.runtime.catalog_requests import CatalogRequests
+from framework.runtime.commit_measures import CommitMeasures
 from framework.runtime.coordinator_turns import CoordinatorTurns
 from framework.runtime.information import Information
 from framework.runtime.patience import is_retriable
@@ -40,7 +43,9 @@ class Coordinator:
         control_topic: str,
         catalog: IcebergTables,
         say: Callable[[str], None],
+        stalled_after_ms: int | None = None,
     ) -> None:
+        """`stalled_after_ms`: a commit that is under way for longer is told as stalled; None: none is."""
         self.name = f"{group}/{uuid.uuid4().hex[:8]}"
         self.error: FloeError | None = None
         self._kafka = kafka
@@ -49,6 +54,8 @@ class Coordinator:
         self._say = say
         self._stopping = threading.Event()
         self._requests = CatalogRequests(catalog, say)
+        self._limits = Limits(stalled_ms=stalled_after_ms)
+        self._turns: CoordinatorTurns | None = None
         self._thread = threading.Thread(target=self._run, name="coordinator", daemon=True)
 
     def start(self) -> None:
@@ -66,6 +73,26 @@ class Coordinator:
     def alive(self) -> bool:
         return self._thread.is_alive()
 
+    @property
+    def control_topic(self) -> str:
+        return self._control_topic
+
+    @property
+    def measures(self) -> CommitMeasures:
+        return self._requests.measures
+
+    @property
+    def state(self) -> CoordinatorState:
+        """What it knows now."""
+        turns = self._turns
+        return turns.state if turns is not None else CoordinatorState()
+
+    @property
+    def knows_the_owner(self) -> bool:
+        """Whether the group has told it that it coordinates, or that another one does."""
+        turns = self._turns
+        return turns is not None and turns.has_joined and self.alive
+
     def _run(self) -> None:
         try:
             while not self._stopping.is_set():
@@ -76,6 +103,7 @@ class Coordinator:
                         self.error = error
                         return
                     self._say(f"degraded: {error.message}; trying again")
+                    self._requests.measures.tried_again(service_of(error))
                     self._stopping.wait(REBUILD_AFTER_S)
         except Exception as error:  # a thread that ends without a word would leave announcements waiting for ever
             self.error = FloeError(f"the coordinator ended: {type(error).__name__}: {error}", place=self.name)
@@ -87,12 +115,13 @@ class Coordinator:
         """Turns with one seat, until it is to be stopped or to be given up and taken again."""
         seat = CoordinatorSeat(self._kafka, self._group, self._control_topic, self.name)
         information = Information(self._kafka, self._control_topic, self._say)
-        turns = CoordinatorTurns(self.name, seat, self._requests, information, self._say)
+        turns = self._turns = CoordinatorTurns(self.name, seat, self._requests, information, self._say, self._limits)
         try:
             while (not self._stopping.is_set() or self._requests.in_flight) and not turns.wants_new_seat:
                 turns.turn()
         finally:
             # Answers to what was asked until now belong to an ownership that has ended.
             self._requests.new_term()
+            self.measures.assigned(owns=False)
             seat.close()
             information.close()

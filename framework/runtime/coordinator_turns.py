@@ -28,7 +28,7 @@ from framework.commit.machine.effects import (
     StoreLowWater,
     Tick,
 )
-from framework.commit.machine.step import CoordinatorState, next_due_ms, step, wants_more
+from framework.commit.machine.step import CoordinatorState, Limits, next_due_ms, step, wants_more
 from framework.errors import StateDisagreement
 from framework.runtime.catalog_requests import CatalogRequests
 from framework.runtime.information import Information
@@ -59,17 +59,22 @@ class CoordinatorTurns:
         requests: CatalogRequests,
         information: Information,
         say: Callable[[str], None],
+        limits: Limits | None = None,
     ) -> None:
         self.wants_new_seat = False
+        self.state = CoordinatorState(limits=limits or Limits())  # others may look at it; it is never changed in place
         self._name = name
         self._seat = seat
         self._requests = requests
         self._information = information
         self._say = say
-        self._state = CoordinatorState()
         self._ownership: Ownership | None = None  # None: another coordinator owns the partition
         self._is_paused = False
         self._tick_again_at = 0.0
+
+    @property
+    def has_joined(self) -> bool:
+        return self._seat.has_joined
 
     def turn(self) -> None:
         """Wait a moment for what happens, and act upon all of it.
@@ -78,7 +83,7 @@ class CoordinatorTurns:
             StateDisagreement: a person must decide.
             FloeError: the broker does not answer, or the log cannot be read.
         """
-        self._hold_back(not wants_more(self._state))
+        self._hold_back(not wants_more(self.state))
         for update in self._seat.poll(self._timeout_s()):
             self._take_in(update)
         for answer in self._requests.answers():
@@ -100,6 +105,7 @@ class CoordinatorTurns:
         if isinstance(update, SeatAssigned):
             self._requests.new_term()
             self._ownership = Ownership()
+            self._requests.measures.assigned(owns=True)
             self._say("coordinates")
             self._feed(
                 Assigned(
@@ -117,6 +123,7 @@ class CoordinatorTurns:
         elif isinstance(update, SeatRevoked):
             self._requests.new_term()
             self._ownership = None
+            self._requests.measures.assigned(owns=False)
             self._feed(Revoked())
             self._say("no longer coordinates")
         elif isinstance(update, SeatRead):
@@ -127,19 +134,19 @@ class CoordinatorTurns:
     def _timeout_s(self) -> float:
         if self._requests.in_flight:
             return BUSY_POLL_S
-        due = next_due_ms(self._state) if self._ownership is not None else None
+        due = next_due_ms(self.state) if self._ownership is not None else None
         if due is None:
             return IDLE_POLL_S
         return min(IDLE_POLL_S, max(0.0, (due - _now_ms()) / 1000))
 
     def _feed(self, message: Input) -> None:
-        self._state, effects = step(self._state, message, _now_ms())
+        self.state, effects = step(self.state, message, _now_ms())
         for effect in effects:
             self._perform(effect)
 
     def _perform(self, effect: Effect) -> None:
         if isinstance(effect, LoadTable | CommitTable):
-            self._requests.ask(effect, self._state.control_topic_id)
+            self._requests.ask(effect, self.state.control_topic_id)
         elif isinstance(effect, Publish):
             self._information.tell(effect.event)
         elif isinstance(effect, StoreLowWater):

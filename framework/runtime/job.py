@@ -37,6 +37,7 @@ from framework.plan.compile import compile_plan
 from framework.plan.model import Plan
 from framework.runtime.control_watch import ControlWatch
 from framework.runtime.coordinator import Coordinator
+from framework.runtime.monitor import Connections, Monitor
 from framework.runtime.starting import StartingSession
 from framework.runtime.state_publisher import StateTeller
 from framework.runtime.worker import PipelineWorker
@@ -103,6 +104,7 @@ class Job:
         self._watches: dict[tuple[str, str], ControlWatch] = {}
         self._tellers: dict[tuple[str, str], StateTeller] = {}
         self._stop_requests: dict[str, StopRequested] = {}
+        self._monitor: Monitor | None = None
         self._ended: set[str] = set()  # pipelines that were stopped while others go on
         self._spark = spark or StartingSession(pipelines, [plan.pipeline for plan in plans or ()])
 
@@ -118,6 +120,8 @@ class Job:
                 self._workers[-1].tell_plan(told(pipeline, self._deployment))
             self._follow_control_topics()
             self._start_coordinators(plans, catalog)
+            self._monitor = self._watched(catalog, used_catalogs(*plans))
+            self._monitor.start()
             backlog = sum([worker.freeze_ends() for worker in self._workers]) if self._until_caught_up else 1
             if backlog:
                 self._run_workers()
@@ -129,6 +133,8 @@ class Job:
             self._tell_failure(error)
             raise
         finally:
+            if self._monitor is not None:
+                self._monitor.close()
             for coordinator in self._coordinators.values():
                 coordinator.stop()
             for watch in self._watches.values():
@@ -229,9 +235,20 @@ class Job:
                     plan.announce.control_topic,
                     catalog,
                     lambda text: self._say(f"coordinator: {text}"),
+                    self._target.monitoring.stalled_after_ms,
                 )
                 coordinator.start()
                 self._coordinators[key] = coordinator
+
+    def _watched(self, catalog: IcebergTables, catalogs: Iterable[str]) -> Monitor:
+        connections = Connections(
+            self._target,
+            tuple(self._kafka(connection) for connection, _ in self._coordinators),
+            tuple(topic for _, topic in self._coordinators),
+            catalog,
+            tuple(catalogs),
+        )
+        return Monitor(connections, self._workers, tuple(self._coordinators.values()), self._say)
 
     def _run_workers(self) -> None:
         reach("before-query")

@@ -17,6 +17,7 @@ from framework.adapters.private_files import private_dir
 from framework.commit.offsets import PartitionKey
 from framework.commit.pacing import Pace
 from framework.errors import FloeError, RetriableError
+from framework.metrics.figures import Phase
 from framework.plan.model import Plan
 from framework.runtime.announcer import Announcer, now_ms
 from framework.runtime.batch_chain import BatchChain
@@ -25,6 +26,7 @@ from framework.runtime.batch_runner import BatchRunner
 from framework.runtime.failures import LOG_REMEDY, of_batch, said
 from framework.runtime.handover import AnnouncedBatch, BatchHandover, OfferedBatch
 from framework.runtime.pipeline_state import Standing
+from framework.runtime.run_measures import RunMeasures
 from framework.runtime.table_refresh import TableRefresh
 from framework.runtime.worker_report import WorkerReport
 
@@ -47,6 +49,7 @@ class PacedQuery:
         handover: BatchHandover,
         scratch: Path,
         draining: threading.Event,
+        measures: RunMeasures,
     ) -> None:
         self._chain = chain
         self._pacer = pacer
@@ -57,6 +60,7 @@ class PacedQuery:
         self._handover = handover
         self._scratch = scratch
         self._draining = draining
+        self._measures = measures
         self._poll_s = min(0.5, max(0.05, plan.announce.trigger_every_ms / 10_000))
         self._offer_file: Path
 
@@ -115,9 +119,11 @@ class PacedQuery:
 
     def _step(self) -> Pace | None:
         """Look, and decide what to do now; a batch is on offer when this returns. None: a gap was recorded instead."""
+        self._measures.enter(Phase.WAITING)
         facts = self._chain.look()
         if facts is None:
             return None
+        self._measures.look(facts, self._chain.positions)
         ends = self._pacer.see(self._chain.positions, facts)
         hold = self._standing.hold(self._pacer.has_an_end)
         turn = self._pacer.decide(
@@ -135,6 +141,7 @@ class PacedQuery:
     def _offer(self, batch: OfferedBatch) -> None:
         """Hand a batch over; the tables are looked at again while Spark begins it, and it waits for that, and gets its
         error."""
+        self._measures.enter(Phase.PLANNING, batch.scope.batch)
         self._handover.offer(batch)
         self._write_offer(batch.scope.ends)
         try:
@@ -153,6 +160,7 @@ class PacedQuery:
     def _take_in(self, done: AnnouncedBatch | None) -> None:
         if done is not None:
             self._chain.advance(done)
+            self._measures.announced(done)
             self._pacer.learn(done)
 
 

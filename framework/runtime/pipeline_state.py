@@ -10,9 +10,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 
-from framework.commit.events.event_types import Health
+from framework.commit.events.event_types import Health, PauseChanged, StateChanged, Subject
 from framework.commit.machine.condition import Condition, commit_hold, reading_hold
-from framework.commit.watch import Newest
+from framework.commit.watch import Newest, Waiting
 from framework.errors import DeadlinePassed, FloeError
 from framework.plan.model import Plan
 from framework.runtime.control_watch import ControlWatch
@@ -36,6 +36,8 @@ class Standing:
         self._say = say
         self._watch: ControlWatch | None = None
         self._teller: StateTeller | None = None
+        self.told: StateChanged | None = None
+        """The newest word on the run's state, whether or not it was due to be told."""
         self._troubled = False  # a batch has failed, and none was announced since
         self._tables: Callable[[], Mapping[str, str]] = dict
         self._announced_batch = 0  # by this run
@@ -49,10 +51,44 @@ class Standing:
         """What is asked of the pipeline through the control topic, and where its state is told."""
         self._watch, self._teller = watch, teller
 
-    def tell(self, state: Health, reason: str = "", remedy: str = "", code: str = "", failures: int = 0) -> None:
+    def tell(
+        self,
+        state: Health,
+        reason: str = "",
+        remedy: str = "",
+        code: str = "",
+        failures: int = 0,
+        since_ms: int | None = None,
+    ) -> None:
         """Tell the control topic; a word that was said already is not said again."""
+        name, now_ms, told = self._plan.pipeline, int(time.time() * 1000), self.told
+        goes_on = told is not None and (told.state, told.code) == (state, code)
+        began_ms = told.since_ms if told is not None and goes_on else now_ms
+        began_ms = began_ms if since_ms is None else since_ms
+        self.told = StateChanged(
+            Subject.PIPELINE, name, state, reason, remedy, code, failures, began_ms, now_ms, self._run_id
+        )
         if self._teller is not None:
-            self._teller.tell(self._plan.pipeline, self._run_id, state, reason, remedy, code, failures)
+            self._teller.tell(name, self._run_id, state, reason, remedy, code, failures, since_ms)
+
+    @property
+    def run(self) -> str:
+        return self._run_id
+
+    def stalls(self, condition: Condition) -> bool:
+        """The run makes no progress; returns whether that is news. In the log it is DEGRADED with a code of its own:
+        runs and coordinators of earlier versions stop at a state that they do not know."""
+        is_news = self.told is None or (self.told.code, self.told.reason) != (condition.code, condition.reason)
+        self.tell(Health.DEGRADED, condition.reason, condition.remedy, condition.code, since_ms=condition.since_ms)
+        return is_news
+
+    def reading_pause(self) -> PauseChanged | None:
+        """What a person holds, as the control topic says."""
+        return self._watch.reading_pause(self._plan.pipeline) if self._watch is not None else None
+
+    def waiting(self) -> Waiting:
+        """What of the pipeline is announced and not known to be in its tables."""
+        return self._watch.waiting(self._plan.pipeline) if self._watch is not None else Waiting()
 
     def failed(self, error: FloeError, failures: int) -> None:
         """A batch failed, the `failures`-th in a row, and is done again."""

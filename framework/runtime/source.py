@@ -25,7 +25,7 @@ class PipelineSource:
 
     def __init__(self, plan: Plan, kafka: dict[str, str]) -> None:
         self._plan = plan
-        self._kafka = kafka
+        self.settings = kafka
         self._admin = KafkaAdmin(kafka)
         self.ids: dict[str, str] = {}
 
@@ -89,7 +89,7 @@ class PipelineSource:
 
     def newest_announcement(self) -> DataComplete | Heartbeat | None:
         """The pipeline's newest announcement in the control log."""
-        return newest_link(self._kafka, self._plan.announce.control_topic, self._plan.pipeline)
+        return newest_link(self.settings, self._plan.announce.control_topic, self._plan.pipeline)
 
 
 def newest_link(kafka: dict[str, str], control_topic: str, pipeline: str) -> DataComplete | Heartbeat | None:

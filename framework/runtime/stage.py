@@ -7,11 +7,12 @@ Keeps nothing open between rounds: a task that needs a change reports no files, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from framework.commit.offsets import cut_tasks
+from framework.metrics.figures import Phase
 from framework.record.condemned import NO_CARE, Care
 from framework.record.model import TableNeed, TaskReport
 from framework.runtime.batch import BatchScope
@@ -30,13 +31,15 @@ MIN_RECORDS_PER_TASK = 20_000
 
 @dataclass(frozen=True)
 class StageOfBatch:
-    """A batch, and all that its stage is run with. `base` is what tasks are given but for the tables, which change."""
+    """A batch, and all that its stage is run with. `base` is what tasks are given but for the tables, which change;
+    `enter` is told whether tasks write, or tables are changed for them."""
 
     session: SparkSession
     scope: BatchScope
     base: TaskContext
     tables: TableRegistry
     keyed: KeyedTables
+    enter: Callable[[Phase], None] = lambda phase: None
 
     def write(self, care: Care = NO_CARE) -> tuple[list[TaskReport], int]:
         """The reports of all tasks, and how often a part was written again for changed tables.
@@ -53,7 +56,9 @@ class StageOfBatch:
         def run(context: TaskContext) -> Sequence[TableNeed]:
             nonlocal work
             context = replace(context, keyed=self.keyed.load(context.tables))
+            self.enter(Phase.WRITING)
             done, work, needs = run_stage(self.session, work, context)
+            self.enter(Phase.TABLES)
             reports.extend(done)
             return needs
 

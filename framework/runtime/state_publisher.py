@@ -15,6 +15,7 @@ from collections.abc import Callable
 
 from framework.adapters.kafka.control import ControlPublisher
 from framework.commit.events.event_types import Health, StateChanged, Subject
+from framework.commit.machine.health import STALLED_BATCH
 from framework.runtime.failures import in_words, say_safely
 
 ANOTHER_STATE_MS = 5_000
@@ -32,6 +33,7 @@ class StateTeller:
         self._control_topic = control_topic
         self._say = say
         self._told: dict[str, StateChanged] = {}
+        self._lock = threading.Lock()
         self._queue: queue.SimpleQueue[StateChanged | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._publish, name="states", daemon=True)
         self._thread.start()
@@ -45,20 +47,32 @@ class StateTeller:
         remedy: str = "",
         code: str = "",
         failures: int = 0,
+        since_ms: int | None = None,
     ) -> None:
-        """Say it, unless it was said already or something was said a moment ago. Called by one thread a pipeline."""
-        now_ms = int(time.time() * 1000)
-        told = self._told.get(pipeline)
-        same = told is not None and told.state is state
-        if told is not None and state not in _LAST:
-            if same and told.reason == reason:
-                return
-            if now_ms - told.timestamp_ms < (SAME_STATE_MS if same else ANOTHER_STATE_MS):
-                return
-        since_ms = told.since_ms if told is not None and same else now_ms
-        event = StateChanged(Subject.PIPELINE, pipeline, state, reason, remedy, code, failures, since_ms, now_ms, run)
-        self._told[pipeline] = event
-        self._queue.put(event)
+        """Say it, unless it was said already or something was said a moment ago.
+
+        Args:
+            since_ms: when the state began; None: now, unless it goes on.
+        """
+        with self._lock:  # the run's own thread, and the one that looks whether it gets on
+            now_ms = int(time.time() * 1000)
+            told = self._told.get(pipeline)
+            same = told is not None and told.state is state
+            if told is not None and STALLED_BATCH in (told.code, code):
+                # A stall is told as DEGRADED with a code of its own; that it begins, ends, or is elsewhere now is news.
+                same = (told.code, told.reason) == (code, reason)
+            if told is not None and state not in _LAST:
+                if same and told.reason == reason:
+                    return
+                if now_ms - told.timestamp_ms < (SAME_STATE_MS if same else ANOTHER_STATE_MS):
+                    return
+            if since_ms is None:
+                since_ms = told.since_ms if told is not None and same else now_ms
+            event = StateChanged(
+                Subject.PIPELINE, pipeline, state, reason, remedy, code, failures, since_ms, now_ms, run
+            )
+            self._told[pipeline] = event
+            self._queue.put(event)
 
     def close(self) -> None:
         """Says what is still to be said, for as long as a publication may take."""

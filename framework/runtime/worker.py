@@ -22,6 +22,7 @@ from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.kafka.presence import Presence
 from framework.commit.events.event_types import Deployed
 from framework.errors import FloeError
+from framework.metrics.figures import Phase
 from framework.plan.model import Plan
 from framework.runtime.announced import AnnouncedTables
 from framework.runtime.announcer import Announcer
@@ -33,6 +34,7 @@ from framework.runtime.handover import BatchHandover
 from framework.runtime.paced_query import PacedQuery
 from framework.runtime.patience import Trouble, gives_up, pause_s
 from framework.runtime.pipeline_state import Standing
+from framework.runtime.run_measures import RunMeasures
 from framework.runtime.source import PipelineSource
 from framework.runtime.table_refresh import TableRefresh
 from framework.runtime.tables import TableRegistry
@@ -56,6 +58,7 @@ class PipelineWorker:
     ) -> None:
         self.plan = plan
         self.report = WorkerReport(plan.pipeline)
+        self.measures = RunMeasures()
         self.run_id = uuid.uuid4().hex[:12]
         self.standing = Standing(plan, self.run_id, self.report, say)
         self._kafka = kafka
@@ -83,6 +86,7 @@ class PipelineWorker:
             handover=self._handover,
             scratch=scratch,
             draining=self._draining,
+            measures=self.measures,
         )
 
     # ---- before Spark ---------------------------------------------------------------------------------------------
@@ -141,6 +145,7 @@ class PipelineWorker:
             newest_announced=self.standing.newest_announced,
             handover=self._handover,
             say=self._say,
+            measures=self.measures,
         )
         trouble: Trouble | None = None
         error: FloeError | None = None
@@ -151,20 +156,25 @@ class PipelineWorker:
                     self.chain.settle(error)
                 self._query.run(spark, runner)
                 self.report.state = "drained" if self._draining.is_set() else "caught up"
+                self.measures.enter(Phase.ENDED)
                 return
             except FloeError as raised:
                 error = raised
+                self.measures.failed(error)
+                self.measures.enter(Phase.RETRYING)
                 now_s = time.monotonic()
                 if trouble is None or self.report.batches > batches_before:
                     trouble = Trouble(0, now_s)
                 trouble = Trouble(trouble.failures + 1, trouble.since_s)
                 if self._draining.is_set() or gives_up(error, trouble, now_s, self._pacer.has_an_end):
                     self.report.state, self.report.reason = "failed", error.message
+                    self.measures.enter(Phase.ENDED)
                     raise
                 self.standing.failed(error, trouble.failures)
                 if self._draining.wait(pause_s(trouble.failures, self.plan.announce.trigger_every_ms / 1000)):
                     # Asked to drain while a failed batch waits: what was begun was not finished, and that is said.
                     self.report.state = "failed"
+                    self.measures.enter(Phase.ENDED)
                     raise
 
     def drain(self) -> None:

@@ -6,8 +6,9 @@ In: a block and a TaskContext. Out: what became of its records, and the sum of a
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -62,12 +63,16 @@ class SliceSum:
     dead_lettered: int = 0
     dropped: int = 0
     newest_ms: int = -1
+    letters: Counter[tuple[str, str]] = field(default_factory=Counter)
+    dropped_for: Counter[str] = field(default_factory=Counter)
 
     def add(self, result: BlockResult) -> None:
         self.written += result.written
         self.filtered += result.filtered
         self.dead_lettered += len(result.dead_letters)
         self.dropped += result.dropped
+        self.letters.update((letter.stage, letter.code) for letter in result.dead_letters)
+        self.dropped_for.update(result.dropped_for)
 
     def see(self, block: RecordBlock) -> None:
         """Keep the time of the newest record."""
@@ -76,5 +81,13 @@ class SliceSum:
     def report(self, piece: Slice, holes: int) -> SliceReport:
         newest_ms = self.newest_ms if self.newest_ms >= 0 else None
         return SliceReport(
-            piece, self.written, self.filtered, self.dead_lettered, self.dropped, holes, max_timestamp_ms=newest_ms
+            piece,
+            self.written,
+            self.filtered,
+            self.dead_lettered,
+            self.dropped,
+            holes,
+            max_timestamp_ms=newest_ms,
+            letters=self.letters,
+            dropped_for=self.dropped_for,
         )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import pickle
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import chain
@@ -79,6 +80,8 @@ class Arrived:
     written: int = 0
     dropped: int = 0
     dead_lettered: int = 0
+    letters: Counter[tuple[str, str]] = field(default_factory=Counter)
+    dropped_for: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass(frozen=True)
@@ -251,6 +254,7 @@ def decode_slices(pieces: list[Slice], context: TaskContext, schema: pa.Schema) 
             rows, result = decode_block(block, context.plan, context.tables, schemas)
             early.dead_letters += result.dead_letters
             early.dropped += result.dropped
+            early.dropped_for += result.dropped_for
             if len(rows):
                 decoded.append(np.asarray(block.offsets, np.int64)[rows.column(HIDDEN).to_numpy()])
                 yield from carry(block, rows, schema).to_batches()
@@ -321,6 +325,8 @@ def make_writer(context: TaskContext, sending: bool = False):  # type: ignore[no
                 arrived.written += result.written
                 arrived.dropped += result.dropped
                 arrived.dead_lettered += len(result.dead_letters)
+                arrived.letters.update((letter.stage, letter.code) for letter in result.dead_letters)
+                arrived.dropped_for += result.dropped_for
         report = (run.finish(), counts)
         if outbox is None:
             yield pickled(report)
@@ -387,6 +393,10 @@ def _slice(notes: list[SliceNote], arrived: list[Arrived], may_remove: bool) -> 
         dropped=sum(a.dropped for a in arrived) + sum(note.early.dropped for note in notes),
         holes=sum(note.holes for note in notes),
         max_timestamp_ms=max((n.newest_ms for n in notes if n.newest_ms is not None), default=None),
+        letters=sum(
+            (a.letters for a in arrived), Counter((x.stage, x.code) for note in notes for x in note.early.dead_letters)
+        ),
+        dropped_for=sum((a.dropped_for for a in arrived), sum((n.early.dropped_for for n in notes), Counter[str]())),
     )
 
 

@@ -165,7 +165,7 @@ events: st.SearchStrategy[ControlEvent] = st.one_of(
         StateChanged,
         st.sampled_from(Subject),
         names,
-        st.sampled_from(Health),
+        st.sampled_from([each for each in Health if each is not Health.STALLED]),
         text,
         text,
         text,

@@ -58,6 +58,7 @@ from framework.commit.machine.effects import (
     CommitFailed,
     CommitTable,
     Committed,
+    FailureCause,
     FilesGone,
     RecoverTable,
 )
@@ -105,7 +106,7 @@ class TableCommits:
             if settled is not None:
                 return settled
             if (reason := unwritable(table.metadata, self._catalog)) is not None:
-                return CommitFailed(effect.table, effect.commit_id, reason)
+                return CommitFailed(effect.table, effect.commit_id, reason, FailureCause.REFUSED)
             if effect.view.branch != MAIN_BRANCH and head_of(table.metadata, MAIN_BRANCH) is None:
                 table = self._with_main(table)
         except NoSuchTableError:
@@ -115,14 +116,14 @@ class TableCommits:
             return CommitFailed(effect.table, effect.commit_id, said)
         reason = _unsupported(effect, table.metadata)
         if reason is not None:
-            return CommitFailed(effect.table, effect.commit_id, reason)
+            return CommitFailed(effect.table, effect.commit_id, reason, FailureCause.REFUSED)
         try:
             # Without its keys a batch cannot be committed at all, so they are looked for however young they are.
             looked_for = dict.fromkeys((*effect.examine, *_key_paths(effect)))
             missing = tuple(path for path in looked_for if not table.io.new_input(path).exists())
         except Exception as error:  # each store has exceptions of its own, and nothing was sent yet
             said = f"it is unclear whether its files exist: {_words(error)}"
-            return CommitFailed(effect.table, effect.commit_id, said)
+            return CommitFailed(effect.table, effect.commit_id, said, FailureCause.STORE)
         if missing:
             return FilesGone(effect.table, effect.commit_id, missing)
         snapshot_id = new_snapshot_id()
@@ -131,7 +132,8 @@ class TableCommits:
             attempt = self._write(effect, table, files, snapshot_id)
         except Exception as error:  # the catalog has heard of none of these files: they can go
             self._remove(table.io, files.written)
-            return CommitFailed(effect.table, effect.commit_id, f"metadata could not be written: {_words(error)}")
+            said = f"metadata could not be written: {_words(error)}"
+            return CommitFailed(effect.table, effect.commit_id, said, FailureCause.STORE)
         reach("manifests-written")
         return self._send(effect, table, attempt)
 
@@ -242,7 +244,7 @@ class TableCommits:
             return CommitConflict(effect.table, effect.commit_id, "the table does not exist")
         except Exception as second:  # unknown for now, which is said as it is
             reason = f"outcome unknown ({_words(error)}) and the table cannot be read back now ({_words(second)})"
-            return CommitFailed(effect.table, effect.commit_id, reason)
+            return CommitFailed(effect.table, effect.commit_id, reason, FailureCause.UNKNOWN)
         settled = self._settled(effect, now.metadata, attempt.snapshot.snapshot_id)
         # Refused, not found, and its conditions hold no longer: this attempt can never appear, so its files may go.
         refused = isinstance(settled, CommitConflict) and isinstance(error, CommitFailedException)
@@ -250,7 +252,8 @@ class TableCommits:
             self._remove(before.io, attempt.written)
         if settled is not None:
             return settled
-        return CommitFailed(effect.table, effect.commit_id, f"the catalog did not commit: {_words(error)}")
+        said = f"the catalog did not commit: {_words(error)}"
+        return CommitFailed(effect.table, effect.commit_id, said, FailureCause.REFUSED)
 
     def _settled(self, effect: CommitTable, metadata: TableMetadata, snapshot_id: int | None) -> Outcome | None:
         """What the table says about this commit: it is in, or its conditions are gone; None when it may go on."""

@@ -100,6 +100,8 @@ class CoordinatorSeat:
         self._error: KafkaError | None = None  # told once what came before it was handed out
         self._topic_id: str | None = None
         self._position = 0
+        self.has_joined = False
+        """Whether the group has taken this member in, so that somebody owns the seat."""
         self._consumer = build(
             Consumer,
             settings,
@@ -169,6 +171,7 @@ class CoordinatorSeat:
             if len(self._updates) >= _POLL_RECORDS:
                 break
         updates, self._updates = self._updates, []
+        self.has_joined = self.has_joined or bool(self._consumer.memberid())
         return updates
 
     def store_low_water(self, offset: int, chain_from: int | None = None, leader_epoch: int | None = None) -> bool:

@@ -247,7 +247,7 @@ EVENTS = (
         StateChanged,
         subject=one_of(Subject),
         name=TEXT,
-        state=one_of(Health),
+        state=one_of(Health, but=Health.STALLED),
         reason=TEXT,
         remedy=TEXT,
         code=TEXT,

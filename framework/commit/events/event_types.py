@@ -248,6 +248,7 @@ class Health(str, Enum):
     RUNNING = "RUNNING"  # work is done, or waits for its interval
     IDLE = "IDLE"  # there is nothing to do
     DEGRADED = "DEGRADED"  # something fails and is tried again
+    STALLED = "STALLED"  # should get on and does not; told to the log as DEGRADED with a code of its own
     BLOCKED = "BLOCKED"  # cannot go on until somebody mends it
     FAILED = "FAILED"  # has given up, or failed many times in a row
     PAUSED = "PAUSED"  # a person holds it

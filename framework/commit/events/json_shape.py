@@ -130,13 +130,15 @@ def map_of(kind: type) -> Kind:
     return Kind(read)
 
 
-def one_of(kind: type[Enum]) -> Kind:
+def one_of(kind: type[Enum], but: Enum | None = None) -> Kind:
+    """A word of `kind`; `but` is one that never stands in an event."""
+    words = {str(each.value): each for each in kind if each is not but}
+
     def read(found: Any, key: str) -> Any:
         try:
-            return kind(TEXT.read(found, key))
-        except ValueError as error:
-            words = ", ".join(str(each.value) for each in kind)
-            raise Malformed(f"`{key}` must be one of {words}, not {found!r}") from error
+            return words[TEXT.read(found, key)]
+        except KeyError as error:
+            raise Malformed(f"`{key}` must be one of {', '.join(words)}, not {found!r}") from error
 
     return Kind(read, lambda each: each.value)
 

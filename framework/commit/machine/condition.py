@@ -1,4 +1,4 @@
-"""Which of the seven states a pipeline or a table is in, from everything that is known of it.
+"""Which of the eight states a pipeline or a table is in, from everything that is known of it.
 
 In: what the broker shows, what the log was folded to, and what runs and coordinators told, as values. Out: the state
 with its reason, since when, and what to do. What can be looked at counts more than what was told: a report is heeded
@@ -10,7 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from framework.commit.events.event_types import Health, PauseChanged, StateChanged
-from framework.commit.machine.health import BLOCKED_REMEDY, FAILING_REMEDY
+from framework.commit.machine.health import (
+    BLOCKED_REMEDY,
+    FAILING_REMEDY,
+    STALLED_BATCH,
+    STALLED_COMMIT,
+    STALLED_COMMIT_REMEDY,
+)
 from framework.commit.machine.pauses import describe, resume_command
 from framework.commit.watch import Waiting, hold_reason
 from framework.diagnose.counted import counted
@@ -78,7 +84,7 @@ def pipeline_condition(facts: PipelineFacts) -> Condition:
         remedy = f"`{resume_command(facts.pause)}` resumes it"
         return Condition(Health.PAUSED, describe(facts.pause), remedy, "", facts.pause.timestamp_ms)
     if told is not None and told.state in (Health.DEGRADED, Health.BLOCKED):
-        return Condition(told.state, told.reason, told.remedy, told.code, told.since_ms, told.failures)
+        return _as_told(told)
     return Condition(Health.RUNNING if facts.lag else Health.IDLE, since_ms=since_ms)
 
 
@@ -91,6 +97,12 @@ def _ended(told: StateChanged | None) -> Condition:
         return Condition(told.state, told.reason, remedy, told.code, told.since_ms, told.failures)
     reason = f"run {told.by} vanished: it was killed, or its machine is gone"
     return Condition(Health.FAILED, reason, "`floe run` goes on from the safe offsets", "FLOE-R138", told.timestamp_ms)
+
+
+def _as_told(report: StateChanged) -> Condition:
+    """In the log a stall is DEGRADED with a code of its own."""
+    state = Health.STALLED if report.code in (STALLED_BATCH, STALLED_COMMIT) else report.state
+    return Condition(state, report.reason, report.remedy, report.code, report.since_ms, report.failures)
 
 
 def reading_hold(pause: PauseChanged | None, waiting: Waiting, max_batches: int, max_bytes: int) -> Condition | None:
@@ -128,8 +140,10 @@ def table_condition(facts: TableFacts) -> Condition:
     if facts.pending and state is Health.BLOCKED:
         since_ms = report.since_ms if report is not None and report.state is Health.BLOCKED else None
         return Condition(Health.BLOCKED, reason, BLOCKED_REMEDY, "FLOE-R110", since_ms)
+    if facts.pending and state is Health.STALLED:
+        return Condition(state, reason, STALLED_COMMIT_REMEDY, STALLED_COMMIT)
     if facts.pending and report is not None and report.state in (Health.DEGRADED, Health.FAILED):
-        return Condition(report.state, report.reason, report.remedy, report.code, report.since_ms, report.failures)
+        return _as_told(report)
     if facts.pending and state in (Health.DEGRADED, Health.FAILED):
         return Condition(Health.DEGRADED, reason, FAILING_REMEDY, "FLOE-R136")
     if facts.unreadable:

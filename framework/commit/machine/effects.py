@@ -7,6 +7,7 @@ decision. `framework.runtime.coordinator_turns` performs the effects through `fr
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import Enum
 
 from framework.commit.events.event_types import ControlEvent, DataFile, KeyedChanges
 
@@ -262,14 +263,24 @@ class FilesGone:
     missing: tuple[str, ...]
 
 
+class FailureCause(str, Enum):
+    """Why a commit failed."""
+
+    CATALOG = "catalog"  # it did not answer, and nothing was sent
+    STORE = "store"  # metadata could not be written or files not looked for, and nothing was sent
+    REFUSED = "refused"  # by the catalog, or the table cannot take it
+    UNKNOWN = "unknown"  # it was sent, and the table cannot be read back
+
+
 @dataclass(frozen=True)
 class CommitFailed:
     """The commit is certainly not in the table, or that cannot be found out now; retry after a pause by loading
-    again."""
+    again. `cause` is for people: what is decided is the same."""
 
     table: str
     commit_id: str
     reason: str
+    cause: FailureCause = FailureCause.CATALOG
 
 
 Input = (

@@ -10,16 +10,21 @@ from framework.commit.events.event_types import Health, Holds, StateChanged, Sub
 from framework.commit.machine.changed import changed
 from framework.commit.machine.cycle import waiting_reason
 from framework.commit.machine.effects import Publish
-from framework.commit.machine.model import CoordinatorState, TableState
+from framework.commit.machine.model import CoordinatorState, Phase, TableState
 from framework.commit.machine.pauses import describe, holding, resume_command
 from framework.commit.machine.step_draft import Turn
 
 BLOCKED_REMEDY = "fix what the reason names; the table goes on by itself within a minute, and nothing announced is lost"
+STALLED_BATCH, STALLED_COMMIT = "FLOE-R150", "FLOE-R151"
+STALLED_COMMIT_REMEDY = (
+    "the catalog or the store does not answer: `floe doctor` asks both; ending the process is safe, since the next "
+    "coordinator finds out what became of the commit"
+)
 FAILING_REMEDY = "check that the catalog and the store answer (`floe doctor`); floe tries again by itself"
 
 
-def table_health(state: CoordinatorState, table: TableState) -> tuple[Health, str, str]:
-    """State, reason and remedy of one table."""
+def table_health(state: CoordinatorState, table: TableState, now_ms: int | None = None) -> tuple[Health, str, str]:
+    """State, reason and remedy of one table; at the last Tick, unless a time is given."""
     pause = holding(state.pauses, Holds.COMMITS, table.table)
     if pause is not None:
         return Health.PAUSED, describe(pause), f"`{resume_command(pause)}` resumes it"
@@ -28,9 +33,18 @@ def table_health(state: CoordinatorState, table: TableState) -> tuple[Health, st
     reason = waiting_reason(state, table)
     if reason is not None:
         return Health.BLOCKED, reason, BLOCKED_REMEDY
+    if stalls_ms(state, table) <= (state.clock_ms if now_ms is None else now_ms):
+        return Health.STALLED, "its commit is under way and makes no progress", STALLED_COMMIT_REMEDY
     if table.failures:
         return Health.DEGRADED, table.failure, FAILING_REMEDY
     return (Health.RUNNING if table.pending else Health.IDLE), "", ""
+
+
+def stalls_ms(state: CoordinatorState, table: TableState) -> float:
+    """When the commit that is under way counts as stalled; never where there is none."""
+    if table.attempt is None or table.phase is not Phase.COMMITTING or state.limits.stalled_ms is None:
+        return float("inf")
+    return table.attempt.started_ms + state.limits.stalled_ms
 
 
 def tell(turn: Turn) -> None:
@@ -56,6 +70,9 @@ def next_tell_ms(state: CoordinatorState) -> int | None:
         event = _next(state, table, told.timestamp_ms) if told is not None else None
         if told is not None and event is not None:
             times.append(told.timestamp_ms + _pause_ms(state, told, event))
+        stalls = stalls_ms(state, table)
+        if stalls < float("inf") and (told is None or told.code != STALLED_COMMIT):
+            times.append(max(int(stalls), told.timestamp_ms + state.limits.tell_ms if told is not None else 0))
     return min(times, default=None)
 
 
@@ -65,20 +82,26 @@ def _told(state: CoordinatorState, table: TableState) -> StateChanged | None:
 
 
 def _pause_ms(state: CoordinatorState, told: StateChanged, event: StateChanged) -> int:
-    return state.limits.retell_ms if told.state is event.state else state.limits.tell_ms
+    same = told.state is event.state and (told.code == STALLED_COMMIT) == (event.code == STALLED_COMMIT)
+    return state.limits.retell_ms if same else state.limits.tell_ms
 
 
 def _next(state: CoordinatorState, table: TableState, now_ms: int) -> StateChanged | None:
     """What is to be told of a table at some time, if anything."""
-    health, reason, remedy = table_health(state, table)
+    health, reason, remedy = table_health(state, table, now_ms)
     if health in (Health.IDLE, Health.PAUSED):
         health, reason, remedy = Health.RUNNING, "", ""
+    stalled = health is Health.STALLED
+    if stalled:  # coordinators and runs of earlier versions know no such word, and would stop at it
+        health = Health.DEGRADED
     told = _told(state, table)
     before = told.state if told is not None else Health.RUNNING
     if health is before and (health is Health.RUNNING or told is None or told.reason == reason):
         return None
     since_ms = told.since_ms if told is not None and health is before else now_ms
-    code = {Health.BLOCKED: "FLOE-R110", Health.RUNNING: ""}.get(health, "FLOE-R136")
+    if stalled and table.attempt is not None:
+        since_ms = table.attempt.started_ms
+    code = STALLED_COMMIT if stalled else {Health.BLOCKED: "FLOE-R110", Health.RUNNING: ""}.get(health, "FLOE-R136")
     return StateChanged(
         Subject.TABLE, table.table, health, reason, remedy, code, table.failures, since_ms, now_ms, state.coordinator
     )

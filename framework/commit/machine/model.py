@@ -40,6 +40,7 @@ class Limits:
     answered_ms: int = 60_000  # an answer that is not read back is waited for so long
     clocks_apart_ms: int = 600_000  # so far the clock of another machine may be off from ours
     examine_after_ms: int = 86_400_000  # files that waited longer are looked for before they are added
+    stalled_ms: int | None = None  # a commit that is under way for longer is told as stalled; None: none is
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,9 +57,10 @@ def is_clear_secret(path: Path, leaf: Scalar) -> bool:
     """Whether a leaf of a target is a secret that stands there as it is, so that it must not be shown either."""
     in_connection = len(path) >= 4 and path[0] == "connections"
     in_spark = len(path) >= 3 and path[:2] == ("spark", "conf")
-    if not (in_connection or in_spark) or leaf.value is None or secret_of(str(leaf.value)):
+    in_monitoring = len(path) >= 2 and path[0] == "monitoring"
+    if not (in_connection or in_spark or in_monitoring) or leaf.value is None or secret_of(str(leaf.value)):
         return False
-    return is_secret_setting(str(path[3 if in_connection else 2]), str(leaf.value))
+    return is_secret_setting(str(path[3 if in_connection else 2 if in_spark else 1]), str(leaf.value))
 
 
 def without_secrets(source: SourceText, tree: Node | None) -> SourceText:
@@ -109,7 +110,8 @@ def connection_rules(written: Mapping) -> Iterator[Diagnostic]:
     for path, leaf in leaves(written):
         in_connection = len(path) == 4 and path[0] == "connections"
         in_spark = len(path) == 3 and path[:2] == ("spark", "conf")
-        if not (in_connection or in_spark):
+        in_monitoring = len(path) == 2 and path[0] == "monitoring"
+        if not (in_connection or in_spark or in_monitoring):
             continue
         key, text = str(path[-1]), str(leaf.value)
         where = dotted(path)
@@ -128,7 +130,7 @@ def connection_rules(written: Mapping) -> Iterator[Diagnostic]:
             )
         elif is_clear_secret(path, leaf):
             remedy = f"write `${{secret:env:{_named(text)}}}` or `${{secret:file:/path}}`"
-            if not in_connection:
+            if in_spark:
                 remedy = "give it to the cluster's own configuration"
             what = "is a secret" if is_secret_name(key) else "holds a password"
             message = f"`{key}` {what} and is written in plain text"

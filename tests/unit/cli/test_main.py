@@ -16,7 +16,7 @@ from framework.cli.main import VERBS, run_main
 from framework.errors import ConfigError, DataLossError, FencedError, FloeError, SetupError
 from tests.unit.config.in_memory import PIPELINE, TARGET
 
-HEAVY = ("pyspark", "pyarrow", "confluent_kafka", "pyiceberg", "pandas", "numpy")
+HEAVY = ("pyspark", "pyarrow", "confluent_kafka", "pyiceberg", "pandas", "numpy", "prometheus_client")
 
 
 @pytest.fixture

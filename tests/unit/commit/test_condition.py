@@ -1,4 +1,4 @@
-"""The seven states: what each needs, what counts more than what, and what is told with it."""
+"""The eight states: what each needs, what counts more than what, and what is told with it."""
 
 from __future__ import annotations
 
@@ -18,12 +18,18 @@ def report(state: Health, by: str = "r2", at: int = 7_000, subject: Subject = Su
     return StateChanged(subject, "orders", state, "503", "wait", "FLOE-R324", 3, 6_000, at, by)
 
 
+def stall(code: str) -> StateChanged:
+    """As the log has it: DEGRADED with a code of its own."""
+    return replace(report(Health.DEGRADED, at=9_500), code=code, reason="no progress")
+
+
 @pytest.mark.parametrize(
     ("facts", "state", "said"),
     [
         (LIVE, Health.IDLE, ""),
         (replace(LIVE, lag=5), Health.RUNNING, ""),
         (replace(LIVE, reports=(report(Health.DEGRADED),)), Health.DEGRADED, "503"),
+        (replace(LIVE, reports=(stall("FLOE-R150"),)), Health.STALLED, "no progress"),
         (replace(LIVE, reports=(report(Health.FAILED, "r1"),)), Health.IDLE, ""),
         (replace(LIVE, reports=(report(Health.DEGRADED),), pause=PAUSE), Health.PAUSED, "a migration"),
         (replace(LIVE, broken="a gap", pause=PAUSE), Health.BLOCKED, "a gap"),
@@ -52,6 +58,9 @@ def test_the_state_of_a_pipeline(facts: PipelineFacts, state: Health, said: str)
         (replace(QUIET, pending=2, examined=(Health.BLOCKED, "it is missing")), Health.BLOCKED, "it is missing"),
         (replace(QUIET, pending=2, report=report(Health.FAILED, at=9_500)), Health.FAILED, "503"),
         (replace(QUIET, pending=2, report=report(Health.DEGRADED, at=8_500)), Health.RUNNING, ""),
+        (replace(QUIET, pending=2, report=stall("FLOE-R151")), Health.STALLED, "no progress"),
+        (replace(QUIET, pending=2, examined=(Health.STALLED, "no answer")), Health.STALLED, "no answer"),
+        (replace(QUIET, report=stall("FLOE-R151")), Health.IDLE, ""),
         (replace(QUIET, report=report(Health.FAILED, at=9_500)), Health.IDLE, ""),
         (replace(QUIET, pending=2, examined=(Health.DEGRADED, "503")), Health.DEGRADED, "503"),
         (replace(QUIET, unreadable="the catalog is down"), Health.DEGRADED, "the catalog is down"),

@@ -239,3 +239,13 @@ def test_a_reader_that_cannot_take_rows_away_stops_at_an_announcement_that_does(
     with pytest.raises(FloeError) as told:
         decode(json.dumps(value).encode())
     assert told.value.code == "FLOE-R202"
+
+
+def test_a_stall_never_stands_in_the_log_by_its_own_name() -> None:
+    """Readers of earlier versions stop at a state that they do not know, so STALLED is no word of an event: neither the
+    published schema nor the reader has it."""
+    told = StateChanged(Subject.TABLE, "shop.t", Health.DEGRADED, "", "", "FLOE-R151", 0, 0, 0, "c")
+    text = encode(told).decode()
+    assert "STALLED" not in (Path(__file__).parents[3] / "schemas" / "control-event.v1.schema.json").read_text()
+    with pytest.raises(FloeError, match="must be one of"):
+        decode(text.replace("DEGRADED", "STALLED").encode())

@@ -40,6 +40,7 @@ from framework.commit.machine.effects import (
     TableView,
     Tick,
 )
+from framework.commit.machine.health import table_health
 from framework.commit.machine.model import Phase
 from framework.commit.machine.step import (
     CoordinatorState,
@@ -801,6 +802,50 @@ def test_a_tables_trouble_is_told_when_it_begins_changes_and_ends() -> None:
     (commit,) = commits(effects)
     assert told(seat.commit(commit) + seat.tick()) == [(Health.RUNNING, 0, "")]
     assert told(seat.tick(1_000_000)) == []
+
+
+def stalls_told(effects: tuple[Effect, ...]) -> list[tuple[Health, str, int]]:
+    """(state, code, since) of what is told of tables."""
+    events = [e.event for e in effects if isinstance(e, Publish) and isinstance(e.event, StateChanged)]
+    return [(event.state, event.code, event.since_ms) for event in events]
+
+
+def test_a_commit_that_gets_no_answer_is_told_once_the_time_is_up_and_over_with_its_answer() -> None:
+    """A commit under way for too long is a stall since it was begun, told once, in words that every version reads; a
+    Tick is due for it; whatever the answer, the stall is over."""
+    seat = Seat(Limits(stalled_ms=60_000))
+    seat.read(written("a", 1), complete("a", 1))
+    (commit,) = commits(seat.load() + seat.tick())
+    began = seat.now
+    assert told(seat.tick(59_000)) == []
+    assert next_due_ms(seat.state) == began + 60_000
+    assert stalls_told(seat.tick(1_000)) == [(Health.DEGRADED, "FLOE-R151", began)]
+    assert table_health(seat.state, seat.state.tables["db.t"])[0] is Health.STALLED
+    assert told(seat.tick(1_000_000)) == []
+    assert next_due_ms(seat.state) is None
+    assert told(seat.commit(commit) + seat.tick(10_000)) == [(Health.RUNNING, 0, "")]
+
+
+def test_a_commit_that_stalls_after_another_has_failed_is_told_as_a_stall() -> None:
+    """A table that is DEGRADED already is told anew when its next commit stalls: the code says which it is."""
+    seat = Seat(Limits(stalled_ms=60_000, retry_first_ms=1_000))
+    seat.read(written("a", 1), complete("a", 1))
+    (commit,) = commits(seat.load() + seat.tick())
+    seat.feed(CommitFailed("db.t", commit.commit_id, "503"))
+    assert stalls_told(seat.tick()) == [(Health.DEGRADED, "FLOE-R136", seat.now)]
+    seat.tick(1_000)
+    assert len(commits(seat.load() + seat.tick())) == 1
+    began = seat.now
+    assert stalls_told(seat.tick(60_000)) == [(Health.DEGRADED, "FLOE-R151", began)]
+
+
+def test_without_a_limit_no_commit_stalls() -> None:
+    """Who only looks, or sets no time, is told of no stall, and no Tick is due for one."""
+    seat = Seat()
+    seat.read(written("a", 1), complete("a", 1))
+    assert len(commits(seat.load() + seat.tick())) == 1
+    assert next_due_ms(seat.state) is None
+    assert told(seat.tick(10**9)) == []
 
 
 def test_a_table_that_flaps_is_told_at_a_bounded_rate() -> None:

@@ -67,7 +67,7 @@ class Run:
 
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> dict[WriteMode, Run]:
-    clock = SimpleNamespace(now_s=0.0, monotonic=lambda: clock.now_s)
+    clock = SimpleNamespace(now_s=0.0, monotonic=lambda: clock.now_s, time=lambda: clock.now_s)
     monkeypatch.setattr(pipeline_state, "time", clock)
     runs = {}
     for mode in WriteMode:

@@ -1,0 +1,291 @@
+"""The metrics: names, types, labels and units. Everything that shows or explains a metric is made from this list.
+
+In: nothing. Out: definitions, in the order of the reference. The list is a contract: a metric keeps its name, its type,
+its unit and its labels, and what is added says since which version. Labels are those of `Label` alone, so that no
+record, key or secret can become one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+CONTRACT_VERSION = 1
+# Beyond so many tables, partitions or reasons the rest is summed under this label.
+OTHERS = "(others)"
+
+
+class Kind(str, Enum):
+    GAUGE = "gauge"
+    COUNTER = "counter"
+    HISTOGRAM = "histogram"
+
+
+class Label(str, Enum):
+    """Every label that a metric may have, with what stands in it."""
+
+    CATALOG = "catalog"
+    CODE = "code"
+    CONTROL_TOPIC = "control_topic"
+    KIND = "kind"
+    OUTCOME = "outcome"
+    PARTITION = "partition"
+    PHASE = "phase"
+    PIPELINE = "pipeline"
+    PROCESS = "process"
+    REASON = "reason"
+    SERVICE = "service"
+    STAGE = "stage"
+    STATE = "state"
+    TABLE = "table"
+    TARGET = "target"
+    TOPIC = "topic"
+    VERSION = "version"
+
+
+LABELS: dict[Label, str] = {
+    Label.CATALOG: "a catalog's name in the target",
+    Label.CODE: "a code of [codes.md](codes.md); `none` without one",
+    Label.CONTROL_TOPIC: "the control topic's name",
+    Label.KIND: "`table`, `partition` or `reason`",
+    Label.OUTCOME: "how a record, a batch or a commit ended; the metric names the values",
+    Label.PARTITION: "a partition's number",
+    Label.PHASE: "what a batch is at; the metric names the values",
+    Label.PIPELINE: "a pipeline's name",
+    Label.PROCESS: "`python`: the driver or the coordinator; `java`: the JVM beside it",
+    Label.REASON: "the code of why a record was dropped; `rule`: the file says so, and nothing is wrong with it",
+    Label.SERVICE: "`broker`, `catalog`, `store`, `registry` or `spark`",
+    Label.STAGE: "`fetch`, `decode`, `transform`, `route`, `convert` or `write`",
+    Label.STATE: "a state as `floe status` shows it",
+    Label.TABLE: "a table's name as commands show it",
+    Label.TARGET: "the target's name",
+    Label.TOPIC: "a source topic's name",
+    Label.VERSION: "the version of floe",
+}
+
+BATCH_BOUNDS_S = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0)
+COMMIT_BOUNDS_S = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0)
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One metric. `name` ends in its unit; `since`: the version of the contract that added it; `bounds_s`: of a
+    histogram."""
+
+    name: str
+    kind: Kind
+    help: str
+    labels: tuple[Label, ...]
+    unit: str
+    since: int = 1
+    bounds_s: tuple[float, ...] = ()
+
+
+def _gauge(name: str, help_: str, *labels: Label, unit: str = "") -> Metric:
+    return Metric(name, Kind.GAUGE, help_, labels, unit)
+
+
+def _counter(name: str, help_: str, *labels: Label, unit: str = "") -> Metric:
+    return Metric(name, Kind.COUNTER, help_, labels, unit)
+
+
+_PARTITION = (Label.PIPELINE, Label.TOPIC, Label.PARTITION)
+_TABLE = (Label.CONTROL_TOPIC, Label.TABLE)
+
+INFO = _gauge("floe_info", "Always 1. The version of floe, and the target.", Label.VERSION, Label.TARGET)
+CONTRACT = _gauge("floe_metrics_contract_version", "The version of this list of metrics.")
+SUMMED = _gauge(
+    "floe_metrics_summed",
+    f"How many tables, partitions and reasons have no series of their own; they are summed under `{OTHERS}`.",
+    Label.KIND,
+)
+MEMORY = _gauge("floe_process_resident_memory_bytes", "Memory in use.", Label.PROCESS, unit="bytes")
+SERVICE_UP = _gauge(
+    "floe_service_up",
+    "1: the service answered when it was last asked. 0: it did not. Asked every ten seconds.",
+    Label.SERVICE,
+)
+
+PIPELINE_STATE = _gauge(
+    "floe_pipeline_state", "1 for the state in which the pipeline is, 0 for the others.", Label.PIPELINE, Label.STATE
+)
+PIPELINE_SINCE = _gauge(
+    "floe_pipeline_state_since_timestamp_seconds",
+    "When that state began, as far as the run knows.",
+    Label.PIPELINE,
+    unit="seconds since 1970",
+)
+LAG_RECORDS = _gauge(
+    "floe_pipeline_lag_records",
+    "Offsets between the safe offsets and the ends of the source topics.",
+    Label.PIPELINE,
+    unit="records",
+)
+LAG_SECONDS = _gauge(
+    "floe_pipeline_lag_seconds",
+    "For how long the oldest record that is not announced has waited; 0 if nothing waits. Of a backlog from before the "
+    "run: since the newest record that was announced, or since the run began.",
+    Label.PIPELINE,
+    unit="seconds",
+)
+RETENTION_USED = _gauge(
+    "floe_pipeline_retention_used_ratio",
+    "The worst partition's part of what its topic still holds that is not announced. Near 1, retention is about to "
+    "remove records that were not read. 0 while retention has removed nothing.",
+    Label.PIPELINE,
+    unit="ratio",
+)
+SAFE_OFFSET = _gauge(
+    "floe_source_safe_offset", "The offset below which everything is announced.", *_PARTITION, unit="offset"
+)
+LOG_END = _gauge("floe_source_log_end_offset", "The partition's end, as last seen.", *_PARTITION, unit="offset")
+RECORDS = _counter(
+    "floe_records_total",
+    "Offsets since the pipeline first ran, by what became of them: `written`, `filtered`, `dead_lettered`, `dropped`, "
+    "`holes`, `lost`. They are those of `floe status`.",
+    Label.PIPELINE,
+    Label.OUTCOME,
+    unit="records",
+)
+DEAD_LETTERS = _counter(
+    "floe_dead_letters_total",
+    "Dead letters of this run by stage and code.",
+    Label.PIPELINE,
+    Label.STAGE,
+    Label.CODE,
+    unit="records",
+)
+DROPPED = _counter(
+    "floe_dropped_records_total",
+    "Records that this run dropped, by the code of why; `rule` where the file says so and nothing is wrong with them.",
+    Label.PIPELINE,
+    Label.REASON,
+    unit="records",
+)
+BATCH = _gauge("floe_batch_number", "The newest batch that is announced.", Label.PIPELINE)
+BATCHES = _counter("floe_batches_total", "Batches of this run: `announced` or `failed`.", Label.PIPELINE, Label.OUTCOME)
+BATCH_SECONDS = Metric(
+    "floe_batch_duration_seconds",
+    Kind.HISTOGRAM,
+    "How long announced batches took, from the offer to the announcement.",
+    (Label.PIPELINE,),
+    "seconds",
+    bounds_s=BATCH_BOUNDS_S,
+)
+PHASE_SECONDS = _counter(
+    "floe_batch_phase_seconds_total",
+    "Where the time of batches went: `planning`, `tables`, `writing`, `announcing`, `retrying`; beside them `starting` "
+    "and `waiting`.",
+    Label.PIPELINE,
+    Label.PHASE,
+    unit="seconds",
+)
+PHASE = _gauge("floe_batch_phase", "1 for the phase in which the run is.", Label.PIPELINE, Label.PHASE)
+PROGRESS = _gauge(
+    "floe_batch_progress_timestamp_seconds",
+    "When the run last got on: another phase, another look at its source, or a finished task.",
+    Label.PIPELINE,
+    unit="seconds since 1970",
+)
+STALLED = _gauge(
+    "floe_pipeline_stalled",
+    "1: the run has made no progress for longer than the target's `stalled_after_ms`; the phase says where.",
+    Label.PIPELINE,
+    Label.PHASE,
+)
+WAITING_BATCHES = _gauge(
+    "floe_announced_batches",
+    "Batches of the pipeline that are announced and not known to be in all their tables.",
+    Label.PIPELINE,
+)
+WAITING_BYTES = _gauge(
+    "floe_announced_bytes", "The size of the files that wait, by pipeline.", Label.PIPELINE, unit="bytes"
+)
+RETRIES = _counter("floe_retries_total", "What was or will be tried again, by whose failure it was.", Label.SERVICE)
+
+OWNER = _gauge("floe_coordinator_owner", "1: this process coordinates. 0: it stands by.", Label.CONTROL_TOPIC)
+OWNER_SINCE = _gauge(
+    "floe_coordinator_owner_since_timestamp_seconds",
+    "Since when it coordinates.",
+    Label.CONTROL_TOPIC,
+    unit="seconds since 1970",
+)
+TAKEOVERS = _counter(
+    "floe_coordinator_takeovers_total",
+    "The coordinator's epoch in this process: how often it began to coordinate.",
+    Label.CONTROL_TOPIC,
+)
+LEADER_EPOCH = _gauge(
+    "floe_control_topic_leader_epoch", "The newest leader epoch in the control topic.", Label.CONTROL_TOPIC
+)
+LOW_WATER = _gauge(
+    "floe_control_topic_low_water_offset",
+    "Everything announced below is in every table.",
+    Label.CONTROL_TOPIC,
+    unit="offset",
+)
+POSITION = _gauge(
+    "floe_control_topic_position_offset",
+    "How far the coordinator has read.",
+    Label.CONTROL_TOPIC,
+    unit="offset",
+)
+TABLES = _gauge(
+    "floe_tables", "How many tables are in the state. No table is left out.", Label.CONTROL_TOPIC, Label.STATE
+)
+TABLE_STATE = _gauge(
+    "floe_table_state", "1 for the state in which the table is, 0 for the others.", *_TABLE, Label.STATE
+)
+PENDING_ANNOUNCEMENTS = _gauge("floe_table_announced_announcements", "Announcements that wait for a commit.", *_TABLE)
+PENDING_RECORDS = _gauge(
+    "floe_table_announced_records", "Rows that are announced and not committed.", *_TABLE, unit="records"
+)
+PENDING_FILES = _gauge("floe_table_announced_files", "Files that are announced and not committed.", *_TABLE)
+PENDING_BYTES = _gauge("floe_table_announced_bytes", "The size of those files.", *_TABLE, unit="bytes")
+OLDEST = _gauge(
+    "floe_table_oldest_announced_timestamp_seconds",
+    "When the oldest of them was announced. Its age is `time()` less this; absent if nothing waits.",
+    *_TABLE,
+    unit="seconds since 1970",
+)
+VALID_THROUGH = _gauge(
+    "floe_table_valid_through_timestamp_seconds",
+    "No record with an earlier timestamp is still to come. The valid-through age is `time()` less this.",
+    *_TABLE,
+    unit="seconds since 1970",
+)
+LAST_COMMIT = _gauge(
+    "floe_table_last_commit_timestamp_seconds", "When the newest commit was made.", *_TABLE, unit="seconds since 1970"
+)
+COMMITS = _counter(
+    "floe_commits_total",
+    "Commits of this process. `committed`; `conflict`: the table changed, and it is decided anew; `files_gone`: "
+    "announced files are not in the store; `refused`: the catalog or the table does not take it; `failed`: nothing was "
+    "sent; `unknown`: sent, and the outcome cannot be found out now.",
+    Label.CATALOG,
+    Label.OUTCOME,
+)
+COMMIT_SECONDS = Metric(
+    "floe_commit_duration_seconds",
+    Kind.HISTOGRAM,
+    "How long commits took, whatever came of them.",
+    (Label.CATALOG,),
+    "seconds",
+    bounds_s=COMMIT_BOUNDS_S,
+)
+OLDEST_REQUEST = _gauge(
+    "floe_catalog_request_started_timestamp_seconds",
+    "When the oldest request began that the catalog has not answered; absent if none is under way.",
+    Label.CATALOG,
+    unit="seconds since 1970",
+)
+
+METRICS: tuple[Metric, ...] = (
+    INFO, CONTRACT, SUMMED, MEMORY, SERVICE_UP,
+    PIPELINE_STATE, PIPELINE_SINCE, LAG_RECORDS, LAG_SECONDS, RETENTION_USED, SAFE_OFFSET, LOG_END,
+    RECORDS, DEAD_LETTERS, DROPPED, BATCH, BATCHES, BATCH_SECONDS, PHASE_SECONDS, PHASE, PROGRESS, STALLED,
+    WAITING_BATCHES, WAITING_BYTES, RETRIES,
+    OWNER, OWNER_SINCE, TAKEOVERS, LEADER_EPOCH, LOW_WATER, POSITION,
+    TABLES, TABLE_STATE, PENDING_ANNOUNCEMENTS, PENDING_RECORDS, PENDING_FILES, PENDING_BYTES, OLDEST, VALID_THROUGH,
+    LAST_COMMIT, COMMITS, COMMIT_SECONDS, OLDEST_REQUEST,
+)  # fmt: skip

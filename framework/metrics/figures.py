@@ -1,0 +1,148 @@
+"""What one process knows of its pipelines, its coordinators and itself, as frozen values.
+
+In: nothing; `framework.runtime.figures` makes them from what driver and coordinator know. Out: values. Times are
+milliseconds since 1970, durations seconds.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum
+
+from framework.commit.events.event_types import Accounting, Health
+
+
+class Phase(str, Enum):
+    """What a run is at."""
+
+    STARTING = "starting"  # Spark is being started
+    WAITING = "waiting"  # no batch is under way; the source is looked at
+    PLANNING = "planning"  # a batch is offered, and Spark has not begun it
+    TABLES = "tables"  # tables are looked at again, and changed
+    WRITING = "writing"  # tasks fetch, convert and write
+    ANNOUNCING = "announcing"  # checked, and announced in a transaction
+    RETRYING = "retrying"  # a batch failed, and the next attempt has not begun
+    ENDED = "ended"
+
+
+class Service(str, Enum):
+    """Whose failure it was."""
+
+    BROKER = "broker"
+    CATALOG = "catalog"
+    STORE = "store"
+    REGISTRY = "registry"
+    SPARK = "spark"
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """Durations as a histogram counts them: `counts` has one entry for each bound and one for what is longer."""
+
+    bounds_s: tuple[float, ...]
+    counts: tuple[int, ...] = ()
+    sum_s: float = 0.0
+
+    def with_one(self, seconds: float) -> Distribution:
+        counts = list(self.counts or (0,) * (len(self.bounds_s) + 1))
+        counts[bisect_left(self.bounds_s, seconds)] += 1
+        return replace(self, counts=tuple(counts), sum_s=self.sum_s + seconds)
+
+    @property
+    def count(self) -> int:
+        return sum(self.counts)
+
+
+@dataclass(frozen=True)
+class Stall:
+    """No progress since then, in that phase."""
+
+    phase: Phase
+    since_ms: int
+
+
+@dataclass(frozen=True)
+class PartitionFigures:
+    """`behind_since_ms`: since when records wait; None while none does."""
+
+    topic: str
+    partition: int
+    safe_offset: int
+    log_start: int
+    log_end: int
+    behind_since_ms: int | None = None
+
+    @property
+    def lag(self) -> int:
+        return max(0, self.log_end - self.safe_offset)
+
+
+@dataclass(frozen=True)
+class PipelineFigures:
+    """One pipeline of a driver. `totals` are of its whole life, all other counts of this run."""
+
+    pipeline: str
+    state: Health
+    since_ms: int | None
+    batch: int
+    totals: Accounting
+    partitions: tuple[PartitionFigures, ...]
+    phase: Phase
+    progress_ms: int
+    stall: Stall | None
+    phase_seconds: Mapping[Phase, float]
+    durations: Distribution
+    announced: int
+    failed: int
+    waiting_batches: int
+    waiting_bytes: int
+    dead_letters: Mapping[tuple[str, str], int] = field(default_factory=dict)  # by stage and code
+    dropped: Mapping[str, int] = field(default_factory=dict)  # by reason
+
+
+@dataclass(frozen=True)
+class TableFigures:
+    """One table as the coordinator knows it: what is announced for it and not known to be committed."""
+
+    table: str
+    state: Health
+    announcements: int = 0
+    records: int = 0
+    files: int = 0
+    bytes: int = 0
+    oldest_ms: int | None = None
+    valid_through_ms: int | None = None
+    last_commit_ms: int | None = None
+
+
+@dataclass(frozen=True)
+class CoordinatorFigures:
+    """One coordinator. `owns` None: the group has not answered yet. What stands behind it is known to an owner alone."""
+
+    control_topic: str
+    owns: bool | None
+    since_ms: int | None = None
+    takeovers: int = 0
+    leader_epoch: int | None = None
+    low_water: int | None = None
+    position: int | None = None
+    tables: tuple[TableFigures, ...] = ()
+    outcomes: Mapping[tuple[str, str], int] = field(default_factory=dict)  # by catalog and outcome
+    durations: Mapping[str, Distribution] = field(default_factory=dict)  # by catalog
+    oldest_request_ms: Mapping[str, int] = field(default_factory=dict)  # by catalog
+
+
+@dataclass(frozen=True)
+class Figures:
+    """One process at one moment."""
+
+    at_ms: int
+    target: str
+    version: str
+    pipelines: tuple[PipelineFigures, ...] = ()
+    coordinators: tuple[CoordinatorFigures, ...] = ()
+    memory_bytes: Mapping[str, int] = field(default_factory=dict)  # by process
+    services: Mapping[Service, bool] = field(default_factory=dict)  # whether each answered when it was last asked
+    retries: Mapping[Service, int] = field(default_factory=dict)

@@ -1,0 +1,59 @@
+"""The alerts as files that Prometheus and promtool read.
+
+In: the alerts. Out: YAML: the rules, and tests in which each rule fires for its example and is silent before.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+from framework.metrics.alerts import ALERTS, RUNBOOK, Alert
+
+RULES_FILE, RULE_TESTS_FILE = "alerts.yaml", "alerts_test.yaml"
+_HEAD = "# Made from framework/metrics/alerts.py by `floe docs`; change that file.\n"
+
+
+def rules() -> str:
+    """The alert rules."""
+    return _yaml({"groups": [{"name": "floe", "rules": [_rule(alert) for alert in ALERTS]}]})
+
+
+def rule_tests() -> str:
+    """Tests for `promtool test rules`."""
+    return _yaml({"rule_files": [RULES_FILE], "evaluation_interval": "1m", "tests": [_test(each) for each in ALERTS]})
+
+
+def _rule(alert: Alert) -> dict[str, Any]:
+    return {
+        "alert": alert.name,
+        "expr": alert.expression,
+        **({"for": f"{alert.for_min}m"} if alert.for_min else {}),
+        "labels": {"severity": alert.severity.value},
+        "annotations": {
+            "summary": alert.summary,
+            "description": alert.description,
+            "runbook": f"{RUNBOOK}#{alert.anchor}",
+        },
+    }
+
+
+def _test(alert: Alert) -> dict[str, Any]:
+    series = [{"series": each.name, "values": each.values} for each in alert.example]
+    # Which alerts fire is asked of the series that counts them: texts hold values that need not be repeated here.
+    labels = "".join(f',{key}="{value}"' for key, value in alert.labels)
+    firing = f'count(ALERTS{{alertname="{alert.name}",alertstate="firing"{labels}}})'
+    return {
+        "name": f"{alert.name} fires for its example, and not before",
+        "interval": "1m",
+        "input_series": series,
+        "promql_expr_test": [
+            {"expr": firing, "eval_time": "0m", "exp_samples": []},
+            {"expr": firing, "eval_time": f"{alert.fires_at_min}m", "exp_samples": [{"value": 1}]},
+        ],
+    }
+
+
+def _yaml(document: dict[str, Any]) -> str:
+    return _HEAD + yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=120)

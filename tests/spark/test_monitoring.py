@@ -1,0 +1,292 @@
+"""A running pipeline watched from outside: metrics, health, and a run that stands still."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from framework.local.broker import free_port
+from tests.chaos.harness import Running, descendants, kill
+from tests.chaos.harness import wait_for as wait_patiently
+from tests.conftest import Broker
+from tests.project import Project, kill_group
+from tests.spark.test_end_to_end import FAN_OUT, orders
+
+pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.iceberg]
+T = TypeVar("T")
+PATIENCE_S = 90.0
+SECRET = "metrics-token-of-this-test"
+
+
+@pytest.fixture
+def project(tmp_path: Path, broker: Broker) -> Project:
+    return Project(tmp_path, broker.bootstrap_servers)
+
+
+def monitored(project: Project, **settings: object) -> None:
+    """The project's target with a `monitoring` of these keys."""
+    path = project.root / "pipelines" / "targets" / "it.yaml"
+    path.write_text(path.read_text() + f"monitoring: {json.dumps(settings)}\n")
+
+
+def get(url: str, token: str = "") -> tuple[int, str]:
+    """Status and body; what is no success is no error here."""
+    request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"} if token else {})
+    try:
+        with urllib.request.urlopen(request, timeout=10) as response:
+            return response.status, response.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def wait_for(condition: Callable[[], T], what: str) -> T:
+    return wait_patiently(condition, what, PATIENCE_S)
+
+
+class Page:
+    """A page of metrics as values by name and labels."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.samples = [s for family in text_string_to_metric_families(text) for s in family.samples]
+
+    def value(self, name: str, **labels: str) -> float:
+        """The sum of the series that have these labels."""
+        found = [s.value for s in self.samples if s.name == name and labels.items() <= s.labels.items()]
+        assert found, f"no {name} {labels}\n{self.text}"
+        return sum(found)
+
+    def is_one(self, name: str, **labels: str) -> bool:
+        return any(s.value == 1 for s in self.samples if s.name == name and labels.items() <= s.labels.items())
+
+
+@pytest.fixture
+def run(project: Project) -> Iterator[list[Running]]:
+    started: list[Running] = []
+    yield started
+    for each in started:
+        kill_group(each.process)
+
+
+def address(running: Running) -> str:
+    """Where a started driver serves its pages."""
+    running.wait_for_output("metrics and health at http://")
+    match = re.search(r"metrics and health at (http://\S+)/metrics", running.output)
+    assert match is not None
+    return match[1]
+
+
+def of(document: dict[str, Any], kind: str, name: str) -> dict[str, Any]:
+    return next(each for each in document[f"{kind}s"] if each[kind] == name)
+
+
+def test_a_run_shows_the_figures_of_status_and_tables(
+    project: Project, broker: Broker, run: list[Running], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`/metrics` of a driver agrees with `floe status` and with the tables to the record: what is written, what is a
+    dead letter and why, where the safe offset is, what waits for a paused table; no request without the token is
+    answered, and neither the token nor a record is on the page."""
+    monkeypatch.setenv("FLOE_TEST_METRICS_TOKEN", SECRET)
+    topic = broker.new_topic("watched", partitions=2)
+    broker.produce(topic, [*orders(30), {"id": "not a number", "kind": "no-such", "marker": "unmistakable"}])
+    monitored(project, listen=f"127.0.0.1:{free_port()}", token="${secret:env:FLOE_TEST_METRICS_TOKEN}")
+    driver = Running(project, "run", project.pipeline("watched", FAN_OUT.format(topic=topic)))
+    run.append(driver)
+    url = address(driver)
+    assert get(f"{url}/healthz")[0] == get(f"{url}/metrics")[0] == get(f"{url}/readyz", "wrong")[0] == 401
+    assert get(f"{url}/healthz", SECRET) == (200, "alive\n")
+
+    def page() -> Page:
+        return Page(get(f"{url}/metrics", SECRET)[1])
+
+    def all_committed() -> bool:
+        seen = page()
+        return seen.value("floe_batches_total", outcome="announced") > 0 and seen.value("floe_announced_batches") == 0
+
+    wait_for(all_committed, "a batch in its tables")
+    agree(page(), project.status())
+    assert json.loads(get(f"{url}/readyz", SECRET)[1]) == {
+        "ready": True,
+        "checks": {"broker": True, "catalog": True, "coordinator": True, "pipeline watched": True},
+    }
+    seen = page()
+    letters = project.table("shop.dead_letters")
+    assert seen.value("floe_records_total", outcome="dead_lettered") == len(letters) == 1
+    [stage], [code] = letters.column("stage").to_pylist(), letters.column("code").to_pylist()
+    assert seen.value("floe_dead_letters_total", stage=stage, code=code) == 1
+    landed = sum(project.positions([name for name in project.tables("shop") if name != "shop.dead_letters"]).values())
+    assert seen.value("floe_records_total", outcome="written") == landed == 30
+
+    project.run("pause", "--commits", "shop.refunds")
+    broker.produce(topic, orders(30, start=30))
+    wait_for(lambda: page().value("floe_table_announced_records", table="shop.refunds") == 3, "rows that wait")
+    wait_for(lambda: page().value("floe_table_announced_records") == 3, "the other tables' commits")
+    status = project.status()
+    agree(page(), status)
+    assert of(status, "table", "shop.refunds")["state"] == "PAUSED"
+    text = page().text
+    assert SECRET not in text
+    assert "unmistakable" not in text
+    assert SECRET not in driver.output
+
+    project.run("resume", "--commits", "shop.refunds")
+    wait_for(lambda: page().value("floe_table_announced_records") == 0, "the last commit")
+    agree(page(), project.status())
+    driver.process.send_signal(signal.SIGTERM)
+    assert driver.wait() == 0, driver.output
+
+
+def agree(page: Page, status: dict[str, Any], but_tables: bool = False) -> None:
+    """The page says of pipelines and tables what `floe status` says."""
+    for pipeline in status["pipelines"]:
+        name = pipeline["pipeline"]
+        assert page.value("floe_pipeline_lag_records", pipeline=name) == pipeline["lag"]
+        assert page.is_one("floe_pipeline_state", pipeline=name, state=pipeline["state"]), (pipeline, page.text)
+        for outcome in ("written", "filtered", "dead_lettered", "dropped", "holes", "lost"):
+            assert page.value("floe_records_total", pipeline=name, outcome=outcome) == pipeline["totals"][outcome]
+        for partition in pipeline["partitions"]:
+            labels = {"topic": partition["topic"], "partition": str(partition["partition"])}
+            assert page.value("floe_source_safe_offset", **labels) == partition["safe_offset"]
+            assert page.value("floe_source_log_end_offset", **labels) == partition["log_end"]
+    for table in status["tables"] if not but_tables else ():
+        labels = {"table": table["table"]}
+        pending = table["pending"]
+        assert page.is_one("floe_table_state", state=table["state"], **labels), (table, page.text)
+        for name, key in (("announcements",) * 2, ("records", "rows"), ("files",) * 2, ("bytes",) * 2):
+            assert page.value(f"floe_table_announced_{name}", **labels) == pending[key], (name, table)
+        if table["last_commit"]:
+            through = table["last_commit"]["valid_through_ms"]
+            assert page.value("floe_table_valid_through_timestamp_seconds", **labels) * 1000 == pytest.approx(through)
+
+
+def test_a_run_that_hangs_in_its_first_batch_is_stalled(project: Project, broker: Broker, run: list[Running]) -> None:
+    """A task that never ends in a run's first batch: `floe status` says STALLED with the lag, the phase and since when;
+    so do the metrics, and the process is alive and not ready. Once the task goes on, all of it is over, and each record
+    is in the tables once."""
+    topic = broker.new_topic("hung")
+    broker.produce(topic, orders(30))
+    monitored(project, listen=f"127.0.0.1:{free_port()}", stalled_after_ms=8_000)
+    file = project.pipeline("hung", FAN_OUT.format(topic=topic))
+    driver = Running(project, "run", file, env={"FLOE_FAULT": "records-written=stop"})
+    run.append(driver)
+    url = address(driver)
+
+    def page() -> Page:
+        return Page(get(f"{url}/metrics")[1])
+
+    wait_for(lambda: page().is_one("floe_pipeline_stalled", phase="writing"), "a stall")
+    broker.produce(topic, orders(10, start=30))
+    wait_for(lambda: page().value("floe_pipeline_lag_records") == 40, "the lag of a run that is hung")
+    pipeline = wait_for(lambda: stalled(project, "batch 1, phase writing"), "the state")
+    agree(page(), project.status())
+    assert (pipeline["lag"], pipeline["code"]) == (40, "FLOE-R150")
+    assert "floe doctor" in pipeline["remedy"]
+    assert page().value("floe_pipeline_lag_seconds") > 0
+    assert get(f"{url}/healthz")[0] == 200
+    code, body = get(f"{url}/readyz")
+    assert (code, json.loads(body)["checks"]["pipeline hung"]) == (503, False)
+
+    def goes_on() -> bool:
+        kill((each.pid for each in descendants(driver.pid) if each.state.startswith("T")), signal.SIGCONT)
+        return page().value("floe_records_total", outcome="written") == 40
+
+    wait_for(goes_on, "both batches")
+    wait_for(lambda: of(project.status(), "pipeline", "hung")["state"] == "IDLE", "the end of the stall")
+    assert get(f"{url}/readyz")[0] == 200
+    driver.process.send_signal(signal.SIGTERM)
+    assert driver.wait() == 0, driver.output
+    counts = project.positions([name for name in project.tables("shop") if name != "shop.dead_letters"])
+    assert (len(counts), set(counts.values())) == (40, {1})
+
+
+def stalled(project: Project, where: str = "") -> dict[str, Any] | None:
+    pipelines = project.status()["pipelines"]
+    return next((each for each in pipelines if each["state"] == "STALLED" and where in each["reason"]), None)
+
+
+@pytest.mark.parametrize(
+    "point", ["files-written", "in-transaction@3", "announced", "before-commit", "manifests-written"]
+)
+def test_status_and_metrics_agree_where_a_run_hangs(
+    project: Project, broker: Broker, run: list[Running], point: str
+) -> None:
+    """Wherever a thread of a run hangs, `floe status` and the metrics agree to the record, and say STALLED: of the
+    pipeline, or of the table whose commit it is."""
+    topic = broker.new_topic("frozen", partitions=2)
+    broker.produce(topic, orders(30))
+    monitored(project, listen=f"127.0.0.1:{free_port()}", stalled_after_ms=6_000)
+    file = project.pipeline("frozen", FAN_OUT.format(topic=topic))
+    driver = Running(project, "run", file, env={"FLOE_FAULT": f"{point}=hang"})
+    run.append(driver)
+    url = address(driver)
+    of_commit = point in ("before-commit", "manifests-written")
+
+    def page() -> Page:
+        return Page(get(f"{url}/metrics")[1])
+
+    def is_stalled() -> bool:
+        seen = page()
+        if of_commit:
+            return seen.is_one("floe_table_state", state="STALLED")
+        return seen.is_one("floe_pipeline_state", state="STALLED")
+
+    wait_for(is_stalled, "a stall")
+    wait_for(
+        lambda: any(t["state"] == "STALLED" for t in project.status()["tables"]) if of_commit else stalled(project),
+        "it",
+    )
+    status = project.status()
+    agree(page(), status)
+    if of_commit:
+        [table] = [each for each in status["tables"] if each["state"] == "STALLED"]
+        assert (table["code"], table["pending"]["rows"] > 0) == ("FLOE-R151", True)
+        assert "floe doctor" in table["remedy"]
+
+
+def test_a_short_run_leaves_its_metrics_behind(project: Project, broker: Broker, tmp_path: Path) -> None:
+    """A run that ends before anybody scrapes it leaves a whole file for the node exporter, and pushes to a gateway; a
+    gateway that is away ends no run."""
+    topic = broker.new_topic("short")
+    broker.produce(topic, orders(30))
+    folder = tmp_path / "textfiles"
+    folder.mkdir()
+    monitored(project, textfile=str(folder), pushgateway=f"http://127.0.0.1:{free_port()}")
+    output = project.run("run", project.pipeline("short", FAN_OUT.format(topic=topic)), "--until-caught-up")
+
+    [file] = folder.iterdir()
+    page = Page(file.read_text())
+    assert file.name == "floe-it-short.prom"
+    assert page.value("floe_records_total", outcome="written") == 30
+    assert page.value("floe_table_announced_records") == 0
+    assert page.is_one("floe_pipeline_state", state="STOPPED")
+    assert "metrics: the pushgateway does not take them" in output
+
+
+def test_a_coordinator_alone_says_that_it_coordinates(project: Project, run: list[Running]) -> None:
+    """`floe coordinator` serves the same pages: it is ready once the group has taken it in, a second one is too and
+    stands by, and each has a port of its own."""
+    monitored(project, listen=f"127.0.0.1:{free_port()}")
+    urls = []
+    for _ in range(2):
+        coordinator = Running(project, "coordinator")
+        run.append(coordinator)
+        url = address(coordinator)
+        urls.append(url)
+        wait_for(lambda url=url: get(f"{url}/readyz")[0] == 200, "a coordinator that is ready")  # type: ignore[misc]
+    assert len(set(urls)) == 2
+
+    def owners() -> list[float]:
+        return [Page(get(f"{url}/metrics")[1]).value("floe_coordinator_owner") for url in urls]
+
+    wait_for(lambda: sorted(owners()) == [0, 1], "one owner")
+    for each in run:
+        assert each.terminate() == 0, each.output

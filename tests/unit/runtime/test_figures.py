@@ -1,0 +1,173 @@
+"""Figures from what driver and coordinator know, and whose failures they count."""
+
+from __future__ import annotations
+
+import pytest
+
+from framework.commit.events.event_types import (
+    Accounting,
+    CommitToTable,
+    Health,
+    Holds,
+    PauseChanged,
+    StateChanged,
+    Subject,
+)
+from framework.commit.machine.effects import (
+    CommitConflict,
+    CommitFailed,
+    Committed,
+    FailureCause,
+    FilesGone,
+    Input,
+)
+from framework.commit.machine.step import Limits
+from framework.commit.offsets import PartitionFacts
+from framework.commit.watch import Waiting
+from framework.errors import FloeError, OutcomeUnknown, RetriableError
+from framework.metrics.figures import Phase, Service, Stall, TableFigures
+from framework.metrics.services import outcome_of, service_of, service_of_commit
+from framework.runtime.commit_measures import CommitMeasures
+from framework.runtime.figures import RunFacts, coordinator_figures, pipeline_figures
+from framework.runtime.run_measures import RunMeasures, steady_ms
+from tests.protocol.build import complete, view, written
+from tests.unit.commit.test_coordinator_step import Seat, commits
+
+NOW_MS = 50_000_000
+
+
+def facts(told: Health | None = Health.RUNNING, pause: PauseChanged | None = None, broken: str = "") -> RunFacts:
+    report = None
+    if told is not None:
+        report = StateChanged(Subject.PIPELINE, "orders", told, "why", "do", "FLOE-R324", 1, 7_000, 8_000, "r1")
+    positions = {("t", 0): 10, ("t", 1): 5}
+    return RunFacts("orders", "r1", positions, Accounting(15, 15), 3, report, pause, Waiting(2, 300, 1, 1), broken)
+
+
+def measured() -> RunMeasures:
+    measures = RunMeasures()
+    measures.look({("t", 0): PartitionFacts("i", 0, 12), ("t", 1): PartitionFacts("i", 0, 5)}, facts().positions)
+    measures.enter(Phase.WRITING, 4)
+    return measures
+
+
+PAUSE = PauseChanged(Holds.READING, "orders", True, "a migration", "me@here", 5_000)
+
+
+@pytest.mark.parametrize(
+    ("given", "quiet_ms", "state"),
+    [
+        (facts(), 0, Health.RUNNING),
+        (facts(Health.DEGRADED), 0, Health.DEGRADED),
+        (facts(), 60_000, Health.STALLED),
+        (facts(Health.DEGRADED), 60_000, Health.STALLED),
+        (facts(pause=PAUSE), 60_000, Health.PAUSED),
+        (facts(broken="a gap"), 60_000, Health.BLOCKED),
+        (facts(Health.FAILED), 60_000, Health.FAILED),
+        (facts(Health.STOPPED), 0, Health.STOPPED),
+    ],
+)
+def test_the_state_is_that_of_status_and_a_stall_is_seen_at_once(given: RunFacts, quiet_ms: int, state: Health) -> None:
+    """What `floe status` would say; a run that is quiet for too long is STALLED before that is in the log, unless
+    somebody holds it or must mend it."""
+    found = pipeline_figures(given, measured(), NOW_MS, steady_ms() + quiet_ms, 60_000)
+    assert found.state is state
+    assert (found.stall is not None) == bool(quiet_ms)
+    if state is Health.STALLED:
+        assert found.since_ms == pytest.approx(NOW_MS - quiet_ms, abs=1_000)
+        assert found.stall is not None
+        assert found.stall.phase is Phase.WRITING
+
+
+def test_figures_of_a_run_are_its_own() -> None:
+    """Lag by partition, the sum since the pipeline first ran, and what waits, as the run knows them."""
+    found = pipeline_figures(facts(), measured(), NOW_MS, steady_ms(), 60_000)
+    assert [(p.topic, p.partition, p.safe_offset, p.lag) for p in found.partitions] == [("t", 0, 10, 2), ("t", 1, 5, 0)]
+    assert (found.batch, found.totals.written, found.waiting_batches, found.waiting_bytes) == (3, 15, 2, 300)
+
+
+def test_an_owner_shows_what_waits_for_its_tables() -> None:
+    """Announced rows, files and bytes until they are committed, and the time of the oldest; then nothing, and the
+    commit. Whoever stands by shows no table."""
+    seat, measures = Seat(), CommitMeasures()
+    event = written("a", 1)
+    seat.read(event, complete("a", 1))
+    (commit,) = commits(seat.load() + seat.tick())
+    assert coordinator_figures("control", seat.state, measures, seat.now).tables == ()
+
+    measures.assigned(owns=True)
+    found = coordinator_figures("control", seat.state, measures, seat.now)
+    [table] = found.tables
+    assert (table.table, table.state) == ("db.t", Health.RUNNING)
+    assert (table.announcements, table.records, table.files, table.bytes) == (1, event.rows, 1, event.bytes)
+    assert table.oldest_ms is not None
+    seat.commit(commit)
+    seat.read(CommitToTable("db.t", commit.view.table_uuid, 7, commit.commit_id, 2, 1, 1, 9_000))
+    [table] = coordinator_figures("control", seat.state, measures, seat.now).tables
+    assert table == TableFigures("db.t", Health.IDLE, valid_through_ms=table.valid_through_ms, last_commit_ms=9_000)
+
+
+def test_a_commit_that_gets_no_answer_is_a_stalled_table() -> None:
+    """The table is STALLED in the metrics as soon as the time is up."""
+    seat, measures = Seat(Limits(stalled_ms=60_000)), CommitMeasures()
+    measures.assigned(owns=True)
+    seat.read(written("a", 1), complete("a", 1))
+    assert len(commits(seat.load() + seat.tick())) == 1
+    states = [coordinator_figures("c", seat.state, measures, seat.now + at).tables[0].state for at in (59_999, 60_000)]
+    assert states == [Health.RUNNING, Health.STALLED]
+
+
+def test_takeovers_are_counted() -> None:
+    """Each time that a process begins to coordinate is one; while it does not, it has no since."""
+    measures = CommitMeasures()
+    for owns in (True, False, True):
+        measures.assigned(owns)
+    assert (measures.takeovers, measures.owns, measures.owner_since_ms is not None) == (2, True, True)
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcome", "service"),
+    [
+        (Committed("t", "c", view("t"), 1, 1), "committed", None),
+        (CommitConflict("t", "c", "moved"), "conflict", None),
+        (FilesGone("t", "c", ("a",)), "files_gone", None),
+        (CommitFailed("t", "c", "503"), "failed", Service.CATALOG),
+        (CommitFailed("t", "c", "full", FailureCause.STORE), "failed", Service.STORE),
+        (CommitFailed("t", "c", "403", FailureCause.REFUSED), "refused", Service.CATALOG),
+        (CommitFailed("t", "c", "no answer", FailureCause.UNKNOWN), "unknown", Service.CATALOG),
+    ],
+)
+def test_commits_are_counted_by_outcome(answer: Input, outcome: str, service: Service | None) -> None:
+    """Each way in which a commit can end is one outcome, and what is tried again is somebody's failure."""
+    assert outcome_of(answer) == outcome
+    assert service_of_commit(answer) is service
+
+
+@pytest.mark.parametrize(
+    ("error", "service"),
+    [
+        (RetriableError("no broker", code="FLOE-R123"), Service.BROKER),
+        (OutcomeUnknown("no answer", code="FLOE-R107"), Service.BROKER),
+        (FloeError("no catalog", code="FLOE-E201"), Service.CATALOG),
+        (RetriableError("no registry", code="FLOE-R141"), Service.REGISTRY),
+        (RetriableError("a batch failed: OSError: No space left on device", code="FLOE-R324"), Service.STORE),
+        (RetriableError("a batch failed: executor lost", code="FLOE-R324"), Service.SPARK),
+    ],
+)
+def test_failed_batches_are_counted_by_service(error: FloeError, service: Service) -> None:
+    """Whose failure it was is known from the code, or from what a task's traceback ends with."""
+    assert service_of(error) is service
+    measures = RunMeasures()
+    measures.failed(error)
+    assert (measures.failed_batches, measures.retries) == (1, {service: 1})
+
+
+def test_a_stall_is_a_value() -> None:
+    """Two looks at one stall are equal, so that it is told once."""
+    progress = measured().progress
+    later = progress.progress_ms + 60_000
+    assert (
+        progress.stall(later, 60_000)
+        == progress.stall(later + 5_000, 60_000)
+        == Stall(Phase.WRITING, progress.progress_ms)
+    )
