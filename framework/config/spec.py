@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from fnmatch import fnmatchcase
 
+from framework.config.maintenance import MaintenanceLimits, MaintenancePolicy
 from framework.config.patterns import compiled
 from framework.config.table_names import DEFAULT_CATALOG, Catalogs, identifier_of, placed
 
@@ -328,6 +329,7 @@ class TablePolicy:
     distribution: Distribution = Distribution.NONE
     values: ValuesPolicy = field(default_factory=ValuesPolicy)
     write: WritePolicy = field(default_factory=WritePolicy)
+    maintenance: MaintenancePolicy = field(default_factory=MaintenancePolicy)
 
 
 @dataclass(frozen=True)
@@ -438,6 +440,7 @@ class TargetSpec:
     allow_locations: tuple[str, ...] = ()
     allow_properties: tuple[str, ...] = ()
     allow_environment: tuple[str, ...] = ()
+    maintenance: MaintenanceLimits = field(default_factory=MaintenanceLimits)
 
 
 @dataclass(frozen=True)
