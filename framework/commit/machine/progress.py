@@ -87,6 +87,11 @@ def topic_ids_of(property_text: str | None) -> tuple[str, ...]:
     return tuple(sorted(_entries(property_text)))
 
 
+def pipelines_of(property_text: str | None) -> frozenset[str]:
+    """The pipelines whose records are in the table, by whatever control topic. Raises StateDisagreement."""
+    return frozenset(str(name) for entry in _entries(property_text).values() for name in _pipelines_of(entry))
+
+
 def elsewhere(property_text: str | None, control_topic_id: str) -> dict[str, str]:
     """Pipelines whose records are in the table by announcements of another control topic, with that topic's id.
 

@@ -1,0 +1,215 @@
+"""Maintenance of real tables beside a real control topic: what expires, which files go, and what stays."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import signal
+import uuid
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pyiceberg.table.update import SetSnapshotRefUpdate
+
+from framework.adapters.iceberg.table_care import TableCare
+from framework.commit.events.event_types import Deployed
+from framework.config.maintenance import (
+    CompactionPolicy,
+    ExpirePolicy,
+    MaintenanceMode,
+    MaintenancePolicy,
+    ManifestsPolicy,
+    OrphansPolicy,
+)
+from framework.config.spec import TablePolicy, TablesSpec
+from framework.plan.canonical import plan_value
+from framework.plan.compile import compile_plan
+from framework.runtime.maintenance import TableReport, maintain, maintain_table
+from framework.runtime.orphans import Announced
+from tests.conftest import Broker
+from tests.iceberg.conftest import Lake
+from tests.iceberg.filled_tables import Place, age, age_everything, local
+from tests.unit.plan.test_submit import loaded
+
+pytestmark = [pytest.mark.iceberg, pytest.mark.kafka]
+
+DAY_MS = 86_400_000
+NOW = ExpirePolicy(max_snapshot_age_ms=0, max_snapshots=1, rollback_window_ms=0, reader_lease_ms=0)
+ONLY_EXPIRY = MaintenancePolicy(
+    compaction=CompactionPolicy(enabled=False), expire=NOW, orphans=OrphansPolicy(older_than_ms=DAY_MS),
+    manifests=ManifestsPolicy(enabled=False),
+)  # fmt: skip
+
+
+@pytest.fixture
+def place(lake: Lake, broker: Broker) -> Iterator[Place]:
+    made = Place(lake, broker)
+    yield made
+    made.publisher.close()
+
+
+def keep(place: Place, name: str, policy: MaintenancePolicy = ONLY_EXPIRY, dry_run: bool = False) -> TableReport:
+    announced = Announced(place.kafka, (place.topic,))
+    try:
+        where = place.lake.tables.place(name)
+        assert where is not None
+        care = TableCare(place.lake.tables)
+        return maintain_table(name, care, policy, announced, where, "", dry_run, lambda text: None)
+    finally:
+        announced.close()
+
+
+def everything(lake: Lake) -> dict[str, bytes]:
+    """Every file below the warehouse, and the catalog, byte by byte."""
+    root = Path(lake.settings["warehouse"].removeprefix("file://"))
+    found = {str(path): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+    catalog = lake.settings["uri"].removeprefix("sqlite:///")
+    return {**found, catalog: Path(catalog).read_bytes()}
+
+
+def filled(place: Place, version: str = "2", commits: int = 6) -> str:
+    name = place.lake.create(f"shop.t{uuid.uuid4().hex[:8]}", format_version=version)
+    for number in range(1, commits + 1):
+        place.commit(name, place.lake.files(name, [{"id": number}]), number)
+    return name
+
+
+@pytest.mark.parametrize("version", ["1", "2", "3"])
+def test_expired_snapshots_go_with_the_files_that_only_they_need(place: Place, version: str) -> None:
+    """Of an appended table only manifest lists go; every row stays, the newest snapshot records the progress, and the
+    next commit is as before."""
+    lake, name = place.lake, filled(place, version)
+    lists = [local(each.manifest_list) for each in lake.plain(name).snapshots()]
+    report = keep(place, name)
+    assert (report.expired, report.removed, report.before.snapshots, report.after.snapshots) == (5, 5, 6, 1)
+    assert [path.exists() for path in lists] == [False] * 5 + [True]
+    assert lake.rows(name) == [1, 2, 3, 4, 5, 6]
+    assert lake.view(name, topic=place.topic_id).snapshot_control_offset == 6
+    place.commit(name, lake.files(name, [{"id": 7}]), 7)
+    assert lake.rows(name) == [1, 2, 3, 4, 5, 6, 7]
+
+
+def test_a_file_goes_when_nothing_that_stays_can_read_it(place: Place) -> None:
+    """A rewritten file stays for as long as a snapshot or a tag can read it, and goes with the last of them."""
+    lake, name = place.lake, filled(place, commits=3)
+    old = {task.file.file_path for task in lake.plain(name).scan().plan_files()}
+    lake.plain(name).manage_snapshots().create_tag(lake.plain(name).current_snapshot().snapshot_id, "audit").commit()
+    lake.plain(name).overwrite(lake.plain(name).scan().to_arrow())
+    place.commit(name, lake.files(name, [{"id": 4}]), 4)
+    place.commit(name, lake.files(name, [{"id": 5}]), 5)
+    report = keep(place, name)
+    assert report.kept == {"tagged": 1, "the head of a branch": 1}
+    assert all(local(path).exists() for path in old)
+    lake.plain(name).manage_snapshots().remove_tag("audit").commit()
+    place.commit(name, lake.files(name, [{"id": 6}]), 6)
+    keep(place, name)
+    assert not any(local(path).exists() for path in old)
+    assert lake.rows(name) == [1, 2, 3, 4, 5, 6]
+    age_everything(lake, name)
+    assert keep(place, name).orphans == 0
+
+
+def test_a_dry_run_changes_nothing_and_says_what_would_be(place: Place) -> None:
+    """The catalog and every file are the same, byte by byte, and the real run then does what the dry run said."""
+    lake, name = place.lake, filled(place)
+    lake.plain(name).delete("id = 2")
+    place.commit(name, lake.files(name, [{"id": 7}]), 7)
+    place.commit(name, lake.files(name, [{"id": 8}]), 8)
+    nobodys = lake.files(name, [{"id": 9}])
+    age(nobodys[0].path)
+    before = everything(lake)
+    told = keep(place, name, dry_run=True)
+    assert everything(lake) == before
+    assert told.expired > 0
+    assert told.orphans == 1
+    done = keep(place, name)
+    assert (done.expired, done.removed, done.orphans, done.before) == (
+        told.expired, told.removed, told.orphans, told.before,
+    )  # fmt: skip
+    assert done.after.snapshots == told.after.snapshots
+    assert done.after.files == told.after.files + 1  # the metadata file of the commit that expired them
+
+
+def test_what_is_announced_stays_however_old(place: Place) -> None:
+    """Files of announcements are known, so orphans may go early."""
+    lake, name = place.lake, filled(place)
+    announced = lake.files(name, [{"id": 7}])
+    place.announce(name, announced)
+    age_everything(lake, name)
+    assert keep(place, name).orphans == 0
+    assert local(announced[0].path).exists()
+
+
+def test_a_young_snapshot_stays_whatever_the_number(place: Place) -> None:
+    """The rollback window and the readers' lease are stronger than the number of snapshots."""
+    name = filled(place)
+    policy = MaintenancePolicy(expire=ExpirePolicy(max_snapshots=1, rollback_window_ms=DAY_MS, reader_lease_ms=0))
+    report = keep(place, name, policy)
+    assert (report.expired, report.kept["inside the rollback window"]) == (0, 5)
+
+
+def test_a_table_that_was_rolled_back_is_left_alone(place: Place) -> None:
+    """What somebody gave up by moving the branch back may be wanted again, so nothing of it goes."""
+    lake, name = place.lake, filled(place)
+    first = lake.plain(name).snapshots()[0].snapshot_id
+    table = lake.plain(name)
+    update = SetSnapshotRefUpdate(ref_name="main", type="branch", snapshot_id=first)
+    table.catalog.commit_table(table, (), (update,))
+    (report,) = maintain(place.kafka, (place.topic,), lake.tables, [name], False, lambda text: None)
+    assert "rolled back" in report.skipped
+    assert len(lake.plain(name).snapshots()) == 6
+
+
+def test_the_policy_is_what_the_newest_run_told(place: Place) -> None:
+    """`floe maintain` goes by the `maintenance:` of the pipelines that fill the table; `never` keeps it off."""
+    lake, name = place.lake, filled(place)
+
+    def tell(mode: MaintenanceMode) -> None:
+        expire = ExpirePolicy(max_snapshots=2, rollback_window_ms=1, reader_lease_ms=1)
+        tables = TablesSpec(TablePolicy(maintenance=MaintenancePolicy(mode, expire=expire)))
+        pipeline = loaded()
+        plan = plan_value(compile_plan(replace(pipeline, spec=replace(pipeline.spec, tables=tables))))
+        told = json.loads(json.dumps({"plan": plan, "settings": {}}))
+        place.publisher.publish((Deployed("p", "r", "hash", told, "1", 0),))
+
+    tell(MaintenanceMode.NEVER)
+    (report,) = maintain(place.kafka, (place.topic,), lake.tables, [name], False, lambda text: None)
+    assert "never" in report.skipped
+    tell(MaintenanceMode.AUTO)
+    (report,) = maintain(place.kafka, (place.topic,), lake.tables, [name], False, lambda text: None)
+    assert report.after.snapshots == 2
+
+
+def _killed(settings: dict[str, str], kafka: dict[str, str], topic: str, name: str, point: str) -> None:
+    os.environ["FLOE_FAULT"] = f"{point}=kill"
+    place = Place.__new__(Place)
+    place.lake, place.kafka, place.topic = Lake(settings), kafka, topic
+    keep(place, name)
+
+
+@pytest.mark.parametrize("point", ["snapshots-expired", "file-removed@3"])
+def test_a_killed_maintenance_leaves_nothing_that_the_next_does_not_clean(place: Place, point: str) -> None:
+    """Killed between the commit and the last file, it leaves orphans; the next round removes them, and no row is
+    lost."""
+    lake, name = place.lake, filled(place)
+    lake.plain(name).delete("id = 1")
+    for number in (7, 8):
+        place.commit(name, lake.files(name, [{"id": number}]), number)
+    arguments = (lake.settings, place.kafka, place.topic, name, point)
+    process = multiprocessing.get_context("spawn").Process(target=_killed, args=arguments)
+    process.start()
+    process.join(60)
+    assert process.exitcode == -signal.SIGKILL
+    age_everything(lake, name)
+    keep(place, name)
+    age_everything(lake, name)
+    references = lake.tables.references(name)
+    assert references is not None
+    root = local(lake.plain(name).location())
+    left = {str(path) for path in root.rglob("*") if path.is_file() and path.suffix != ".json"}
+    assert left == {path for path in references.paths if not path.endswith(".json")}
+    assert lake.rows(name) == [2, 3, 4, 5, 6, 7, 8]
+    assert json.loads(lake.plain(name).properties["floe.progress"])[place.topic_id]["control_offset"] == 8
