@@ -35,8 +35,8 @@ def maintain(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Keep tables healthy: expire snapshots, remove the files that only they needed, and orphans. Pipelines may keep
-    running.
+    """Keep tables healthy: rewrite small files, merge manifests, expire snapshots, remove the files that only they needed,
+    and orphans. Pipelines may keep running.
 
     What is done is what `maintenance:` in the pipeline file says, as the newest run of the pipeline told it. Nothing goes
     that a rollback, a reader, a tag, a branch, the table's progress or an announcement needs. A table that floe did not
@@ -69,7 +69,11 @@ def _lines(report: TableReport, dry_run: bool) -> list[str]:
     if report.skipped:
         return [f"{report.table}: left alone: {report.skipped}"]
     would = "would be " if dry_run else ""
+    compacted = report.rewritten
     done = [
+        f"compaction is left out: {compacted.reason}"
+        if compacted.reason
+        else f"{counted(compacted.files_before, 'file')} {would}rewritten as {compacted.files_after:,}",
         f"{counted(report.expired, 'snapshot')} {would}expired",
         f"{counted(report.removed, 'file')} {would}removed with them",
         f"{counted(report.orphans, 'orphan')} {would}removed",

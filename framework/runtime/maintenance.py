@@ -1,4 +1,4 @@
-"""Keeps single tables healthy: expires snapshots and removes the files that nobody needs any more.
+"""Keeps single tables healthy: rewrites small files, expires snapshots and removes the files that nobody needs any more.
 
 In: a table's name, its policy, what announcements name, and whether anything may be changed. Out: a report with
 snapshots, files and bytes before and after. Keeps invariant 12 for every file that goes, and what
@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from framework.adapters.iceberg.files import path_key
-from framework.adapters.iceberg.table_care import Expired, MaintainedTable, TableCare
 from framework.adapters.iceberg.tables import IcebergTables, TablePlace
+from framework.adapters.table_care import Compacted, Expired, MaintainedTable, TableCare
 from framework.commit.maintenance.expire import Stay, decide_expiry
 from framework.config.maintenance import MaintenanceMode, MaintenancePolicy
 from framework.config.spec import TablesSpec
@@ -39,13 +39,15 @@ class Size:
 
 @dataclass(frozen=True)
 class TableReport:
-    """`skipped` says why nothing was done, "" if it was. `expired` counts snapshots; `kept` says, for those that a
-    policy of age and number would let go, why they stay; `removed` and `orphans` count files. In a dry run all of this
-    is what would be."""
+    """`skipped` says why nothing was done, "" if it was. `manifests` are those of the head before and after. `expired`
+    counts snapshots; `kept` says, for those that age and number alone would let go, why they stay; `removed` and
+    `orphans` count files. In a dry run all of this is what would be."""
 
     table: str
     before: Size = Size(0, 0, 0)
     after: Size = Size(0, 0, 0)
+    rewritten: Compacted = field(default_factory=Compacted)
+    manifests: tuple[int, int] = (0, 0)
     expired: int = 0
     kept: dict[str, int] = field(default_factory=dict)
     removed: int = 0
@@ -129,6 +131,11 @@ def maintain_table(
     """
     catalog = care.tables
     stored = {file.key: file for file in catalog.stored_files(name, place.roots)}
+    earlier = care.look(name)
+    rewritten = care.compact(name, policy.compaction, dry_run)
+    manifests = care.merge_manifests(name, policy.manifests, dry_run)
+    if earlier is None or rewritten is None or manifests is None:
+        return TableReport(name, skipped="it was dropped in the meantime")
     gone: set[str] = set()
     expired, removed, kept, left = 0, 0, {}, 0
     for _ in range(1 if dry_run else MOST_ROUNDS):
@@ -147,14 +154,14 @@ def maintain_table(
         found = look(name, catalog, place, announced, policy.orphans.older_than_ms, not dry_run, say)
         orphans = tuple(file.key for file in found.orphans)
     table = care.look(name)
-    before = Size(left + expired, len(stored), sum(file.size for file in stored.values()))
+    before = Size(earlier.snapshots, len(stored), sum(file.size for file in stored.values()))
     if dry_run:
         stays = [file for key, file in stored.items() if key not in gone and key not in set(orphans)]
         removed = len(gone & stored.keys())
     else:
         stays = catalog.stored_files(name, place.roots)
     after = Size(table.snapshots if table and not dry_run else left, len(stays), sum(file.size for file in stays))
-    return TableReport(name, before, after, expired, kept, removed, len(orphans))
+    return TableReport(name, before, after, rewritten, manifests, expired, kept, removed, len(orphans))
 
 
 def expire_once(name: str, care: TableCare, policy: MaintenancePolicy, dry_run: bool) -> Expired | None:

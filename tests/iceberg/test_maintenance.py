@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from pyiceberg.table.update import SetSnapshotRefUpdate
 
-from framework.adapters.iceberg.table_care import TableCare
+from framework.adapters.table_care import TableCare
 from framework.commit.events.event_types import Deployed
 from framework.config.maintenance import (
     CompactionPolicy,

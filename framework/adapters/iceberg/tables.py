@@ -318,7 +318,7 @@ class IcebergTables:
         catalog, commits = self._catalog(catalog_of(change.table)).open()
         return iceberg_define.alter(catalog, commits, change)
 
-    # ---- for this package -------------------------------------------------------------------------------------------
+    # ---- for other adapters -----------------------------------------------------------------------------------------
 
     def opened(self, table: str) -> tuple[Table | None, TableCommits]:
         """The table as it is now, None where there is none, and the commits to tables of its catalog.

@@ -21,6 +21,7 @@ SUMMARY_CONTROL_OFFSET = "floe.control-offset"
 SUMMARY_CONTROL_TOPIC_ID = "floe.control-topic-id"
 SUMMARY_COMMIT_ID = "floe.commit-id"
 SUMMARY_VALID_THROUGH = "floe.valid-through-ts"
+SUMMARY_MAINTENANCE = "floe.maintenance"  # on a snapshot that holds the rows of the one before it in other files
 SUMMARY_RECOVERY = "floe.recovery"  # on a snapshot that a verb of recovery made: which one
 
 

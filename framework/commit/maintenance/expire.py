@@ -2,8 +2,8 @@
 
 In: the snapshots and references of a table's metadata, the control topics that it records, a policy and the time. Out:
 the ids that go, oldest first, and the reason for each that stays. Keeps what a rollback, a reader, a tag, a branch or
-the table's progress needs: the newest snapshot that records progress stays with everything behind the head up to it, so
-that a rollback by others is still seen (invariant 10).
+the table's progress needs: of each control topic the newest snapshot that records progress stays, with everything
+behind the head up to it, so that a rollback by others is still seen (invariant 10).
 """
 
 from __future__ import annotations
@@ -127,16 +127,16 @@ def _kept(
 
 
 def _recorded(line: Sequence[SnapshotAge], topic_ids: Collection[str], alone: bool = False) -> Iterator[int]:
-    """The newest snapshot of each control topic, and all behind the head up to the newest of them."""
+    """The newest snapshot of each control topic, and unless `alone` all behind the head up to them: an heir without its
+    parents looks as if somebody had moved the branch back."""
     wanted = set(topic_ids)
     behind: list[int] = []
-    is_first = True
     for each in line:
         behind.append(each.snapshot_id)
         if each.control_topic_id in wanted:
             wanted.discard(each.control_topic_id)
-            yield from behind if is_first and not alone else [each.snapshot_id]
-            is_first = False
+            yield from [each.snapshot_id] if alone else behind
+            behind = []
 
 
 def _line(by_id: Mapping[int, SnapshotAge], snapshot_id: int | None) -> Iterator[SnapshotAge]:

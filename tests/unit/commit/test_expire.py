@@ -48,7 +48,7 @@ def histories(draw: st.DrawFn) -> tuple[list[SnapshotAge], list[Reference], Expi
 
 def decided(history: tuple[list[SnapshotAge], list[Reference], ExpirePolicy]) -> Expiry:
     snapshots, references, policy = history
-    return decide_expiry(snapshots, references, ("log",), policy, NOW_MS)
+    return decide_expiry(snapshots, references, ("log", "other"), policy, NOW_MS)
 
 
 @given(histories())
@@ -76,9 +76,9 @@ def test_behind_a_head_the_newest_progress_is_still_found(
     snapshots, references, _ = history
     found = decided(history)
 
-    def newest_mark(at: int | None, by_id: dict[int, SnapshotAge]) -> int | None:
+    def newest_mark(at: int | None, by_id: dict[int, SnapshotAge], topic: str) -> int | None:
         while at is not None and at in by_id:
-            if by_id[at].control_topic_id == "log":
+            if by_id[at].control_topic_id == topic:
                 return at
             at = by_id[at].parent_id
         return None
@@ -87,7 +87,10 @@ def test_behind_a_head_the_newest_progress_is_still_found(
     after = {key: each for key, each in before.items() if key in found.kept}
     for reference in references:
         if reference.is_branch:
-            assert newest_mark(reference.snapshot_id, after) == newest_mark(reference.snapshot_id, before)
+            for topic in ("log", "other"):
+                assert newest_mark(reference.snapshot_id, after, topic) == newest_mark(
+                    reference.snapshot_id, before, topic
+                )
 
 
 def test_the_oldest_part_of_one_line_is_told_as_such() -> None:
