@@ -41,7 +41,7 @@ UPDATED_FIELD = 2147483539
 UPDATED = "_last_updated_sequence_number"
 LINEAGE_SINCE = 3
 # Rows in memory; sorting and encoding them takes about as much again.
-BUFFER_BYTES = 256 * 1024 * 1024
+BUFFER_BYTES = 768 * 1024 * 1024
 _FIELD_ID = b"PARQUET:field_id"
 
 

@@ -39,7 +39,7 @@ def coordinator(target: str | None, connection: str | None, control_topic: str) 
     group = coordinator_group(control.target.prefix, control.topic)
     catalog = open_catalog(control.target, ())
     check_some(catalog, say)
-    committer = Coordinator(control.kafka, group, control.topic, catalog, say)
+    committer = Coordinator(control.kafka, group, control.topic, catalog, say, control.target.maintenance)
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())

@@ -229,6 +229,7 @@ class Job:
                     plan.announce.control_topic,
                     catalog,
                     lambda text: self._say(f"coordinator: {text}"),
+                    self._target.maintenance,
                 )
                 coordinator.start()
                 self._coordinators[key] = coordinator

@@ -9,7 +9,7 @@ finds as orphans.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from framework.adapters.iceberg.files import path_key
@@ -71,7 +71,7 @@ def maintain(
     announced = Announced(kafka, control_topics)
     try:
         announced.read_on()
-        told = {name: spec for name, plan in announced.plans.items() if (spec := _spec(plan)) is not None}
+        told = {name: spec for name, plan in announced.plans.items() if (spec := tables_told(plan)) is not None}
         names = catalog.list_tables()
         places = {name: place for name in names if (place := catalog.place(name)) is not None}
         wanted = [
@@ -99,7 +99,8 @@ def maintain(
         announced.close()
 
 
-def _spec(plan: dict[str, object]) -> TablesSpec | None:
+def tables_told(plan: Mapping[str, object]) -> TablesSpec | None:
+    """The tables of what a run told of itself."""
     value = plan.get("plan")
     return maintained_tables(value) if isinstance(value, dict) else None
 

@@ -146,7 +146,8 @@ def test_what_is_announced_stays_however_old(place: Place) -> None:
 def test_a_young_snapshot_stays_whatever_the_number(place: Place) -> None:
     """The rollback window and the readers' lease are stronger than the number of snapshots."""
     name = filled(place)
-    policy = MaintenancePolicy(expire=ExpirePolicy(max_snapshots=1, rollback_window_ms=DAY_MS, reader_lease_ms=0))
+    young = ExpirePolicy(max_snapshots=1, rollback_window_ms=DAY_MS, reader_lease_ms=0)
+    policy = replace(ONLY_EXPIRY, expire=young)
     report = keep(place, name, policy)
     assert (report.expired, report.kept["inside the rollback window"]) == (0, 5)
 
