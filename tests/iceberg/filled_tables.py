@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 import uuid
+from dataclasses import replace
 from pathlib import Path
 
 from framework.adapters.kafka.admin import KafkaAdmin
@@ -15,14 +17,20 @@ from framework.commit.events.event_types import (
     DataComplete,
     DataFile,
     DataWritten,
+    Deployed,
     SourceRange,
     TableCommitPolicy,
 )
 from framework.commit.machine.effects import Committed
 from framework.commit.recovery.orphans import DAY_MS
+from framework.config.maintenance import MaintenancePolicy
+from framework.config.spec import TablePolicy, TablesSpec
+from framework.plan.canonical import plan_value
+from framework.plan.compile import compile_plan
 from framework.runtime.orphans import TableOrphans, clean
 from tests.conftest import Broker
 from tests.iceberg.conftest import Lake
+from tests.unit.plan.test_submit import loaded
 
 
 class Place:
@@ -58,6 +66,16 @@ class Place:
             TableCommitPolicy(0, 1 << 40, 1 << 40),
         )
         self.publisher.publish((written, DataComplete("p", "r", self.batch, ranges, sums, sums, (name,))))
+
+    def told(self, policy: MaintenancePolicy) -> Deployed:
+        """What a run of pipeline `p` tells whose file has this policy for all tables."""
+        pipeline = loaded()
+        spec = replace(pipeline.spec, tables=TablesSpec(TablePolicy(maintenance=policy)))
+        plan = plan_value(compile_plan(replace(pipeline, spec=spec)))
+        return Deployed("p", "r", "hash", json.loads(json.dumps({"plan": plan, "settings": {}})), "1", 0)
+
+    def tell(self, policy: MaintenancePolicy) -> None:
+        self.publisher.publish((self.told(policy),))
 
     def clean(self, *patterns: str, delete: bool = False, topics: tuple[str, ...] = ()) -> dict[str, TableOrphans]:
         topics = topics or (self.topic,)

@@ -6,6 +6,7 @@ import json
 import multiprocessing
 import os
 import signal
+import time
 import uuid
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,24 +16,23 @@ import pytest
 from pyiceberg.table.update import SetSnapshotRefUpdate
 
 from framework.adapters.table_care import TableCare
-from framework.commit.events.event_types import Deployed
+from framework.commit.maintenance import rounds
 from framework.config.maintenance import (
     CompactionPolicy,
     ExpirePolicy,
+    MaintenanceLimits,
     MaintenanceMode,
     MaintenancePolicy,
     ManifestsPolicy,
     OrphansPolicy,
 )
-from framework.config.spec import TablePolicy, TablesSpec
-from framework.plan.canonical import plan_value
-from framework.plan.compile import compile_plan
+from framework.runtime.coordinator import Coordinator
 from framework.runtime.maintenance import TableReport, maintain, maintain_table
 from framework.runtime.orphans import Announced
+from framework.runtime.table_keeper import TableKeeper
 from tests.conftest import Broker
 from tests.iceberg.conftest import Lake
 from tests.iceberg.filled_tables import Place, age, age_everything, local
-from tests.unit.plan.test_submit import loaded
 
 pytestmark = [pytest.mark.iceberg, pytest.mark.kafka]
 
@@ -168,18 +168,11 @@ def test_the_policy_is_what_the_newest_run_told(place: Place) -> None:
     """`floe maintain` goes by the `maintenance:` of the pipelines that fill the table; `never` keeps it off."""
     lake, name = place.lake, filled(place)
 
-    def tell(mode: MaintenanceMode) -> None:
-        expire = ExpirePolicy(max_snapshots=2, rollback_window_ms=1, reader_lease_ms=1)
-        tables = TablesSpec(TablePolicy(maintenance=MaintenancePolicy(mode, expire=expire)))
-        pipeline = loaded()
-        plan = plan_value(compile_plan(replace(pipeline, spec=replace(pipeline.spec, tables=tables))))
-        told = json.loads(json.dumps({"plan": plan, "settings": {}}))
-        place.publisher.publish((Deployed("p", "r", "hash", told, "1", 0),))
-
-    tell(MaintenanceMode.NEVER)
+    expire = ExpirePolicy(max_snapshots=2, rollback_window_ms=1, reader_lease_ms=1)
+    place.tell(MaintenancePolicy(MaintenanceMode.NEVER, expire=expire))
     (report,) = maintain(place.kafka, (place.topic,), lake.tables, [name], False, lambda text: None)
     assert "never" in report.skipped
-    tell(MaintenanceMode.AUTO)
+    place.tell(replace(ONLY_EXPIRY, expire=expire))
     (report,) = maintain(place.kafka, (place.topic,), lake.tables, [name], False, lambda text: None)
     assert report.after.snapshots == 2
 
@@ -214,3 +207,62 @@ def test_a_killed_maintenance_leaves_nothing_that_the_next_does_not_clean(place:
     assert left == {path for path in references.paths if not path.endswith(".json")}
     assert lake.rows(name) == [2, 3, 4, 5, 6, 7, 8]
     assert json.loads(lake.plain(name).properties["floe.progress"])[place.topic_id]["control_offset"] == 8
+
+
+def test_the_coordinator_keeps_a_busy_table_healthy(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While batches are announced and committed, the coordinator rewrites small files and expires snapshots in between:
+    every row is there once, files and snapshots stay few, and nothing is left over on disk."""
+    monkeypatch.setattr(rounds, "LEAST_MS", 0)
+    monkeypatch.setattr(rounds, "COMMITS_BETWEEN", 4)
+    lake = place.lake
+    name = lake.create("shop.busy", format_version="3")
+    expire = ExpirePolicy(max_snapshots=3, rollback_window_ms=1, reader_lease_ms=1)
+    place.tell(MaintenancePolicy(MaintenanceMode.ALWAYS, CompactionPolicy(min_input_files=3), expire))
+    said: list[str] = []
+    group = f"g-{uuid.uuid4().hex[:8]}"
+    coordinator = Coordinator(place.kafka, group, place.topic, lake.tables, said.append, MaintenanceLimits())
+    coordinator.start()
+    try:
+        for number in range(40):
+            place.announce(name, lake.files(name, [{"id": number}]))
+            limit = time.monotonic() + 30
+            while len(lake.rows(name)) <= number and time.monotonic() < limit:
+                time.sleep(0.02)
+        limit = time.monotonic() + 30
+        while len(lake.plain(name).snapshots()) > 8 and time.monotonic() < limit:
+            time.sleep(0.1)
+    finally:
+        coordinator.stop()
+    assert coordinator.error is None
+    assert lake.rows(name) == list(range(40))
+    assert any(text.startswith(f"compacted {name}") for text in said)
+    assert any(text.startswith("expired") for text in said)
+    assert len(lake.plain(name).snapshots()) <= 8
+    assert len(list(lake.plain(name).scan().plan_files())) < 20
+    references = lake.tables.references(name)
+    assert references is not None
+    root = local(lake.plain(name).location())
+    left = {str(path) for path in (root / "data").rglob("*.parquet")}
+    assert left == {path for path in references.paths if path.endswith(".parquet")}
+
+
+def test_tables_of_others_are_left_alone(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a word in the pipeline file the coordinator maintains only tables that floe created, and no table before
+    it knows what the pipeline's run says."""
+    lake = place.lake
+    name = lake.create("shop.theirs")
+    ours = lake.create("shop.ours", **{"floe.created": "p 0"})
+    expire = ExpirePolicy(max_snapshots=1, rollback_window_ms=0, reader_lease_ms=0)
+    said: list[str] = []
+    keeper = TableKeeper(lake.tables, MaintenanceLimits(), lambda: Announced(place.kafka, (place.topic,)), said.append)
+    for table in (name, ours):
+        for number in range(1, 4):
+            place.commit(table, lake.files(table, [{"id": number}]), number)
+    keeper.gap(is_owner=True, is_gap=True)
+    keeper._round(ours, 1 << 40)
+    assert len(lake.plain(ours).snapshots()) == 3
+    keeper.note(place.told(MaintenancePolicy(expire=expire)))
+    for table in (name, ours):
+        keeper._round(table, 1 << 40)
+    assert len(lake.plain(name).snapshots()) == 3
+    assert len(lake.plain(ours).snapshots()) == 1
