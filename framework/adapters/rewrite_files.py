@@ -32,6 +32,7 @@ from framework.adapters.iceberg.private.deletion_vectors import Positions
 from framework.adapters.iceberg.private.live_files import LiveFile, deleted_positions
 from framework.adapters.key_search import ROW_ID_FIELD
 from framework.adapters.parquet.files import TableWriter
+from framework.adapters.parquet.long_file import write_long_file
 from framework.commit.events.event_types import DataFile
 from framework.record.model import TableTarget
 from framework.table.arrow_schema import arrow_schema, arrow_type, parse_schema
@@ -40,7 +41,7 @@ from framework.table.arrow_schema import arrow_schema, arrow_type, parse_schema
 UPDATED_FIELD = 2147483539
 UPDATED = "_last_updated_sequence_number"
 LINEAGE_SINCE = 3
-# Rows in memory; sorting and encoding them takes about as much again.
+# Rows that are held to be sorted; sorting and encoding them takes about twice as much again.
 BUFFER_BYTES = 768 * 1024 * 1024
 _FIELD_ID = b"PARQUET:field_id"
 
@@ -96,19 +97,29 @@ def rewrite(
             own.
     """
     written = _written_by(target, is_sorted)
-    writer = TableWriter({catalog: io_properties}, "compaction", run, 0, BUFFER_BYTES, 2**62)
     reader = _Reader(io, metadata, parse_schema(written.schema_json))
-    rows = 0
+    pieces = (table for file in files for table in reader.rows(file))
+    if not written.sort_order_json and all(file.spec_id == target.spec_id for file in files):
+        one = write_long_file(io_properties, written, pieces, f"compaction-{run}")
+        made = [one] if one is not None else []
+    else:
+        made = _sorted_files({catalog: io_properties}, written, pieces, run)
+    rows = sum(file.record_count for file in made)
+    return Rewritten(tuple(made), rows, sum(file.file_size_bytes for file in files))
+
+
+def _sorted_files(
+    io_properties: Mapping[str, Mapping[str, str]], written: TableTarget, pieces: Iterator[pa.Table], run: str
+) -> list[DataFile]:
+    """Rows that must be held together: to be sorted, or shared out to partitions of another spec."""
+    writer = TableWriter(io_properties, "compaction", run, 0, BUFFER_BYTES, 2**62)
     try:
-        for file in files:
-            for table in reader.rows(file):
-                rows += len(table)
-                writer.add(written, table)
-        made = writer.finish().get(written.name, [])
+        for table in pieces:
+            writer.add(written, table)
+        return writer.finish().get(written.name, [])
     except BaseException:
         writer.discard()
         raise
-    return Rewritten(tuple(made), rows, sum(file.file_size_bytes for file in files))
 
 
 def _written_by(target: TableTarget, is_sorted: bool) -> TableTarget:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.manifest import ManifestContent
 from pyiceberg.table import Table
 
 from framework.adapters.faults import reach
@@ -19,7 +20,7 @@ from framework.adapters.iceberg.catalog import first_line
 from framework.adapters.iceberg.commit import TableCommits
 from framework.adapters.iceberg.expiry import ExpiryFacts, expire, facts_of, only_theirs
 from framework.adapters.iceberg.private.live_files import LiveFile, UnsupportedDeletes
-from framework.adapters.iceberg.replace import Replacement, live_files_of, manifests_of, replace_files
+from framework.adapters.iceberg.replace import Replacement, is_maintenance, live_files_of, manifests_of, replace_files
 from framework.adapters.iceberg.supported_tables import unwritable
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.iceberg.views import target_of, view_of
@@ -27,6 +28,7 @@ from framework.adapters.rewrite_files import cannot_rewrite, rewrite
 from framework.commit.machine.progress import CREATED_PROPERTY, PROGRESS_PROPERTY, pipelines_of, topic_ids_of
 from framework.commit.maintenance.compaction import LiveFileFacts, plan_compaction
 from framework.commit.maintenance.expire import Expiry
+from framework.commit.maintenance.health import MetadataFacts, TableHealth, health_of
 from framework.config.maintenance import CompactionPolicy, ManifestsPolicy
 from framework.config.spec import TablePolicy
 from framework.config.table_names import catalog_of
@@ -205,6 +207,38 @@ class TableCare:
             refused=done.refused + len(outcome.refused),
             left=done.left - len(outcome.committed),
         )
+
+    def health(self, table: str, policy: CompactionPolicy) -> TableHealth | None:
+        """How healthy a table is; None when there is no such table. Reads its manifests and no data file.
+
+        Raises:
+            FloeError: FLOE-R380 the catalog does not answer, or a manifest cannot be read.
+        """
+        loaded, _ = self.tables.opened(table)
+        if loaded is None:
+            return None
+        try:
+            live = live_files_of(loaded).by_path.values()
+            listed = manifests_of(loaded)
+            metadata = loaded.metadata
+            facts = MetadataFacts(
+                snapshots=len(metadata.snapshots),
+                manifests=len(listed),
+                metadata_bytes=len(loaded.io.new_input(loaded.metadata_location)),
+                delete_files=sum(
+                    (each.added_files_count or 0) + (each.existing_files_count or 0)
+                    for each in listed
+                    if each.content == ManifestContent.DELETES
+                ),
+                last_maintenance_ms=max(
+                    (each.timestamp_ms for each in metadata.snapshots if is_maintenance(each)), default=None
+                ),
+            )
+        except UnsupportedDeletes as error:
+            raise _failed(table, str(error)) from error
+        except Exception as error:  # each catalog and store has exceptions of its own
+            raise _failed(table, first_line(error)) from error
+        return health_of([facts_of_file(file) for file in live], facts, policy)
 
     def merge_manifests(self, table: str, policy: ManifestsPolicy, dry_run: bool) -> tuple[int, int] | None:
         """How many manifests main's head lists before and after; None when there is no such table.

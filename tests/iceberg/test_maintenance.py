@@ -13,9 +13,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from jsonschema import Draft202012Validator
 from pyiceberg.table.update import SetSnapshotRefUpdate
 
 from framework.adapters.table_care import TableCare
+from framework.cli.main import run_main
 from framework.commit.maintenance import rounds
 from framework.config.maintenance import (
     CompactionPolicy,
@@ -32,6 +34,7 @@ from framework.runtime.orphans import Announced
 from framework.runtime.table_keeper import TableKeeper
 from tests.conftest import Broker
 from tests.iceberg.conftest import Lake
+from tests.iceberg.deletes import Deleter
 from tests.iceberg.filled_tables import Place, age, age_everything, local
 
 pytestmark = [pytest.mark.iceberg, pytest.mark.kafka]
@@ -266,3 +269,49 @@ def test_tables_of_others_are_left_alone(place: Place, monkeypatch: pytest.Monke
         keeper._round(table, 1 << 40)
     assert len(lake.plain(name).snapshots()) == 3
     assert len(lake.plain(ours).snapshots()) == 1
+
+
+def test_health_says_what_maintenance_gains(place: Place) -> None:
+    """Small files, deletes, manifests and snapshots are counted, and what is said to be gained is gained."""
+    lake, name = place.lake, filled(place, "3", commits=8)
+    path = min(task.file.file_path for task in lake.plain(name).scan().plan_files())
+    Deleter(lake).commit(name, {path: [0]})
+    care = TableCare(lake.tables)
+    sick = care.health(name, CompactionPolicy())
+    assert sick is not None
+    assert (sick.data_files, sick.small_files, sick.rows, sick.deleted_rows, sick.delete_files, sick.snapshots) == (
+        8, 8, 8, 1, 1, 9,
+    )  # fmt: skip
+    assert (sick.gain_files, sick.histogram["1MiB"], sick.last_maintenance_ms) == (7, 8, None)
+    keep(place, name, replace(ONLY_EXPIRY, compaction=CompactionPolicy()))
+    well = care.health(name, CompactionPolicy())
+    assert well is not None
+    assert (well.data_files, well.rows, well.delete_files, well.snapshots, well.gain_files) == (1, 7, 0, 1, 0)
+    assert well.last_maintenance_ms is not None
+    assert well.metadata_bytes < sick.metadata_bytes
+
+
+def test_the_verbs_say_what_they_did(place: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`floe maintain` and `floe status --health` print one line or more for each table, and JSON of the same."""
+    lake, name = place.lake, filled(place)
+    target = tmp_path / "here.yaml"
+    connections = {"kafka": {"main": place.kafka}, "catalog": {"default": lake.settings}}
+    document = {"apiVersion": "floe/v1", "kind": "Target", "metadata": {"name": "here"}, "connections": connections}
+    target.write_text(json.dumps(document))
+    options = ["-t", str(target), "--control-topic", place.topic]
+    place.announce(name, lake.files(name, [{"id": 7}]))
+    place.tell(replace(ONLY_EXPIRY, compaction=CompactionPolicy(), expire=replace(NOW, rollback_window_ms=1)))
+    assert run_main(["status", "--health", *options]) == 0
+    assert "`floe maintain" in capsys.readouterr().out
+    assert run_main(["status", "--health", "--json", *options]) == 0
+    told = json.loads(capsys.readouterr().out)
+    Draft202012Validator(json.loads(Path("schemas/status.v1.schema.json").read_text())).validate(told)
+    assert told["tables"][0]["health"]["gain_files"] == 5
+    assert run_main(["maintain", name, "--dry-run", *options]) == 0
+    shown = capsys.readouterr().out
+    assert "6 files would be rewritten as 1" in shown
+    assert "dry run: nothing was changed" in shown
+    assert run_main(["maintain", name, "--json", *options]) == 0
+    (report,) = json.loads(capsys.readouterr().out)["tables"]
+    assert (report["rewritten"]["files_after"], report["after"]["snapshots"]) == (1, 1)
+    assert lake.rows(name) == [1, 2, 3, 4, 5, 6]

@@ -181,6 +181,11 @@ def _progress(metadata: TableMetadata, head: Snapshot) -> dict[str, str]:
     return {}
 
 
+def is_maintenance(snapshot: Snapshot) -> bool:
+    """Whether floe's maintenance made a snapshot."""
+    return snapshot.summary is not None and SUMMARY_MAINTENANCE in snapshot.summary.additional_properties
+
+
 def manifests_of(table: Table) -> Sequence[ManifestFile]:
     """What main's head lists; nothing where there is none."""
     head = head_of(table.metadata, MAIN_BRANCH)
