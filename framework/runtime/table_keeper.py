@@ -11,12 +11,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
-from framework.adapters.iceberg.tables import IcebergTables
+from framework.adapters.iceberg.tables import IcebergTables, TablePlace
 from framework.adapters.table_care import TableCare
 from framework.commit.events.event_types import Deployed
 from framework.commit.maintenance.rounds import Rounds
-from framework.config.maintenance import DAY_MS, MaintenanceLimits, MaintenancePolicy
+from framework.config.maintenance import DAY_MS, HOUR_MS, MaintenanceLimits, MaintenancePolicy
 from framework.config.spec import TablesSpec
 from framework.diagnose.counted import counted
 from framework.errors import FloeError
@@ -27,6 +28,17 @@ from framework.runtime.orphans import Announced, look, why_not
 LOOK_EVERY_S = 0.5
 # Expired snapshots leave in commits of some hundred; a round makes few, and the next one goes on.
 MOST_EXPIRIES = 4
+STOP_WITHIN_S = 20.0
+
+
+@dataclass(frozen=True)
+class _OrphanView:
+    """What orphans are told from: the announced files, and where all tables lie. One is shared by the tables of an
+    hour, since the whole control topic is read for it."""
+
+    announced: Announced
+    places: dict[str, TablePlace]
+    since_ms: int
 
 
 class TableKeeper:
@@ -53,6 +65,8 @@ class TableKeeper:
         self._started_ms = _now_ms()
         self._is_owner = False
         self._lock = threading.Lock()
+        self._orphans_lock = threading.Lock()
+        self._view: _OrphanView | None = None
         self._gap = threading.Event()
         self._stopping = threading.Event()
         count = limits.max_tables if limits.enabled else 0
@@ -65,10 +79,15 @@ class TableKeeper:
             thread.start()
 
     def stop(self) -> None:
-        """End after what is under way, which takes as long as one group of files."""
+        """End after what is under way, which takes as long as one group of files; a store that hangs is not waited for."""
         self._stopping.set()
+        limit = time.monotonic() + STOP_WITHIN_S
         for thread in self._threads:
-            thread.join()
+            if thread.ident is not None:
+                thread.join(max(0.0, limit - time.monotonic()))
+        if self._orphans_lock.acquire(blocking=False):
+            self._forget_view()
+            self._orphans_lock.release()
 
     # ---- for the coordinator's thread -------------------------------------------------------------------------------
 
@@ -151,17 +170,28 @@ class TableKeeper:
         return done.read_bytes if done is not None else 0
 
     def _remove_orphans(self, name: str, policy: MaintenancePolicy) -> None:
-        catalog = self._care.tables
-        announced = self._announced()
-        try:
-            places = {each: place for each in catalog.list_tables() if (place := catalog.place(each)) is not None}
-            if name not in places or why_not(name, places, announced.control_topic_ids):
+        catalog, older_than_ms = self._care.tables, policy.orphans.older_than_ms
+        with self._orphans_lock:
+            view = self._orphan_view()
+            if name not in view.places or why_not(name, view.places, view.announced.control_topic_ids):
                 return
-            found = look(name, catalog, places[name], announced, policy.orphans.older_than_ms, True, lambda text: None)
-        finally:
-            announced.close()
+            found = look(name, catalog, view.places[name], view.announced, older_than_ms, True, lambda text: None)
         if found.removed:
             self._say(f"removed {counted(found.removed, 'orphan')} of {name}")
+
+    def _orphan_view(self) -> _OrphanView:
+        if self._view is not None and _now_ms() - self._view.since_ms > HOUR_MS:
+            self._forget_view()
+        if self._view is None:
+            announced, catalog = self._announced(), self._care.tables
+            places = {each: place for each in catalog.list_tables() if (place := catalog.place(each)) is not None}
+            self._view = _OrphanView(announced, places, _now_ms())
+        return self._view
+
+    def _forget_view(self) -> None:
+        if self._view is not None:
+            self._view.announced.close()
+            self._view = None
 
     def _goes_on(self) -> bool:
         """A gap that is over for a moment does not end a round: another owner, or the end of this process, does."""

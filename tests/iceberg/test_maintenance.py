@@ -271,6 +271,30 @@ def test_tables_of_others_are_left_alone(place: Place, monkeypatch: pytest.Monke
     assert len(lake.plain(ours).snapshots()) == 1
 
 
+def test_the_coordinator_removes_orphans_once_a_day(place: Place) -> None:
+    """Old files that nobody names go; what is announced stays, also what was announced since the log was last read."""
+    lake, name = place.lake, place.lake.create("shop.ours", **{"floe.created": "p 0"})
+    place.commit(name, lake.files(name, [{"id": 1}]), 1)
+    keeper = TableKeeper(lake.tables, MaintenanceLimits(), lambda: Announced(place.kafka, (place.topic,)), print)
+    keeper.note(place.told(MaintenancePolicy()))
+    keeper.gap(is_owner=True, is_gap=True)
+    for number in (2, 3):
+        announced, nobodys = (lake.files(name, [{"id": number}]) for _ in range(2))
+        place.announce(name, announced)
+        age(announced[0].path)
+        age(nobodys[0].path)
+        keeper._round(name, 0)
+        assert local(nobodys[0].path).exists()
+        keeper._started_ms = 0
+        keeper._orphans_at.clear()
+        keeper._round(name, 0)
+        assert local(announced[0].path).exists()
+        assert not local(nobodys[0].path).exists()
+        keeper._started_ms = int(time.time() * 1000)
+        keeper._orphans_at.clear()
+    keeper.stop()
+
+
 def test_health_says_what_maintenance_gains(place: Place) -> None:
     """Small files, deletes, manifests and snapshots are counted, and what is said to be gained is gained."""
     lake, name = place.lake, filled(place, "3", commits=8)

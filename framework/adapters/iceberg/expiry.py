@@ -96,8 +96,15 @@ def only_theirs(before: Table, after: TableMetadata, expiry: Expiry) -> list[str
         data -= _named(io, deletes, gone)
     else:
         data = _named(io, theirs.values()) - _named(io, listed.values(), gone)
-    statistics = [each.statistics_path for each in before.metadata.statistics if each.snapshot_id in gone]
-    statistics += [each.statistics_path for each in before.metadata.partition_statistics if each.snapshot_id in gone]
+    named = {
+        each.statistics_path
+        for each in (*after.statistics, *after.partition_statistics)
+        if each.snapshot_id not in gone
+    }
+    # A catalog that keeps the entries of expired snapshots still names their files.
+    named |= {each.statistics_path for each in after.partition_statistics} if after is not before.metadata else set()
+    old = (*before.metadata.statistics, *before.metadata.partition_statistics)
+    statistics = {each.statistics_path for each in old if each.snapshot_id in gone} - named
     lists = [each.manifest_list for each in went]
     still = {path_key(each.manifest_list) for each in stays}
     return [
