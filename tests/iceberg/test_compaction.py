@@ -5,7 +5,10 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import uuid
 from collections.abc import Callable, Sequence
+from datetime import datetime, timezone
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,7 +17,27 @@ import pytest
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
-from pyiceberg.types import DoubleType, LongType, NestedField, StringType
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FixedType,
+    FloatType,
+    IntegerType,
+    ListType,
+    LongType,
+    MapType,
+    NestedField,
+    StringType,
+    StructType,
+    TimestampType,
+    TimestamptzType,
+    TimeType,
+    UUIDType,
+)
 
 from framework.adapters import table_care
 from framework.adapters.iceberg.commit import TableCommits
@@ -104,8 +127,6 @@ def test_partitions_stay_apart_and_rows_are_sorted(lake: Lake) -> None:
     )
     name = lake.create("shop.sorted", schema, [PartitionFieldSpec("name", "identity")])
     with lake.plain(name).update_sort_order() as update:
-        from pyiceberg.transforms import IdentityTransform
-
         update.desc("price", IdentityTransform())
     for offset, price in enumerate([2.0, 3.0, 1.0], 1):
         rows: list[dict[str, object]] = [{"id": offset, "name": each, "price": price} for each in "ab"]
@@ -307,3 +328,49 @@ def test_a_killed_compaction_loses_nothing(lake: Lake, point: str) -> None:
     compact(lake, name)
     assert lake.rows(name) == [1, 2, 3]
     assert len(paths(lake, name)) == 1
+
+
+@pytest.mark.parametrize("version", ["2", "3"])
+@pytest.mark.parametrize("is_sorted", [False, True])
+def test_values_of_every_type_are_the_same_after(lake: Lake, version: str, is_sorted: bool) -> None:
+    """Whatever a column's type, each value and each null is what it was, whoever wrote the file, and bounds hold it."""
+    moment = datetime(2026, 1, 2, 3, 4, 5, 678901)
+    types = [
+        (BooleanType(), True), (IntegerType(), -5), (LongType(), 2**40), (FloatType(), 1.5), (DoubleType(), -0.0),
+        (DecimalType(20, 3), Decimal("12345.678")), (DateType(), moment.date()), (TimeType(), moment.time()),
+        (TimestampType(), moment), (TimestamptzType(), moment.replace(tzinfo=timezone.utc)), (StringType(), "ä\n"),
+        (UUIDType(), uuid.UUID(int=7).bytes), (FixedType(4), b"abcd"), (BinaryType(), b"\x00\xff"),
+        (ListType(101, StringType(), False), ["a", None, "b"]),
+        (MapType(102, StringType(), 103, LongType(), False), [("k", 1), ("l", None)]),
+        (StructType(NestedField(104, "x", LongType(), required=False),
+                    NestedField(105, "y", ListType(106, DoubleType(), False), required=False)), {"x": 1, "y": [1.0]}),
+    ]  # fmt: skip
+    fields = [NestedField(2 + place, f"c{place}", kind, required=False) for place, (kind, _) in enumerate(types)]
+    name = lake.create(
+        "shop.types", Schema(NestedField(1, "id", LongType(), required=False), *fields), format_version=version
+    )
+    if is_sorted:
+        with Deleter(lake).table(name).update_sort_order() as update:
+            update.desc("id", IdentityTransform())
+    full: dict[str, object] = {f"c{place}": value for place, (_, value) in enumerate(types)}
+    nothing: dict[str, object] = dict.fromkeys(full)
+    for offset, rows in enumerate(
+        ([{"id": 1, **full}, {"id": 2, **nothing}], [{"id": 3, **full}], [{"id": 4, **nothing}]), 1
+    ):
+        assert isinstance(lake.tables.commit(lake.effect(name, lake.files(name, rows), offset)), Committed)
+
+    def seen() -> list[dict[str, object]]:
+        return sorted(lake.plain(name).scan().to_arrow().to_pylist(), key=lambda row: int(row["id"]))
+
+    before = seen()
+    assert compact(lake, name).files_after == 1
+    assert seen() == before
+    assert compact(lake, name).files_after == 0
+    assert len(lake.plain(name).scan(row_filter="id = 3 and c2 = 1099511627776").to_arrow()) == 1
+    grow_one = lake.files(name, [{"id": 5, **full}])
+    assert isinstance(lake.tables.commit(lake.effect(name, grow_one, 4)), Committed)
+    both = seen()
+    size = sum(task.file.file_size_in_bytes for task in lake.plain(name).scan().plan_files())
+    policy = CompactionPolicy(target_file_bytes=size, min_input_files=2)
+    assert compact(lake, name, policy).files_after == 1  # of a file that floe wrote and one of PyIceberg's
+    assert seen() == both
