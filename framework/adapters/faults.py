@@ -34,6 +34,12 @@ RECOVERY_POINTS = (
     "recovery-decided",  # a verb of recovery is about to tell the control log
     "recovery-told",  # it has
 )
+MAINTENANCE_POINTS = (
+    "files-rewritten",  # compaction has written its files, and no snapshot names them
+    "files-replaced",  # the snapshot that names them is committed
+    "snapshots-expired",  # they have left the metadata, and their files are still there
+    "file-removed",  # one of those files is gone
+)
 _reached: Counter[str] = Counter()
 
 

@@ -50,8 +50,8 @@ def clean(
     floe clean 'rpc.*' --older-than 7d --delete --target prod
     floe clean 'cold:*'   # the tables of one catalog
     """
-    from framework.recovery.orphans import clean as look
     from framework.runtime.job import open_catalog
+    from framework.runtime.orphans import clean as look
 
     age_ms = duration_ms(older_than)
     if age_ms is None:

@@ -41,7 +41,9 @@ def coordinator(target: str | None, connection: str | None, control_topic: str) 
     catalog = open_catalog(control.target, ())
     check_some(catalog, say)
     monitoring = control.target.monitoring
-    committer = Coordinator(control.kafka, group, control.topic, catalog, say, monitoring.stalled_after_ms)
+    committer = Coordinator(
+        control.kafka, group, control.topic, catalog, say, monitoring.stalled_after_ms, control.target.maintenance
+    )
     connections = Connections(control.target, (control.kafka,), (control.topic,), catalog, catalog.catalogs)
     monitor = Monitor(connections, (), (committer,), say)
     stop = threading.Event()

@@ -48,6 +48,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "pause": ("framework.cli.pause:pause", "Pause the reading of pipelines or the commits of tables."),
     "resume": ("framework.cli.pause:resume", "Resume what was paused."),
     "stop": ("framework.cli.stop:stop", "Ask a pipeline's live run, wherever it is, to drain and end."),
+    "maintain": ("framework.cli.maintain:maintain", "Keep tables healthy: expire snapshots, remove what nobody needs."),
     "clean": ("framework.cli.clean:clean", "Find files that no table and no announcement names, and remove them."),
     "offsets": ("framework.cli.offsets:offsets", "Show a pipeline's source offsets everywhere, or move them."),
     "rebase": ("framework.cli.rebase:rebase", "Let a pipeline go on from what its tables hold."),

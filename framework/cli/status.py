@@ -12,9 +12,11 @@ from rich.table import Table
 
 from framework.cli.options import json_option
 from framework.cli.target_options import open_control, target_options
+from framework.diagnose.counted import counted
 from framework.diagnose.shown import all_shown
 
 if TYPE_CHECKING:
+    from framework.commit.maintenance.health import TableHealth
     from framework.runtime.status import PipelineStatus, Status, TableStatus
 
 WIDTH = 132
@@ -22,8 +24,9 @@ WIDTH = 132
 
 @click.command()
 @target_options
+@click.option("--health", "with_health", is_flag=True, help="Also say of each table what maintenance would gain.")
 @json_option
-def status(target: str | None, connection: str | None, control_topic: str, as_json: bool) -> None:
+def status(target: str | None, connection: str | None, control_topic: str, with_health: bool, as_json: bool) -> None:
     """Show pipelines (state, lag, where every record went) and tables (state, last commit, what waits).
 
     States: RUNNING, IDLE, DEGRADED, STALLED, BLOCKED, FAILED, PAUSED, STOPPED. Whatever has a problem says why, since when,
@@ -42,6 +45,7 @@ def status(target: str | None, connection: str | None, control_topic: str, as_js
         control.kafka,
         control.topic,
         open_catalog(control.target, ()),
+        with_health,
     )
     if as_json:
         click.echo(json.dumps(found.to_json()))
@@ -79,6 +83,21 @@ def _print(found: Status, now_ms: float) -> None:
     console.print()
     console.print(tables_table(found.tables, now_ms))
     _explain(console, [(t.table, t) for t in found.tables], now_ms)
+    for table in found.tables:
+        if table.health is not None:
+            console.print(health_line(table.table, table.health, found.target))
+
+
+def health_line(table: str, health: TableHealth, target: str) -> str:
+    """One table's health, with the command that mends it where that is worth it."""
+    said = (
+        f"  {table}: {health.small_files:,} of {counted(health.data_files, 'file')} small, "
+        f"{counted(health.delete_files, 'delete file')}, {counted(health.manifests, 'manifest')}, "
+        f"{counted(health.snapshots, 'snapshot')}, {counted(health.metadata_bytes, 'byte')} of metadata"
+    )
+    if not health.gain_files:
+        return said
+    return f"{said}\n    `floe maintain {table} -t {target}` leaves {health.gain_files:,} files fewer"
 
 
 def _explain(console: Console, lines: list[tuple[str, PipelineStatus | TableStatus]], now_ms: float) -> None:

@@ -10,6 +10,14 @@ from functools import lru_cache
 from typing import Any
 
 from framework.config.evolution import EVOLVE_SHORTHANDS, evolve_mode
+from framework.config.maintenance import (
+    CompactionPolicy,
+    ExpirePolicy,
+    MaintenanceMode,
+    MaintenancePolicy,
+    ManifestsPolicy,
+    OrphansPolicy,
+)
 from framework.config.spec import (
     Case,
     CommitPolicy,
@@ -199,6 +207,7 @@ def table_policy(values: Values) -> TablePolicy:
         distribution,
         _values_policy(_own(values.get("values", {}))),
         write,
+        _maintenance_policy(_own(values.get("maintenance", {}))),
     )
 
 
@@ -229,6 +238,34 @@ def _write_policy(values: Values) -> WritePolicy:
         deletes=Deletes(values["deletes"]) if "deletes" in values else WritePolicy.deletes,
         key_index=KeyIndexUse(values["key_index"]) if "key_index" in values else WritePolicy.key_index,
         history=values.get("history"),
+    )
+
+
+def _maintenance_policy(values: Values) -> MaintenancePolicy:
+    compaction, expire, orphans, manifests = (
+        _own(values.get(part, {})) for part in ("compaction", "expire", "orphans", "manifests")
+    )
+    if "target_file_size" in compaction:
+        compaction["target_file_bytes"] = size_bytes(compaction.pop("target_file_size"))
+    if "delete_ratio_threshold" in compaction:
+        compaction["delete_ratio"] = float(compaction.pop("delete_ratio_threshold"))
+    for part, word in (
+        (expire, "max_snapshot_age"),
+        (expire, "rollback_window"),
+        (expire, "reader_lease"),
+        (orphans, "older_than"),
+    ):
+        if word in part:
+            part[f"{word}_ms"] = _duration(part.pop(word))
+    for part, word in ((compaction, "min_input_files"), (expire, "max_snapshots"), (manifests, "min_count")):
+        if word in part:
+            part[word] = int(part[word])
+    return MaintenancePolicy(
+        mode=MaintenanceMode(values["mode"]) if "mode" in values else MaintenancePolicy.mode,
+        compaction=CompactionPolicy(**compaction),
+        expire=ExpirePolicy(**expire),
+        orphans=OrphansPolicy(**orphans),
+        manifests=ManifestsPolicy(**manifests),
     )
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from fnmatch import fnmatchcase
 
+from framework.config.maintenance import MaintenanceLimits, MaintenancePolicy
 from framework.config.patterns import compiled
 from framework.config.table_names import DEFAULT_CATALOG, Catalogs, identifier_of, placed
 
@@ -337,6 +338,7 @@ class TablePolicy:
     distribution: Distribution = Distribution.NONE
     values: ValuesPolicy = field(default_factory=ValuesPolicy)
     write: WritePolicy = field(default_factory=WritePolicy)
+    maintenance: MaintenancePolicy = field(default_factory=MaintenancePolicy)
 
 
 @dataclass(frozen=True)
@@ -461,6 +463,7 @@ class TargetSpec:
     allow_properties: tuple[str, ...] = ()
     allow_environment: tuple[str, ...] = ()
     monitoring: MonitoringSpec = field(default_factory=MonitoringSpec)
+    maintenance: MaintenanceLimits = field(default_factory=MaintenanceLimits)
 
 
 @dataclass(frozen=True)

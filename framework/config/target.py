@@ -14,6 +14,7 @@ from typing import Any
 
 from framework.config.document import Files, not_a_mapping, read_source, upwards
 from framework.config.file_kinds import YAML_ENDINGS
+from framework.config.maintenance import MaintenanceLimits
 from framework.config.overlay import without
 from framework.config.reference import Scope, resolve, secret_of
 from framework.config.rules.connections import connection_rules, secrets_from_outside, without_secrets
@@ -23,7 +24,7 @@ from framework.config.schema import check
 from framework.config.spec import MonitoringSpec, SecretRef, SettingValue, TargetSpec
 from framework.config.text import SourceText
 from framework.config.tree import Mapping, Node, Scalar, Sequence, leaves, parse, plain
-from framework.config.units import setting_text
+from framework.config.units import setting_text, size_bytes
 from framework.config.variables import Value, values_of
 from framework.config.world import World
 from framework.diagnose.diagnostic import Diagnostic, Span
@@ -170,6 +171,7 @@ def _build(document: dict[str, dict[str, dict[str, dict[str, object]]]]) -> Targ
         allow_properties=tuple(map(str, allow.get("properties", ()))),
         allow_environment=tuple(map(str, allow.get("environment", ()))),
         monitoring=_monitoring(dict(document.get("monitoring", {}))),
+        maintenance=_maintenance(dict(document.get("maintenance", {}))),
     )
 
 
@@ -183,6 +185,25 @@ def _monitoring(found: dict[str, Any]) -> MonitoringSpec:
         max_tables=int(found.get("max_tables", MonitoringSpec.max_tables)),
         stalled_after_ms=int(found.get("stalled_after_ms", MonitoringSpec.stalled_after_ms)),
     )
+
+
+def _maintenance(values: dict[str, Any]) -> MaintenanceLimits:
+    given: dict[str, Any] = {}
+    if "enabled" in values:
+        given["enabled"] = values["enabled"]
+    if "window" in values:
+        begin, end = (_minute(text) for text in str(values["window"]).split("-"))
+        given["window"] = (begin, end)
+    if "max_bytes_per_hour" in values:
+        given["max_bytes_per_hour"] = size_bytes(values["max_bytes_per_hour"])
+    if "max_tables" in values:
+        given["max_tables"] = int(values["max_tables"])
+    return MaintenanceLimits(**given)
+
+
+def _minute(text: str) -> int:
+    hours, minutes = text.split(":")
+    return int(hours) * 60 + int(minutes)
 
 
 def _settings(found: dict[str, object]) -> dict[str, SettingValue]:

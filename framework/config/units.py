@@ -38,6 +38,12 @@ def duration_ms(text: str) -> int | None:
     return int(match[1]) * _MILLISECONDS[match[2]] if match else None
 
 
+def duration_text(milliseconds: int) -> str:
+    """180000 as `3m`: the largest unit that gives a whole number."""
+    unit, size = next((unit, size) for unit, size in reversed(_MILLISECONDS.items()) if milliseconds % size == 0)
+    return f"{milliseconds // size}{unit}"
+
+
 def size_bytes(value: str | int) -> int | None:
     """`512MiB` as 536870912; a plain number counts bytes."""
     if isinstance(value, int):

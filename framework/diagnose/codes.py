@@ -7,6 +7,7 @@ environment, FLOE-P a plan, FLOE-R a run, FLOE-D a record, FLOE-T a table. A cod
 from __future__ import annotations
 
 from framework.diagnose import (
+    codes_maintenance,
     codes_plans,
     codes_records,
     codes_references,
@@ -28,6 +29,7 @@ _FAMILIES = (
     codes_references.ENTRIES,
     codes_rules.ENTRIES,
     codes_upsert.ENTRIES,
+    codes_maintenance.ENTRIES,
     codes_templates.ENTRIES,
     codes_setup.ENTRIES,
     codes_plans.ENTRIES,

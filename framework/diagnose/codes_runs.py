@@ -331,6 +331,11 @@ ENTRIES = (
     ),
     Code("FLOE-R373", "A file cannot be removed", "The store refused. Files removed before it stay removed."),
     Code(
+        "FLOE-R380",
+        "Maintenance of a table stopped",
+        "The catalog or the store did not do what was asked, or others changed the table all the time. What was done before stays done, and nothing that is needed was removed. Files that it left behind are found as orphans; run `floe maintain` again, or wait for the coordinator's next turn.",
+    ),
+    Code(
         "FLOE-R374",
         "The age is below the safety age",
         "Files younger than a day may belong to a batch in progress. `floe clean` never touches them.",

@@ -15,7 +15,9 @@ from pyiceberg.types import IcebergType, ListType, PrimitiveType, StructType
 
 from framework.adapters.iceberg.define import DEFAULT_PROPERTIES
 from framework.commit.events.event_types import DataComplete, Heartbeat
+from framework.commit.machine.progress import CREATED_PROPERTY
 from framework.commit.offsets import PartitionFacts, PartitionKey, SafeOffset, check_announced, decide_start
+from framework.config.maintenance import MaintenanceMode, MaintenancePolicy
 from framework.config.spec import Case, CreatePolicy, PartitionFieldSpec, WritePolicy
 from framework.config.units import partition_text
 from framework.ops.preview import Action, PartitionStart, StartPreview, TablePreview
@@ -116,7 +118,7 @@ def _existing(plan: Plan, table: str, found: TableTarget) -> TablePreview:
     if table == plan.write.dead_letter_table:
         return TablePreview(table, Action.KEEP)
     policy = plan.write.tables.policy_for(table)
-    notes = [*_left_as_it_is(plan, table, found)]
+    notes = [*_left_as_it_is(plan, table, found), *_not_maintained(policy.maintenance, found)]
     if policy.write.is_upsert:
         key = key_of(replace(found, policy=policy))
         if isinstance(key, Refusal):
@@ -182,6 +184,12 @@ def _left_as_it_is(plan: Plan, table: str, found: TableTarget) -> Iterable[str]:
                 yield f"its format version is {found.format_version}, not {value}; it is left as it is"
         elif present != value:
             yield f"its property {key} is {present or 'not set'}, not {value}; it is left as it is"
+
+
+def _not_maintained(policy: MaintenancePolicy, found: TableTarget) -> Iterable[str]:
+    """An offer: a table that somebody else made may be maintained by somebody else, too, until a person says so."""
+    if policy.mode is MaintenanceMode.AUTO and CREATED_PROPERTY not in found.properties:
+        yield "floe did not create it and does not maintain it; `maintenance: {mode: always}` lets floe do so"
 
 
 def _partition_fields(found: TableTarget) -> Iterable[PartitionFieldSpec]:

@@ -16,6 +16,7 @@ from enum import Enum
 
 from pydantic import TypeAdapter
 
+from framework.config.maintenance import MaintenancePolicy
 from framework.config.spec import LoadedPipeline, MonitoringSpec, TargetSpec, WritePolicy
 from framework.plan.compile import compile_plan
 from framework.plan.model import Plan, Step
@@ -24,8 +25,16 @@ Canonical = dict[str, object]
 
 _TARGET = TypeAdapter(TargetSpec)
 # The name and the prefix are in the plan; where this machine keeps its state, and what a file might have said, changes
-# nothing of what runs.
-_NOT_SETTINGS = ("name", "prefix", "state_dir", "allow_locations", "allow_properties", "allow_environment")
+# nothing of what runs. Limits of maintenance hold for coordinators, whichever pipelines they serve.
+_NOT_SETTINGS = (
+    "name",
+    "prefix",
+    "state_dir",
+    "allow_locations",
+    "allow_properties",
+    "allow_environment",
+    "maintenance",
+)
 _DIGEST_LENGTH = 16
 
 
@@ -44,8 +53,8 @@ def plan_value(plan: Plan) -> dict[str, object]:
 
 
 def step_value(step: Plan | Step) -> dict[str, object]:
-    """A step as JSON values. What is said of upsert tables is left out where there are none, so that a file which has
-    none has the value and the hash that it had before there were any."""
+    """A step as JSON values. What is said of upsert tables and of maintenance is left out where nothing is said, so that
+    such a file has the value and the hash that it had before these words existed."""
     return {key: _without_unused(plain(item)) for key, item in asdict(step).items()}
 
 
@@ -93,7 +102,11 @@ def plain(value: object) -> object:
 
 
 _USED = object()
-_UNUSED: dict[str, object] = {"write": plain(asdict(WritePolicy())), "append_only": []}
+_UNUSED: dict[str, object] = {
+    "write": plain(asdict(WritePolicy())),
+    "append_only": [],
+    "maintenance": plain(asdict(MaintenancePolicy())),
+}
 
 
 def first_difference(one: object, other: object) -> str:

@@ -17,6 +17,7 @@ from framework.config.units import partition_text, sort_text
 from framework.plan.canonical import plain
 from framework.plan.dangers import Danger, dangers, renamed_from
 from framework.plan.explain import condition_text, delete_text, duration
+from framework.plan.maintenance_words import unusual_words
 
 # Where a part of the plan is found in the pipeline file, the longest prefix first.
 _IN_THE_FILE = (
@@ -148,6 +149,9 @@ def _facts(value: Any, path: str) -> Iterator[tuple[tuple[str, str], str]]:
             yield from _facts({**_POLICY, **policy}, f"{path}[{glob}]")
     elif path.endswith(".write") and isinstance(value, Mapping):
         yield from _write_facts(value, _place(path), path.endswith(".defaults.write"))
+    elif path.endswith(".maintenance") and isinstance(value, Mapping):
+        for place, text in unusual_words(value):
+            yield (f"{_place(path)}.{place}", ""), text
     elif path.endswith(".partition_by"):
         yield (_place(path), ""), ", ".join(partition_text(PartitionFieldSpec(**field)) for field in value) or "none"
     elif path == "write.error_stages":

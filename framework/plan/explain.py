@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict
 
+from framework.config.maintenance import MaintenancePolicy
 from framework.config.metadata import metadata_column
 from framework.config.spec import (
     Condition,
@@ -24,6 +25,7 @@ from framework.config.spec import (
 )
 from framework.config.units import partition_text, sort_text
 from framework.plan.canonical import step_value
+from framework.plan.maintenance_words import unusual_words
 from framework.plan.model import (
     Announce,
     CommitTables,
@@ -176,7 +178,13 @@ def _policy(policy: TablePolicy) -> str:
         + _values(policy.values)
         + _write(policy.write)
         + (f", distribution {policy.distribution.value}" if policy.distribution is not Distribution.NONE else "")
+        + _maintenance(policy.maintenance)
     )
+
+
+def _maintenance(policy: MaintenancePolicy) -> str:
+    """What of the policy is not as it is without being said."""
+    return "".join(f", maintenance {place} {text}" for place, text in unusual_words(asdict(policy)))
 
 
 def _values(values: ValuesPolicy) -> str:

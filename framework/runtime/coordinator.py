@@ -16,13 +16,16 @@ from collections.abc import Callable
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.kafka.seat import CoordinatorSeat
 from framework.commit.machine.model import CoordinatorState, Limits
+from framework.config.maintenance import MaintenanceLimits
 from framework.errors import FloeError
 from framework.metrics.services import service_of
 from framework.runtime.catalog_requests import CatalogRequests
 from framework.runtime.commit_measures import CommitMeasures
 from framework.runtime.coordinator_turns import CoordinatorTurns
 from framework.runtime.information import Information
+from framework.runtime.orphans import Announced
 from framework.runtime.patience import is_retriable
+from framework.runtime.table_keeper import TableKeeper
 
 REBUILD_AFTER_S = 2.0
 # What waits in the state is many small values without a cycle among them. Python's usual 700 new ones between two looks
@@ -31,7 +34,8 @@ NEW_OBJECTS_BETWEEN_COLLECTIONS = 50_000
 
 
 class Coordinator:
-    """Runs in a thread of a driver or alone. Several may be alive: one owns the partition, the others wait.
+    """Runs in a thread of a driver or alone. Several may be alive: one owns the partition, the others wait. With limits
+    for `maintenance`, the owner keeps tables healthy as well.
 
     `error`: what ended it. It is set by the coordinator's thread once, at its end.
     """
@@ -44,6 +48,7 @@ class Coordinator:
         catalog: IcebergTables,
         say: Callable[[str], None],
         stalled_after_ms: int | None = None,
+        maintenance: MaintenanceLimits | None = None,
     ) -> None:
         """`stalled_after_ms`: a commit that is under way for longer is told as stalled; None: none is."""
         self.name = f"{group}/{uuid.uuid4().hex[:8]}"
@@ -56,6 +61,8 @@ class Coordinator:
         self._requests = CatalogRequests(catalog, say)
         self._limits = Limits(stalled_ms=stalled_after_ms)
         self._turns: CoordinatorTurns | None = None
+        limits = maintenance or MaintenanceLimits(enabled=False)
+        self._keeper = TableKeeper(catalog, limits, lambda: Announced(kafka, (control_topic,)), say)
         self._thread = threading.Thread(target=self._run, name="coordinator", daemon=True)
 
     def start(self) -> None:
@@ -63,10 +70,12 @@ class Coordinator:
         if youngest:  # 0: somebody has turned it off
             gc.set_threshold(max(youngest, NEW_OBJECTS_BETWEEN_COLLECTIONS), *older)
         self._thread.start()
+        self._keeper.start()
 
     def stop(self) -> None:
         """End the loop; commits in flight are waited for, so that their outcome is known."""
         self._stopping.set()
+        self._keeper.stop()
         self._thread.join()
 
     @property
@@ -115,11 +124,14 @@ class Coordinator:
         """Turns with one seat, until it is to be stopped or to be given up and taken again."""
         seat = CoordinatorSeat(self._kafka, self._group, self._control_topic, self.name)
         information = Information(self._kafka, self._control_topic, self._say)
-        turns = self._turns = CoordinatorTurns(self.name, seat, self._requests, information, self._say, self._limits)
+        turns = self._turns = CoordinatorTurns(
+            self.name, seat, self._requests, information, self._keeper, self._say, self._limits
+        )
         try:
             while (not self._stopping.is_set() or self._requests.in_flight) and not turns.wants_new_seat:
                 turns.turn()
         finally:
+            self._keeper.gap(is_owner=False, is_gap=False)
             # Answers to what was asked until now belong to an ownership that has ended.
             self._requests.new_term()
             self.measures.assigned(owns=False)

@@ -14,9 +14,11 @@ from dataclasses import dataclass
 
 from framework.adapters.faults import reach
 from framework.adapters.kafka.seat import CoordinatorSeat, SeatAssigned, SeatEnd, SeatRead, SeatRevoked, SeatUpdate
+from framework.commit.events.event_types import Deployed
 from framework.commit.machine.effects import (
     Assigned,
     CommitTable,
+    Committed,
     Effect,
     Input,
     LoadTable,
@@ -32,6 +34,7 @@ from framework.commit.machine.step import CoordinatorState, Limits, next_due_ms,
 from framework.errors import StateDisagreement
 from framework.runtime.catalog_requests import CatalogRequests
 from framework.runtime.information import Information
+from framework.runtime.table_keeper import TableKeeper
 
 IDLE_POLL_S = 0.2
 BUSY_POLL_S = 0.01
@@ -58,6 +61,7 @@ class CoordinatorTurns:
         seat: CoordinatorSeat,
         requests: CatalogRequests,
         information: Information,
+        keeper: TableKeeper,
         say: Callable[[str], None],
         limits: Limits | None = None,
     ) -> None:
@@ -67,6 +71,7 @@ class CoordinatorTurns:
         self._seat = seat
         self._requests = requests
         self._information = information
+        self._keeper = keeper
         self._say = say
         self._ownership: Ownership | None = None  # None: another coordinator owns the partition
         self._is_paused = False
@@ -87,6 +92,8 @@ class CoordinatorTurns:
         for update in self._seat.poll(self._timeout_s()):
             self._take_in(update)
         for answer in self._requests.answers():
+            if isinstance(answer, Committed):
+                self._keeper.committed(answer.table)
             self._feed(answer)
         if self._ownership is not None and (not self._requests.in_flight or time.monotonic() >= self._tick_again_at):
             began = time.monotonic()
@@ -94,6 +101,9 @@ class CoordinatorTurns:
             ended = time.monotonic()
             self._tick_again_at = ended + max(BUSY_TICK_S, (ended - began) / BUSY_TICK_SHARE)
         self._information.publish()
+        is_owner = self._ownership is not None
+        is_idle = self._ownership is not None and self._ownership.caught_up and not self._requests.in_flight
+        self._keeper.gap(is_owner, is_idle)
 
     def _hold_back(self, is_full: bool) -> None:
         """Back-pressure: the log waits in the broker, not in memory, until tables are drained."""
@@ -127,6 +137,8 @@ class CoordinatorTurns:
             self._feed(Revoked())
             self._say("no longer coordinates")
         elif isinstance(update, SeatRead):
+            if isinstance(update.event, Deployed):
+                self._keeper.note(update.event)
             self._feed(Read(update.offset, update.event, update.timestamp_ms, update.leader_epoch))
         elif isinstance(update, SeatEnd) and self._ownership is not None:
             self._ownership = Ownership(caught_up=True, position=update.position)

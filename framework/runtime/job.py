@@ -236,6 +236,7 @@ class Job:
                     catalog,
                     lambda text: self._say(f"coordinator: {text}"),
                     self._target.monitoring.stalled_after_ms,
+                    self._target.maintenance,
                 )
                 coordinator.start()
                 self._coordinators[key] = coordinator

@@ -11,14 +11,17 @@ from dataclasses import asdict, dataclass
 
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.kafka.admin import KafkaAdmin
+from framework.adapters.table_care import TableCare
 from framework.commit.events.event_types import Accounting, CommitToTable, DataComplete, Health, Heartbeat, Holds
 from framework.commit.machine.condition import PipelineFacts, TableFacts, pipeline_condition, table_condition
 from framework.commit.machine.cycle import low_water
 from framework.commit.machine.health import table_health
 from framework.commit.machine.model import TableState, Unread
 from framework.commit.machine.pauses import active, holding
+from framework.commit.maintenance.health import TableHealth
 from framework.commit.offsets import Gaps, PartitionKey, SafeOffset, decode_metadata
 from framework.commit.recovery.letter_replay import is_replay, is_replay_topic
+from framework.config.maintenance import CompactionPolicy
 from framework.errors import FloeError, StateDisagreement
 from framework.plan.compile import coordinator_group, group_id
 from framework.runtime.control_log import ControlLog, read_control_log
@@ -91,6 +94,7 @@ class TableStatus:
     failures: int
     pending: PendingStatus
     last_commit: CommitStatus | None
+    health: TableHealth | None = None  # only where it was asked for, since the table's manifests are read for it
 
 
 @dataclass(frozen=True)
@@ -126,13 +130,25 @@ class Status:
 
     def to_json(self) -> dict[str, object]:
         """The document that `floe status --json` prints."""
-        return {"command": "status", "ok": True, **asdict(self)}
+        value = asdict(self)
+        for table in value["tables"]:
+            if table["health"] is None:
+                del table["health"]
+        return {"command": "status", "ok": True, **value}
 
 
 def read_status(
-    target_name: str, prefix: str, kafka: dict[str, str], control_topic: str, catalog: IcebergTables
+    target_name: str,
+    prefix: str,
+    kafka: dict[str, str],
+    control_topic: str,
+    catalog: IcebergTables,
+    with_health: bool = False,
 ) -> Status:
     """Read everything once.
+
+    Args:
+        with_health: also read the manifests of every table, and say what maintenance would gain.
 
     Raises:
         SetupError: the broker or the catalog cannot be reached, or the control topic does not exist.
@@ -150,7 +166,8 @@ def read_status(
         owner,
         tuple(_pipeline(admin, prefix, name, log) for name in names),
         tuple(
-            _table(name, log, catalog, owner is not None) for name in sorted(set(log.commits) | set(log.state.tables))
+            _table(name, log, catalog, owner is not None, with_health)
+            for name in sorted(set(log.commits) | set(log.state.tables))
         ),
         tuple(
             PauseStatus(seen.event.holds, seen.event.pattern, seen.event.reason, seen.event.by, seen.event.timestamp_ms)
@@ -221,7 +238,7 @@ def _pipeline(admin: KafkaAdmin, prefix: str, name: str, log: ControlLog) -> Pip
     )
 
 
-def _table(name: str, log: ControlLog, catalog: IcebergTables, coordinated: bool) -> TableStatus:
+def _table(name: str, log: ControlLog, catalog: IcebergTables, coordinated: bool, with_health: bool) -> TableStatus:
     state: TableState | None = log.state.tables.get(name)
     pending = PendingStatus(0, 0, 0, 0)
     if state is not None and state.pending:
@@ -235,6 +252,12 @@ def _table(name: str, log: ControlLog, catalog: IcebergTables, coordinated: bool
     commit = log.commits.get(name)
     total: int | None = None
     unreadable = ""
+    health: TableHealth | None = None
+    if with_health:
+        try:
+            health = TableCare(catalog).health(name, CompactionPolicy())
+        except FloeError as error:
+            unreadable = error.message
     if commit is not None:
         try:
             newest = catalog.snapshots(name, limit=1)
@@ -262,6 +285,7 @@ def _table(name: str, log: ControlLog, catalog: IcebergTables, coordinated: bool
         condition.failures,
         pending,
         _commit(commit, total) if commit else None,
+        health,
     )
 
 

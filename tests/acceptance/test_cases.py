@@ -166,6 +166,13 @@ CLASSES = {
     },
     "unreachable rule after a catch-all": {"routes/rule-catch-all-first": "C402"},
     "two pipelines with one name": {"files/same-name": "C412"},
+    "maintenance that takes what is needed": {
+        "maintenance/expire-before-rollback": "C470",
+        "maintenance/expire-before-reader": "C470",
+        "maintenance/young-orphans": "C471",
+        "maintenance/unknown-word": "C201",
+        "maintenance/window": "C215",
+    },
     "upserts that cannot be": {
         "upsert/no-key": "C450",
         "upsert/words-without-mode": "C451",

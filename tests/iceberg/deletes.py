@@ -20,7 +20,7 @@ from pyiceberg.table.update import AssertRefSnapshotId
 from pyroaring import BitMap64
 
 from framework.adapters.iceberg.catalog import IcebergCatalog
-from framework.adapters.iceberg.commit import _branch_updates, _snapshot
+from framework.adapters.iceberg.commit import _snapshot, branch_updates
 from framework.adapters.iceberg.private.live_files import LiveFiles, live_files
 from framework.adapters.iceberg.private.manifests import SnapshotFiles, partition_types, schema_for_spec, to_iceberg
 from framework.adapters.iceberg.private.row_lineage import read_manifests
@@ -75,7 +75,7 @@ class Deleter:
         written = writer.write(head.snapshot_id if head else None, manifests, added, positions, live)
         snapshot = _snapshot(metadata, snapshot_id, head, written, added, {})
         requirement = AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=head.snapshot_id if head else None)
-        self._commits.apply(table, (requirement,), _branch_updates(metadata, MAIN_BRANCH, snapshot))
+        self._commits.apply(table, (requirement,), branch_updates(metadata, MAIN_BRANCH, snapshot))
         assert all(local(path).exists() for path in writer.written), "a path is remembered that was not written"
         return snapshot
 

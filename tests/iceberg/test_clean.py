@@ -8,69 +8,15 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from framework.adapters.kafka.admin import KafkaAdmin
-from framework.adapters.kafka.control import ControlPublisher
-from framework.adapters.kafka.control_topic import ensure_control_topic
-from framework.commit.events.event_types import (
-    Accounting,
-    DataComplete,
-    DataFile,
-    DataWritten,
-    SourceRange,
-    TableCommitPolicy,
-)
-from framework.commit.machine.effects import Committed
-from framework.commit.recovery.orphans import DAY_MS
-from framework.recovery.orphans import TableOrphans, clean
 from framework.runtime.coordinator import Coordinator
 from tests.conftest import Broker
 from tests.iceberg.conftest import Lake
+from tests.iceberg.filled_tables import Place, age, age_everything, local
 
 pytestmark = [pytest.mark.iceberg, pytest.mark.kafka]
-
-
-class Place:
-    """A lake, and a control topic through which its tables are filled."""
-
-    def __init__(self, lake: Lake, broker: Broker) -> None:
-        self.lake = lake
-        self.kafka = {"bootstrap.servers": broker.bootstrap_servers}
-        self.topic = f"control-{uuid.uuid4().hex[:8]}"
-        self.topic_id = ensure_control_topic(KafkaAdmin(self.kafka), self.topic).topic_id
-        self.publisher = ControlPublisher(self.kafka, self.topic)
-        self.batch = 0
-
-    def commit(self, name: str, files: tuple[DataFile, ...], offset: int) -> None:
-        answer = self.lake.tables.commit(self.lake.effect(name, files, offset, topic=self.topic_id))
-        assert isinstance(answer, Committed), answer
-
-    def announce(self, name: str, files: tuple[DataFile, ...], spelled: str = "") -> None:
-        """`spelled`: the name in the announcement, where it is another one of the same table."""
-        self.batch += 1
-        ranges = (SourceRange("t", "id", 0, self.batch - 1, self.batch),)
-        sums = Accounting(1, 1, rows=1)
-        view = self.lake.view(name)
-        written = DataWritten(
-            "p",
-            "r",
-            self.batch,
-            spelled or name,
-            view.table_uuid,
-            view.schema_id,
-            files,
-            ranges,
-            TableCommitPolicy(0, 1 << 40, 1 << 40),
-        )
-        self.publisher.publish((written, DataComplete("p", "r", self.batch, ranges, sums, sums, (name,))))
-
-    def clean(self, *patterns: str, delete: bool = False, topics: tuple[str, ...] = ()) -> dict[str, TableOrphans]:
-        topics = topics or (self.topic,)
-        reports = clean(self.kafka, topics, self.lake.tables, patterns, DAY_MS, delete, lambda text: None)
-        return {report.table: report for report in reports}
 
 
 @pytest.fixture
@@ -78,21 +24,6 @@ def place(lake: Lake, broker: Broker) -> Iterator[Place]:
     made = Place(lake, broker)
     yield made
     made.publisher.close()
-
-
-def local(location: str) -> Path:
-    return Path(location.removeprefix("file://"))
-
-
-def age(location: str | Path, days: float = 4) -> None:
-    then = time.time() - days * 86_400
-    os.utime(local(location) if isinstance(location, str) else location, (then, then))
-
-
-def age_everything(lake: Lake, name: str) -> None:
-    for path in local(lake.plain(name).location()).rglob("*"):
-        if path.is_file():
-            age(path)
 
 
 @pytest.mark.parametrize("spelled", ["shop.Orders", "SHOP.ORDERS", "other:shop.orders", "no.such"])

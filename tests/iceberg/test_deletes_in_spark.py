@@ -15,6 +15,8 @@ from pyiceberg.transforms import BucketTransform
 
 from framework.adapters.iceberg.files import path_key
 from framework.adapters.iceberg.private.live_files import deleted_positions
+from framework.adapters.table_care import TableCare
+from framework.config.maintenance import CompactionPolicy
 from framework.config.spec import PartitionFieldSpec
 from tests.iceberg.conftest import SCHEMA, Lake
 from tests.iceberg.deletes import Deleter, check, state
@@ -230,3 +232,32 @@ def test_older_snapshots_show_the_rows_as_they_were(turns: Deletes) -> None:
         *(f"SELECT id FROM {table} VERSION AS OF {each} ORDER BY id" for each in snapshots)
     )
     assert [each["id"].to_pylist() for each in found] == [[0, 1, 2, 3, 4], [0, 2, 3, 4], [0, 3, 4, 9]]
+
+
+def test_spark_reads_what_floe_compacted(lake: Lake, iceberg_spark: IcebergSpark) -> None:
+    """Rows that Spark and floe wrote and deleted by turns are in one file after floe's compaction, with the `_row_id`
+    and `_last_updated_sequence_number` that Spark saw before; Spark updates, compacts and expires on top of it."""
+    both = Deletes(lake, iceberg_spark)
+    table = "shop.compacted"
+    both.spark(f"CREATE TABLE {table} {COLUMNS} ('format-version'='3', {ON_READ}, {BY_FILE})")
+    both.floe(table, [1, 2, 3], [4, 5])
+    both.spark(f"INSERT INTO {table} VALUES (6, 'spark'), (7, 'spark')", f"DELETE FROM {table} WHERE id = 1")
+    both.delete(table, 4, added=[8])
+    both.spark(f"UPDATE {table} SET name = 'new' WHERE id = 6")
+    (before,) = both.ids(table)
+    policy = CompactionPolicy(min_input_files=2, delete_ratio=0.01)
+    done = TableCare(lake.tables).compact(table, policy, dry_run=False)
+    assert done is not None
+    assert (done.files_after, done.rows) == (1, 6)
+    assert both.ids(table) == [before]
+    both.left(table, [2, 3, 5, 6, 7, 8])
+    both.spark(f"DELETE FROM {table} WHERE id = 7", f"UPDATE {table} SET name = 'newer' WHERE id = 2")
+    both.left(table, [2, 3, 5, 6, 8])
+    (later,) = both.ids(table)
+    TableCare(lake.tables).compact(table, policy, dry_run=False)
+    assert both.ids(table) == [later]
+    assert {key: row_id for key, (row_id, _) in later.items()} == {
+        key: before[key][0] for key in later
+    }  # an update keeps the row's id
+    both.spark(f"CALL default.system.rewrite_data_files(table => '{table}', options => map('rewrite-all', 'true'))")
+    assert both.ids(table) == [later]

@@ -17,9 +17,9 @@ from framework.config.spec import RouteRule, SecretRef, SettingValue, TablePolic
 from framework.errors import FloeError, SetupError
 from framework.plan.catalogs import used_catalogs
 from framework.record.model import TableNeed
-from framework.recovery.orphans import _why_not
 from framework.runtime import table_refresh
 from framework.runtime.job import open_catalog
+from framework.runtime.orphans import why_not
 from framework.runtime.table_refresh import TableRefresh
 from framework.runtime.tables import TableRegistry, reachable_tables
 from framework.table.arrow_schema import arrow_schema, parse_schema
@@ -199,7 +199,7 @@ def test_files_of_two_catalogs_in_one_place_are_left_alone(lakes: Lakes) -> None
         tables.create_table(CreateTable(name, SCHEMA.model_dump_json(), (), ()))
     known = {name: place for name in tables.list_tables() if (place := tables.place(name)) is not None}
     assert len(known) == 3
-    said = {name: _why_not(name, known, frozenset()) for name in known}
+    said = {name: why_not(name, known, frozenset()) for name in known}
     assert said == {
         HOT: f"table {COLD} has files inside its location",
         COLD: f"table {HOT} has files inside its location",

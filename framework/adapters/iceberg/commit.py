@@ -131,7 +131,7 @@ class TableCommits:
         try:
             attempt = self._write(effect, table, files, snapshot_id)
         except Exception as error:  # the catalog has heard of none of these files: they can go
-            self._remove(table.io, files.written)
+            self.remove(table.io, files.written)
             said = f"metadata could not be written: {_words(error)}"
             return CommitFailed(effect.table, effect.commit_id, said, FailureCause.STORE)
         reach("manifests-written")
@@ -164,7 +164,7 @@ class TableCommits:
                 AssertTableUUID(uuid=table.metadata.table_uuid),
                 AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=None),
             )
-            table = self.apply(table, requirements, _branch_updates(table.metadata, MAIN_BRANCH, snapshot))
+            table = self.apply(table, requirements, branch_updates(table.metadata, MAIN_BRANCH, snapshot))
         except Exception:  # invariant 7: whatever it was, what counts is whether main is there now
             again = self._catalog.load_table(table.name())
             if head_of(again.metadata, MAIN_BRANCH) is None:
@@ -223,7 +223,7 @@ class TableCommits:
         if isinstance(effect, RecoverTable):
             properties |= effect.properties
         updates = (
-            *_branch_updates(metadata, effect.view.branch, attempt.snapshot),
+            *branch_updates(metadata, effect.view.branch, attempt.snapshot),
             SetPropertiesUpdate(updates=properties),
         )
         try:
@@ -231,7 +231,7 @@ class TableCommits:
         except Exception as error:  # invariant 7: whatever it was, the table says what came of it
             return self._read_back(effect, table, attempt, error)
         # Nothing refers to files of keys, and whoever else tries this commit is refused before it reads them.
-        self._remove(table.io, _key_paths(effect))
+        self.remove(table.io, _key_paths(effect))
         parent = _parent(effect, metadata)
         self._remember(attempt.snapshot.manifest_list, attempt.manifests, parent.manifest_list if parent else None)
         return _committed(effect, after.metadata, attempt.snapshot)
@@ -249,7 +249,7 @@ class TableCommits:
         # Refused, not found, and its conditions hold no longer: this attempt can never appear, so its files may go.
         refused = isinstance(settled, CommitConflict) and isinstance(error, CommitFailedException)
         if refused and not self._in_use(attempt.written, before.metadata, now):
-            self._remove(before.io, attempt.written)
+            self.remove(before.io, attempt.written)
         if settled is not None:
             return settled
         said = f"the catalog did not commit: {_words(error)}"
@@ -280,7 +280,7 @@ class TableCommits:
         return not listed.isdisjoint(written)
 
     @staticmethod
-    def _remove(io: FileIO, paths: Sequence[str]) -> None:
+    def remove(io: FileIO, paths: Sequence[str]) -> None:
         """Remove files that nothing can refer to. One that stays is a mere orphan, so a failure is only told."""
         for path in paths:
             try:
@@ -375,7 +375,8 @@ def _snapshot(
     )
 
 
-def _branch_updates(metadata: TableMetadata, branch: str, snapshot: Snapshot) -> tuple[TableUpdate, TableUpdate]:
+def branch_updates(metadata: TableMetadata, branch: str, snapshot: Snapshot) -> tuple[TableUpdate, TableUpdate]:
+    """What adds a snapshot and lets the branch point to it."""
     ref = metadata.refs.get(branch)
     return (
         AddSnapshotUpdate(snapshot=snapshot),

@@ -16,13 +16,16 @@ from framework.adapters.iceberg.private.entry_fields import content_range
 
 
 def counters(
-    added: Sequence[DataFile], added_deletes: Sequence[DataFile] = (), removed_deletes: Sequence[DataFile] = ()
+    added: Sequence[DataFile],
+    added_deletes: Sequence[DataFile] = (),
+    removed_deletes: Sequence[DataFile] = (),
+    removed: Sequence[DataFile] = (),
 ) -> dict[str, str]:
     """Counters that are zero are left out; with deletes, a table without partitions counts as one changed partition."""
     metrics = UpdateMetrics()
     for file in (*added, *added_deletes):
         metrics.add_file(file)
-    for file in removed_deletes:
+    for file in (*removed, *removed_deletes):
         metrics.remove_file(file)
     metrics.added_file_size -= _beside_vectors(added_deletes)
     metrics.removed_file_size -= _beside_vectors(removed_deletes)
@@ -34,7 +37,7 @@ def counters(
         found["added-dvs"] = str(added_vectors)
     if removed_vectors:
         found["removed-dvs"] = str(removed_vectors)
-    touched = (*added, *added_deletes, *removed_deletes)
+    touched = (*added, *removed, *added_deletes, *removed_deletes)
     with_deletes = bool(added_deletes or removed_deletes)
     partitions = {(file.spec_id, file.partition) for file in touched if with_deletes or len(file.partition) > 0}
     if partitions:

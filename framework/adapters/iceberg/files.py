@@ -1,8 +1,8 @@
 """Which files a table refers to, and which files are below a location.
 
 In: a loaded table, or a FileIO and a location. Out: plain values. Reads manifests and lists folders; changes nothing.
-Every snapshot counts, on every branch, and so do deleted entries of manifests that still exist: it is better to keep a
-file too many than one too few (invariant 12).
+Every snapshot counts, on every branch, and so does what one of them removed: it is better to keep a file too many than
+one too few (invariant 12).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from urllib.parse import unquote, urlparse
 from pyarrow.fs import FileSelector, FileType
 from pyiceberg.io import FileIO
 from pyiceberg.io.pyarrow import PyArrowFileIO
+from pyiceberg.manifest import ManifestEntryStatus
 from pyiceberg.table import Table, TableProperties
 
 from framework.commit.machine.progress import PROGRESS_PROPERTY
@@ -55,12 +56,16 @@ def references_of(table: Table) -> TableReferences:
     metadata = table.metadata
     found = {table.metadata_location, *(entry.metadata_file for entry in metadata.metadata_log)}
     manifests: dict[str, Any] = {}
+    snapshot_ids = {snapshot.snapshot_id for snapshot in metadata.snapshots}
     for snapshot in metadata.snapshots:
         found.add(snapshot.manifest_list)
         manifests.update({manifest.manifest_path: manifest for manifest in snapshot.manifests(table.io)})
     for path, manifest in manifests.items():
         found.add(path)
-        found |= {entry.data_file.file_path for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=False)}
+        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=False):
+            # What an expired snapshot removed was live for expired ones alone.
+            if entry.status != ManifestEntryStatus.DELETED or entry.snapshot_id in snapshot_ids:
+                found.add(entry.data_file.file_path)
     found |= {statistics.statistics_path for statistics in metadata.statistics}
     found |= {statistics.statistics_path for statistics in metadata.partition_statistics}
     return TableReferences(str(metadata.table_uuid), frozenset(path_key(path) for path in found if path))

@@ -14,7 +14,13 @@ from pyiceberg.table.snapshots import Snapshot
 
 from framework.adapters.iceberg.views import ancestry, head_of, info_of
 from framework.commit.events.event_types import SourceRange
-from framework.commit.machine.progress import PROGRESS_PROPERTY, SUMMARY_CONTROL_TOPIC_ID, SUMMARY_RECOVERY, parse
+from framework.commit.machine.progress import (
+    PROGRESS_PROPERTY,
+    SUMMARY_CONTROL_TOPIC_ID,
+    SUMMARY_MAINTENANCE,
+    SUMMARY_RECOVERY,
+    parse,
+)
 from framework.commit.recovery.rollback import RollbackFacts, SnapshotFacts
 
 POSITION_COLUMNS = ("_kafka_topic", "_kafka_partition", "_kafka_offset")
@@ -47,7 +53,8 @@ def _facts(snapshot: Snapshot) -> SnapshotFacts:
         added_rows=info.added_rows or 0,
         control_offset=info.control_offset,
         control_topic_id=said.get(SUMMARY_CONTROL_TOPIC_ID),
-        recovery=said.get(SUMMARY_RECOVERY),
+        # Neither adds rows: what a rollback gives up with such a snapshot is in the ones before it.
+        recovery=said.get(SUMMARY_RECOVERY) or said.get(SUMMARY_MAINTENANCE),
     )
 
 

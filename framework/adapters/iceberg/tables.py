@@ -18,7 +18,7 @@ from pyiceberg.table import Table
 from framework.adapters.iceberg import define as iceberg_define
 from framework.adapters.iceberg import snapshots as table_snapshots
 from framework.adapters.iceberg.catalog import IcebergCatalog, first_line
-from framework.adapters.iceberg.commit import Outcome
+from framework.adapters.iceberg.commit import Outcome, TableCommits
 from framework.adapters.iceberg.examined_tables import ExaminedTables
 from framework.adapters.iceberg.files import (
     StoredFile,
@@ -317,6 +317,16 @@ class IcebergTables:
         """Make the new schema current; False when the table has changed meanwhile: load it and plan again."""
         catalog, commits = self._catalog(catalog_of(change.table)).open()
         return iceberg_define.alter(catalog, commits, change)
+
+    # ---- for other adapters -----------------------------------------------------------------------------------------
+
+    def opened(self, table: str) -> tuple[Table | None, TableCommits]:
+        """The table as it is now, None where there is none, and the commits to tables of its catalog.
+
+        Raises:
+            FloeError: the catalog cannot be asked now.
+        """
+        return self._load(table), self._catalog(catalog_of(table)).open()[1]
 
     # ---- inside -----------------------------------------------------------------------------------------------------
 

@@ -249,7 +249,7 @@ class TableWriter:
         path = layout.locations.new_data_location(file_name, key)  # type: ignore[arg-type]  # only to_path is asked for
         output: OutputFile = self._io_for(target.name, path).new_output(path)
         columns = [
-            _as_column(column, field) for column, field in zip(map(frugal, rows.columns), layout.arrow, strict=True)
+            as_column(column, field) for column, field in zip(map(frugal, rows.columns), layout.arrow, strict=True)
         ]
         table = pa.Table.from_arrays(columns, schema=schema_like(layout.arrow, [column.type for column in columns]))
         with output.create(overwrite=False) as stream:
@@ -337,7 +337,7 @@ def _layout(
     )
 
 
-def _as_column(values: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+def as_column(values: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
     """The values as the file's column of this name and type, encoded where they are."""
     if not pa.types.is_nested(values.type):
         return values

@@ -403,7 +403,8 @@ class Deployed:
     """Information: what the run that announces from here on runs, told at its start and again from time to time.
 
     `plan` is the canonical value of `framework.plan.canonical` and `hash` its hash; `deployment` names the folder that
-    `floe deploy` rolled out ("" for a run that was started alone). No decision about data rests on it.
+    `floe deploy` rolled out ("" for a run that was started alone). No decision about rows rests on it; how a table is
+    maintained does.
     """
 
     pipeline: str

@@ -21,6 +21,7 @@ SUMMARY_CONTROL_OFFSET = "floe.control-offset"
 SUMMARY_CONTROL_TOPIC_ID = "floe.control-topic-id"
 SUMMARY_COMMIT_ID = "floe.commit-id"
 SUMMARY_VALID_THROUGH = "floe.valid-through-ts"
+SUMMARY_MAINTENANCE = "floe.maintenance"  # on a snapshot that holds the rows of the one before it in other files
 SUMMARY_RECOVERY = "floe.recovery"  # on a snapshot that a verb of recovery made: which one
 
 
@@ -85,6 +86,11 @@ def parse(property_text: str | None, control_topic_id: str) -> TableProgress | N
 def topic_ids_of(property_text: str | None) -> tuple[str, ...]:
     """The control topics by which the table was filled. Raises StateDisagreement."""
     return tuple(sorted(_entries(property_text)))
+
+
+def pipelines_of(property_text: str | None) -> frozenset[str]:
+    """The pipelines whose records are in the table, by whatever control topic. Raises StateDisagreement."""
+    return frozenset(str(name) for entry in _entries(property_text).values() for name in _pipelines_of(entry))
 
 
 def elsewhere(property_text: str | None, control_topic_id: str) -> dict[str, str]:

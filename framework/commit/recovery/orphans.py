@@ -12,9 +12,10 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import Enum
 
+from framework.config.maintenance import ORPHAN_SAFETY_AGE_MS
+
 DAY_MS = 24 * 60 * 60 * 1000
-# A file is young while the batch that wrote it may still be under way, or its announcement on the way to us.
-SAFETY_AGE_MS = DAY_MS
+SAFETY_AGE_MS = ORPHAN_SAFETY_AGE_MS
 DEFAULT_AGE_MS = 3 * DAY_MS
 SUFFIXES = (".parquet", ".avro", ".puffin")
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft7Validator, FormatChecker
 
 from framework.config.build import build_pipeline
+from framework.config.maintenance import MaintenancePolicy
 from framework.config.schema import check, published, resolved
 from framework.config.spec import (
     CommitPolicy,
@@ -201,6 +202,25 @@ def test_schema_defaults_are_those_of_the_spec() -> None:
         "key_index": write.key_index.value,
     }
     assert write.order_field is None
+    maintenance = MaintenancePolicy()
+    words = table["maintenance"]["properties"]
+    assert defaults(table["maintenance"]) == {"mode": maintenance.mode.value}
+    assert defaults(words["compaction"]) == {
+        "enabled": True,
+        "target_file_size": "128MiB",
+        "min_input_files": maintenance.compaction.min_input_files,
+        "delete_ratio_threshold": maintenance.compaction.delete_ratio,
+        "sort": True,
+    }
+    assert defaults(words["expire"]) == {
+        "enabled": True,
+        "max_snapshot_age": "5d",
+        "max_snapshots": maintenance.expire.max_snapshots,
+        "rollback_window": "6h",
+        "reader_lease": "1h",
+    }
+    assert defaults(words["orphans"]) == {"enabled": True, "older_than": "3d"}
+    assert defaults(words["manifests"]) == {"enabled": True, "min_count": maintenance.manifests.min_count}
     assert defaults(top["source"]["properties"]["kafka"]) == {
         "connection": "main",
         "starting_offsets": kafka.starting_offsets,

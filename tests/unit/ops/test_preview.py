@@ -13,7 +13,9 @@ from pyiceberg.transforms import DayTransform
 from pyiceberg.types import LongType, NestedField, StringType, TimestamptzType
 
 from framework.commit.events.event_types import Accounting, Heartbeat, SourceRange
+from framework.commit.machine.progress import CREATED_PROPERTY
 from framework.commit.offsets import PartitionFacts, SafeOffset
+from framework.config.maintenance import MaintenanceMode, MaintenancePolicy
 from framework.config.spec import (
     CreatePolicy,
     ErrorPolicy,
@@ -64,7 +66,7 @@ def table(policy: TablePolicy | None = None, properties: dict[str, str] | None =
         0,
         0,
         2,
-        properties or {},
+        {CREATED_PROPERTY: "orders 0", **(properties or {})},
         policy or TablePolicy(),
     )
 
@@ -254,3 +256,15 @@ def test_a_table_that_cannot_be_upserted_is_refused(key: str, version: int, code
     keyed = plan(TablePolicy(write=WritePolicy(WriteMode.UPSERT, (key,))))
     shown = preview_table(keyed, "shop.orders", replace(table(), format_version=version))
     assert (shown.code, shown.action is Action.REFUSE) == (code, code != "")
+
+
+def test_maintenance_is_offered_for_tables_of_others() -> None:
+    """A table that floe did not create is left to others, and the plan says which word changes that; a table of floe's
+    own, or one that the file speaks of, needs no word."""
+    theirs = replace(table(), properties={})
+    assert preview_table(plan(TablePolicy()), "shop.orders", table()).notes == ()
+    (offer,) = preview_table(plan(TablePolicy()), "shop.orders", theirs).notes
+    assert "`maintenance: {mode: always}`" in offer
+    for mode in (MaintenanceMode.ALWAYS, MaintenanceMode.NEVER):
+        said = TablePolicy(maintenance=MaintenancePolicy(mode))
+        assert preview_table(plan(said), "shop.orders", theirs).notes == ()

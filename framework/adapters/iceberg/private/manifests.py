@@ -13,7 +13,7 @@ import math
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
@@ -153,7 +153,8 @@ def _bounds(bounds: dict[str, str]) -> dict[int, bytes]:
 class WrittenSnapshot:
     """The manifest list of a new snapshot, and the manifests it names. `first_row_id` and `added_rows` are the row ids
     that it took, which tables have from format version 3 on. `added_deletes` and `removed_deletes` are the delete
-    files, or the deletion vectors in them, that it names anew and no longer."""
+    files, or the deletion vectors in them, that it names anew and no longer; `removed_files` are data files that others
+    take the place of."""
 
     manifest_list: str
     manifests: tuple[ManifestFile, ...]
@@ -161,6 +162,7 @@ class WrittenSnapshot:
     added_rows: int | None = None
     added_deletes: tuple[IcebergDataFile, ...] = ()
     removed_deletes: tuple[IcebergDataFile, ...] = ()
+    removed_files: tuple[IcebergDataFile, ...] = ()
 
 
 class SnapshotFiles:
@@ -217,6 +219,11 @@ class SnapshotFiles:
             listed, removed = self._without({key for change in changes for key in change.replaced}, listed)
             listed = self._added_deletes(new_deletes) + listed
         manifests = new + self._merged(data) + listed
+        listed_as = self._list(parent_snapshot_id, manifests)
+        return replace(listed_as, added_deletes=tuple(new_deletes), removed_deletes=tuple(removed))
+
+    def _list(self, parent_snapshot_id: int | None, manifests: list[ManifestFile]) -> WrittenSnapshot:
+        """The manifest list, with row ids where the table has them."""
         added_rows = None
         if self._next_row_id is not None:
             manifests, added_rows = lineage.with_row_ids(manifests, self._next_row_id)
@@ -224,9 +231,7 @@ class SnapshotFiles:
         self.written.append(path)
         with self._list_writer(path, parent_snapshot_id) as writer:
             writer.add_manifests(manifests)
-        return WrittenSnapshot(
-            path, tuple(manifests), self._next_row_id, added_rows, tuple(new_deletes), tuple(removed)
-        )
+        return WrittenSnapshot(path, tuple(manifests), self._next_row_id, added_rows)
 
     # ---- deletes ----------------------------------------------------------------------------------------------------
 
@@ -363,11 +368,6 @@ class SnapshotFiles:
         if not property_as_bool(properties, TableProperties.MANIFEST_MERGE_ENABLED, True):
             return manifests
         minimum = max(2, _integer(properties, TableProperties.MANIFEST_MIN_MERGE_COUNT, 100))
-        target = _integer(
-            properties,
-            TableProperties.MANIFEST_TARGET_SIZE_BYTES,
-            TableProperties.MANIFEST_TARGET_SIZE_BYTES_DEFAULT,
-        )
         specs = self._metadata.specs()
         groups: dict[tuple[int, int], list[ManifestFile]] = defaultdict(list)
         for manifest in manifests:
@@ -377,9 +377,20 @@ class SnapshotFiles:
             if len(group) < minimum or not _can_be_rewritten(self._metadata, specs[spec_id]):
                 merged.extend(group)
                 continue
-            packer: ListPacker[ManifestFile] = ListPacker(target_weight=target, lookback=1, largest_bin_first=False)
-            for packed in packer.pack_end(group, lambda manifest: manifest.manifest_length):
-                merged.extend(packed if len(packed) == 1 else self._rewritten(spec_id, packed))
+            merged.extend(self._packed(spec_id, group))
+        return merged
+
+    def _packed(self, spec_id: int, group: list[ManifestFile]) -> list[ManifestFile]:
+        """Manifests of one spec and content in place of these, as large as the table wants them at most."""
+        target = _integer(
+            self._metadata.properties,
+            TableProperties.MANIFEST_TARGET_SIZE_BYTES,
+            TableProperties.MANIFEST_TARGET_SIZE_BYTES_DEFAULT,
+        )
+        packer: ListPacker[ManifestFile] = ListPacker(target_weight=target, lookback=1, largest_bin_first=False)
+        merged: list[ManifestFile] = []
+        for packed in packer.pack_end(group, lambda manifest: manifest.manifest_length):
+            merged.extend(packed if len(packed) == 1 else self._rewritten(spec_id, packed))
         return merged
 
     def _rewritten(self, spec_id: int, manifests: list[ManifestFile]) -> list[ManifestFile]:

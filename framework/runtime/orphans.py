@@ -17,7 +17,7 @@ from framework.adapters.iceberg.tables import IcebergTables, TablePlace
 from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.kafka.control import ControlReader
 from framework.adapters.kafka.control_topic import check_control_topic
-from framework.commit.events.event_types import DataWritten
+from framework.commit.events.event_types import DataWritten, Deployed
 from framework.commit.recovery.orphans import StoredFile, inside, sort_out
 from framework.config.table_names import name_matches
 from framework.diagnose.counted import counted
@@ -42,13 +42,17 @@ class TableOrphans:
 
 
 class Announced:
-    """The files that announcements of the control topics name, from each log's first record to its end."""
+    """The files that announcements of the control topics name, from each log's first record to its end.
+
+    `plans`: by pipeline, the newest plan that a run told there.
+    """
 
     def __init__(self, kafka: dict[str, str], control_topics: Sequence[str]) -> None:
         admin = KafkaAdmin(kafka)
         facts = [check_control_topic(admin, name) for name in control_topics]
         self.control_topic_ids = frozenset(each.topic_id for each in facts)
         self.keys: set[str] = set()
+        self.plans: dict[str, dict[str, object]] = {}
         self._readers = [ControlReader(kafka, name) for name in control_topics]
         for reader, each in zip(self._readers, facts, strict=True):
             reader.seek(each.log_start)
@@ -59,6 +63,8 @@ class Announced:
             for _, event in reader.read_until(reader.end_offset()):
                 if isinstance(event, DataWritten):
                     self.keys |= {path_key(path) for path in event.paths}
+                elif isinstance(event, Deployed):
+                    self.plans[event.pipeline] = event.plan
         return self.keys
 
     def close(self) -> None:
@@ -94,17 +100,17 @@ def clean(
         reports = []
         for number, name in enumerate(wanted, start=1):
             say(f"{name} ({number} of {len(wanted)})")
-            skipped = _why_not(name, known, announced.control_topic_ids)
+            skipped = why_not(name, known, announced.control_topic_ids)
             if skipped:
                 reports.append(TableOrphans(name, skipped=skipped))
                 continue
-            reports.append(_look(name, catalog, known[name], announced, older_than_ms, delete, say))
+            reports.append(look(name, catalog, known[name], announced, older_than_ms, delete, say))
         return reports
     finally:
         announced.close()
 
 
-def _why_not(name: str, known: dict[str, TablePlace], control_topic_ids: frozenset[str]) -> str:
+def why_not(name: str, known: dict[str, TablePlace], control_topic_ids: frozenset[str]) -> str:
     """Why a table's orphans cannot be told from files in use; "" when they can."""
     others = sorted(known[name].control_topic_ids - control_topic_ids)
     if others:
@@ -119,7 +125,7 @@ def _why_not(name: str, known: dict[str, TablePlace], control_topic_ids: frozens
     return ""
 
 
-def _look(
+def look(
     name: str,
     catalog: IcebergTables,
     before: TablePlace,
@@ -128,6 +134,11 @@ def _look(
     delete: bool,
     say: Say,
 ) -> TableOrphans:
+    """The orphans of one table that can be told from files in use; with `delete` they are gone.
+
+    Raises:
+        FloeError: broker, catalog or store do not answer; nothing more is removed.
+    """
     # Invariant 12: whatever is announced or committed after the files were listed is seen by what is read after it.
     files = catalog.stored_files(name, before.roots)
     found = _judged(name, catalog, before, files, announced, older_than_ms)

@@ -1,0 +1,110 @@
+"""The manifests of a snapshot in which data files take the place of others and no row changes: a compaction, or
+manifests that are only merged.
+
+In: the parent's manifests, new data files, and the live files that they stand for. Out: manifest files in which the old
+files are deleted entries, and the delete files that were for them alone are gone as well. Keeps invariant 14. PyIceberg
+writes no snapshots of the operation `replace`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from pyiceberg.manifest import DataFile as IcebergDataFile
+from pyiceberg.manifest import ManifestContent, ManifestEntry, ManifestFile
+
+from framework.adapters.iceberg.private.live_files import LiveFile, UnsupportedDeletes
+from framework.adapters.iceberg.private.manifests import SnapshotFiles, WrittenSnapshot
+from framework.adapters.iceberg.private.row_deletes import EntryKey
+
+
+class FilesNotLive(ValueError):
+    """Files that are to be replaced are not live in the parent."""
+
+
+class ReplacedFiles(SnapshotFiles):
+    """Writes one attempted `replace` snapshot."""
+
+    def write_replacement(
+        self,
+        parent_snapshot_id: int,
+        parent: Sequence[ManifestFile],
+        files: Iterable[IcebergDataFile],
+        replaced: Mapping[str, LiveFile],
+        merge_all: bool = False,
+    ) -> WrittenSnapshot:
+        """Write everything.
+
+        Args:
+            replaced: by path, files of the parent whose live rows are those of `files`.
+            merge_all: manifests of one spec are merged however few they are.
+
+        Raises:
+            FilesNotLive: one of `replaced` is not live.
+            UnsupportedDeletes: a manifest that must be rewritten has columns or transforms that floe cannot write.
+        """
+        parent = [manifest for manifest in parent if manifest.has_added_files() or manifest.has_existing_files()]
+        added: dict[int, list[IcebergDataFile]] = defaultdict(list)
+        for file in files:
+            added[file.spec_id].append(file)
+        data, removed = self._data_without(replaced, [each for each in parent if each.content == ManifestContent.DATA])
+        listed = [each for each in parent if each.content == ManifestContent.DELETES]
+        gone = {key for file in replaced.values() for key in _own_deletes(file)}
+        if gone:
+            listed, removed_deletes = self._without(gone, listed)
+        else:
+            removed_deletes = []
+        if merge_all:
+            data, listed = self._all_merged(data), self._all_merged(listed)
+        new = [self._added(spec_id, group) for spec_id, group in sorted(added.items())]
+        written = self._list(parent_snapshot_id, new + data + listed)
+        return replace(written, removed_files=tuple(removed), removed_deletes=tuple(removed_deletes))
+
+    def _data_without(
+        self, replaced: Mapping[str, LiveFile], manifests: Sequence[ManifestFile]
+    ) -> tuple[list[ManifestFile], list[IcebergDataFile]]:
+        untouched: list[ManifestFile] = []
+        touched: dict[int, list[ManifestEntry]] = defaultdict(list)
+        for manifest in manifests:
+            entries = self._entries(manifest) if replaced else []
+            if any(entry.data_file.file_path in replaced for entry in entries):
+                touched[manifest.partition_spec_id] += entries
+            else:
+                untouched.append(manifest)
+        written, removed = [], []
+        for spec_id, entries in sorted(touched.items()):
+            self._check_rewritable(spec_id)
+            with self._writer(spec_id) as writer:
+                for entry in entries:
+                    if entry.data_file.file_path in replaced:
+                        removed.append(entry.data_file)
+                        writer.delete(entry)
+                    else:
+                        writer.existing(entry)
+            written.append(self._finished(writer))
+        if len(removed) != len(replaced):
+            raise FilesNotLive(f"{len(replaced)} files were to be replaced, and {len(removed)} of them are live")
+        return written + self._merged(untouched), removed
+
+    def _all_merged(self, manifests: Sequence[ManifestFile]) -> list[ManifestFile]:
+        groups: dict[int, list[ManifestFile]] = defaultdict(list)
+        for manifest in manifests:
+            groups[manifest.partition_spec_id].append(manifest)
+        merged: list[ManifestFile] = []
+        for spec_id, group in groups.items():
+            try:
+                self._check_rewritable(spec_id)
+            except UnsupportedDeletes:
+                merged += group
+            else:
+                merged += group if len(group) == 1 else self._packed(spec_id, group)
+        return merged
+
+
+def _own_deletes(file: LiveFile) -> Iterable[EntryKey]:
+    """The delete entries that are for this file alone; what is for several files stays, and finds it gone."""
+    if file.vector is not None:
+        yield file.vector.path, file.vector.content_offset
+    yield from ((each.path, None) for each in file.position_deletes if each.file_scoped)

@@ -1,0 +1,198 @@
+"""The commit of a compaction: new data files take the place of old ones in a `replace` snapshot, and no row changes.
+
+In: files that were rewritten, and the live files that they were made from. Out: which of them are in the table now. The
+commit is conditional on the head that was looked at (invariant 4), and every old file must be live there with the very
+deletes that were left out of the new one, so that a row that was deleted meanwhile does not come back. Others may
+commit in between: then it is looked at again, a few times. The snapshot records the progress that the table has
+(invariant 3), and says that floe's maintenance made it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.manifest import ManifestFile
+from pyiceberg.table import Table
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.refs import MAIN_BRANCH
+from pyiceberg.table.snapshots import Operation, Snapshot, Summary, update_snapshot_summaries
+from pyiceberg.table.update import AssertCurrentSchemaId, AssertRefSnapshotId, AssertTableUUID
+
+from framework.adapters.iceberg.commit import TableCommits, branch_updates
+from framework.adapters.iceberg.counters import counters
+from framework.adapters.iceberg.private import row_lineage as lineage
+from framework.adapters.iceberg.private.live_files import LiveFile, LiveFiles, live_files
+from framework.adapters.iceberg.private.manifests import WrittenSnapshot, partition_types, schema_for_spec, to_iceberg
+from framework.adapters.iceberg.private.replaced_files import ReplacedFiles
+from framework.adapters.iceberg.private.snapshot_id import new_snapshot_id
+from framework.adapters.iceberg.views import ancestry, head_of
+from framework.commit.events.event_types import DataFile
+from framework.commit.machine.progress import (
+    SUMMARY_CONTROL_OFFSET,
+    SUMMARY_CONTROL_TOPIC_ID,
+    SUMMARY_MAINTENANCE,
+)
+
+CONFLICTS = 8
+FIRST_PAUSE_S = 0.05
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """`files` hold the live rows of `old`, as these were when they were read for schema `schema_id`."""
+
+    old: tuple[LiveFile, ...]
+    files: tuple[DataFile, ...]
+    schema_id: int
+
+
+@dataclass(frozen=True)
+class Replaced:
+    """`committed` are in the table; `refused` are not, since their old files changed. `attempts` counts tries: with one,
+    no catalog has ever heard of the files of those that were refused."""
+
+    committed: tuple[Replacement, ...]
+    refused: tuple[Replacement, ...]
+    snapshot_id: int | None
+    attempts: int
+
+
+def live_files_of(table: Table) -> LiveFiles:
+    """The live files of main's head.
+
+    Raises:
+        UnsupportedDeletes: there are equality deletes, or two deletion vectors for one file.
+    """
+    head = head_of(table.metadata, MAIN_BRANCH)
+    if head is None:
+        return LiveFiles({}, frozenset())
+    return live_files(table.io, _manifests(table, head), table.metadata.format_version, bounds_of=())
+
+
+def replace_files(
+    commits: TableCommits, load: Callable[[], Table], replacements: Sequence[Replacement], merge_all: bool = False
+) -> Replaced:
+    """Commit all replacements whose old files are still as they were; without any, only manifests are merged.
+
+    Args:
+        load: gives the table as it is now.
+
+    Raises:
+        FloeError: the catalog cannot be asked now.
+        CommitFailedException: others were faster each time; nothing was committed.
+        Exception: whatever the catalog or the store raises. What was committed is found by the next look at the table.
+    """
+    for attempt in range(1, CONFLICTS + 1):
+        table = load()
+        head = head_of(table.metadata, MAIN_BRANCH)
+        if head is None:
+            return Replaced((), tuple(replacements), None, attempt)
+        live = live_files_of(table) if replacements else LiveFiles({}, frozenset())
+        # Some catalogs refuse a commit that they made: what is live already is not added again.
+        done = tuple(
+            each for each in replacements if each.files and all(file.path in live.by_path for file in each.files)
+        )
+        fitting = tuple(each for each in replacements if each not in done and _fits(each, live, table.metadata))
+        refused = tuple(each for each in replacements if each not in (*done, *fitting))
+        if replacements and not fitting:
+            return Replaced(done, refused, head.snapshot_id if done else None, attempt)
+        try:
+            return Replaced((*done, *fitting), refused, _commit(commits, table, head, fitting, merge_all), attempt)
+        except CommitFailedException:
+            if attempt == CONFLICTS:
+                raise
+            time.sleep(FIRST_PAUSE_S * attempt)
+    raise AssertionError("unreachable")
+
+
+def _fits(replacement: Replacement, live: LiveFiles, metadata: TableMetadata) -> bool:
+    """Whether the old files are live with the deletes that they had, and the new ones are of the present schema."""
+    return replacement.schema_id == metadata.current_schema_id and all(
+        (now := live.by_path.get(old.path)) is not None
+        and now.vector == old.vector
+        and now.position_deletes == old.position_deletes
+        for old in replacement.old
+    )
+
+
+def _commit(
+    commits: TableCommits, table: Table, head: Snapshot, replacements: Sequence[Replacement], merge_all: bool
+) -> int:
+    metadata = table.metadata
+    specs = metadata.specs()
+    added = [
+        to_iceberg(file, partition_types(specs[file.spec_id], schema_for_spec(metadata, specs[file.spec_id])))
+        for each in replacements
+        for file in each.files
+    ]
+    replaced = {file.path: file for each in replacements for file in each.old}
+    snapshot_id = new_snapshot_id()
+    writer = ReplacedFiles(metadata, table.io, snapshot_id)
+    try:
+        written = writer.write_replacement(head.snapshot_id, _manifests(table, head), added, replaced, merge_all)
+        counted = counters(added, (), written.removed_deletes, written.removed_files)
+        snapshot = _snapshot(metadata, snapshot_id, head, written, counted)
+    except Exception:  # the catalog has heard of none of these files: they can go
+        commits.remove(table.io, writer.written)
+        raise
+    requirements = (
+        AssertTableUUID(uuid=metadata.table_uuid),
+        AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=head.snapshot_id),
+        AssertCurrentSchemaId(current_schema_id=metadata.current_schema_id),
+    )
+    # Invariant 7: whatever comes of it, no file is removed here. Manifests of an attempt that was refused are orphans.
+    commits.apply(table, requirements, branch_updates(metadata, MAIN_BRANCH, snapshot))
+    return snapshot_id
+
+
+def _snapshot(
+    metadata: TableMetadata,
+    snapshot_id: int,
+    parent: Snapshot,
+    written: WrittenSnapshot,
+    counted: Mapping[str, str],
+) -> Snapshot:
+    own = {**_progress(metadata, parent), SUMMARY_MAINTENANCE: "compaction" if counted else "manifests"}
+    # The totals are those of an overwrite; PyIceberg has none for `replace`.
+    summary = update_snapshot_summaries(Summary(Operation.OVERWRITE, **counted, **own), parent.summary)
+    return Snapshot(
+        snapshot_id=snapshot_id,
+        parent_snapshot_id=parent.snapshot_id,
+        sequence_number=metadata.next_sequence_number(),
+        timestamp_ms=max(time.time_ns() // 1_000_000, metadata.last_updated_ms),
+        manifest_list=written.manifest_list,
+        summary=Summary(Operation.REPLACE, **summary.additional_properties),
+        schema_id=metadata.current_schema_id,
+        first_row_id=written.first_row_id,
+        added_rows=written.added_rows,
+    )
+
+
+def _progress(metadata: TableMetadata, head: Snapshot) -> dict[str, str]:
+    """What the newest of floe's snapshots says of the table's progress, which is true of the same rows in other
+    files."""
+    for snapshot in ancestry(metadata, head):
+        said = snapshot.summary.additional_properties if snapshot.summary else {}
+        if SUMMARY_CONTROL_TOPIC_ID in said and SUMMARY_CONTROL_OFFSET in said:
+            return {key: said[key] for key in (SUMMARY_CONTROL_TOPIC_ID, SUMMARY_CONTROL_OFFSET)}
+    return {}
+
+
+def is_maintenance(snapshot: Snapshot) -> bool:
+    """Whether floe's maintenance made a snapshot."""
+    return snapshot.summary is not None and SUMMARY_MAINTENANCE in snapshot.summary.additional_properties
+
+
+def manifests_of(table: Table) -> Sequence[ManifestFile]:
+    """What main's head lists; nothing where there is none."""
+    head = head_of(table.metadata, MAIN_BRANCH)
+    return _manifests(table, head) if head is not None else ()
+
+
+def _manifests(table: Table, head: Snapshot) -> Sequence[ManifestFile]:
+    if table.metadata.format_version >= lineage.VERSION:
+        return lineage.read_manifests(table.io, head.manifest_list)
+    return head.manifests(table.io)

@@ -1,0 +1,105 @@
+"""Rows of one partition into one data file of any length, while no more than a row group of them is in memory.
+
+In: Arrow rows in the table's file schema, piece by piece, as they are to lie in the file. Out: a DataFile with the
+metrics that `TableWriter` gives its files. The file is created under a name that no other writer can have; one that
+fails is removed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyiceberg.table.sorting import UNSORTED_SORT_ORDER_ID
+
+from framework.adapters.file_io import file_io
+from framework.adapters.parquet.files import as_column, layout_of
+from framework.adapters.parquet.metrics import nan_counts
+from framework.adapters.parquet.partition import Partition, partitions
+from framework.adapters.parquet.statistics import file_metrics, split_offsets
+from framework.commit.events.event_types import DataFile
+from framework.record.model import TableTarget
+
+
+def write_long_file(
+    io_properties: Mapping[str, str], target: TableTarget, pieces: Iterable[pa.Table], prefix: str
+) -> DataFile | None:
+    """Write all pieces; None, and no file, where there is no row.
+
+    Args:
+        pieces: rows of one partition of the table's present spec; none of them encoded as dictionaries.
+        prefix: the beginning of the file's name.
+
+    Raises:
+        OSError: the file cannot be written; each store has exceptions of its own.
+    """
+    layout = layout_of(target)
+    groups = _row_groups(pieces, layout.row_group_rows, layout.row_group_bytes)
+    first = next(groups, None)
+    if first is None:
+        return None
+    partition: Partition = next(partitions(first.slice(0, 1), layout.spec, layout.schema))
+    key = None if partition.path is None else partition
+    path = layout.locations.new_data_location(f"{prefix}-{uuid.uuid4()}.parquet", key)  # type: ignore[arg-type]  # only to_path is asked for
+    io = file_io(io_properties, path)
+    nan: Counter[str] = Counter()
+    try:
+        with io.new_output(path).create(overwrite=False) as stream:
+            with pq.ParquetWriter(
+                stream,
+                layout.arrow,
+                store_schema=False,
+                store_decimal_as_integer=True,
+                use_dictionary=layout.dictionaries.columns(first),
+                **layout.writer_options,
+            ) as writer:
+                group: pa.Table | None = first
+                while group is not None:
+                    columns = [
+                        as_column(column, field) for column, field in zip(group.columns, layout.arrow, strict=True)
+                    ]
+                    writer.write_table(pa.Table.from_arrays(columns, schema=layout.arrow), len(group))
+                    nan.update(nan_counts(group, layout.floats))
+                    group = next(groups, None)
+            size = stream.tell()
+    except BaseException:
+        with contextlib.suppress(OSError):
+            io.delete(path)
+        raise
+    metadata = writer.writer.metadata
+    found = file_metrics(metadata, layout.collected)
+    return DataFile(
+        path=path,
+        record_count=metadata.num_rows,
+        file_size_bytes=size,
+        spec_id=target.spec_id,
+        partition=partition.values,
+        column_sizes=found.column_sizes,
+        value_counts=found.value_counts,
+        null_value_counts=found.null_value_counts,
+        nan_value_counts=dict(nan),
+        lower_bounds=found.lower_bounds,
+        upper_bounds=found.upper_bounds,
+        split_offsets=split_offsets(metadata),
+        sort_order_id=UNSORTED_SORT_ORDER_ID,
+    )
+
+
+def _row_groups(pieces: Iterable[pa.Table], most_rows: int, most_bytes: int) -> Iterator[pa.Table]:
+    """The pieces put together until a row group is full; a piece that is larger is cut."""
+    held: list[pa.Table] = []
+    rows = size = 0
+    for piece in pieces:
+        for start in range(0, len(piece), most_rows):
+            part = piece.slice(start, most_rows)
+            if held and (rows + len(part) > most_rows or size >= most_bytes):
+                yield pa.concat_tables(held).combine_chunks()
+                held, rows, size = [], 0, 0
+            held.append(part)
+            rows, size = rows + len(part), size + part.nbytes
+    if held:
+        yield pa.concat_tables(held).combine_chunks()

@@ -1,0 +1,247 @@
+"""Data files of a table into fewer ones with the same rows: without those that deletes mark, in the table's order.
+
+In: live files of one partition, and how the table's files are written now. Out: new files, written, and how many rows
+they hold. One file is read at a time, and rows are held within a bound of memory. On tables of format version 3 each
+row keeps its `_row_id` and its `_last_updated_sequence_number`, which the old file holds or its place in it says.
+Nothing refers to the new files yet.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyiceberg.expressions import AlwaysTrue
+from pyiceberg.io import FileIO
+from pyiceberg.io.pyarrow import ArrowScan
+from pyiceberg.manifest import DataFile as IcebergDataFile
+from pyiceberg.manifest import DataFileContent, FileFormat
+from pyiceberg.schema import Schema
+from pyiceberg.table import FileScanTask, TableProperties
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.typedef import Record
+from pyiceberg.types import IcebergType, ListType, MapType, StructType
+
+from framework.adapters.iceberg.keyed_target import ROW_ID
+from framework.adapters.iceberg.private.deletion_vectors import Positions
+from framework.adapters.iceberg.private.live_files import LiveFile, deleted_positions
+from framework.adapters.key_search import ROW_ID_FIELD
+from framework.adapters.parquet.files import TableWriter
+from framework.adapters.parquet.long_file import write_long_file
+from framework.commit.events.event_types import DataFile
+from framework.record.model import TableTarget
+from framework.table.arrow_schema import arrow_schema, arrow_type, parse_schema
+
+# Of the specification: the sequence number of the commit that last changed a row, where its file holds it.
+UPDATED_FIELD = 2147483539
+UPDATED = "_last_updated_sequence_number"
+LINEAGE_SINCE = 3
+# Rows that are held to be sorted; sorting and encoding them takes about twice as much again.
+BUFFER_BYTES = 768 * 1024 * 1024
+_FIELD_ID = b"PARQUET:field_id"
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """`rows` are those of `files`, and `read_bytes` what was read for them."""
+
+    files: tuple[DataFile, ...]
+    rows: int
+    read_bytes: int
+
+
+def cannot_rewrite(metadata: TableMetadata) -> str:
+    """Why files of a table cannot be rewritten without losing something; "" where they can."""
+    schema = metadata.schema()
+    for field in schema.fields:
+        if not _is_known(field.field_type):
+            return f"column {field.name} is {field.field_type}, which floe does not write"
+    if any(field.name in (ROW_ID, UPDATED) for field in schema.fields):
+        return f"it has a column {ROW_ID} or {UPDATED}, names that Iceberg keeps for itself"
+    return ""
+
+
+def _is_known(kind: IcebergType) -> bool:
+    if isinstance(kind, StructType):
+        return all(_is_known(field.field_type) for field in kind.fields)
+    if isinstance(kind, ListType):
+        return _is_known(kind.element_type)
+    if isinstance(kind, MapType):
+        return _is_known(kind.key_type) and _is_known(kind.value_type)
+    return arrow_type(kind) is not None
+
+
+def rewrite(
+    io: FileIO,
+    metadata: TableMetadata,
+    target: TableTarget,
+    io_properties: Mapping[str, str],
+    files: Sequence[LiveFile],
+    catalog: str,
+    run: str,
+    is_sorted: bool = True,
+) -> Rewritten:
+    """Write the live rows of some files into new ones.
+
+    Args:
+        target: the table as it is now; its partition spec and sort order are those of the new files.
+        io_properties: the settings with which its files are written.
+
+    Raises:
+        OSError: a file cannot be read or written; what was written is removed again. Each store has exceptions of its
+            own.
+    """
+    written = _written_by(target, is_sorted)
+    reader = _Reader(io, metadata, parse_schema(written.schema_json))
+    pieces = (table for file in files for table in reader.rows(file))
+    if not written.sort_order_json and all(file.spec_id == target.spec_id for file in files):
+        one = write_long_file(io_properties, written, pieces, f"compaction-{run}")
+        made = [one] if one is not None else []
+    else:
+        made = _sorted_files({catalog: io_properties}, written, pieces, run)
+    rows = sum(file.record_count for file in made)
+    return Rewritten(tuple(made), rows, sum(file.file_size_bytes for file in files))
+
+
+def _sorted_files(
+    io_properties: Mapping[str, Mapping[str, str]], written: TableTarget, pieces: Iterator[pa.Table], run: str
+) -> list[DataFile]:
+    """Rows that must be held together: to be sorted, or shared out to partitions of another spec."""
+    writer = TableWriter(io_properties, "compaction", run, 0, BUFFER_BYTES, 2**62)
+    try:
+        for table in pieces:
+            writer.add(written, table)
+        return writer.finish().get(written.name, [])
+    except BaseException:
+        writer.discard()
+        raise
+
+
+def _written_by(target: TableTarget, is_sorted: bool) -> TableTarget:
+    properties = dict(target.properties)
+    # A group is as large as one file is to be, and a file that the writer cuts would be small again.
+    properties.pop(TableProperties.WRITE_TARGET_FILE_SIZE_BYTES, None)
+    order = target.sort_order_json if is_sorted else ""
+    target = replace(target, sort_order_json=order, properties=properties)
+    if target.format_version < LINEAGE_SINCE:
+        return target
+    schema = json.loads(target.schema_json)
+    for field_id, name in ((ROW_ID_FIELD, ROW_ID), (UPDATED_FIELD, UPDATED)):
+        schema["fields"].append({"id": field_id, "name": name, "type": "long", "required": False})
+        properties[f"write.metadata.metrics.column.{name}"] = "none"
+    return replace(target, schema_json=json.dumps(schema))
+
+
+class _Reader:
+    """Rows of old files in the columns of new ones."""
+
+    def __init__(self, io: FileIO, metadata: TableMetadata, schema: Schema) -> None:
+        self._io = io
+        self._metadata = metadata
+        self._schema = schema
+        self._arrow = arrow_schema(schema)
+        self._scan = ArrowScan(metadata, io, schema, AlwaysTrue())
+
+    def rows(self, file: LiveFile) -> Iterator[pa.Table]:
+        """The live rows of one file, in its order."""
+        gone = _deleted(self._io, file)
+        start = 0
+        for table in self._all_rows(file):
+            if file.first_row_id is not None:
+                table = _with_lineage(table, file, start)
+            table = _as_written(table, self._arrow)
+            end = start + len(table)
+            here = gone[(gone >= start) & (gone < end)] - start
+            start = end
+            if len(here):
+                stays = np.ones(len(table), bool)
+                stays[here] = False
+                table = table.filter(pa.array(stays))
+            if len(table):
+                yield table
+        if start != file.record_count:
+            raise OSError(f"{file.path} holds {start} rows, and its manifest says {file.record_count}")
+
+    def _all_rows(self, file: LiveFile) -> Iterator[pa.Table]:
+        with self._io.new_input(file.path).open() as stream:
+            opened = pq.ParquetFile(stream)
+            if _is_alike(opened.schema_arrow, self._arrow):
+                # A file as floe writes it now: its columns need no look at the schemas of before.
+                table = opened.read(use_threads=False)
+                yield _filled(table, self._arrow)
+                return
+        task = FileScanTask(_as_iceberg(file), delete_files=set())
+        for batch in self._scan.to_record_batches([task]):
+            yield pa.Table.from_batches([batch])
+
+
+def _deleted(io: FileIO, file: LiveFile) -> Positions:
+    if file.vector is None and not file.position_deletes:
+        return np.empty(0, np.int64)
+    return np.asarray(deleted_positions(io, file), np.int64)
+
+
+def _is_alike(found: pa.Schema, wanted: pa.Schema) -> bool:
+    """Whether a file has the wanted columns, by id, name and type; those of row lineage may be missing."""
+    by_name = {field.name: field for field in found}
+    lineage = (ROW_ID, UPDATED)
+    needed = [field for field in wanted if field.name not in lineage]
+    others = [field for field in wanted if field.name in lineage and field.name in by_name]
+    return len(found) == len(needed) + len(others) and all(
+        field.name in by_name and by_name[field.name].equals(field, check_metadata=True) for field in (*needed, *others)
+    )
+
+
+def _filled(table: pa.Table, wanted: pa.Schema) -> pa.Table:
+    present = set(table.column_names)
+    return pa.Table.from_arrays(
+        [table.column(f.name) if f.name in present else pa.nulls(len(table), f.type) for f in wanted],
+        names=wanted.names,
+    )
+
+
+def _as_iceberg(file: LiveFile) -> IcebergDataFile:
+    made = IcebergDataFile.from_args(
+        content=DataFileContent.DATA,
+        file_path=file.path,
+        file_format=FileFormat.PARQUET,
+        partition=Record(*file.partition),
+        record_count=file.record_count,
+        file_size_in_bytes=file.file_size_bytes,
+    )
+    made.spec_id = file.spec_id
+    return made
+
+
+def _with_lineage(table: pa.Table, file: LiveFile, start: int) -> pa.Table:
+    """By the specification: a row's id and its last change are what the file holds for it, else what its place and its
+    file's sequence number say."""
+    assert file.first_row_id is not None
+    first = file.first_row_id + start
+    places = pa.array(np.arange(first, first + len(table)), pa.int64())
+    ids = pc.coalesce(table.column(ROW_ID).cast(pa.int64()), places)
+    updated = pc.coalesce(table.column(UPDATED).cast(pa.int64()), pa.scalar(file.sequence_number, pa.int64()))
+    for name, column in ((ROW_ID, ids), (UPDATED, updated)):
+        table = table.set_column(table.column_names.index(name), name, column)
+    return table
+
+
+def _as_written(table: pa.Table, wanted: pa.Schema) -> pa.Table:
+    """The rows in the types of the writer, whichever width of text and lists the reader chose."""
+    columns = []
+    for column, field in zip(table.columns, wanted, strict=True):
+        plain = column.type == field.type
+        columns.append(column if plain else _cast(column, field.type))
+    return pa.Table.from_arrays(columns, schema=wanted)
+
+
+def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    if isinstance(kind, pa.ExtensionType):
+        storage = column.cast(kind.storage_type)
+        return pa.chunked_array([pa.ExtensionArray.from_storage(kind, chunk) for chunk in storage.chunks], type=kind)
+    return column.cast(kind)

@@ -1,0 +1,1 @@
+"""Decisions about the health of tables: what expires, what is rewritten. Pure."""

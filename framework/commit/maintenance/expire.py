@@ -1,0 +1,155 @@
+"""Which snapshots of a table expire, and why each other one stays.
+
+In: the snapshots and references of a table's metadata, the control topics that it records, a policy and the time. Out:
+the ids that go, oldest first, and the reason for each that stays. Keeps what a rollback, a reader, a tag, a branch or
+the table's progress needs: of each control topic the newest snapshot that records progress stays, with everything
+behind the head up to it, so that a rollback by others is still seen (invariant 10).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from framework.config.maintenance import ExpirePolicy
+
+# One commit takes at most so many: the catalog compares each of them with all that there are.
+MOST_AT_ONCE = 500
+
+
+@dataclass(frozen=True)
+class SnapshotAge:
+    """`control_topic_id` is None for snapshots that do not record progress."""
+
+    snapshot_id: int
+    parent_id: int | None
+    timestamp_ms: int
+    control_topic_id: str | None
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A branch or a tag. What a branch says of its own snapshots is None where it says nothing."""
+
+    name: str
+    snapshot_id: int
+    is_branch: bool
+    max_snapshot_age_ms: int | None = None
+    min_snapshots_to_keep: int | None = None
+
+
+class Stay(str, Enum):
+    """Why a snapshot stays."""
+
+    HEAD = "the head of a branch"
+    TAG = "tagged"
+    PROGRESS = "records the table's progress"
+    ROLLBACK = "inside the rollback window"
+    READER = "inside the readers' lease"
+    BRANCH = "kept by the settings of its branch"
+    YOUNG = "within age and number"
+    NEXT = "its turn comes next"
+
+
+@dataclass(frozen=True)
+class Expiry:
+    """`is_prefix`: the snapshots are one line, and its oldest part goes. Then what only they refer to is known without
+    looking at what stays, beyond `oldest_kept`."""
+
+    expired: tuple[int, ...]
+    kept: Mapping[int, Stay]
+    is_prefix: bool
+    oldest_kept: int | None
+
+
+def decide_expiry(
+    snapshots: Sequence[SnapshotAge],
+    references: Sequence[Reference],
+    topic_ids: Collection[str],
+    policy: ExpirePolicy,
+    now_ms: int,
+    most: int = MOST_AT_ONCE,
+) -> Expiry:
+    """Decide about every snapshot.
+
+    Args:
+        topic_ids: the control topics whose progress the table records.
+        most: at most so many expire; the oldest come first.
+    """
+    if policy.enabled:
+        kept = dict(_kept(snapshots, references, topic_ids, policy, now_ms))
+    else:
+        kept = {each.snapshot_id: Stay.YOUNG for each in snapshots}
+    gone = sorted((each for each in snapshots if each.snapshot_id not in kept), key=lambda each: each.timestamp_ms)
+    kept |= {each.snapshot_id: Stay.NEXT for each in gone[most:]}
+    expired = tuple(each.snapshot_id for each in gone[:most])
+    line = _line_of_all(snapshots)
+    left = [each for each in line if each not in set(expired)]
+    return Expiry(
+        expired, kept, bool(line) and line[len(left) :] == list(reversed(expired)), left[-1] if left else None
+    )
+
+
+def _kept(
+    snapshots: Sequence[SnapshotAge],
+    references: Sequence[Reference],
+    topic_ids: Collection[str],
+    policy: ExpirePolicy,
+    now_ms: int,
+) -> Iterator[tuple[int, Stay]]:
+    """Later reasons are stronger."""
+    by_id = {each.snapshot_id: each for each in snapshots}
+    newest_first = sorted(snapshots, key=lambda each: each.timestamp_ms, reverse=True)
+    for number, each in enumerate(newest_first):
+        age_ms = now_ms - each.timestamp_ms
+        if number < policy.max_snapshots and age_ms <= policy.max_snapshot_age_ms:
+            yield each.snapshot_id, Stay.YOUNG
+        if age_ms <= policy.reader_lease_ms:
+            yield each.snapshot_id, Stay.READER
+        if age_ms <= policy.rollback_window_ms:
+            yield each.snapshot_id, Stay.ROLLBACK
+    for reference in references:
+        line = list(_line(by_id, reference.snapshot_id))
+        if not reference.is_branch:
+            yield reference.snapshot_id, Stay.TAG
+            continue
+        for number, each in enumerate(line):
+            is_young = reference.max_snapshot_age_ms is not None and (
+                now_ms - each.timestamp_ms <= reference.max_snapshot_age_ms
+            )
+            if number < (reference.min_snapshots_to_keep or 0) or is_young:
+                yield each.snapshot_id, Stay.BRANCH
+        yield from ((each, Stay.PROGRESS) for each in _recorded(line, topic_ids))
+    # On whatever line: a branch that somebody moved back does not hold what the newest commit of floe is known by.
+    yield from ((each, Stay.PROGRESS) for each in _recorded(newest_first, topic_ids, alone=True))
+    yield from ((each.snapshot_id, Stay.HEAD) for each in references if each.is_branch)
+
+
+def _recorded(line: Sequence[SnapshotAge], topic_ids: Collection[str], alone: bool = False) -> Iterator[int]:
+    """The newest snapshot of each control topic, and unless `alone` all behind the head up to them: an heir without its
+    parents looks as if somebody had moved the branch back."""
+    wanted = set(topic_ids)
+    behind: list[int] = []
+    for each in line:
+        behind.append(each.snapshot_id)
+        if each.control_topic_id in wanted:
+            wanted.discard(each.control_topic_id)
+            yield from [each.snapshot_id] if alone else behind
+            behind = []
+
+
+def _line(by_id: Mapping[int, SnapshotAge], snapshot_id: int | None) -> Iterator[SnapshotAge]:
+    while snapshot_id is not None and (found := by_id.get(snapshot_id)) is not None:
+        yield found
+        snapshot_id = found.parent_id
+
+
+def _line_of_all(snapshots: Sequence[SnapshotAge]) -> list[int]:
+    """The ids from the newest to the oldest, where each was built on the one before; empty where they are no line."""
+    parents = {each.parent_id for each in snapshots}
+    heads = [each for each in snapshots if each.snapshot_id not in parents]
+    if len(heads) != 1:
+        return []
+    line = [each.snapshot_id for each in _line({each.snapshot_id: each for each in snapshots}, heads[0].snapshot_id)]
+    return line if len(line) == len(snapshots) else []

@@ -1,0 +1,184 @@
+"""Keeps single tables healthy: rewrites small files, expires snapshots and removes the files that nobody needs any more.
+
+In: a table's name, its policy, what announcements name, and whether anything may be changed. Out: a report with
+snapshots, files and bytes before and after. Keeps invariant 12 for every file that goes, and what
+`framework.commit.maintenance` decides for snapshots. Killed at any moment it leaves at most files that the next round
+finds as orphans.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from framework.adapters.iceberg.files import path_key
+from framework.adapters.iceberg.tables import IcebergTables, TablePlace
+from framework.adapters.table_care import Compacted, Expired, MaintainedTable, TableCare
+from framework.commit.maintenance.expire import Stay, decide_expiry
+from framework.config.maintenance import MaintenanceMode, MaintenancePolicy
+from framework.config.spec import TablesSpec
+from framework.config.table_names import name_matches
+from framework.diagnose.counted import counted
+from framework.plan.deployed_policies import maintained_tables, policy_of
+from framework.runtime.orphans import Announced, look, why_not
+
+Say = Callable[[str], None]
+# So many rounds of expiry follow one another by hand; the coordinator has one in each of its turns.
+MOST_ROUNDS = 1_000
+
+
+@dataclass(frozen=True)
+class Size:
+    """`files` and `bytes` are of everything below the table's location."""
+
+    snapshots: int
+    files: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class TableReport:
+    """`skipped` says why nothing was done, "" if it was. `manifests` are those of the head before and after. `expired`
+    counts snapshots; `kept` says, for those that age and number alone would let go, why they stay; `removed` and
+    `orphans` count files. In a dry run all of this is what would be."""
+
+    table: str
+    before: Size = Size(0, 0, 0)
+    after: Size = Size(0, 0, 0)
+    rewritten: Compacted = field(default_factory=Compacted)
+    manifests: tuple[int, int] = (0, 0)
+    expired: int = 0
+    kept: dict[str, int] = field(default_factory=dict)
+    removed: int = 0
+    orphans: int = 0
+    skipped: str = ""
+
+
+def maintain(
+    kafka: dict[str, str],
+    control_topics: Sequence[str],
+    catalog: IcebergTables,
+    patterns: Sequence[str],
+    dry_run: bool,
+    say: Say,
+) -> list[TableReport]:
+    """Maintain every table that floe fills and that a pattern names, by the policies that its pipelines told.
+
+    Raises:
+        FloeError: broker, catalog or store do not answer; what was done before is done.
+    """
+    announced = Announced(kafka, control_topics)
+    try:
+        announced.read_on()
+        told = {name: spec for name, plan in announced.plans.items() if (spec := tables_told(plan)) is not None}
+        names = catalog.list_tables()
+        places = {name: place for name in names if (place := catalog.place(name)) is not None}
+        wanted = [
+            name
+            for name, place in places.items()
+            if place.control_topic_ids and any(name_matches(name, pattern) for pattern in patterns)
+        ]
+        care, reports = TableCare(catalog), []
+        for number, name in enumerate(wanted, start=1):
+            say(f"{name} ({number} of {len(wanted)})")
+            table = care.look(name)
+            if table is None:
+                continue
+            policy = policy_of(name, table.pipelines, told) or MaintenancePolicy()
+            # A person who names a table means it, whoever created it; only the word `never` is stronger.
+            refused = "its pipeline says `maintenance: {mode: never}`" if policy.mode is MaintenanceMode.NEVER else ""
+            skipped = refused or why_left_alone(table)
+            if skipped:
+                reports.append(TableReport(name, skipped=skipped))
+                continue
+            unclear = why_not(name, places, announced.control_topic_ids)
+            reports.append(maintain_table(name, care, policy, announced, places[name], unclear, dry_run, say))
+        return reports
+    finally:
+        announced.close()
+
+
+def tables_told(plan: Mapping[str, object]) -> TablesSpec | None:
+    """The tables of what a run told of itself."""
+    value = plan.get("plan")
+    return maintained_tables(value) if isinstance(value, dict) else None
+
+
+def why_left_alone(table: MaintainedTable) -> str:
+    """Why nothing may be done to a table now; "" where it may."""
+    return (
+        "it was rolled back behind what floe committed; `floe rollback` settles that first" if table.rolled_back else ""
+    )
+
+
+def maintain_table(
+    name: str,
+    care: TableCare,
+    policy: MaintenancePolicy,
+    announced: Announced,
+    place: TablePlace,
+    unclear: str,
+    dry_run: bool,
+    say: Say,
+) -> TableReport:
+    """One table, everything that its policy says.
+
+    Args:
+        unclear: why its orphans cannot be told from files in use; "" when they can.
+
+    Raises:
+        FloeError: catalog or store do not answer; what was done before is done.
+    """
+    catalog = care.tables
+    stored = {file.key: file for file in catalog.stored_files(name, place.roots)}
+    earlier = care.look(name)
+    rewritten = care.compact(name, policy.compaction, dry_run)
+    manifests = care.merge_manifests(name, policy.manifests, dry_run)
+    if earlier is None or rewritten is None or manifests is None:
+        return TableReport(name, skipped="it was dropped in the meantime")
+    gone: set[str] = set()
+    expired, removed, kept, left = 0, 0, {}, 0
+    for _ in range(1 if dry_run else MOST_ROUNDS):
+        done = expire_once(name, care, policy, dry_run)
+        if done is None:
+            return TableReport(name, skipped="it was dropped in the meantime")
+        expired, left = expired + len(done.expiry.expired), done.snapshots_left
+        gone |= {path_key(path) for path in done.paths}
+        kept = _reasons(done)
+        if not done.expiry.expired or dry_run:
+            break
+        say(f"{name}: {counted(expired, 'snapshot')} expired")
+        removed += care.remove(name, done.paths)
+    orphans: tuple[str, ...] = ()
+    if policy.orphans.enabled and not unclear:
+        found = look(name, catalog, place, announced, policy.orphans.older_than_ms, not dry_run, say)
+        orphans = tuple(file.key for file in found.orphans)
+    table = care.look(name)
+    before = Size(earlier.snapshots, len(stored), sum(file.size for file in stored.values()))
+    if dry_run:
+        stays = [file for key, file in stored.items() if key not in gone and key not in set(orphans)]
+        removed = len(gone & stored.keys())
+    else:
+        stays = catalog.stored_files(name, place.roots)
+    after = Size(table.snapshots if table and not dry_run else left, len(stays), sum(file.size for file in stays))
+    return TableReport(name, before, after, rewritten, manifests, expired, kept, removed, len(orphans))
+
+
+def expire_once(name: str, care: TableCare, policy: MaintenancePolicy, dry_run: bool) -> Expired | None:
+    """One commit's worth of snapshots; their files are still there. A dry run looks at all of them at once."""
+    now_ms = int(time.time() * 1000)
+    most = {"most": 2**31} if dry_run else {}
+    return care.expire(
+        name,
+        lambda facts: decide_expiry(facts.snapshots, facts.references, facts.topic_ids, policy.expire, now_ms, **most),
+        dry_run,
+    )
+
+
+def _reasons(done: Expired) -> dict[str, int]:
+    reasons: dict[str, int] = {}
+    for stay in done.expiry.kept.values():
+        if stay not in (Stay.YOUNG, Stay.NEXT):
+            reasons[stay.value] = reasons.get(stay.value, 0) + 1
+    return dict(sorted(reasons.items()))

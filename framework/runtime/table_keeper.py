@@ -1,0 +1,202 @@
+"""The coordinator's maintenance: rounds over tables in the gaps of ingestion, on threads of their own.
+
+In: what the coordinator commits, the plans that runs tell, and whether there is a gap now. Out: tables that stay
+healthy, and a line for each round. A round begins only while this process owns the control topic and has nothing in
+flight; it ends early when that is over. Commits never wait for it: they are conditional on the head as ever (invariant
+4), and what is rewritten meanwhile is tried again.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from framework.adapters.iceberg.tables import IcebergTables, TablePlace
+from framework.adapters.table_care import TableCare
+from framework.commit.events.event_types import Deployed
+from framework.commit.maintenance.rounds import Rounds
+from framework.config.maintenance import DAY_MS, HOUR_MS, MaintenanceLimits, MaintenancePolicy
+from framework.config.spec import TablesSpec
+from framework.diagnose.counted import counted
+from framework.errors import FloeError
+from framework.plan.deployed_policies import policy_of
+from framework.runtime.maintenance import expire_once, tables_told, why_left_alone
+from framework.runtime.orphans import Announced, look, why_not
+
+LOOK_EVERY_S = 0.5
+# Expired snapshots leave in commits of some hundred; a round makes few, and the next one goes on.
+MOST_EXPIRIES = 4
+STOP_WITHIN_S = 20.0
+
+
+@dataclass(frozen=True)
+class _OrphanView:
+    """What orphans are told from: the announced files, and where all tables lie. One is shared by the tables of an
+    hour, since the whole control topic is read for it."""
+
+    announced: Announced
+    places: dict[str, TablePlace]
+    since_ms: int
+
+
+class TableKeeper:
+    """Of one coordinator. `note`, `committed` and `gap` are for its thread; rounds run on the keeper's own.
+
+    Args:
+        announced: reads what the control topic names, for orphans.
+    """
+
+    def __init__(
+        self,
+        catalog: IcebergTables,
+        limits: MaintenanceLimits,
+        announced: Callable[[], Announced],
+        say: Callable[[str], None],
+    ) -> None:
+        self._care = TableCare(catalog)
+        self._limits = limits
+        self._announced = announced
+        self._say = say
+        self._told: dict[str, TablesSpec] = {}
+        self._rounds = Rounds()
+        self._orphans_at: dict[str, int] = {}
+        self._started_ms = _now_ms()
+        self._is_owner = False
+        self._lock = threading.Lock()
+        self._orphans_lock = threading.Lock()
+        self._view: _OrphanView | None = None
+        self._gap = threading.Event()
+        self._stopping = threading.Event()
+        count = limits.max_tables if limits.enabled else 0
+        self._threads = [
+            threading.Thread(target=self._run, name=f"maintenance-{number}", daemon=True) for number in range(count)
+        ]
+
+    def start(self) -> None:
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """End after what is under way, which takes as long as one group of files; a store that hangs is not waited for."""
+        self._stopping.set()
+        limit = time.monotonic() + STOP_WITHIN_S
+        for thread in self._threads:
+            if thread.ident is not None:
+                thread.join(max(0.0, limit - time.monotonic()))
+        if self._orphans_lock.acquire(blocking=False):
+            self._forget_view()
+            self._orphans_lock.release()
+
+    # ---- for the coordinator's thread -------------------------------------------------------------------------------
+
+    def note(self, event: Deployed) -> None:
+        told = tables_told(event.plan)
+        if told is not None:
+            self._told = {**self._told, event.pipeline: told}
+
+    def committed(self, table: str) -> None:
+        with self._lock:
+            self._rounds = self._rounds.committed(table, _now_ms())
+
+    def gap(self, is_owner: bool, is_gap: bool) -> None:
+        """Whether this process coordinates, and whether it may begin a round now."""
+        self._is_owner = is_owner
+        if is_gap:
+            self._gap.set()
+        else:
+            self._gap.clear()
+
+    # ---- rounds -----------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while not self._stopping.wait(LOOK_EVERY_S):
+            if not self._gap.is_set():
+                continue
+            with self._lock:
+                table = self._rounds.next_table(self._limits, _now_ms())
+                if table is None:
+                    continue
+                self._rounds = self._rounds.began(table)
+                allowance = self._rounds.allowance_bytes(self._limits, _now_ms())
+            read, failed = 0, False
+            try:
+                read = self._round(table, allowance)
+            except FloeError as error:
+                failed = True
+                self._say(error.message)
+            except Exception as error:  # whatever it is, commits go on, and the table has another round later
+                failed = True
+                self._say(f"maintenance of table {table} stopped: {type(error).__name__}: {error}")
+            with self._lock:
+                self._rounds = self._rounds.ended(table, read, failed, _now_ms())
+
+    def _round(self, name: str, allowance_bytes: int) -> int:
+        """One table; gives the bytes that were read of its data files."""
+        table = self._care.look(name)
+        if table is None:
+            return 0
+        policy = policy_of(name, table.pipelines, self._told)
+        if policy is None or not policy.covers(table.created_by_floe) or why_left_alone(table):
+            return 0
+        done = (
+            self._care.compact(name, policy.compaction, False, allowance_bytes, self._goes_on)
+            if allowance_bytes
+            else None
+        )
+        if done is not None and done.files_before:
+            self._say(f"compacted {name}: {counted(done.files_before, 'file')} to {done.files_after:,}")
+        if self._goes_on():
+            self._care.merge_manifests(name, policy.manifests, False)
+        expired = removed = 0
+        for _ in range(MOST_EXPIRIES):
+            if not self._goes_on():
+                break
+            went = expire_once(name, self._care, policy, False)
+            if went is None or not went.expiry.expired:
+                break
+            expired += len(went.expiry.expired)
+            removed += self._care.remove(name, went.paths)
+        if expired:
+            self._say(f"expired {counted(expired, 'snapshot')} of {name}: {counted(removed, 'file')} removed")
+        if (
+            policy.orphans.enabled
+            and self._goes_on()
+            and _now_ms() - self._orphans_at.get(name, self._started_ms) >= DAY_MS
+        ):
+            self._orphans_at[name] = _now_ms()
+            self._remove_orphans(name, policy)
+        return done.read_bytes if done is not None else 0
+
+    def _remove_orphans(self, name: str, policy: MaintenancePolicy) -> None:
+        catalog, older_than_ms = self._care.tables, policy.orphans.older_than_ms
+        with self._orphans_lock:
+            view = self._orphan_view()
+            if name not in view.places or why_not(name, view.places, view.announced.control_topic_ids):
+                return
+            found = look(name, catalog, view.places[name], view.announced, older_than_ms, True, lambda text: None)
+        if found.removed:
+            self._say(f"removed {counted(found.removed, 'orphan')} of {name}")
+
+    def _orphan_view(self) -> _OrphanView:
+        if self._view is not None and _now_ms() - self._view.since_ms > HOUR_MS:
+            self._forget_view()
+        if self._view is None:
+            announced, catalog = self._announced(), self._care.tables
+            places = {each: place for each in catalog.list_tables() if (place := catalog.place(each)) is not None}
+            self._view = _OrphanView(announced, places, _now_ms())
+        return self._view
+
+    def _forget_view(self) -> None:
+        if self._view is not None:
+            self._view.announced.close()
+            self._view = None
+
+    def _goes_on(self) -> bool:
+        """A gap that is over for a moment does not end a round: another owner, or the end of this process, does."""
+        return self._is_owner and not self._stopping.is_set()
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)

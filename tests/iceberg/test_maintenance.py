@@ -1,0 +1,341 @@
+"""Maintenance of real tables beside a real control topic: what expires, which files go, and what stays."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import signal
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from jsonschema import Draft202012Validator
+from pyiceberg.table.update import SetSnapshotRefUpdate
+
+from framework.adapters.table_care import TableCare
+from framework.cli.main import run_main
+from framework.commit.maintenance import rounds
+from framework.config.maintenance import (
+    CompactionPolicy,
+    ExpirePolicy,
+    MaintenanceLimits,
+    MaintenanceMode,
+    MaintenancePolicy,
+    ManifestsPolicy,
+    OrphansPolicy,
+)
+from framework.runtime.coordinator import Coordinator
+from framework.runtime.maintenance import TableReport, maintain, maintain_table
+from framework.runtime.orphans import Announced
+from framework.runtime.table_keeper import TableKeeper
+from tests.conftest import Broker
+from tests.iceberg.conftest import Lake
+from tests.iceberg.deletes import Deleter
+from tests.iceberg.filled_tables import Place, age, age_everything, local
+
+pytestmark = [pytest.mark.iceberg, pytest.mark.kafka]
+
+DAY_MS = 86_400_000
+NOW = ExpirePolicy(max_snapshot_age_ms=0, max_snapshots=1, rollback_window_ms=0, reader_lease_ms=0)
+ONLY_EXPIRY = MaintenancePolicy(
+    compaction=CompactionPolicy(enabled=False), expire=NOW, orphans=OrphansPolicy(older_than_ms=DAY_MS),
+    manifests=ManifestsPolicy(enabled=False),
+)  # fmt: skip
+
+
+@pytest.fixture
+def place(lake: Lake, broker: Broker) -> Iterator[Place]:
+    made = Place(lake, broker)
+    yield made
+    made.publisher.close()
+
+
+def keep(place: Place, name: str, policy: MaintenancePolicy = ONLY_EXPIRY, dry_run: bool = False) -> TableReport:
+    announced = Announced(place.kafka, (place.topic,))
+    try:
+        where = place.lake.tables.place(name)
+        assert where is not None
+        care = TableCare(place.lake.tables)
+        return maintain_table(name, care, policy, announced, where, "", dry_run, lambda text: None)
+    finally:
+        announced.close()
+
+
+def everything(lake: Lake) -> dict[str, bytes]:
+    """Every file below the warehouse, and the catalog, byte by byte."""
+    root = Path(lake.settings["warehouse"].removeprefix("file://"))
+    found = {str(path): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+    catalog = lake.settings["uri"].removeprefix("sqlite:///")
+    return {**found, catalog: Path(catalog).read_bytes()}
+
+
+def filled(place: Place, version: str = "2", commits: int = 6) -> str:
+    name = place.lake.create(f"shop.t{uuid.uuid4().hex[:8]}", format_version=version)
+    for number in range(1, commits + 1):
+        place.commit(name, place.lake.files(name, [{"id": number}]), number)
+    return name
+
+
+@pytest.mark.parametrize("version", ["1", "2", "3"])
+def test_expired_snapshots_go_with_the_files_that_only_they_need(place: Place, version: str) -> None:
+    """Of an appended table only manifest lists go; every row stays, the newest snapshot records the progress, and the
+    next commit is as before."""
+    lake, name = place.lake, filled(place, version)
+    lists = [local(each.manifest_list) for each in lake.plain(name).snapshots()]
+    report = keep(place, name)
+    assert (report.expired, report.removed, report.before.snapshots, report.after.snapshots) == (5, 5, 6, 1)
+    assert [path.exists() for path in lists] == [False] * 5 + [True]
+    assert lake.rows(name) == [1, 2, 3, 4, 5, 6]
+    assert lake.view(name, topic=place.topic_id).snapshot_control_offset == 6
+    place.commit(name, lake.files(name, [{"id": 7}]), 7)
+    assert lake.rows(name) == [1, 2, 3, 4, 5, 6, 7]
+
+
+def test_a_file_goes_when_nothing_that_stays_can_read_it(place: Place) -> None:
+    """A rewritten file stays for as long as a snapshot or a tag can read it, and goes with the last of them."""
+    lake, name = place.lake, filled(place, commits=3)
+    old = {task.file.file_path for task in lake.plain(name).scan().plan_files()}
+    lake.plain(name).manage_snapshots().create_tag(lake.plain(name).current_snapshot().snapshot_id, "audit").commit()
+    lake.plain(name).overwrite(lake.plain(name).scan().to_arrow())
+    place.commit(name, lake.files(name, [{"id": 4}]), 4)
+    place.commit(name, lake.files(name, [{"id": 5}]), 5)
+    report = keep(place, name)
+    assert report.kept == {"tagged": 1, "the head of a branch": 1}
+    assert all(local(path).exists() for path in old)
+    lake.plain(name).manage_snapshots().remove_tag("audit").commit()
+    place.commit(name, lake.files(name, [{"id": 6}]), 6)
+    keep(place, name)
+    assert not any(local(path).exists() for path in old)
+    assert lake.rows(name) == [1, 2, 3, 4, 5, 6]
+    age_everything(lake, name)
+    assert keep(place, name).orphans == 0
+
+
+def test_a_dry_run_changes_nothing_and_says_what_would_be(place: Place) -> None:
+    """The catalog and every file are the same, byte by byte, and the real run then does what the dry run said."""
+    lake, name = place.lake, filled(place)
+    lake.plain(name).delete("id = 2")
+    place.commit(name, lake.files(name, [{"id": 7}]), 7)
+    place.commit(name, lake.files(name, [{"id": 8}]), 8)
+    nobodys = lake.files(name, [{"id": 9}])
+    age(nobodys[0].path)
+    before = everything(lake)
+    told = keep(place, name, dry_run=True)
+    assert everything(lake) == before
+    assert told.expired > 0
+    assert told.orphans == 1
+    done = keep(place, name)
+    assert (done.expired, done.removed, done.orphans, done.before) == (
+        told.expired, told.removed, told.orphans, told.before,
+    )  # fmt: skip
+    assert done.after.snapshots == told.after.snapshots
+    assert done.after.files == told.after.files + 1  # the metadata file of the commit that expired them
+
+
+def test_what_is_announced_stays_however_old(place: Place) -> None:
+    """Files of announcements are known, so orphans may go early."""
+    lake, name = place.lake, filled(place)
+    announced = lake.files(name, [{"id": 7}])
+    place.announce(name, announced)
+    age_everything(lake, name)
+    assert keep(place, name).orphans == 0
+    assert local(announced[0].path).exists()
+
+
+def test_a_young_snapshot_stays_whatever_the_number(place: Place) -> None:
+    """The rollback window and the readers' lease are stronger than the number of snapshots."""
+    name = filled(place)
+    young = ExpirePolicy(max_snapshots=1, rollback_window_ms=DAY_MS, reader_lease_ms=0)
+    policy = replace(ONLY_EXPIRY, expire=young)
+    report = keep(place, name, policy)
+    assert (report.expired, report.kept["inside the rollback window"]) == (0, 5)
+
+
+def test_a_table_that_was_rolled_back_is_left_alone(place: Place) -> None:
+    """What somebody gave up by moving the branch back may be wanted again, so nothing of it goes."""
+    lake, name = place.lake, filled(place)
+    first = lake.plain(name).snapshots()[0].snapshot_id
+    table = lake.plain(name)
+    update = SetSnapshotRefUpdate(ref_name="main", type="branch", snapshot_id=first)
+    table.catalog.commit_table(table, (), (update,))
+    (report,) = maintain(place.kafka, (place.topic,), lake.tables, [name], False, lambda text: None)
+    assert "rolled back" in report.skipped
+    assert len(lake.plain(name).snapshots()) == 6
+
+
+def test_the_policy_is_what_the_newest_run_told(place: Place) -> None:
+    """`floe maintain` goes by the `maintenance:` of the pipelines that fill the table; `never` keeps it off."""
+    lake, name = place.lake, filled(place)
+
+    expire = ExpirePolicy(max_snapshots=2, rollback_window_ms=1, reader_lease_ms=1)
+    place.tell(MaintenancePolicy(MaintenanceMode.NEVER, expire=expire))
+    (report,) = maintain(place.kafka, (place.topic,), lake.tables, [name], False, lambda text: None)
+    assert "never" in report.skipped
+    place.tell(replace(ONLY_EXPIRY, expire=expire))
+    (report,) = maintain(place.kafka, (place.topic,), lake.tables, [name], False, lambda text: None)
+    assert report.after.snapshots == 2
+
+
+def _killed(settings: dict[str, str], kafka: dict[str, str], topic: str, name: str, point: str) -> None:
+    os.environ["FLOE_FAULT"] = f"{point}=kill"
+    place = Place.__new__(Place)
+    place.lake, place.kafka, place.topic = Lake(settings), kafka, topic
+    keep(place, name)
+
+
+@pytest.mark.parametrize("point", ["snapshots-expired", "file-removed@3"])
+def test_a_killed_maintenance_leaves_nothing_that_the_next_does_not_clean(place: Place, point: str) -> None:
+    """Killed between the commit and the last file, it leaves orphans; the next round removes them, and no row is
+    lost."""
+    lake, name = place.lake, filled(place)
+    lake.plain(name).delete("id = 1")
+    for number in (7, 8):
+        place.commit(name, lake.files(name, [{"id": number}]), number)
+    arguments = (lake.settings, place.kafka, place.topic, name, point)
+    process = multiprocessing.get_context("spawn").Process(target=_killed, args=arguments)
+    process.start()
+    process.join(60)
+    assert process.exitcode == -signal.SIGKILL
+    age_everything(lake, name)
+    keep(place, name)
+    age_everything(lake, name)
+    references = lake.tables.references(name)
+    assert references is not None
+    root = local(lake.plain(name).location())
+    left = {str(path) for path in root.rglob("*") if path.is_file() and path.suffix != ".json"}
+    assert left == {path for path in references.paths if not path.endswith(".json")}
+    assert lake.rows(name) == [2, 3, 4, 5, 6, 7, 8]
+    assert json.loads(lake.plain(name).properties["floe.progress"])[place.topic_id]["control_offset"] == 8
+
+
+def test_the_coordinator_keeps_a_busy_table_healthy(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While batches are announced and committed, the coordinator rewrites small files and expires snapshots in between:
+    every row is there once, files and snapshots stay few, and nothing is left over on disk."""
+    monkeypatch.setattr(rounds, "LEAST_MS", 0)
+    monkeypatch.setattr(rounds, "COMMITS_BETWEEN", 4)
+    lake = place.lake
+    name = lake.create("shop.busy", format_version="3")
+    expire = ExpirePolicy(max_snapshots=3, rollback_window_ms=1, reader_lease_ms=1)
+    place.tell(MaintenancePolicy(MaintenanceMode.ALWAYS, CompactionPolicy(min_input_files=3), expire))
+    said: list[str] = []
+    group = f"g-{uuid.uuid4().hex[:8]}"
+    coordinator = Coordinator(place.kafka, group, place.topic, lake.tables, said.append, MaintenanceLimits())
+    coordinator.start()
+    try:
+        for number in range(40):
+            place.announce(name, lake.files(name, [{"id": number}]))
+            limit = time.monotonic() + 30
+            while len(lake.rows(name)) <= number and time.monotonic() < limit:
+                time.sleep(0.02)
+        limit = time.monotonic() + 30
+        while len(lake.plain(name).snapshots()) > 8 and time.monotonic() < limit:
+            time.sleep(0.1)
+    finally:
+        coordinator.stop()
+    assert coordinator.error is None
+    assert lake.rows(name) == list(range(40))
+    assert any(text.startswith(f"compacted {name}") for text in said)
+    assert any(text.startswith("expired") for text in said)
+    assert len(lake.plain(name).snapshots()) <= 8
+    assert len(list(lake.plain(name).scan().plan_files())) < 20
+    references = lake.tables.references(name)
+    assert references is not None
+    root = local(lake.plain(name).location())
+    left = {str(path) for path in (root / "data").rglob("*.parquet")}
+    assert left == {path for path in references.paths if path.endswith(".parquet")}
+
+
+def test_tables_of_others_are_left_alone(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a word in the pipeline file the coordinator maintains only tables that floe created, and no table before
+    it knows what the pipeline's run says."""
+    lake = place.lake
+    name = lake.create("shop.theirs")
+    ours = lake.create("shop.ours", **{"floe.created": "p 0"})
+    expire = ExpirePolicy(max_snapshots=1, rollback_window_ms=0, reader_lease_ms=0)
+    said: list[str] = []
+    keeper = TableKeeper(lake.tables, MaintenanceLimits(), lambda: Announced(place.kafka, (place.topic,)), said.append)
+    for table in (name, ours):
+        for number in range(1, 4):
+            place.commit(table, lake.files(table, [{"id": number}]), number)
+    keeper.gap(is_owner=True, is_gap=True)
+    keeper._round(ours, 1 << 40)
+    assert len(lake.plain(ours).snapshots()) == 3
+    keeper.note(place.told(MaintenancePolicy(expire=expire)))
+    for table in (name, ours):
+        keeper._round(table, 1 << 40)
+    assert len(lake.plain(name).snapshots()) == 3
+    assert len(lake.plain(ours).snapshots()) == 1
+
+
+def test_the_coordinator_removes_orphans_once_a_day(place: Place) -> None:
+    """Old files that nobody names go; what is announced stays, also what was announced since the log was last read."""
+    lake, name = place.lake, place.lake.create("shop.ours", **{"floe.created": "p 0"})
+    place.commit(name, lake.files(name, [{"id": 1}]), 1)
+    keeper = TableKeeper(lake.tables, MaintenanceLimits(), lambda: Announced(place.kafka, (place.topic,)), print)
+    keeper.note(place.told(MaintenancePolicy()))
+    keeper.gap(is_owner=True, is_gap=True)
+    for number in (2, 3):
+        announced, nobodys = (lake.files(name, [{"id": number}]) for _ in range(2))
+        place.announce(name, announced)
+        age(announced[0].path)
+        age(nobodys[0].path)
+        keeper._round(name, 0)
+        assert local(nobodys[0].path).exists()
+        keeper._started_ms = 0
+        keeper._orphans_at.clear()
+        keeper._round(name, 0)
+        assert local(announced[0].path).exists()
+        assert not local(nobodys[0].path).exists()
+        keeper._started_ms = int(time.time() * 1000)
+        keeper._orphans_at.clear()
+    keeper.stop()
+
+
+def test_health_says_what_maintenance_gains(place: Place) -> None:
+    """Small files, deletes, manifests and snapshots are counted, and what is said to be gained is gained."""
+    lake, name = place.lake, filled(place, "3", commits=8)
+    path = min(task.file.file_path for task in lake.plain(name).scan().plan_files())
+    Deleter(lake).commit(name, {path: [0]})
+    care = TableCare(lake.tables)
+    sick = care.health(name, CompactionPolicy())
+    assert sick is not None
+    assert (sick.data_files, sick.small_files, sick.rows, sick.deleted_rows, sick.delete_files, sick.snapshots) == (
+        8, 8, 8, 1, 1, 9,
+    )  # fmt: skip
+    assert (sick.gain_files, sick.histogram["1MiB"], sick.last_maintenance_ms) == (7, 8, None)
+    keep(place, name, replace(ONLY_EXPIRY, compaction=CompactionPolicy()))
+    well = care.health(name, CompactionPolicy())
+    assert well is not None
+    assert (well.data_files, well.rows, well.delete_files, well.snapshots, well.gain_files) == (1, 7, 0, 1, 0)
+    assert well.last_maintenance_ms is not None
+    assert well.metadata_bytes < sick.metadata_bytes
+
+
+def test_the_verbs_say_what_they_did(place: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`floe maintain` and `floe status --health` print one line or more for each table, and JSON of the same."""
+    lake, name = place.lake, filled(place)
+    target = tmp_path / "here.yaml"
+    connections = {"kafka": {"main": place.kafka}, "catalog": {"default": lake.settings}}
+    document = {"apiVersion": "floe/v1", "kind": "Target", "metadata": {"name": "here"}, "connections": connections}
+    target.write_text(json.dumps(document))
+    options = ["-t", str(target), "--control-topic", place.topic]
+    place.announce(name, lake.files(name, [{"id": 7}]))
+    place.tell(replace(ONLY_EXPIRY, compaction=CompactionPolicy(), expire=replace(NOW, rollback_window_ms=1)))
+    assert run_main(["status", "--health", *options]) == 0
+    assert "`floe maintain" in capsys.readouterr().out
+    assert run_main(["status", "--health", "--json", *options]) == 0
+    told = json.loads(capsys.readouterr().out)
+    Draft202012Validator(json.loads(Path("schemas/status.v1.schema.json").read_text())).validate(told)
+    assert told["tables"][0]["health"]["gain_files"] == 5
+    assert run_main(["maintain", name, "--dry-run", *options]) == 0
+    shown = capsys.readouterr().out
+    assert "6 files would be rewritten as 1" in shown
+    assert "dry run: nothing was changed" in shown
+    assert run_main(["maintain", name, "--json", *options]) == 0
+    (report,) = json.loads(capsys.readouterr().out)["tables"]
+    assert (report["rewritten"]["files_after"], report["after"]["snapshots"]) == (1, 1)
+    assert lake.rows(name) == [1, 2, 3, 4, 5, 6]
