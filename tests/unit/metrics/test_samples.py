@@ -83,7 +83,8 @@ def test_prometheus_reads_what_is_written(figures: Figures) -> None:
         if isinstance(sample.value, Distribution):
             continue
         labels = sorted(zip((label.value for label in sample.metric.labels), sample.labels, strict=True))
-        assert back[(sample.metric.name, *(value for _, value in labels))] == sample.value
+        key = (sample.metric.name, *(value for _, value in labels))
+        assert back[key] == sample.value
 
 
 def test_a_histogram_counts_what_took_no_longer_than_its_bound() -> None:
