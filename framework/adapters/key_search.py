@@ -48,16 +48,18 @@ def search(io: FileIO, files: Sequence[LiveFile], key_ids: Sequence[int], keys: 
         key_ids: field ids of the key columns.
         keys: their values, columns in the same order, no nulls, no key twice.
     """
+    if not files or not len(keys):
+        nothing = np.empty(0, np.int64)
+        return Hits(nothing, nothing, nothing, nothing)
     columns = [plain(column) for column in keys.columns]
     kinds = [column.type for column in columns]
     look_up = _LookUp(columns)
     bounds = _Bounds(key_ids, columns)
     found: list[tuple[Ints, Ints, Ints, Ints]] = []
-    if len(keys):
-        wanted = [number for number, file in enumerate(files) if bounds.may_hold(file)]
-        for group in _groups(files, wanted):
-            read = [(number, read_key_columns(io, files[number], key_ids, kinds)) for number in group]
-            found += _hits(io, files, look_up, [(number, held) for number, held in read if held is not None])
+    wanted = [number for number, file in enumerate(files) if bounds.may_hold(file)]
+    for group in _groups(files, wanted):
+        read = [(number, read_key_columns(io, files[number], key_ids, kinds)) for number in group]
+        found += _hits(io, files, look_up, [(number, held) for number, held in read if held is not None])
     if not found:
         nothing = np.empty(0, np.int64)
         return Hits(nothing, nothing, nothing, nothing)
@@ -192,7 +194,8 @@ class _LookUp:
     def __init__(self, columns: Sequence[pa.Array]) -> None:
         self._sets = [column if len(columns) == 1 else pc.unique(column) for column in columns]
         self._pairs: list[tuple[int, Ints]] = []
-        codes = _codes(columns[0], self._sets[0])
+        # A column that is the whole key has each value once.
+        codes: Ints = np.arange(len(columns[0])) if len(columns) == 1 else _codes(columns[0], self._sets[0])
         for column, values in zip(columns[1:], self._sets[1:], strict=True):
             made = codes * len(values) + _codes(column, values)
             distinct, codes = np.unique(made, return_inverse=True)
