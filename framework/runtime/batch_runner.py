@@ -66,7 +66,7 @@ class BatchRunner:
         self._announced = announced
         self._newest_announced = newest_announced
         self._handover = handover
-        self._keyed = KeyedTables(plan, catalog)
+        self._keyed = KeyedTables(plan, catalog, say)
         self._careful = Careful(say)
         self._say = say
 

@@ -9,7 +9,7 @@ cannot be made up for.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -19,6 +19,7 @@ from framework.adapters.iceberg.tables import IcebergTables
 from framework.plan.model import Plan
 from framework.record.model import TaskReport
 from framework.runtime.key_indexes import KeyIndexes
+from framework.runtime.unique_keys import UniqueKeys
 from framework.table.model import TableTarget
 
 if TYPE_CHECKING:
@@ -30,8 +31,9 @@ LOADERS = 4
 class KeyedTables:
     """Of one run of a pipeline; what was read of a table is kept until its head moves."""
 
-    def __init__(self, plan: Plan, catalog: IcebergTables) -> None:
+    def __init__(self, plan: Plan, catalog: IcebergTables, say: Callable[[str], None] = lambda text: None) -> None:
         self.indexes = KeyIndexes(lambda name: catalog.io_properties([name])[name])
+        self._unique = UniqueKeys(lambda name: catalog.io_properties([name])[name], say)
         self._plan = plan
         self._catalog = catalog
         self._known: dict[str, KeyedTarget] = {}
@@ -52,6 +54,8 @@ class KeyedTables:
         with ThreadPoolExecutor(LOADERS) as pool:
             found = pool.map(lambda each: self._catalog.load_keyed(each, self._known.get(each.name)), keyed.values())
             self._known = dict(zip(keyed, found, strict=True))
+        for name, each in self._known.items():
+            self._unique.check(keyed[name], each)
         indexed = {name: self._indexed(keyed[name], each) for name, each in self._known.items()}
         self._loaded = [(keyed[name], each) for name, each in indexed.items()]
         return indexed

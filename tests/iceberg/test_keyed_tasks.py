@@ -18,6 +18,7 @@ from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.types import BooleanType, DateType, DecimalType, NestedField, StringType, UUIDType
 
+from framework.adapters import double_keys
 from framework.adapters.iceberg.keyed_target import KeyedTarget
 from framework.adapters.parquet.key_places import key_places
 from framework.adapters.parquet.partition import partitions
@@ -243,3 +244,29 @@ def test_whole_partitions_go_to_one_place_where_the_key_decides_them(lake: Lake)
     table = pa.Table.from_pylist([{"shop": i % 5, "code": f"c{i}"} for i in range(400)])
     for partition in partitions(table, spec, schema):
         assert len(set(key_places(partition.rows, schema, spec, (2, 1), 8).tolist())) == 1
+
+
+@pytest.mark.parametrize("rows_at_once", [2, 1_000])
+def test_a_table_in_which_a_key_has_several_rows_is_refused_once(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, rows_at_once: int
+) -> None:
+    """At the switch from appending, in one pass or in several; deleted rows do not count, and a table whose keys were
+    unique is not read again, nor by the next run."""
+    monkeypatch.setattr(double_keys, "ROWS_AT_ONCE", rows_at_once)
+    pipeline = made(lake, "2", "unpartitioned")
+    schema = pipeline.lake.plain(pipeline.name).schema().as_arrow()
+    for name in ("x", "y"):
+        rows = [{"shop": shop, "code": code, "day": 1, "name": name} for shop in (1, 2) for code in ("a", "b", name)]
+        pipeline.lake.plain(pipeline.name).append(pa.Table.from_pylist(rows, schema))
+
+    with pytest.raises(TableBlocked, match="4 keys of code, shop have several rows") as caught:
+        pipeline.context()
+    assert caught.value.code == "FLOE-R144"
+    assert "GROUP BY code, shop" in (caught.value.remedy or "")
+
+    pipeline.lake.plain(pipeline.name).delete("name = 'y' and (code = 'a' or code = 'b')")
+    pipeline.context()
+    pipeline.lake.plain(pipeline.name).append(pa.Table.from_pylist(rows, schema))
+    pipeline.context()
+    pipeline.restart()
+    pipeline.context()
