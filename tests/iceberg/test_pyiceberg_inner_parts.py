@@ -122,13 +122,7 @@ def test_inner_attributes_exist_upstream(module: ModuleType) -> None:
         for node in ast.walk(tree)
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load) and is_inner(node.attr)
     }
-    own = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
-    own |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)}
-    own |= {
-        node.target.id
-        for node in ast.walk(tree)
-        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
-    }
+    own = set().union(*(names_of(ast.parse(inspect.getsource(each))) for each in {module, *rooms_of_bases(module)}))
     ours = [each for each in heirs() if each.__module__ == module.__name__]
     sources = {inspect.getmodule(base) for each in ours for base in upstream(each)}
     theirs = {
@@ -148,6 +142,26 @@ def test_inner_attributes_exist_upstream(module: ModuleType) -> None:
     }
     assert read - own - theirs - inherited == set()
     # What is both ours and an override must be upstream's, too: `test_an_override_overrides_something` asks that.
+
+
+def names_of(tree: ast.AST) -> set[str]:
+    """What a module defines: functions, attributes that it sets, and fields."""
+    found = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+    found |= {
+        node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+    }
+    return found | {
+        node.target.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
+    }
+
+
+def rooms_of_bases(module: ModuleType) -> set[ModuleType]:
+    """The private modules whose classes this one's are made from."""
+    classes = [each for each in vars(module).values() if inspect.isclass(each) and each.__module__ == module.__name__]
+    names = {base.__module__ for each in classes for base in each.__mro__[1:]}
+    return {each for each in private_modules() if each.__name__ in names}
 
 
 def is_inner(name: str) -> bool:
