@@ -73,7 +73,7 @@ def java_read(
     records: bool = False,
 ) -> JavaRead:
     """Run queries on catalog `default` (in SQL: `` `default`.namespace.table ``), and read `tables` without Spark."""
-    catalog, packages = _java_settings(settings)
+    catalog, packages = java_settings(settings)
     packages += [AWS_BUNDLE] if "s3.endpoint" in settings else []
     conf = {"spark.jars.packages": ",".join(packages)}
     request = json.dumps([catalog, conf, list(queries), list(tables), records])
@@ -89,7 +89,7 @@ def java_read(
     return JavaRead(*json.loads(lines[0].removeprefix("RESULT ")))
 
 
-def _java_settings(settings: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+def java_settings(settings: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
     """PyIceberg's settings in the words of Iceberg's Java catalogs, and the packages that they need."""
     store = java_store(settings)
     if settings["type"] == "rest":
