@@ -51,6 +51,7 @@ ALL_LOADS = {
     "references": lambda tables, name: tables.references(name),
     "stored_files": lambda tables, name: tables.stored_files(name, ["file:///etc"]),
     "missing_files": lambda tables, name: tables.missing_files(name, ["file:///etc/passwd"]),
+    "opened": lambda tables, name: tables.opened(name),
     "remove_files": lambda tables, name: list(tables.remove_files(name, ["file:///tmp/floe-no-such-file"])),
 }  # fmt: skip
 
