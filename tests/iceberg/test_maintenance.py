@@ -223,7 +223,9 @@ def test_the_coordinator_keeps_a_busy_table_healthy(place: Place, monkeypatch: p
     place.tell(MaintenancePolicy(MaintenanceMode.ALWAYS, CompactionPolicy(min_input_files=3), expire))
     said: list[str] = []
     group = f"g-{uuid.uuid4().hex[:8]}"
-    coordinator = Coordinator(place.kafka, group, place.topic, lake.tables, said.append, maintenance=MaintenanceLimits())
+    coordinator = Coordinator(
+        place.kafka, group, place.topic, lake.tables, said.append, maintenance=MaintenanceLimits()
+    )
     coordinator.start()
     try:
         for number in range(40):

@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from framework.config.spec import PipelineSpec
+from framework.table.policy.rules import may_create
 from framework.testing.connect.model import SinkRecord, Value
 from framework.testing.connect.sink import column_type, columns, key_of, together, written
 from framework.testing.recorded import Taken, as_input
@@ -67,13 +68,13 @@ def proof(settings: Mapping[str, str], records: Sequence[Taken], spec: PipelineS
     if not rows:
         return Proof(None, tuple(left_out))
     given: dict[str, Any] = {}
-    if not spec.tables.defaults.create.enabled:
+    if not may_create(spec.tables.defaults):
         given = {"given": {"tables": {table: {"schema": columns(found)} for table, found in seen.items()}}}
     expected = {}
     for table, kept in rows.items():
         made = together(seen[table])
         # Declared types are a person's word; where there are none, the columns are those that the sink would make.
-        is_inferred = spec.tables.defaults.create.enabled and not spec.source.hints and made
+        is_inferred = may_create(spec.tables.defaults) and not spec.source.hints and made
         schema = {"schema": columns(seen[table])} if is_inferred else {}
         expected[table] = {**schema, "rows": [_plain(row, made) for row in kept], "exact": True}
     return Proof({"name": NAME, **given, "input": inputs, "expect": {"tables": expected}}, tuple(left_out))
