@@ -13,6 +13,7 @@ from rich.table import Table
 from framework.cli.options import json_option
 from framework.cli.target_options import open_control, target_options
 from framework.diagnose.counted import counted
+from framework.diagnose.render import trouble
 from framework.diagnose.shown import all_shown
 
 if TYPE_CHECKING:
@@ -105,9 +106,8 @@ def _explain(console: Console, lines: list[tuple[str, PipelineStatus | TableStat
     for name, line in lines:
         if line.reason:
             since = f" for {age(now_ms - line.since_ms)}" if line.since_ms is not None else ""
-            console.print(f"  {name}: {line.state.value}{since}: {line.reason}")
-            if line.remedy:
-                console.print(f"    remedy: {line.remedy}")
+            for text in trouble(f"{name}: {line.state.value}{since}", line.reason, line.remedy):
+                console.print(text)
 
 
 def pipelines_table(pipelines: tuple[PipelineStatus, ...]) -> Table:
