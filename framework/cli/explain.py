@@ -7,6 +7,7 @@ from dataclasses import asdict
 
 import click
 
+from framework.cli import complete
 from framework.cli.options import json_option
 from framework.diagnose.codes import CODES, explanation, lookup
 from framework.diagnose.codes_page import page
@@ -14,7 +15,7 @@ from framework.diagnose.transcript import mending_lines, seen_lines
 
 
 @click.command()
-@click.argument("code", required=False)
+@click.argument("code", required=False, shell_complete=complete.codes)
 @json_option
 @click.option(
     "--format", "format_", type=click.Choice(("text", "markdown")), default="text", help="All codes as one page."

@@ -59,7 +59,7 @@ ENTRIES = (
         "Its SHA-256 checksum is not the pinned one, so it is not started. Try again. If the error stays, a proxy changes what is downloaded.",
         transcript=Transcript(
             "local up",
-            "1 fetched files are not the pinned ones: kafka-clients-4.1.2.jar",
+            "1 fetched file is not as pinned: kafka-clients-4.1.2.jar",
             "kafka-4.1.2.sha256.txt",
             "check the mirror that serves them; name another with FLOE_IVY_SETTINGS=/path/to/ivysettings.xml",
             (

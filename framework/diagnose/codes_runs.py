@@ -121,7 +121,7 @@ ENTRIES = (
         "The table is missing, was replaced or rolled back, or refuses a change. Its announcements wait. The other tables go on (invariant 10).",
         transcript=Transcript(
             "run orders.yaml -t prod --until-caught-up",
-            "1 tables are blocked; the first is shop.orders: it is missing: the table does not exist",
+            "1 table is blocked; the first is shop.orders: it is missing: the table does not exist",
             "shop.orders",
             "`floe status` shows all of them; what was announced for them waits and is not lost",
             (
@@ -196,7 +196,7 @@ ENTRIES = (
         "Back-pressure: so much is announced but not yet in its tables that the pipeline stops reading for now. The limits are `commit.max_waiting_batches` and `commit.max_waiting_bytes`. Records wait in their topic, nothing is lost, and reading resumes by itself.",
         transcript=Transcript(
             "status -t prod",
-            "2000 batches with 31.2 GiB in 41,200 files wait for 2 tables, the oldest for shop.orders; the limits are 2,000 batches and 256.0 GiB",
+            "2,000 batches with 31.2 GiB in 41,200 files wait for 2 tables, the oldest for shop.orders; the limits are 2,000 batches and 256.0 GiB",
             "orders: BLOCKED for 2m 5s",
             "`floe status` says why those tables wait; reading resumes by itself once they are committed",
             (
