@@ -209,7 +209,7 @@ ENTRIES = (
         "It ended, or did not report on the control topic in time. The message holds the end of its log. Its supervisor restarts it after failures that may pass. Deploying again is safe.",
         transcript=Transcript(
             "deploy pipelines -t prod",
-            "application orders ended with 3 before it ran\n  | error[FLOE-E101] no answer from Kafka while reading the topics: Connection refused (broker:9092)",
+            "application orders does not run after 60 s; it is waiting",
             ".floe/run/prod/orders/driver.log",
             "read the log; `floe deploy --status` shows what the supervisor does, and deploying again is safe",
             (

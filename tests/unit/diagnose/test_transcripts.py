@@ -12,10 +12,11 @@ import click
 import pytest
 
 import framework
-from framework.cli.main import floe, run_main
+from framework.cli.main import floe, run_main, show_error
 from framework.diagnose.codes import CODES
 from framework.diagnose.entry import CodeEntry, ShownAs, Transcript
 from framework.diagnose.transcript import mending_lines, seen_lines
+from framework.errors import FloeError
 
 SHOWN = [entry for entry in CODES.values() if entry.transcript is not None]
 HOLE, FILLED = "\0", "(?s:.*?)"
@@ -98,6 +99,9 @@ def test_a_transcript_shows_its_code(entry: CodeEntry) -> None:
     if seen.shown_as is not ShownAs.STATUS:
         assert f"[{seen.printed or entry.code}]" in printed
     assert not seen.printed or seen.printed in CODES
+    if seen.shown_as is ShownAs.ERROR:
+        error = FloeError(seen.message, code=seen.printed or entry.code, place=seen.place, remedy=seen.remedy)
+        assert printed == show_error(error)
 
 
 @pytest.mark.parametrize("entry", SHOWN, ids=lambda entry: entry.code)
