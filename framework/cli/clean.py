@@ -7,6 +7,7 @@ import json
 import click
 
 from framework.adapters.sinks import log_line
+from framework.cli import complete
 from framework.cli.options import json_option
 from framework.cli.target_options import CONTROL_TOPIC, open_control
 from framework.commit.recovery.orphans import DEFAULT_AGE_MS, SAFETY_AGE_MS
@@ -18,8 +19,10 @@ SHOWN = 20
 
 
 @click.command()
-@click.argument("patterns", nargs=-1, metavar="[TABLE...]")
-@click.option("--target", "-t", default=None, help="The target; `local` if you name none.")
+@click.argument("patterns", nargs=-1, metavar="[TABLE...]", shell_complete=complete.tables)
+@click.option(
+    "--target", "-t", default=None, help="The target; `local` if you name none.", shell_complete=complete.targets
+)
 @click.option("--connection", default=None, help="The target's Kafka connection; its only one if not named.")
 @click.option(
     "--control-topic", "control_topics", multiple=True, default=(CONTROL_TOPIC,), show_default=True,

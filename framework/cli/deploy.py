@@ -15,6 +15,7 @@ from rich.table import Table
 
 from framework.adapters.files import load_or_raise
 from framework.adapters.sinks import log_line
+from framework.cli.fitted_table import print_table
 from framework.cli.options import json_option, loading_options
 from framework.cli.review import check_reviewed, review_options
 from framework.cli.target_options import load_target_or_raise
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 DRAIN_S = 300.0
 START_S = 300.0
 MOST_RESTARTS = 20
-_WIDTH = 132
 
 
 @click.command()
@@ -204,8 +204,7 @@ def _status(applications: Applications, name: str | None, as_json: bool) -> int:
         click.echo("nothing is deployed from this machine; `floe deploy FOLDER` deploys")
     else:
         console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
-        console.width = max(console.width, _WIDTH)
-        console.print(_table(found))
+        print_table(console, _table(found))
         console.print(f"logs: {applications.root}/APPLICATION/{LOG}")
     return 0 if sound else 1
 

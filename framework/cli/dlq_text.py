@@ -16,13 +16,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from framework.cli.fitted_table import FEWEST_COLUMNS
 from framework.diagnose.codes import CODES
 from framework.diagnose.counted import counted
 
 if TYPE_CHECKING:
     from framework.recovery.letter_replay import ReplayReport
-
-WIDTH = 132
 
 
 def place_of(row: Mapping[str, Any]) -> str:
@@ -71,7 +70,7 @@ def show_table(columns: Mapping[str, str], rows: Iterable[Iterable[str]]) -> Non
     for row in rows:
         table.add_row(*map(_for_terminal, row))
     console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
-    console.width = max(console.width, WIDTH)
+    console.width = max(console.width, FEWEST_COLUMNS)
     console.print(table)
 
 

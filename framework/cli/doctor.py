@@ -12,6 +12,7 @@ import click
 
 from framework.adapters.files import load_or_raise
 from framework.adapters.secrets import resolve
+from framework.cli import complete
 from framework.cli.options import json_option
 from framework.cli.target_options import CONTROL_TOPIC, load_target_or_raise
 from framework.diagnose.counted import counted
@@ -28,7 +29,14 @@ _MARKS = {"ok": ("ok     ", "green"), "warning": ("warning", "yellow"), "error":
 
 @click.command()
 @click.argument("files", nargs=-1, type=click.Path(), metavar="[FILE]...")
-@click.option("--target", "-t", default=None, metavar="NAME", help="The target; `local` if you name none.")
+@click.option(
+    "--target",
+    "-t",
+    default=None,
+    metavar="NAME",
+    help="The target; `local` if you name none.",
+    shell_complete=complete.targets,
+)
 @click.option("--spark/--no-spark", "with_spark", default=True, help="Start Spark for the check, or leave it out.")
 @json_option
 def doctor(files: tuple[str, ...], target: str | None, with_spark: bool, as_json: bool) -> int:

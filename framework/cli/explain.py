@@ -1,24 +1,28 @@
-"""`floe explain CODE`: what a code means, with a wrong and a right example."""
+"""`floe explain CODE`: what a code means, what it looks like, and what mends it."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 
 import click
 
+from framework.cli import complete
 from framework.cli.options import json_option
 from framework.diagnose.codes import CODES, explanation, lookup
 from framework.diagnose.codes_page import page
+from framework.diagnose.transcript import mending_lines, seen_lines
 
 
 @click.command()
-@click.argument("code", required=False)
+@click.argument("code", required=False, shell_complete=complete.codes)
 @json_option
 @click.option(
     "--format", "format_", type=click.Choice(("text", "markdown")), default="text", help="All codes as one page."
 )
 def explain(code: str | None, as_json: bool, format_: str) -> int:
-    """Explain an error code, with a wrong and a right example. Without CODE: list all."""
+    """Explain an error code: what it means, an example or a transcript, and the command that mends it. Without CODE: list
+    all."""
     if format_ == "markdown":
         click.echo(page(), nl=False)
         return 0
@@ -34,7 +38,8 @@ def explain(code: str | None, as_json: bool, format_: str) -> int:
     if entry is None:
         raise click.UsageError(f"there is no code {code}; `floe explain` lists all")
     if as_json:
-        click.echo(json.dumps(entry.__dict__, indent=2, ensure_ascii=False))
+        lines = {"transcript": seen_lines(entry), "mends": mending_lines(entry)}
+        click.echo(json.dumps({**asdict(entry), **lines}, indent=2, ensure_ascii=False))
     else:
         click.echo(explanation(entry))
     return 0

@@ -8,6 +8,7 @@ import click
 import yaml
 
 from framework.adapters.files import read_text
+from framework.cli import complete
 from framework.config.connector.read import read_settings
 from framework.config.connector.translate import Imported, import_connector
 from framework.config.document import Files
@@ -48,7 +49,7 @@ _MODELINE = "# yaml-language-server: $schema=../schemas/{}.v1.schema.json\n"
 )
 @click.option("--sample-file", metavar="FILE", help="The same, of the records of a file, one JSON value per line.")
 @click.option("--mask", multiple=True, metavar="FIELD", help="Sample this field (dotted path) without its value.")
-@click.option("--target", metavar="NAME", help="The target whose broker is sampled.")
+@click.option("--target", metavar="NAME", help="The target whose broker is sampled.", shell_complete=complete.targets)
 @click.option("--yes", is_flag=True, help="Write values of sampled records without asking.")
 @click.option("--name", metavar="NAME", help="The pipeline's name; by default the connector's name.")
 def import_connector_command(

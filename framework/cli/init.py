@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from framework.adapters.files import raise_findings, real_world
+from framework.cli import complete
 from framework.config.load import DEFAULT_TARGET, load_pipelines
 from framework.config.scaffold import LOCAL_TARGET, Scaffold, ScaffoldHint, pipeline_text
 from framework.diagnose.counted import counted
@@ -34,7 +35,12 @@ if TYPE_CHECKING:
 )
 @click.option("--from-file", metavar="RECORDS", help="The same, with the records of a file, one JSON value per line.")
 @click.option("--records", default=200, show_default=True, help="How many records to look at.")
-@click.option("--target", "-t", help="The target whose connection reads the topics; by default `local`.")
+@click.option(
+    "--target",
+    "-t",
+    help="The target whose connection reads the topics; by default `local`.",
+    shell_complete=complete.targets,
+)
 @click.option("--connection", default="main", show_default=True, help="The target's Kafka connection.")
 @click.option("--folder", type=click.Path(path_type=Path), default=Path("pipelines"), show_default=True)
 @click.option("--force", is_flag=True, help="Overwrite an existing file.")

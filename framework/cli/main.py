@@ -1,4 +1,4 @@
-"""`floe`: the list of verbs, and what an error means for the process's exit code.
+"""`floe`: its verbs, and what an error means for the process's exit code.
 
 In: the command line. Out: an exit code: 0 done, 1 something failed, 2 a file or an option is wrong, 3 the environment is
 wrong, the others as in `framework.errors`, 128 plus the number of a signal. A verb's module is imported when it is used,
@@ -14,51 +14,12 @@ import sys
 from types import FrameType
 
 import click
+from click.shell_completion import CompletionItem
 
 from framework.adapters.sinks import error_text, guarded_streams
+from framework.cli.verbs import GROUPS, VERBS
 from framework.diagnose.suggest import did_you_mean
 from framework.errors import ConfigError, FloeError
-
-# Every verb: its module and command object, and its one-line help, shown without importing it.
-VERBS: dict[str, tuple[str, str]] = {
-    "init": ("framework.cli.init:init", "Write a new pipeline file, from answers or from real records."),
-    "validate": ("framework.cli.validate:validate", "Check pipeline files without a cluster."),
-    "render": ("framework.cli.render:render_command", "Print a file with templates, target and variables filled in."),
-    "explain": ("framework.cli.explain:explain", "Explain an error code, with a wrong and a right example."),
-    "migrate": ("framework.cli.migrate:migrate_command", "Update files to the current version of their format."),
-    "schema": ("framework.cli.schema:schema", "Print a JSON Schema for editors."),
-    "docs": ("framework.cli.docs:docs", "Write the reference as Markdown pages."),
-    "completion": ("framework.cli.completion:completion", "Print a shell's completion script."),
-    "test": ("framework.cli.test_verb:test", "Run the tests inside pipeline files, without Kafka."),
-    "import-connector": (
-        "framework.cli.import_connector:import_connector_command",
-        "Turn an Iceberg sink of Kafka Connect into a pipeline file.",
-    ),
-    "plan": ("framework.cli.plan:plan", "Show what a run would do, before you run it."),
-    "diff": ("framework.cli.diff:diff", "Show what differs from what was deployed."),
-    "graph": ("framework.cli.graph:graph", "Draw topics, pipelines and tables as Mermaid, DOT or SVG."),
-    "run": ("framework.cli.run:run", "Run pipelines."),
-    "coordinator": ("framework.cli.coordinator:coordinator", "Run the commit coordinator alone."),
-    "submit": ("framework.cli.submit:submit", "Run pipelines on a cluster through spark-submit."),
-    "deploy": ("framework.cli.deploy:deploy", "Roll out a folder of pipelines, and show what runs."),
-    "package": ("framework.cli.package:package", "Build the archive of Python packages that `submit` ships."),
-    "doctor": ("framework.cli.doctor:doctor", "Check this machine and a target, line by line, with remedies."),
-    "status": ("framework.cli.status:status", "Show what is read, announced and committed."),
-    "log": ("framework.cli.log:log", "Print the control topic as a commit log."),
-    "pause": ("framework.cli.pause:pause", "Pause the reading of pipelines or the commits of tables."),
-    "resume": ("framework.cli.pause:resume", "Resume what was paused."),
-    "stop": ("framework.cli.stop:stop", "Ask a pipeline's live run, wherever it is, to drain and end."),
-    "maintain": ("framework.cli.maintain:maintain", "Keep tables healthy: expire snapshots, remove what nobody needs."),
-    "clean": ("framework.cli.clean:clean", "Find files that no table and no announcement names, and remove them."),
-    "offsets": ("framework.cli.offsets:offsets", "Show a pipeline's source offsets everywhere, or move them."),
-    "rebase": ("framework.cli.rebase:rebase", "Let a pipeline go on from what its tables hold."),
-    "discard": ("framework.cli.discard:discard", "Give up what waits for a table that can never take it."),
-    "dlq": ("framework.cli.dlq:dlq", "Look at dead letters, and replay them."),
-    "rollback": ("framework.cli.rollback:rollback", "Roll a table back to an older snapshot."),
-    "replay": ("framework.cli.replay:replay", "Read source ranges again for one table."),
-    "local": ("framework.cli.local:local", "Start and stop the embedded broker and catalog."),
-    "demo": ("framework.cli.demo:demo", "Run the demonstration."),
-}
 
 
 class VerbGroup(click.Group):
@@ -83,9 +44,16 @@ class VerbGroup(click.Group):
             ctx.fail(f"there is no command `{args[0]}`{f'; {hint}' if hint else ''}")
         return super().resolve_command(ctx, args)
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The verbs with their help, without importing any."""
+        verbs = [CompletionItem(name, help=told) for name, (_, told) in VERBS.items() if name.startswith(incomplete)]
+        return verbs or click.Command.shell_complete(self, ctx, incomplete)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, help_line) for name, (_, help_line) in VERBS.items()])
+        widest = max(map(len, VERBS))
+        for title, verbs in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(widest), told) for name, (_, told) in verbs.items()])
 
 
 @click.group(cls=VerbGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from framework.adapters.sinks import log_line
+from framework.cli import complete
 from framework.cli.options import json_option
 from framework.cli.target_options import CONTROL_TOPIC, open_control
 from framework.diagnose.counted import counted
@@ -18,8 +19,10 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("patterns", nargs=-1, required=True, metavar="TABLE...")
-@click.option("--target", "-t", default=None, help="The target; `local` if you name none.")
+@click.argument("patterns", nargs=-1, required=True, metavar="TABLE...", shell_complete=complete.tables)
+@click.option(
+    "--target", "-t", default=None, help="The target; `local` if you name none.", shell_complete=complete.targets
+)
 @click.option("--connection", default=None, help="The target's Kafka connection; its only one if not named.")
 @click.option(
     "--control-topic", "control_topics", multiple=True, default=(CONTROL_TOPIC,), show_default=True,

@@ -12,6 +12,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from framework.cli.fitted_table import print_table
 from framework.cli.options import json_option
 from framework.cli.target_options import Control, open_pipeline, pipeline_argument, target_options
 
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from framework.commit.recovery.settle_offsets import Origin, Places, Settlement
     from framework.config.spec import LoadedPipeline
     from framework.recovery.source_offsets import Where
-
-WIDTH = 132
 
 
 @click.group()
@@ -186,7 +185,7 @@ def _show(places: Places) -> None:
             _number(p.log_end),
             _number(p.lag),
         )
-    _console().print(table)
+    print_table(_console(), table)
     for topic, topic_id in sorted({(p.topic, p.topic_id) for p in places.partitions}):
         click.echo(f"  topic {topic}: {'id ' + topic_id if topic_id else 'does not exist'}")
 
@@ -196,7 +195,7 @@ def _show_moves(settlement: Settlement, origin: Origin) -> None:
     table = _grid("partition", "group now", "after", "lost", "read again")
     for m in settlement.moves:
         table.add_row(f"{m.topic}:{m.partition}", _number(m.before), str(m.after), f"{m.lost:,}", f"{m.repeated:,}")
-    _console().print(table)
+    print_table(_console(), table)
     for name in settlement.forgotten:
         click.echo(f"  {name} no longer exists and is forgotten")
     for topic in settlement.recreated:
@@ -212,9 +211,7 @@ def _grid(first: str, *others: str) -> Table:
 
 
 def _console() -> Console:
-    console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
-    console.width = max(console.width, WIDTH)
-    return console
+    return Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
 
 
 def _number(value: int | None) -> str:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
+from framework.cli import complete
 from framework.config.table_names import as_written
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -45,7 +46,12 @@ def loading_options(command: Command) -> Command:
             help="Give a variable its value.",
         ),
         click.option(
-            "--target", "-t", "target", metavar="NAME", help="The target, by name or path; by default `local`."
+            "--target",
+            "-t",
+            "target",
+            metavar="NAME",
+            help="The target, by name or path; by default `local`.",
+            shell_complete=complete.targets,
         ),
     ):
         command = option(command)
@@ -74,6 +80,7 @@ def table_option(command: Command) -> Command:
         "--table",
         required=True,
         callback=lambda context, parameter, value: as_written(value),
+        shell_complete=complete.tables,
         help="The table, as namespace.name; in another catalog than `default`, as CATALOG:namespace.name.",
     )(command)
 

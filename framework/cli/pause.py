@@ -9,6 +9,7 @@ import time
 
 import click
 
+from framework.cli import complete
 from framework.cli.options import json_option
 from framework.cli.target_options import Control, open_control, target_options
 from framework.commit.events.event_types import Holds, PauseChanged
@@ -21,8 +22,14 @@ def _what(command: click.Command) -> click.Command:
             "--commits",
             metavar="PATTERN",
             help="The tables whose commits to pause: a name or a glob; `cold:*` for all of a catalog.",
+            shell_complete=complete.tables,
         ),
-        click.option("--reading", metavar="PATTERN", help="The pipelines whose reading to pause: a name or a glob."),
+        click.option(
+            "--reading",
+            metavar="PATTERN",
+            help="The pipelines whose reading to pause: a name or a glob.",
+            shell_complete=complete.pipeline_names,
+        ),
     ):
         command = option(command)
     return command

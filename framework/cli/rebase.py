@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from framework.adapters.files import load_or_raise
+from framework.cli.fitted_table import print_table
 from framework.cli.options import dry_run_option, json_option, loading_options, milliseconds
 from framework.cli.recovery import open_recovery
 from framework.config.table_names import as_written
@@ -20,7 +21,6 @@ from framework.diagnose.counted import counted
 if TYPE_CHECKING:
     from framework.commit.recovery.rebase import RebaseFacts, RebasePlan
 
-WIDTH = 132
 DOING = "floe rebase"
 
 
@@ -112,7 +112,6 @@ def _begin(text: str | None) -> str | int | None:
 def show_plan(plan: RebasePlan) -> None:
     """What was, what is, and what will be done, table by table."""
     console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
-    console.width = max(console.width, WIDTH)
     former = ", ".join(plan.former_control_topic_ids) or "the same"
     console.print(f"pipeline {plan.pipeline}, cluster {plan.cluster_id}")
     console.print(f"control topic {plan.control_topic}: id {plan.control_topic_id}, before {former}")
@@ -125,7 +124,7 @@ def show_plan(plan: RebasePlan) -> None:
         partitions.add_row(
             f"{p.topic}:{p.partition}", _number(p.group), _number(p.announced), tables, log, str(p.after)
         )
-    console.print(partitions)
+    print_table(console, partitions)
     for topic, now, before in sorted(
         {(p.topic, p.topic_id, p.former_topic_id) for p in plan.partitions if p.former_topic_id}
     ):
@@ -135,7 +134,7 @@ def show_plan(plan: RebasePlan) -> None:
         by = ", ".join(t.former_control_topic_ids) or "the same"
         tables_grid.add_row(t.table, _number(t.former_batch), f"batch {t.after.batch}", by)
     if plan.tables:
-        console.print(tables_grid)
+        print_table(console, tables_grid)
     for t in plan.replays:
         console.print(
             f"  {t.table}: what it records of replayed dead letters (batch {t.after.batch}) moves to this control topic"

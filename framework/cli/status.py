@@ -10,16 +10,16 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from framework.cli.fitted_table import print_table
 from framework.cli.options import json_option
 from framework.cli.target_options import open_control, target_options
 from framework.diagnose.counted import counted
+from framework.diagnose.render import trouble
 from framework.diagnose.shown import all_shown
 
 if TYPE_CHECKING:
     from framework.commit.maintenance.health import TableHealth
     from framework.runtime.status import PipelineStatus, Status, TableStatus
-
-WIDTH = 132
 
 
 @click.command()
@@ -56,7 +56,6 @@ def status(target: str | None, connection: str | None, control_topic: str, with_
 def _print(found: Status, now_ms: float) -> None:
     console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
     # Wide rather than wrapped: a name or a snapshot id that is cut cannot be copied.
-    console.width = max(console.width, WIDTH)
     c = found.control
     console.print(
         f"target {found.target}, control topic {c.topic}: everything below {c.low_water} of {c.log_end} is in every table; "
@@ -71,7 +70,7 @@ def _print(found: Status, now_ms: float) -> None:
         console.print("no pipeline has announced anything yet; `floe run FILE` starts one")
         return
     console.print()
-    console.print(pipelines_table(found.pipelines))
+    print_table(console, pipelines_table(found.pipelines))
     _explain(console, [(p.pipeline, p) for p in found.pipelines], now_ms)
     for line in found.pipelines:
         for partition in line.partitions:
@@ -81,7 +80,7 @@ def _print(found: Status, now_ms: float) -> None:
                     "were removed by retention before they were read"
                 )
     console.print()
-    console.print(tables_table(found.tables, now_ms))
+    print_table(console, tables_table(found.tables, now_ms))
     _explain(console, [(t.table, t) for t in found.tables], now_ms)
     for table in found.tables:
         if table.health is not None:
@@ -105,25 +104,24 @@ def _explain(console: Console, lines: list[tuple[str, PipelineStatus | TableStat
     for name, line in lines:
         if line.reason:
             since = f" for {age(now_ms - line.since_ms)}" if line.since_ms is not None else ""
-            console.print(f"  {name}: {line.state.value}{since}: {line.reason}")
-            if line.remedy:
-                console.print(f"    remedy: {line.remedy}")
+            for text in trouble(f"{name}: {line.state.value}{since}", line.reason, line.remedy):
+                console.print(text)
 
 
 def pipelines_table(pipelines: tuple[PipelineStatus, ...]) -> Table:
     """Every record since the pipeline first ran: offsets = written + filtered + dead letters + dropped + holes + lost."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    table = Table(box=None, pad_edge=False, collapse_padding=True, header_style="bold")
     for name in (
         "pipeline",
         "state",
         "batch",
         "lag",
-        "offsets =",
-        "written +",
-        "filtered +",
-        "dead letters +",
-        "dropped +",
-        "holes +",
+        "offsets\n=",
+        "written\n+",
+        "filtered\n+",
+        "dead\nletters +",
+        "dropped\n+",
+        "holes\n+",
         "lost",
     ):
         table.add_column(name, justify="left" if name in ("pipeline", "state") else "right")
@@ -135,17 +133,17 @@ def pipelines_table(pipelines: tuple[PipelineStatus, ...]) -> Table:
 
 
 def tables_table(tables: tuple[TableStatus, ...], now_ms: float) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    table = Table(box=None, pad_edge=False, collapse_padding=True, header_style="bold")
     for name in (
         "table",
         "state",
-        "last commit",
+        "last\ncommit",
         "snapshot",
         "added",
         "files",
         "rows",
-        "waiting rows",
-        "waiting files",
+        "waiting\nrows",
+        "waiting\nfiles",
     ):
         table.add_column(name, justify="left" if name in ("table", "state") else "right")
     for t in tables:

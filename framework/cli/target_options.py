@@ -11,6 +11,7 @@ import click
 
 from framework.adapters.files import load_or_raise, raise_findings, real_world
 from framework.adapters.secrets import resolve
+from framework.cli import complete
 from framework.config.file_kinds import YAML_ENDINGS
 from framework.config.spec import LoadedPipeline, TargetSpec
 from framework.config.target import load_target
@@ -31,12 +32,14 @@ def target_options(command: F) -> F:
     command = click.option(
         "--connection", default=None, help="The target's Kafka connection; its only one if not named."
     )(command)
-    return click.option("--target", "-t", default=None, help="The target; `local` if you name none.")(command)
+    return click.option(
+        "--target", "-t", default=None, help="The target; `local` if you name none.", shell_complete=complete.targets
+    )(command)
 
 
 def pipeline_argument(command: F) -> F:
     """PIPELINE: a pipeline file, or a pipeline's name; arrives as `pipeline`."""
-    return click.argument("pipeline", metavar="FILE|PIPELINE")(command)
+    return click.argument("pipeline", metavar="FILE|PIPELINE", shell_complete=complete.pipelines)(command)
 
 
 @dataclass(frozen=True)

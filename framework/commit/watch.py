@@ -205,6 +205,6 @@ def hold_reason(waiting: Waiting, max_batches: int, max_bytes: int) -> str | Non
         return None
     return (
         f"{counted(waiting.batches, 'batch', 'batches')} with {waiting.bytes / 2**30:,.1f} GiB in "
-        f"{waiting.files:,} files wait for {waiting.tables} tables, the oldest for "
+        f"{counted(waiting.files, 'file waits', 'files wait')} for {counted(waiting.tables, 'table')}, the oldest for "
         f"{waiting.oldest_table}; the limits are {max_batches:,} batches and {max_bytes / 2**30:,.1f} GiB"
     )

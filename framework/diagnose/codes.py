@@ -7,14 +7,21 @@ environment, FLOE-P a plan, FLOE-R a run, FLOE-D a record, FLOE-T a table. A cod
 from __future__ import annotations
 
 from framework.diagnose import (
+    codes_catalog,
+    codes_control_topic,
+    codes_kafka,
+    codes_local,
     codes_maintenance,
+    codes_offsets,
     codes_plans,
     codes_records,
+    codes_recovery,
     codes_references,
     codes_rules,
     codes_runs,
     codes_setup,
     codes_shape,
+    codes_submit,
     codes_tables,
     codes_templates,
     codes_tests,
@@ -22,6 +29,7 @@ from framework.diagnose import (
     codes_yaml,
 )
 from framework.diagnose.entry import CodeEntry
+from framework.diagnose.transcript import mending_lines, seen_lines
 
 _FAMILIES = (
     codes_yaml.ENTRIES,
@@ -32,8 +40,15 @@ _FAMILIES = (
     codes_maintenance.ENTRIES,
     codes_templates.ENTRIES,
     codes_setup.ENTRIES,
+    codes_local.ENTRIES,
+    codes_kafka.ENTRIES,
+    codes_catalog.ENTRIES,
+    codes_submit.ENTRIES,
     codes_plans.ENTRIES,
     codes_runs.ENTRIES,
+    codes_control_topic.ENTRIES,
+    codes_offsets.ENTRIES,
+    codes_recovery.ENTRIES,
     codes_records.ENTRIES,
     codes_tables.ENTRIES,
     codes_tests.ENTRIES,
@@ -48,9 +63,15 @@ def lookup(word: str) -> CodeEntry | None:
 
 
 def explanation(entry: CodeEntry) -> str:
-    """The page of one code."""
+    """The page of one code: what it means, what it looks like, and what mends it."""
     parts = [f"{entry.code}: {entry.title}", "", entry.text]
-    for word, example in (("wrong", entry.wrong), ("right", entry.right)):
-        if example:
-            parts += ["", f"{word}:", "", *(f"    {line}".rstrip() for line in example.rstrip("\n").split("\n"))]
+    shown = (
+        ("wrong", entry.wrong.rstrip("\n").split("\n") if entry.wrong else []),
+        ("right", entry.right.rstrip("\n").split("\n") if entry.right else []),
+        ("what you see", seen_lines(entry)),
+        ("what mends it" if entry.transcript else "check it with", mending_lines(entry)),
+    )
+    for word, lines in shown:
+        if lines:
+            parts += ["", f"{word}:", "", *(f"    {line}".rstrip() for line in lines)]
     return "\n".join(parts)

@@ -1,9 +1,10 @@
-"""FLOE-C470 and C471: the words of maintenance, which keeps tables healthy."""
+"""FLOE-C470, C471, R37x and R380: keeping tables healthy, and removing files that nobody needs."""
 
 # ruff: noqa: E501  (prose: one sentence is not cut by the width of a line)
 from __future__ import annotations
 
 from framework.diagnose.entry import CodeEntry as Code
+from framework.diagnose.entry import Transcript
 
 _MAINTENANCE = "tables: {defaults: {maintenance: {%s}}}"
 
@@ -21,5 +22,74 @@ ENTRIES = (
         "A file that nothing refers to may belong to a batch in progress, or to a transaction whose announcement cannot be read yet. After a day it belongs to neither.",
         _MAINTENANCE % "orphans: {older_than: 1h}",
         _MAINTENANCE % "orphans: {older_than: 3d}",
+    ),
+    Code(
+        "FLOE-R371",
+        "Some of a table's manifests cannot be read",
+        "They might name files that are in use, so no file of the table is removed (invariant 12).",
+        transcript=Transcript(
+            "clean shop.orders -t prod",
+            "the manifests of table shop.orders cannot all be read: metadata/8f-m0.avro does not exist",
+            "shop.orders",
+            "nothing of the table was removed; check that its store answers, then run the command again",
+            (
+                "floe doctor -t prod",
+                "floe clean shop.orders -t prod",
+            ),
+        ),
+    ),
+    Code(
+        "FLOE-R372",
+        "A table's files cannot be listed",
+        "The store does not answer, or the credentials do not allow listing.",
+        transcript=Transcript(
+            "clean shop.orders -t prod",
+            "the files of table shop.orders cannot be listed: AccessDenied",
+            "s3://lake/shop/orders",
+            "check that the store answers and that these credentials may list it",
+            (
+                "# Allow listing for these credentials, then:",
+                "floe clean shop.orders -t prod",
+            ),
+        ),
+    ),
+    Code(
+        "FLOE-R373",
+        "A file cannot be removed",
+        "The store refused. Files removed before it stay removed.",
+        transcript=Transcript(
+            "clean shop.orders -t prod --delete",
+            "s3://lake/shop/orders/data/8f.parquet cannot be removed: AccessDenied",
+            "s3://lake/shop/orders/data/8f.parquet",
+            "check that these credentials may delete; the files before it were removed",
+            (
+                "# Allow deleting for these credentials, then:",
+                "floe clean shop.orders -t prod --delete",
+            ),
+        ),
+    ),
+    Code(
+        "FLOE-R374",
+        "The age is below the safety age",
+        "Files younger than a day may belong to a batch in progress. `floe clean` never touches them.",
+        transcript=Transcript(
+            "clean shop.orders -t prod --older-than 1h",
+            "--older-than 1h is below the safety age of one day: younger files may belong to a batch in progress",
+            "--older-than",
+            "name one day or more, such as --older-than 1d",
+            ("floe clean shop.orders -t prod --older-than 1d",),
+        ),
+    ),
+    Code(
+        "FLOE-R380",
+        "Maintenance of a table stopped",
+        "The catalog or the store did not do what was asked, or others changed the table all the time. What was done before stays done, and nothing that is needed was removed. Files that it left behind are found as orphans; run `floe maintain` again, or wait for the coordinator's next turn.",
+        transcript=Transcript(
+            "maintain shop.orders -t prod",
+            "maintenance of table shop.orders stopped: 503 Service Unavailable",
+            "shop.orders",
+            "nothing that is needed was removed; run it again, it goes on where it was",
+            ("floe maintain shop.orders -t prod",),
+        ),
     ),
 )

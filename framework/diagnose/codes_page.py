@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from framework.diagnose.codes import CODES
+from framework.diagnose.transcript import mending_lines, seen_lines
 
 _FAMILIES = (
     ("C", "Files and options", "Exit code 2. Nothing was run."),
@@ -15,7 +16,7 @@ _FAMILIES = (
 
 
 def page() -> str:
-    """All codes by family, with their examples."""
+    """All codes by family, with their examples and transcripts."""
     parts = [
         "# Codes",
         "",
@@ -32,4 +33,7 @@ def page() -> str:
                     language = "sh" if entry.about == "command" else "yaml"
                     text = f"floe {example}" if entry.about == "command" else example
                     parts += ["", f"{word}:", "", f"```{language}", *text.rstrip("\n").split("\n"), "```"]
+            if entry.transcript:
+                parts += ["", "What you see:", "", "```text", *seen_lines(entry), "```"]
+                parts += ["", "What mends it:", "", "```text", *mending_lines(entry), "```"]
     return "\n".join(parts) + "\n"

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from framework.diagnose.entry import CodeEntry as Code
+from framework.diagnose.entry import ShownAs, Transcript
 
 _KAFKA = "connections:\n  kafka: {main: {bootstrap.servers: broker:9092, %s}}\n  catalog: {default: {type: rest, uri: http://catalog}}"
 
@@ -40,11 +41,32 @@ ENTRIES = (
         "FLOE-C305",
         "An environment variable is not set here",
         "Validation does not need the run's environment, so this value was not checked. Set the variable to check it; `--strict` turns this into an error.",
+        transcript=Transcript(
+            "validate orders.yaml -t prod",
+            "the environment variable `FLOE_BROKERS` is not set here, so its value was not checked",
+            "targets/prod.yaml:5:36",
+            "set `FLOE_BROKERS` to check it too",
+            (
+                "export FLOE_BROKERS=broker:9092",
+                "floe validate orders.yaml -t prod",
+            ),
+            ShownAs.WARNING,
+        ),
     ),
     Code(
         "FLOE-C306",
         "The local stack is not up",
         "`${local:NAME}` reads what `floe local up` wrote. The target `local` needs it.",
+        transcript=Transcript(
+            "run orders.yaml",
+            "the embedded stack is not up",
+            "connections.kafka.main.bootstrap.servers",
+            "run `floe local up`, or name another target with `--target`",
+            (
+                "floe local up",
+                "floe run orders.yaml",
+            ),
+        ),
     ),
     Code(
         "FLOE-C307",

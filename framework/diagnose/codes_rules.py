@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from framework.diagnose.entry import CodeEntry as Code
+from framework.diagnose.entry import Transcript
 
 _SCHEMA = "source:\n  kafka: {topics: [orders]}\n  schema: {%s}"
 _RULES = "routes:\n  rules:\n%s"
@@ -267,5 +268,15 @@ ENTRIES = (
         "FLOE-C801",
         "SQL that Spark refuses or that does more than project and filter",
         "Found when the pipeline starts, since only Spark knows all of its SQL: a column that `source.schema` does not declare, a syntax error, or a query with more than projection and filter.",
+        transcript=Transcript(
+            "run orders.yaml -t prod",
+            "transform.sql is refused: it joins",
+            "transform.sql",
+            "write one SELECT of columns and expressions FROM source, with a WHERE if needed; do joins and aggregates downstream, on the tables",
+            (
+                "# Correct the statement; the tests of the file run it in Spark on this machine:",
+                "floe test orders.yaml",
+            ),
+        ),
     ),
 )

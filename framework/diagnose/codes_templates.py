@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from framework.diagnose.entry import CodeEntry as Code
+from framework.diagnose.entry import ShownAs, Transcript
 
 _LANDING = """\
 # file: templates/landing.yaml
@@ -106,6 +107,17 @@ ENTRIES = (
         "FLOE-C613",
         "A template has no tests",
         "A template is checked through its own `tests:`; each test uses it with parameters. Without tests, mistakes show only when somebody uses the template. A warning.",
+        transcript=Transcript(
+            "validate templates/landing.yaml",
+            "the template has no tests, so what it produces was not checked",
+            "templates/landing.yaml:3:1",
+            "add `tests:` with the parameters of at least one use",
+            (
+                "# Add to the template, with parameters of its own:  tests: [{name: orders, parameters: {topic: orders}}]",
+                "floe validate templates/landing.yaml",
+            ),
+            ShownAs.WARNING,
+        ),
     ),
     Code(
         "FLOE-C701",

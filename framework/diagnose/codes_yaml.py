@@ -4,12 +4,25 @@
 from __future__ import annotations
 
 from framework.diagnose.entry import CodeEntry as Code
+from framework.diagnose.entry import ShownAs, Transcript
 
 ENTRIES = (
     Code(
         "FLOE-C001",
         "A file is wrong",
         "One or more files have errors. Each error is listed with its own code. Nothing was run.",
+        transcript=Transcript(
+            "render orders.yaml",
+            "the file is empty",
+            "orders.yaml:1:1",
+            "begin with `apiVersion: floe/v1`",
+            (
+                "# Each finding has a code of its own. Programs that embed floe get FLOE-C001 for all of them together.",
+                "floe validate orders.yaml",
+            ),
+            ShownAs.FINDING,
+            printed="FLOE-C110",
+        ),
     ),
     Code(
         "FLOE-C002",
@@ -31,6 +44,17 @@ ENTRIES = (
         "FLOE-C102",
         "The file is not text",
         "Files are UTF-8 without control characters. In most editors the setting is called encoding.",
+        transcript=Transcript(
+            "validate orders.yaml",
+            "the file is not UTF-8 text: byte 212 is not",
+            "orders.yaml:1:1",
+            "save it as UTF-8",
+            (
+                "iconv -f ISO-8859-1 -t UTF-8 orders.yaml > orders.utf8 && mv orders.utf8 orders.yaml",
+                "floe validate orders.yaml",
+            ),
+            ShownAs.FINDING,
+        ),
     ),
     Code(
         "FLOE-C103",
@@ -81,7 +105,22 @@ ENTRIES = (
         "x-notes: a\n---\nx-notes: b",
         "x-notes: a",
     ),
-    Code("FLOE-C110", "The file is empty", "The file holds nothing, or comments only."),
+    Code(
+        "FLOE-C110",
+        "The file is empty",
+        "The file holds nothing, or comments only.",
+        transcript=Transcript(
+            "validate orders.yaml",
+            "the file is empty",
+            "orders.yaml:1:1",
+            "begin with `apiVersion: floe/v1`",
+            (
+                "rm orders.yaml",
+                "floe init orders --topic orders --table shop.orders",
+            ),
+            ShownAs.FINDING,
+        ),
+    ),
     Code(
         "FLOE-C111",
         "A merge key is used",
@@ -100,5 +139,16 @@ ENTRIES = (
         "FLOE-C113",
         "There is no file to check",
         "The folder holds no file of floe, in it or below it, so nothing was checked. A mistyped path must not look like files without mistakes. floe's files are *.yaml or *.yml and begin with `apiVersion: floe/v1`; files of other tools are left alone, and `floe validate -v` names them.",
+        transcript=Transcript(
+            "validate piplines",
+            "the folder holds no floe file",
+            "piplines:1:1",
+            "check the path; floe's files are *.yaml or *.yml and begin with `apiVersion: floe/v1`",
+            (
+                "# Name the folder that holds the files. -v lists the files of other tools that were left alone.",
+                "floe validate pipelines -v",
+            ),
+            ShownAs.FINDING,
+        ),
     ),
 )

@@ -73,6 +73,20 @@ def _caret(finding: Diagnostic) -> tuple[str, str]:
     return shown.rstrip(), " " * offset + "^" * width
 
 
+def trouble(subject: str, reason: str, remedy: str) -> list[str]:
+    """Why something is not as it should be, and what to do, as `floe status` shows it.
+
+    Args:
+        subject: what it is about, its state and for how long: `shop.orders: BLOCKED for 4m 12s`.
+    """
+    return [f"  {subject}: {reason}", *([f"    remedy: {remedy}"] if remedy else [])]
+
+
+def refused_table(table: str, reason: str, code: str) -> str:
+    """A table that is not created or changed, as `floe plan` shows it."""
+    return f"{table}: is refused: {reason}  [{code}]"
+
+
 def summary(diagnostics: Sequence[Diagnostic], files: Sequence[str]) -> str:
     """The closing line: how many findings, in how many files."""
     errors = sum(finding.is_error for finding in diagnostics)

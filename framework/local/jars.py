@@ -19,6 +19,7 @@ from pathlib import Path
 from framework.adapters.files import cache_dir
 from framework.adapters.private_files import make_private, private_dir, write_private
 from framework.adapters.process import exclusive
+from framework.diagnose.counted import counted
 from framework.errors import SetupError
 
 KAFKA_VERSION = "4.1.2"
@@ -122,7 +123,7 @@ def _fetch_error(wrong: list[str], jars: Path, lines: list[str]) -> SetupError:
     changed = [name for name in wrong if (jars / name).exists()]
     if changed:
         return SetupError(
-            f"{len(changed)} fetched files are not the pinned ones: {', '.join(changed[:5])}",
+            f"{counted(len(changed), 'fetched file is', 'fetched files are')} not as pinned: {', '.join(changed[:5])}",
             code="FLOE-E023",
             place=f"kafka-{KAFKA_VERSION}.sha256.txt",
             remedy=f"check the mirror that serves them; name another with {SETTINGS_VARIABLE}=/path/to/ivysettings.xml",

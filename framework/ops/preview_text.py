@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 
 from framework.diagnose.counted import counted
+from framework.diagnose.render import refused_table
 from framework.ops.preview import Action, PipelinePreview, StartPreview, TablePreview
 from framework.plan.catalogs import shown_table
 from framework.plan.diff import ChangeKind, PlanChange
@@ -158,10 +159,10 @@ def _start_lines(start: StartPreview, group: str) -> Iterator[Line]:
 
 def _table_lines(table: TablePreview, dead_letters: bool) -> Iterator[Line]:
     notes = list(table.notes)
-    head = {Action.CREATE: "is created", Action.ALTER: "gains", Action.KEEP: "unchanged", Action.REFUSE: "is refused"}
-    text = f"{table.table}: {head[table.action]}"
+    head = {Action.CREATE: "is created", Action.ALTER: "gains", Action.KEEP: "unchanged"}
+    text = f"{table.table}: {head.get(table.action, '')}"
     if table.action is Action.REFUSE:
-        text += f": {notes.pop(0)}  [{table.code}]"
+        text = refused_table(table.table, notes.pop(0), table.code)
     if table.upserted_by:
         text += f", upserted by {', '.join(table.upserted_by)}"
     if table.partition_by:

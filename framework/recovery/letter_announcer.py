@@ -15,6 +15,7 @@ from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.kafka.control_topic import ensure_control_topic
 from framework.adapters.kafka.transactions import PipelineProducer
 from framework.commit.events.event_types import CommitComplete, DataComplete, Heartbeat
+from framework.diagnose.counted import counted
 from framework.errors import FencedError, OutcomeUnknown, TableBlocked
 from framework.plan.model import Plan
 from framework.runtime.batch import BatchResult
@@ -98,10 +99,13 @@ class LetterAnnouncer:
         blocked = answer.blocked
         mine = sorted(set(tables) & set(blocked))
         if not mine and answer.more_blocked:
-            mine, blocked = ["one of many"], {"one of many": f"{len(blocked) + answer.more_blocked:,} tables wait"}
+            mine, blocked = (
+                ["one of many"],
+                {"one of many": counted(len(blocked) + answer.more_blocked, "table waits", "tables wait")},
+            )
         if mine:
             raise TableBlocked(
-                f"{len(mine)} tables are blocked; the first is {mine[0]}: {blocked[mine[0]]}",
+                f"{counted(len(mine), 'table is', 'tables are')} blocked; the first is {mine[0]}: {blocked[mine[0]]}",
                 place=mine[0],
                 remedy="the letters are committed once the table is free again; do not replay them by hand",
             )

@@ -30,6 +30,7 @@ from framework.adapters.kafka.reader import fetch_described
 from framework.adapters.secrets import resolve
 from framework.commit.events.event_types import CommitComplete, CommitRequested, Deployed, Health, StopRequested
 from framework.config.spec import LoadedPipeline, TargetSpec
+from framework.diagnose.counted import counted
 from framework.errors import DeadlinePassed, FloeError, TableBlocked
 from framework.plan.canonical import canonical, hash_of
 from framework.plan.catalogs import used_catalogs
@@ -335,8 +336,9 @@ def request_commit(
     event = ask_commit(kafka, control_topic, deadline_s, local)
     if event.blocked:
         table, reason = next(iter(sorted(event.blocked.items())))
+        blocked = counted(len(event.blocked) + event.more_blocked, "table is", "tables are")
         raise TableBlocked(
-            f"{len(event.blocked) + event.more_blocked:,} tables are blocked; the first is {table}: {reason}",
+            f"{blocked} blocked; the first is {table}: {reason}",
             place=table,
             remedy="`floe status` shows all of them; what was announced for them waits and is not lost",
         )

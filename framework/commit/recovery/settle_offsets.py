@@ -14,6 +14,7 @@ from enum import Enum
 
 from framework.commit.events.event_types import Accounting, OffsetsSet, SourceRange
 from framework.commit.offsets import PartitionKey
+from framework.diagnose.counted import counted
 from framework.errors import DataLossError, StateDisagreement
 
 
@@ -297,7 +298,7 @@ def _check_consent(
     allow_loss: bool,
     allow_duplicates: bool,
 ) -> None:
-    losses = [f"{m.lost} records of {m.topic}:{m.partition} before {m.after}" for m in moves if m.lost]
+    losses = [f"{counted(m.lost, 'record')} of {m.topic}:{m.partition} before {m.after}" for m in moves if m.lost]
     losses += [f"what was not read of {name}, which no longer exists" for name in forgotten]
     losses += [f"what was not read of the former topic {topic}" for topic in recreated]
     losses += [f"perhaps what {line}" for line in behind]
@@ -308,7 +309,9 @@ def _check_consent(
             place=places.pipeline,
             remedy="add --allow-loss to accept that; nothing was changed",
         )
-    repeats = [f"{m.repeated} records of {m.topic}:{m.partition} from {m.after} on" for m in moves if m.repeated]
+    repeats = [
+        f"{counted(m.repeated, 'record')} of {m.topic}:{m.partition} from {m.after} on" for m in moves if m.repeated
+    ]
     if repeats and not allow_duplicates:
         raise StateDisagreement(
             f"this would read again, and so add a second time, {'; '.join(repeats)}",

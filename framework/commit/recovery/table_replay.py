@@ -14,6 +14,7 @@ from framework.commit.events.event_types import SourceRange
 from framework.commit.machine.effects import TableProgress
 from framework.commit.offsets import PartitionFacts, PartitionKey
 from framework.commit.recovery.missing import Gap
+from framework.diagnose.counted import counted
 from framework.errors import DataLossError, StateDisagreement
 
 
@@ -94,7 +95,7 @@ def plan_replay(
             _check_source(table, r, facts.get((r.topic, r.partition)))
     if named is not None and held != 0 and not allow_duplicates:
         raise StateDisagreement(
-            f"table {table} holds {held:,} rows of these source ranges"
+            f"table {table} holds {counted(held, 'row')} of these source ranges"
             if held
             else f"it is unclear whether table {table} holds records of these source ranges: it has no Kafka positions",
             code="FLOE-R359",

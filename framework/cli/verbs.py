@@ -1,0 +1,63 @@
+"""Every verb, by what a person is about: its module and command object, and its one-line help, shown without importing it.
+
+Invariant: a verb stands in one group. The order is that of `floe --help` and of the reference.
+"""
+
+from __future__ import annotations
+
+GROUPS: dict[str, dict[str, tuple[str, str]]] = {
+    "Write": {
+        "init": ("framework.cli.init:init", "Write a new pipeline file, from answers or from real records."),
+        "import-connector": (
+            "framework.cli.import_connector:import_connector_command",
+            "Turn an Iceberg sink of Kafka Connect into a pipeline file.",
+        ),
+        "render": (
+            "framework.cli.render:render_command",
+            "Print a file with templates, target and variables filled in.",
+        ),
+        "migrate": ("framework.cli.migrate:migrate_command", "Update files to the current version of their format."),
+        "schema": ("framework.cli.schema:schema", "Print a JSON Schema for editors."),
+        "completion": ("framework.cli.completion:completion", "Print a shell's completion script."),
+        "docs": ("framework.cli.docs:docs", "Write the reference as Markdown pages."),
+    },
+    "Check": {
+        "validate": ("framework.cli.validate:validate", "Check pipeline files without a cluster."),
+        "test": ("framework.cli.test_verb:test", "Run the tests inside pipeline files, without Kafka."),
+        "plan": ("framework.cli.plan:plan", "Show what a run would do, before you run it."),
+        "diff": ("framework.cli.diff:diff", "Show what differs from what was deployed."),
+        "graph": ("framework.cli.graph:graph", "Draw topics, pipelines and tables as Mermaid, DOT or SVG."),
+        "doctor": ("framework.cli.doctor:doctor", "Check this machine and a target, line by line, with remedies."),
+        "explain": ("framework.cli.explain:explain", "Explain an error code, and show what mends it."),
+    },
+    "Run": {
+        "run": ("framework.cli.run:run", "Run pipelines."),
+        "coordinator": ("framework.cli.coordinator:coordinator", "Run the commit coordinator alone."),
+        "submit": ("framework.cli.submit:submit", "Run pipelines on a cluster through spark-submit."),
+        "deploy": ("framework.cli.deploy:deploy", "Roll out a folder of pipelines, and show what runs."),
+        "package": ("framework.cli.package:package", "Build the archive of Python packages that `submit` ships."),
+        "local": ("framework.cli.local:local", "Start and stop the embedded broker and catalog."),
+        "demo": ("framework.cli.demo:demo", "Run the demonstration."),
+    },
+    "Watch": {
+        "status": ("framework.cli.status:status", "Show what is read, announced and committed."),
+        "log": ("framework.cli.log:log", "Print the control topic as a commit log."),
+        "pause": ("framework.cli.pause:pause", "Pause the reading of pipelines or the commits of tables."),
+        "resume": ("framework.cli.pause:resume", "Resume what was paused."),
+        "stop": ("framework.cli.stop:stop", "Ask a pipeline's live run, wherever it is, to drain and end."),
+    },
+    "Mend": {
+        "dlq": ("framework.cli.dlq:dlq", "Look at dead letters, and replay them."),
+        "maintain": (
+            "framework.cli.maintain:maintain",
+            "Keep tables healthy: expire snapshots, remove what nobody needs.",
+        ),
+        "clean": ("framework.cli.clean:clean", "Find files that no table and no announcement names, and remove them."),
+        "offsets": ("framework.cli.offsets:offsets", "Show a pipeline's source offsets everywhere, or move them."),
+        "rebase": ("framework.cli.rebase:rebase", "Let a pipeline go on from what its tables hold."),
+        "replay": ("framework.cli.replay:replay", "Read source ranges again for one table."),
+        "rollback": ("framework.cli.rollback:rollback", "Roll a table back to an older snapshot."),
+        "discard": ("framework.cli.discard:discard", "Give up what waits for a table that can never take it."),
+    },
+}
+VERBS = {name: verb for group in GROUPS.values() for name, verb in group.items()}
