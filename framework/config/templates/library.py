@@ -20,6 +20,7 @@ from framework.config.reference import Scope, resolve
 from framework.config.rules.permitted import inside
 from framework.config.schema import check
 from framework.config.spec import TemplateUse
+from framework.config.templates.given import Given
 from framework.config.text import SourceText
 from framework.config.tree import Entry, Mapping, Node, Scalar, dotted, find, plain
 from framework.config.variables import Declared, Value, check_value, declarations, fits_type
@@ -58,14 +59,25 @@ def use_template(
     if tree is None:
         return None, findings, None
     findings += _version(resolved, tree, name.value)
-    given = resolved.get("parameters")
-    values, found = _parameters(declared, given if isinstance(given, Mapping) else None, use, name.value)
+    entry = resolved.entry("parameters")
+    given = entry.value if entry and isinstance(entry.value, Mapping) else None
+    values, found = _parameters(declared, given, use, name.value)
     findings += found
+    if entry and given:
+        files.given = Given({each.key: each.value.span for each in given.entries}, entry.key_span)
     if any(finding.is_error for finding in findings):
         return None, findings, None
     body, found = fill(source, values, world, files)
-    digest = hashlib.sha256(source.text.encode()).hexdigest()
-    return body, findings + found, TemplateUse(name.value, _version_of(tree), f"sha256:{digest}")
+    digest = content_hash(source.text, files.included.get(source.file, {}))
+    return body, findings + found, TemplateUse(name.value, _version_of(tree), digest)
+
+
+def content_hash(text: str, included: Mapped[str, str]) -> str:
+    """`sha256:` and the hash of a template's text, and of the files that it includes, by their names."""
+    whole = hashlib.sha256(text.encode())
+    for name in sorted(included):
+        whole.update(hashlib.sha256(f"{name}\0{included[name]}".encode()).digest())
+    return f"sha256:{whole.hexdigest()}"
 
 
 def _shape(use: Entry) -> list[Diagnostic]:
