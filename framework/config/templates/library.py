@@ -90,12 +90,15 @@ def find_template(name: str, folder: Path, world: World) -> tuple[Path | None, s
     """The file of a template; or None and why."""
     package, colon, short = name.partition(":")
     if colon:
-        packages = world.packaged_templates or {}
-        if package not in packages:
+        try:
+            root = (world.packaged_templates or {}).get(package)
+        except (ImportError, AttributeError) as error:
+            return None, f"the installed package that offers `{package}` cannot be imported: {error}"
+        if root is None:
             return None, f"no installed package offers templates as `{package}`"
-        here = [packages[package] / f"{short}{ending}" for ending in YAML_ENDINGS]
+        here = [root / f"{short}{ending}" for ending in YAML_ENDINGS]
         path = next((path for path in here if read_source(path, world)[0] is not None), here[0])
-        return _inside((packages[package],), path, world)
+        return _inside((root,), path, world)
     if "/" in name or name.endswith(YAML_ENDINGS):
         return _inside((folder, Path()), folder / name, world)
     for parent in upwards(folder):
