@@ -30,6 +30,10 @@ VERBS: dict[str, tuple[str, str]] = {
     "docs": ("framework.cli.docs:docs", "Write the reference as Markdown pages."),
     "completion": ("framework.cli.completion:completion", "Print a shell's completion script."),
     "test": ("framework.cli.test_verb:test", "Run the tests inside pipeline files, without Kafka."),
+    "templates": (
+        "framework.cli.templates:templates",
+        "List, describe and test shared templates; lock libraries of them.",
+    ),
     "import-connector": (
         "framework.cli.import_connector:import_connector_command",
         "Turn an Iceberg sink of Kafka Connect into a pipeline file.",

@@ -66,6 +66,11 @@ ENTRIES = (
         "The address in `monitoring.listen` of the target is none of this machine, or no port from there on is free. `floe` tries a hundred.",
     ),
     Code(
+        "FLOE-E035",
+        "Templates cannot be fetched",
+        "`floe templates lock` and `update` run the program `git`: it is missing, cannot reach the repository, or the tag does not exist or holds no templates. git asks for no password here: set up a credential helper or an SSH agent.",
+    ),
+    Code(
         "FLOE-E101",
         "Kafka cannot be reached",
         "No broker answers at the address of the connection: it is down, the address or port is wrong, or a firewall blocks it.",

@@ -108,6 +108,21 @@ ENTRIES = (
         "A template is checked through its own `tests:`; each test uses it with parameters. Without tests, mistakes show only when somebody uses the template. A warning.",
     ),
     Code(
+        "FLOE-C614",
+        "A locked library is not here, or is not what was locked",
+        "A template of a library is read only from the user's cache, and only if its text has the hash that `floe.lock` names. `floe templates lock` fetches what the lock names; nothing else does. If the tag is another commit now, it refuses (FLOE-C616).",
+    ),
+    Code(
+        "FLOE-C615",
+        "floe.lock cannot be used",
+        "`floe templates lock` and `floe templates update` write the file. It was changed by hand or merged badly, or a newer version of floe wrote it.",
+    ),
+    Code(
+        "FLOE-C616",
+        "A tag has moved",
+        "The repository's tag is another commit, or the commit has other texts, than when it was locked. Somebody published the version again. Ask its owners; `floe templates update` takes the tag as it is now.",
+    ),
+    Code(
         "FLOE-C701",
         "There is no such target",
         "Targets are `targets/NAME.yaml` beside the pipeline file or above it, or a path. `local` needs no file.",
