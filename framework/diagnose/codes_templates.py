@@ -123,6 +123,13 @@ ENTRIES = (
         "The repository's tag is another commit, or the commit has other texts, than when it was locked. Somebody published the version again. Ask its owners; `floe templates update` takes the tag as it is now.",
     ),
     Code(
+        "FLOE-C617",
+        "There is no list to add to",
+        "`NAME+` adds items to a list of the template, or, in a target's overrides, to one of the pipeline file. Here there is no such list, it is a reference, or the same file also writes the list itself.",
+        "source: {kafka: {topics+: [refunds]}}",
+        "source: {kafka: {topics+: [refunds]}}\n" + _USE % ("1", "topic: orders"),
+    ),
+    Code(
         "FLOE-C701",
         "There is no such target",
         "Targets are `targets/NAME.yaml` beside the pipeline file or above it, or a path. `local` needs no file.",
