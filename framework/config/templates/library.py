@@ -67,7 +67,7 @@ def use_template(
     if template.spoiled:
         return None, [*findings, not_as_locked(name.value, template, name.span)], None
     digest = content_hash(source.text, files.included.get(source.file, {}))
-    return body, findings + found, TemplateUse(name.value, _version_of(tree), digest)
+    return body, findings + found, TemplateUse(name.value, version_of(tree), digest)
 
 
 def content_hash(text: str, included: Mapped[str, str]) -> str:
@@ -127,7 +127,8 @@ def fill(
     return filled, findings + found
 
 
-def _version_of(template: Mapping) -> str:
+def version_of(template: Mapping) -> str:
+    """The version in a template's head, "" where it has none."""
     version = find(template, ("metadata", "version"))
     return str(version.value) if isinstance(version, Scalar) and version.value is not None else ""
 

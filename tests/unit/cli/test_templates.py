@@ -205,6 +205,30 @@ def test_templates_are_listed_described_and_tested(floe: Floe, library: Reposito
     assert (code, "error[FLOE-C605]" in said) == (2, True)
 
 
+def test_a_difference_is_shown_for_those_who_use_the_template(floe: Floe, library: Repository) -> None:
+    """Another version of a library is compared with what each pipeline uses now, and no file is changed."""
+    for tag in ("v1.1.0", "v2.0.0"):
+        floe("templates", "lock", "acme", library.url, "--tag", tag)
+    pipeline("orders", "acme:landing@1", "1")
+    pipeline("refunds", "acme:landing@2", "2")
+    before = Path("pipelines/orders.yaml").read_text()
+
+    code, said = floe("diff", "pipelines", "--template", "acme:landing@2", "--exit-code")
+    told = json.loads(floe("diff", "pipelines", "--template", "acme:landing@2", "--json")[1])
+
+    assert code == 1
+    assert "tables.defaults.commit.interval: 4m -> 5m" in said
+    assert (
+        "acme:landing is used by 2 of 2 pipelines: 1 would change, 0 would not load, 1 would stay as they are" in said
+    )
+    assert [(each["pipeline"], each["after"]["version"], bool(each["changes"])) for each in told["pipelines"]] == [
+        ("orders", "2.0.0", True),
+        ("refunds", "2.0.0", False),
+    ]
+    assert Path("pipelines/orders.yaml").read_text() == before
+    assert floe("diff", "pipelines", "--template", "acme:landing@2", "--against", "floe.lock")[0] == 2
+
+
 def test_what_git_would_run_is_not_run(floe: Floe, library: Repository, tmp_path: Path) -> None:
     """Neither hooks nor another protocol that a person's git is set up with take part in a fetch."""
     hooks, ran = tmp_path / "hooks", tmp_path / "ran"
