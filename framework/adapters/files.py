@@ -41,6 +41,11 @@ def cache_dir() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "floe"
 
 
+def template_cache() -> Path:
+    """Where fetched libraries of templates are kept, each below the hash of its content."""
+    return cache_dir() / "templates"
+
+
 def read_text(path: Path) -> str:
     """The text of a file. Raises OSError, also for one of more than 4 MiB, and UnicodeDecodeError."""
     if str(path).startswith("/dev/"):  # what a shell passes on, named on the command line
@@ -100,6 +105,7 @@ def real_world(offline: bool = False) -> World:
         offline,
         secret_schemes=SecretSchemes(),
         packaged_templates=_PackagedTemplates(),
+        template_cache=template_cache(),
         read_bytes=read_bytes,
     )
 

@@ -21,6 +21,12 @@ from framework.cli.plan import look, print_lines
     type=click.Path(exists=True, dir_okay=False),
     help="A saved plan to compare with, instead of what was deployed; does not ask broker or catalog.",
 )
+@click.option(
+    "--template",
+    metavar="NAME",
+    help="Show what this version of a template (library:name@2) would change for each pipeline that uses the template; "
+    "asks nobody.",
+)
 @click.option("--exit-code", "with_code", is_flag=True, help="End with 1 when something differs.")
 @json_option
 def diff(
@@ -29,6 +35,7 @@ def diff(
     variables: Mapping[str, str],
     sets: Mapping[str, str],
     against: str | None,
+    template: str | None,
     with_code: bool,
     as_json: bool,
 ) -> int:
@@ -36,7 +43,14 @@ def diff(
 
     \b
     floe diff pipelines/ --target prod --exit-code
+    floe diff pipelines/ --template acme:landing@2
     """
+    if template is not None:
+        from framework.cli.diff_template import diff_template
+
+        if against is not None:
+            raise click.UsageError("--template compares the files with themselves; leave --against out")
+        return diff_template(files, template, target, variables, sets, with_code, as_json)
     from framework.ops.preview import Action
     from framework.ops.preview_offline import preview_offline
     from framework.ops.preview_text import pipeline_lines, removed_lines

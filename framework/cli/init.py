@@ -1,7 +1,8 @@
-"""`floe init`: a new pipeline file, from a few answers or from real records, checked before it is written."""
+"""`floe init`: a new pipeline file, from a few answers or from real records, checked before it is written; or a project."""
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,6 +15,7 @@ import click
 from framework.adapters.files import raise_findings, real_world
 from framework.cli import complete
 from framework.config.load import DEFAULT_TARGET, load_pipelines
+from framework.config.project import CI, project_files
 from framework.config.scaffold import LOCAL_TARGET, Scaffold, ScaffoldHint, pipeline_text
 from framework.diagnose.counted import counted
 from framework.errors import ConfigError
@@ -43,7 +45,20 @@ if TYPE_CHECKING:
 )
 @click.option("--connection", default="main", show_default=True, help="The target's Kafka connection.")
 @click.option("--folder", type=click.Path(path_type=Path), default=Path("pipelines"), show_default=True)
-@click.option("--force", is_flag=True, help="Overwrite an existing file.")
+@click.option(
+    "--project",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help="Write a whole project instead: two targets, a template with a test, a pipeline, CI, .gitignore, README.",
+)
+@click.option(
+    "--ci",
+    type=click.Choice([*CI, "none"]),
+    default="github",
+    show_default=True,
+    help="Whose CI checks the files, with --project.",
+)
+@click.option("--force", is_flag=True, help="Overwrite existing files.")
 def init(
     name: str | None,
     topics: tuple[str, ...],
@@ -56,23 +71,28 @@ def init(
     target: str | None,
     connection: str,
     folder: Path,
+    project: Path | None,
+    ci: str,
     force: bool,
 ) -> int:
-    """Write a new pipeline file. Asks for what you do not give.
+    """Write a new pipeline file. Asks for what you do not give. With --project, write a whole project.
 
     \b
     floe init orders --topic shop.orders --table shop.orders
     floe init orders --topic shop.orders --table shop.orders --from-topic --target dev
     floe init events --topic web --table web.events --from-file events.jsonl --split-by type
+    floe init --project shop-pipelines
     """
+    if project is not None:
+        if name or topics or table:
+            raise click.UsageError("--project writes a pipeline of its own; add yours with a second `floe init`")
+        return _project(project, ci, force)
     name = name or _ask("Name of the pipeline", "NAME", None)
     topics = topics or tuple(_ask("Topics, with commas between", "--topic", name).replace(",", " ").split())
     table = table or _ask("Table, as namespace.name", "--table", f"{name.replace('-', '_')}.{topics[0].split('.')[-1]}")
     path = folder / f"{name}.yaml"
     if path.exists() and not force:
-        raise ConfigError(
-            f"{path} exists already", code="FLOE-E029", place=str(path), remedy="use --force, or another name"
-        )
+        raise _in_the_way(path)
     what = Scaffold(name, topics, table, connection, interval, split_by=split_by)
     values = _values(topics, target, connection, from_topic, from_file, records)
     if values is not None:
@@ -94,6 +114,29 @@ def init(
     for command in ("validate", "plan", "run"):
         click.echo(f"  floe {command} {path}" + (f" --target {target}" if target else ""))
     return 0
+
+
+def _project(folder: Path, ci: str, force: bool) -> int:
+    texts = {folder / path: text for path, text in project_files(None if ci == "none" else ci).items()}
+    there = [path for path in texts if path.exists()]
+    if there and not force:
+        raise _in_the_way(there[0])
+    for path, text in texts.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        click.echo(f"wrote {path}")
+    click.echo("\nTry next:")
+    if folder != Path():
+        click.echo(f"  cd {shlex.quote(str(folder))}")
+    for command in ("validate pipelines", "test pipelines", "local up", "run pipelines/orders.yaml"):
+        click.echo(f"  floe {command}")
+    return 0
+
+
+def _in_the_way(path: Path) -> ConfigError:
+    return ConfigError(
+        f"{path} exists already", code="FLOE-E029", place=str(path), remedy="use --force, or another name"
+    )
 
 
 def _ask(question: str, option: str, default: str | None) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -19,6 +19,7 @@ from framework.cli.test_write import Recording, fix, record, take
 from framework.config.check_files import kind_of
 from framework.config.load import DEFAULT_TARGET, LoadResult, load_pipelines, load_target
 from framework.config.spec import LoadedPipeline
+from framework.config.target import TargetResult
 from framework.config.templates.uses import load_uses
 from framework.config.world import World
 from framework.testing.report import FORMATS, render
@@ -102,17 +103,16 @@ def test(
     def open_file() -> LoadedPipeline:
         return load_or_raise((results[0].file,), target, variables, sets)[0]
 
-    with ExitStack() as stack:
-        engine = (
-            None if no_spark else stack.enter_context(LocalSpark(lambda text: click.echo(log_line(text), err=True)))
-        )
-        run = partial(run_file, engine=engine)
+    with engine_for(no_spark) as run:
         reports = _reports(files, results, run)
         if recording.wanted:
             taken = [] if reports[0].is_wrong else take(recording, open_file)
             reports = [record(results[0], reports[0], taken, recording.name, load_of(results[0]), run)]
         else:
-            reports += [_of_template(path, target, world, run) for path in templates]
+            reports += [
+                template_report(path, load_target(target or DEFAULT_TARGET, world, path.parent), world, run)
+                for path in templates
+            ]
         if not reports:
             raise no_pipelines(files)
         if with_fix:
@@ -137,9 +137,19 @@ def _reports(files: tuple[str, ...], results: tuple[LoadResult, ...], run: Run) 
     ]
 
 
-def _of_template(path: Path, target: str | None, world: World, run: Run) -> FileReport:
+@contextmanager
+def engine_for(no_spark: bool) -> Iterator[Run]:
+    """What runs the tests of a file; it starts Spark for the first that needs it, unless that is not wanted."""
+    with ExitStack() as stack:
+        engine = (
+            None if no_spark else stack.enter_context(LocalSpark(lambda text: click.echo(log_line(text), err=True)))
+        )
+        yield partial(run_file, engine=engine)
+
+
+def template_report(path: Path, target: TargetResult, world: World, run: Run) -> FileReport:
     """A template's tests that have records, each run as a test of the pipeline that it stands for."""
-    uses = load_uses(path, load_target(target or DEFAULT_TARGET, world, path.parent), world)
+    uses = load_uses(path, target, world)
     findings = tuple(finding for finding in uses.diagnostics if finding.is_error)
     cases = () if findings else tuple(case for result in uses.results for case in run(result).cases)
     return FileReport(str(path), findings, cases)

@@ -24,6 +24,10 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Check": {
         "validate": ("framework.cli.validate:validate", "Check pipeline files without a cluster."),
         "test": ("framework.cli.test_verb:test", "Run the tests inside pipeline files, without Kafka."),
+        "templates": (
+            "framework.cli.templates:templates",
+            "List, describe and test shared templates; lock libraries of them.",
+        ),
         "plan": ("framework.cli.plan:plan", "Show what a run would do, before you run it."),
         "diff": ("framework.cli.diff:diff", "Show what differs from what was deployed."),
         "graph": ("framework.cli.graph:graph", "Draw topics, pipelines and tables as Mermaid, DOT or SVG."),

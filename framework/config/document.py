@@ -7,6 +7,7 @@ text, and `Files`, which turns findings about it into findings about the files t
 from __future__ import annotations
 
 import errno
+import posixpath
 from collections.abc import Callable, Iterable
 from collections.abc import Mapping as Mapped
 from dataclasses import dataclass, field, replace
@@ -14,11 +15,12 @@ from functools import lru_cache
 from pathlib import Path
 
 from framework.config.rules.permitted import inside
+from framework.config.templates.given import Given
 from framework.config.templates.render import Rendered, is_template, render
 from framework.config.text import SourceText, start_of
 from framework.config.tree import Mapping, Node, parse
 from framework.config.world import World
-from framework.diagnose.diagnostic import Diagnostic, Span
+from framework.diagnose.diagnostic import Diagnostic, Place, Span
 from framework.diagnose.secrets import masked_line, redacted
 from framework.diagnose.shown import shown
 
@@ -28,10 +30,12 @@ _HEAD_KEYS = frozenset({"apiVersion", "kind", "metadata", "variables", "paramete
 
 @dataclass
 class Files:
-    """The texts that took part in loading, by name, and the templates among them."""
+    """The texts that took part in loading, by name, the templates among them, and the parameters that they were given."""
 
     sources: dict[str, SourceText] = field(default_factory=dict)
     rendered: dict[str, Rendered] = field(default_factory=dict)
+    given: Given | None = None
+    included: dict[str, dict[str, str]] = field(default_factory=dict)  # what each template includes, by name
 
     def add(self, source: SourceText | None) -> None:
         if source is not None:
@@ -65,7 +69,14 @@ class Files:
             return finding
         span = self.locate(finding.span)
         source = self.sources.get(span.file)
-        return replace(finding, span=span, excerpt=masked_line(source.line(span.line)) if source else None)
+        cause = self.given.cause(source, span) if self.given and source else None
+        if cause is None:
+            return replace(finding, span=span, excerpt=self._line(span))
+        return replace(finding, span=cause, excerpt=self._line(cause), template=Place(span, self._line(span)))
+
+    def _line(self, span: Span) -> str | None:
+        source = self.sources.get(span.file)
+        return masked_line(source.line(span.line)) if source else None
 
 
 def _without_secrets(finding: Diagnostic) -> Diagnostic:
@@ -141,7 +152,8 @@ def read_tree(
     """The tree of a file after rendering; `head` itself when it is no template."""
     if not head.templated or head.tree is None or head.findings:
         return head.tree, list(head.findings)
-    rendered, findings = render(head.source, context, _reader_below(head.source.file, world))
+    included = files.included.setdefault(head.source.file, {})
+    rendered, findings = render(head.source, context, _reader_below(head.source.file, world, included))
     for finding in findings:
         if finding.span is not None and finding.span.file not in files.sources:
             files.add(read_source(Path(finding.span.file), world)[0])
@@ -155,14 +167,16 @@ def read_tree(
     return tree, findings + found
 
 
-def _reader_below(file: str, world: World) -> Callable[[str], str]:
-    """Reads what a template includes. Every way to a name ends here, also one that is put together while rendering."""
+def _reader_below(file: str, world: World, included: dict[str, str]) -> Callable[[str], str]:
+    """Reads what a template includes, and notes it. Every way to a name ends here, also one that is put together while
+    rendering."""
 
     def read(name: str) -> str:
         folder = str(world.real_path(Path(file).parent))
         if not inside(folder, str(world.real_path(Path(name)))):
             raise PermissionError(errno.EACCES, "it is outside the folder of the first file")
-        return world.read_file(Path(name))
+        included[posixpath.relpath(name, posixpath.dirname(file))] = text = world.read_file(Path(name))
+        return text
 
     return read
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from framework.config.build import build_pipeline
 from framework.config.document import Files, Head, read_head, read_source, read_tree
-from framework.config.overlay import apply_set, lay_over, without
+from framework.config.overlay import apply_set, lay_over, without, without_additions
 from framework.config.reference import Scope, resolve
 from framework.config.rules import create as rules_create
 from framework.config.rules import format as rules_format
@@ -165,6 +165,7 @@ class Loading:
         """The tree over its shared template and below the target's overrides and `--set`."""
         whole: Node = tree
         use = tree.entry("template")
+        body = None
         if use:
             body, found, self.template = use_template(use, self.path, scope, self.world, self.files)
             self.findings += found
@@ -178,6 +179,9 @@ class Loading:
             whole, option, found = apply_set(whole, set_path, set_value)
             self.files.add(option)
             self.findings += found
+        whole, found = without_additions(whole)
+        # What should lie below is not there without the template, and that is told already.
+        self.findings += found if use is None or body else []
         return whole
 
     def _checked(self, tree: Mapping, unresolved: frozenset[TreePath], refused: frozenset[str]) -> LoadResult:

@@ -1,7 +1,7 @@
 """Lays one tree over another: targets over pipelines, pipelines over templates, `--set` over everything.
 
 In: two trees. Out: one tree, in which every value keeps the position where it was written. Mappings are merged key by
-key; lists and values replace what they cover.
+key; lists and values replace what they cover. `rules+` adds its items behind those of the list `rules` that it covers.
 """
 
 from __future__ import annotations
@@ -17,12 +17,53 @@ def lay_over(base: Node, over: Node) -> Node:
         return over
     entries = {entry.key: entry for entry in base.entries}
     for entry in over.entries:
+        if (longer := _longer(entry, entries.get(entry.key.removesuffix("+")), over)) is not None:
+            entries[longer.key] = longer
+            continue
         below = entries.get(entry.key)
         value = lay_over(below.value, entry.value) if below else entry.value
         joined = below is not None and isinstance(below.value, Mapping) and isinstance(entry.value, Mapping)
         span = below.key_span if below and joined else entry.key_span
         entries[entry.key] = Entry(entry.key, span, value)
     return Mapping(tuple(entries.values()), base.span)
+
+
+def _longer(entry: Entry, below: Entry | None, over: Mapping) -> Entry | None:
+    """The list below with the items of `NAME+` behind its own; None where the entry adds to no list."""
+    if not _adds(entry) or below is None or below.key in over.keys or not isinstance(below.value, Sequence):
+        return None
+    assert isinstance(entry.value, Sequence)
+    items = (*below.value.items, *entry.value.items)
+    return Entry(below.key, entry.key_span, Sequence(items, entry.value.span))
+
+
+def _adds(entry: Entry) -> bool:
+    return entry.key.endswith("+") and isinstance(entry.value, Sequence)
+
+
+def without_additions(node: Node, path: Path = ()) -> tuple[Node, list[Diagnostic]]:
+    """The tree without the `NAME+` that covered no list, which stand for the list itself, and a finding for each."""
+    if not isinstance(node, Mapping):
+        return node, []
+    entries, findings = [], []
+    for entry in node.entries:
+        here = (*path, entry.key)
+        if entry.key.startswith("x-"):
+            entries.append(entry)
+        elif _adds(entry):
+            name = entry.key.removesuffix("+")
+            message = f"`{dotted(here)}` adds to a list, and there is no list `{name}` below this file"
+            remedy = (
+                f"write `{name}:`; only over a template or from a target can a list be added to, and not to a reference"
+            )
+            findings.append(Diagnostic("FLOE-C617", message, entry.key_span, path=dotted(here), remedy=remedy))
+            if name not in node.keys:  # so that nothing is said of a list that is missing
+                entries.append(Entry(name, entry.key_span, entry.value))
+        else:
+            value, found = without_additions(entry.value, here)
+            entries.append(Entry(entry.key, entry.key_span, value))
+            findings += found
+    return (Mapping(tuple(entries), node.span), findings) if findings else (node, [])
 
 
 def without(node: Mapping, *keys: str) -> Mapping:

@@ -468,7 +468,8 @@ class TargetSpec:
 
 @dataclass(frozen=True)
 class TemplateUse:
-    """The shared template that a file is made with: its name as written, its version, and the hash of its text."""
+    """The shared template that a file is made with: its name as written, its version, and the hash of its text and of what it
+    includes."""
 
     name: str
     version: str

@@ -22,6 +22,7 @@ class World:
         read_bytes: the bytes of a file; raises OSError.
         real_path: where a path leads once links are followed; it need not exist.
         packaged_templates: the folders of template libraries that installed packages offer, by package name.
+        template_cache: the folder of what `floe templates lock` fetched, each library below the hash of its content.
     """
 
     env: Mapping[str, str]
@@ -30,5 +31,6 @@ class World:
     offline: bool = False
     secret_schemes: Collection[str] = ("env", "file")
     packaged_templates: Mapping[str, Path] | None = None
+    template_cache: Path | None = None
     read_bytes: Callable[[Path], bytes] = Path.read_bytes
     real_path: Callable[[Path], Path] = Path.resolve

@@ -55,6 +55,21 @@ ENTRIES = (
         ),
     ),
     Code(
+        "FLOE-E035",
+        "Templates cannot be fetched",
+        "`floe templates lock` and `update` run the program `git`: it is missing, cannot reach the repository, or the tag does not exist or holds no templates. git asks for no password here: set up a credential helper or an SSH agent.",
+        transcript=Transcript(
+            "templates lock acme https://git.example.com/acme/templates --tag v2",
+            "the templates cannot be fetched: git fails: fatal: couldn't find remote ref refs/tags/v2",
+            "https://git.example.com/acme/templates",
+            "check address and tag; try `git ls-remote --tags` with the address",
+            (
+                "git ls-remote --tags https://git.example.com/acme/templates",
+                "floe templates lock acme https://git.example.com/acme/templates --tag v2.0.0",
+            ),
+        ),
+    ),
+    Code(
         "FLOE-E301",
         "Spark does not start",
         "Java is missing or the master cannot be reached.",

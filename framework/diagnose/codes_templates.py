@@ -120,6 +120,53 @@ ENTRIES = (
         ),
     ),
     Code(
+        "FLOE-C614",
+        "A locked library is not here, or is not what was locked",
+        "A template of a library is read only from the user's cache, and only if its text has the hash that `floe.lock` names. `floe templates lock` fetches what the lock names; nothing else does. If the tag is another commit now, it refuses (FLOE-C616).",
+        transcript=Transcript(
+            "validate pipelines",
+            "the library `acme` is locked and not on this machine",
+            "pipelines/orders.yaml:4:17",
+            "run `floe templates lock`, which fetches what the lock names",
+            ("floe templates lock", "floe validate pipelines"),
+            ShownAs.FINDING,
+        ),
+    ),
+    Code(
+        "FLOE-C615",
+        "floe.lock cannot be used",
+        "`floe templates lock` and `floe templates update` write the file. It was changed by hand or merged badly, or a newer version of floe wrote it.",
+        transcript=Transcript(
+            "templates lock",
+            "there is no lock of templates",
+            "floe.lock",
+            "add a library: `floe templates lock NAME URL --tag TAG`",
+            ("floe templates lock acme https://git.example.com/acme/templates --tag v2.0.0",),
+        ),
+    ),
+    Code(
+        "FLOE-C616",
+        "A tag has moved",
+        "The repository's tag is another commit, or the commit has other texts, than when it was locked. Somebody published the version again. Ask its owners; `floe templates update` takes the tag as it is now.",
+        transcript=Transcript(
+            "templates lock",
+            "the tag v2 of `acme` is not what was locked: commit 9d1c0e4, not 3f2a7b1",
+            "floe.lock",
+            "ask the owners why; `floe templates update acme@2` takes it as it is now",
+            (
+                "# Ask the owners first. This takes the tag as it is now.",
+                "floe templates update acme@2",
+            ),
+        ),
+    ),
+    Code(
+        "FLOE-C617",
+        "There is no list to add to",
+        "`NAME+` adds items to a list of the template, or, in a target's overrides, to one of the pipeline file. Here there is no such list, it is a reference, or the same file also writes the list itself.",
+        "source: {kafka: {topics+: [refunds]}}",
+        "source: {kafka: {topics+: [refunds]}}\n" + _USE % ("1", "topic: orders"),
+    ),
+    Code(
         "FLOE-C701",
         "There is no such target",
         "Targets are `targets/NAME.yaml` beside the pipeline file or above it, or a path. `local` needs no file.",

@@ -33,6 +33,13 @@ class Span(NamedTuple):
         return f"{self.file}:{self.line}:{self.column}"
 
 
+class Place(NamedTuple):
+    """A second place that a finding is about: a span, and the text of the line that it begins on."""
+
+    span: Span
+    excerpt: str | None
+
+
 @dataclass(frozen=True)
 class Diagnostic:
     """One finding.
@@ -46,6 +53,7 @@ class Diagnostic:
         remedy: one sentence that says what to do, or None where the message says it already.
         excerpt: the text of the line that `span` begins on.
         times: how often the same line was the cause; more than one for a line inside a loop of a template.
+        template: where a template uses the parameter that `span` gives, or None.
     """
 
     code: str
@@ -57,6 +65,7 @@ class Diagnostic:
     remedy: str | None = None
     excerpt: str | None = None
     times: int = 1
+    template: Place | None = None
 
     def __str__(self) -> str:
         place = f"{self.span.start}: " if self.span else ""

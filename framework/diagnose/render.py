@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from urllib.parse import quote
 
 from framework.diagnose.counted import counted
-from framework.diagnose.diagnostic import Diagnostic
+from framework.diagnose.diagnostic import Diagnostic, Place, Span
 
 FORMATS = ("text", "json", "github", "sarif", "junit")
 _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
@@ -49,11 +49,21 @@ def text_of(finding: Diagnostic, colour: bool = False) -> str:
     lines = [
         f"{paint(_BOLD, place)}{paint(style, f'{finding.severity.value}[{finding.code}]')} {finding.message}{times}"
     ]
-    if finding.span and finding.excerpt and finding.excerpt.strip():
-        number, bar = str(finding.span.line), paint(_BLUE, "|")
-        shown, caret = _caret(finding)
-        lines.append(f"  {paint(_BLUE, number)} {bar} {shown}")
-        lines.append(f"  {' ' * len(number)} {bar} {paint(style, caret)}")
+    bar = paint(_BLUE, "|")
+
+    def marked(at: Place) -> list[str]:
+        if not at.excerpt or not at.excerpt.strip():
+            return []
+        number, (shown, caret) = str(at.span.line), _caret(at.span, at.excerpt)
+        return [
+            f"  {paint(_BLUE, number)} {bar} {shown}",
+            f"  {' ' * len(number)} {bar} {paint(style, caret)}",
+        ]
+
+    if finding.span:
+        lines += marked(Place(finding.span, finding.excerpt))
+    if finding.template:
+        lines += [f"  {finding.template.span.start}: the template uses it here", *marked(finding.template)]
     if finding.hint:
         lines.append(f"  hint: {finding.hint}")
     if finding.remedy:
@@ -61,11 +71,10 @@ def text_of(finding: Diagnostic, colour: bool = False) -> str:
     return "\n".join(lines)
 
 
-def _caret(finding: Diagnostic) -> tuple[str, str]:
-    assert finding.span is not None
-    excerpt = (finding.excerpt or "").replace("\t", " ")
-    start = finding.span.column - 1
-    end = finding.span.end_column - 1 if finding.span.end_line == finding.span.line else len(excerpt)
+def _caret(span: Span, excerpt: str) -> tuple[str, str]:
+    excerpt = excerpt.replace("\t", " ")
+    start = span.column - 1
+    end = span.end_column - 1 if span.end_line == span.line else len(excerpt)
     cut = max(0, start - 80) if len(excerpt) > 120 else 0
     shown = ("..." if cut else "") + excerpt[cut : cut + 120] + ("..." if len(excerpt) > cut + 120 else "")
     offset = start - cut + (3 if cut else 0)
@@ -102,19 +111,25 @@ def as_dict(finding: Diagnostic) -> dict[str, object]:
     """One finding as JSON: keys with nothing to say are left out."""
     result: dict[str, object] = {"code": finding.code, "severity": finding.severity.value, "message": finding.message}
     if finding.span:
-        span = finding.span
-        result |= {
-            "file": span.file,
-            "line": span.line,
-            "column": span.column,
-            "end_line": span.end_line,
-            "end_column": span.end_column,
-        }
+        result |= _place_json(finding.span)
     extra = {"path": finding.path, "hint": finding.hint, "remedy": finding.remedy, "excerpt": finding.excerpt}
     result |= {key: value for key, value in extra.items() if value}
     if finding.times > 1:
         result["times"] = finding.times
+    if finding.template:
+        shown = {"excerpt": finding.template.excerpt} if finding.template.excerpt else {}
+        result["template"] = {**_place_json(finding.template.span), **shown}
     return result
+
+
+def _place_json(span: Span) -> dict[str, object]:
+    return {
+        "file": span.file,
+        "line": span.line,
+        "column": span.column,
+        "end_line": span.end_line,
+        "end_column": span.end_column,
+    }
 
 
 def _json(diagnostics: Sequence[Diagnostic], files: Sequence[str]) -> str:
@@ -150,7 +165,9 @@ def _github(finding: Diagnostic) -> str:
 
 
 def _sentence(finding: Diagnostic) -> str:
-    parts = [finding.message, finding.hint and f"hint: {finding.hint}", finding.remedy and f"remedy: {finding.remedy}"]
+    used = finding.template and f"{finding.template.span.start}: the template uses it here"
+    hint, remedy = finding.hint and f"hint: {finding.hint}", finding.remedy and f"remedy: {finding.remedy}"
+    parts = [finding.message, used, hint, remedy]
     return "\n".join(part for part in parts if part)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from enum import Enum
 
+from framework.config.spec import TemplateUse
 from framework.errors import FloeError
 from framework.plan.canonical import plain
 from framework.plan.diff import PlanChange
@@ -105,9 +106,10 @@ class PipelinePreview:
     start: StartPreview | None = None
     tables: tuple[TablePreview, ...] | None = None
     problems: tuple[Problem, ...] = ()
+    template: TemplateUse | None = None
 
     def to_json(self) -> dict[str, object]:
-        return {
+        value = {
             **plan_to_json(self.plan),
             "hash": self.hash,
             "action": self.action.value,
@@ -117,6 +119,7 @@ class PipelinePreview:
             "tables": None if self.tables is None else [_table_json(table) for table in self.tables],
             "problems": [asdict(problem) for problem in self.problems],
         }
+        return value if self.template is None else {**value, "template": asdict(self.template)}
 
 
 def _table_json(table: TablePreview) -> dict[str, object]:

@@ -44,7 +44,10 @@ def described(
     known = told is not None or pipeline.spec.name in history.has_run
     action = Action.START if not known else Action.UNCHANGED if told and told.hash == now else Action.RESTART
     changes = changes_since(pipeline, history, held)
-    return PipelinePreview(compile_plan(pipeline), now, action, _deployed(told), changes, start, tables, problems)
+    deployed = _deployed(told)
+    return PipelinePreview(
+        compile_plan(pipeline), now, action, deployed, changes, start, tables, problems, pipeline.template
+    )
 
 
 def _deployed(told: Deployed | None) -> DeployedPreview | None:

@@ -75,6 +75,9 @@ def pipeline_lines(preview: PipelinePreview, allowed: Collection[str], with_step
     plan, said = preview.plan, _said(preview)
     mark = "!" if preview.problems else _MARKS[preview.action]
     yield Line(mark, 0, f"pipeline {plan.pipeline} on target {plan.target} ({plan.source_file}): {said}")
+    if preview.template is not None:
+        used = preview.template
+        yield Line(" ", 1, f"template {used.name} {used.version} ({used.hash[:_HASH_SHOWN]})")
     for problem in preview.problems:
         yield Line("!", 2, f"{problem.message}  [{problem.code}]")
         if problem.remedy:

@@ -18,6 +18,7 @@ from framework.commit.events.event_types import (
     CommitComplete,
     CommitToTable,
     DataComplete,
+    Deployed,
     Heartbeat,
     OffsetsSet,
     StateChanged,
@@ -47,13 +48,14 @@ READER = Limits(pending_files=2**53, undrained_files=2**53)
 @dataclass
 class ControlLog:
     """What the log says up to `end`. `links` holds the newest batch, heartbeat or settled offsets of each pipeline,
-    good or not; `state.pipelines` the good chains."""
+    good or not; `state.pipelines` the good chains; `deployed` what each pipeline's newest run told that it runs."""
 
     facts: ControlTopicFacts
     end: int
     state: CoordinatorState
     links: dict[str, DataComplete | Heartbeat] = field(default_factory=dict)
     commits: dict[str, CommitToTable] = field(default_factory=dict)
+    deployed: dict[str, Deployed] = field(default_factory=dict)
     reports: dict[str, dict[str, StateChanged]] = field(default_factory=dict)
     """Of pipelines: by name, and by the run that told; the newest run last."""
 
@@ -67,6 +69,8 @@ class ControlLog:
             self.links[event.pipeline] = event
         elif isinstance(event, OffsetsSet):
             self.links[event.pipeline] = settled_link(event)
+        elif isinstance(event, Deployed):
+            self.deployed[event.pipeline] = event
         elif isinstance(event, StateChanged) and event.subject is Subject.PIPELINE:
             by_run = self.reports.setdefault(event.name, {})
             by_run.pop(event.by, None)

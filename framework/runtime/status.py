@@ -7,12 +7,20 @@ that what is shown is what would be committed.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.table_care import TableCare
-from framework.commit.events.event_types import Accounting, CommitToTable, DataComplete, Health, Heartbeat, Holds
+from framework.commit.events.event_types import (
+    Accounting,
+    CommitToTable,
+    DataComplete,
+    Deployed,
+    Health,
+    Heartbeat,
+    Holds,
+)
 from framework.commit.machine.condition import PipelineFacts, TableFacts, pipeline_condition, table_condition
 from framework.commit.machine.cycle import low_water
 from framework.commit.machine.health import table_health
@@ -22,6 +30,7 @@ from framework.commit.maintenance.health import TableHealth
 from framework.commit.offsets import Gaps, PartitionKey, SafeOffset, decode_metadata
 from framework.commit.recovery.letter_replay import is_replay, is_replay_topic
 from framework.config.maintenance import CompactionPolicy
+from framework.config.spec import TemplateUse
 from framework.errors import FloeError, StateDisagreement
 from framework.plan.compile import coordinator_group, group_id
 from framework.runtime.control_log import ControlLog, read_control_log
@@ -43,7 +52,8 @@ class PartitionStatus:
 
 @dataclass(frozen=True)
 class PipelineStatus:
-    """`totals` is the sum of invariant 8 since the pipeline first ran. `since_ms` is None where nobody told."""
+    """`totals` is the sum of invariant 8 since the pipeline first ran. `since_ms` is None where nobody told, `template`
+    where the newest run told of none."""
 
     pipeline: str
     state: Health
@@ -56,6 +66,7 @@ class PipelineStatus:
     lag: int
     totals: Accounting
     partitions: tuple[PartitionStatus, ...]
+    template: TemplateUse | None = None
 
 
 @dataclass(frozen=True)
@@ -134,6 +145,9 @@ class Status:
         for table in value["tables"]:
             if table["health"] is None:
                 del table["health"]
+        for pipeline in value["pipelines"]:
+            if pipeline["template"] is None:
+                del pipeline["template"]
         return {"command": "status", "ok": True, **value}
 
 
@@ -235,7 +249,17 @@ def _pipeline(admin: KafkaAdmin, prefix: str, name: str, log: ControlLog) -> Pip
         lag,
         newest.totals if newest else Accounting(),
         partitions,
+        template_of(log.deployed.get(name)),
     )
+
+
+def template_of(told: Deployed | None) -> TemplateUse | None:
+    """The template that a run said it was made with."""
+    value = told.plan.get("template") if told else None
+    keys = tuple(each.name for each in fields(TemplateUse))
+    if not isinstance(value, dict) or not all(isinstance(value.get(key), str) for key in keys):
+        return None
+    return TemplateUse(*(value[key] for key in keys))
 
 
 def _table(name: str, log: ControlLog, catalog: IcebergTables, coordinated: bool, with_health: bool) -> TableStatus:

@@ -1,4 +1,4 @@
-"""Shared templates: found by name, checked against the version that is asked for, and filled with typed parameters.
+"""Shared templates: checked against the version that is asked for, and filled with typed parameters.
 
 In: the `template:` key of a pipeline file. Out: the tree that the template makes, to lie under the pipeline's own keys;
 or diagnostics at the parameter, or at the line of the template that a person wrote.
@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
 from collections.abc import Mapping as Mapped
 from functools import lru_cache
-from itertools import product
 from pathlib import Path
 
-from framework.config.document import Files, read_head, read_source, read_tree, upwards
-from framework.config.file_kinds import YAML_ENDINGS
+from framework.config.document import Files, read_head, read_tree
 from framework.config.reference import Scope, resolve
-from framework.config.rules.permitted import inside
 from framework.config.schema import check
 from framework.config.spec import TemplateUse
+from framework.config.templates.find import find_template, not_as_locked
+from framework.config.templates.given import Given
 from framework.config.text import SourceText
 from framework.config.tree import Entry, Mapping, Node, Scalar, dotted, find, plain
 from framework.config.variables import Declared, Value, check_value, declarations, fits_type
@@ -46,62 +44,44 @@ def use_template(
         or not name.value
     ):
         return None, findings, None
-    path, problem = find_template(name.value, pipeline_file.parent, world)
-    source = read_source(path, world)[0] if path else None
-    if source is None:
-        message = problem or f"the template `{name.value}` cannot be read"
-        remedy = "check the name: a file of `templates/`, a path, or `package:name`"
-        return None, [*findings, Diagnostic("FLOE-C605", message, name.span, path="template.name", remedy=remedy)], None
+    template = find_template(name.value, name.span, pipeline_file.parent, world)
+    files.add(template.lock)
+    if template.source is None:
+        return None, [*findings, *([template.finding] if template.finding else [])], None
+    source = template.source
     tree, declared, found = read_template(source)
     files.add(source)
     findings += found
     if tree is None:
         return None, findings, None
     findings += _version(resolved, tree, name.value)
-    given = resolved.get("parameters")
-    values, found = _parameters(declared, given if isinstance(given, Mapping) else None, use, name.value)
+    entry = resolved.entry("parameters")
+    given = entry.value if entry and isinstance(entry.value, Mapping) else None
+    values, found = _parameters(declared, given, use, name.value)
     findings += found
+    if entry and given:
+        files.given = Given({each.key: each.value.span for each in given.entries}, entry.key_span)
     if any(finding.is_error for finding in findings):
         return None, findings, None
-    body, found = fill(source, values, world, files)
-    digest = hashlib.sha256(source.text.encode()).hexdigest()
-    return body, findings + found, TemplateUse(name.value, _version_of(tree), f"sha256:{digest}")
+    body, found = fill(source, values, template.world, files)
+    if template.spoiled:
+        return None, [*findings, not_as_locked(name.value, template, name.span)], None
+    digest = content_hash(source.text, files.included.get(source.file, {}))
+    return body, findings + found, TemplateUse(name.value, version_of(tree), digest)
+
+
+def content_hash(text: str, included: Mapped[str, str]) -> str:
+    """`sha256:` and the hash of a template's text, and of the files that it includes, by their names."""
+    whole = hashlib.sha256(text.encode())
+    for name in sorted(included):
+        whole.update(hashlib.sha256(f"{name}\0{included[name]}".encode()).digest())
+    return f"sha256:{whole.hexdigest()}"
 
 
 def _shape(use: Entry) -> list[Diagnostic]:
     """What the schema says of the `template:` key alone; the pipeline is checked without it, as it is with the body."""
     _, findings = check(Mapping((use,), use.key_span), "pipeline", below="template")
     return findings
-
-
-def find_template(name: str, folder: Path, world: World) -> tuple[Path | None, str | None]:
-    """The file of a template; or None and why."""
-    package, colon, short = name.partition(":")
-    if colon:
-        packages = world.packaged_templates or {}
-        if package not in packages:
-            return None, f"no installed package offers templates as `{package}`"
-        here = [packages[package] / f"{short}{ending}" for ending in YAML_ENDINGS]
-        path = next((path for path in here if read_source(path, world)[0] is not None), here[0])
-        return _inside((packages[package],), path, world)
-    if "/" in name or name.endswith(YAML_ENDINGS):
-        return _inside((folder, Path()), folder / name, world)
-    for parent in upwards(folder):
-        for place, ending in product(("templates", "pipelines/templates"), YAML_ENDINGS):
-            path = parent / place / f"{name}{ending}"
-            if read_source(path, world)[0] is not None:
-                return path, None
-    return None, f"there is no template `{name}` in a folder `templates/` beside the pipeline file or above it"
-
-
-def _inside(roots: Iterable[Path], path: Path, world: World) -> tuple[Path | None, str | None]:
-    """The path, where it lies in one of the folders, whatever links are on the way; else why not."""
-    if any(inside(str(world.real_path(root)), str(world.real_path(path))) for root in roots):
-        return path, None
-    return (
-        None,
-        "a template must be in the pipeline file's folder, the current folder or its package, or below one of them",
-    )
 
 
 def read_template(source: SourceText) -> tuple[Mapping | None, tuple[Declared, ...], list[Diagnostic]]:
@@ -147,7 +127,8 @@ def fill(
     return filled, findings + found
 
 
-def _version_of(template: Mapping) -> str:
+def version_of(template: Mapping) -> str:
+    """The version in a template's head, "" where it has none."""
     version = find(template, ("metadata", "version"))
     return str(version.value) if isinstance(version, Scalar) and version.value is not None else ""
 
