@@ -16,7 +16,7 @@ from framework.diagnose.render import as_dict
 from framework.diagnose.secrets import redacted
 from framework.errors import ConfigError, FloeError
 
-_GROUPS = frozenset({"dlq", "local", "offsets"})
+_GROUPS = frozenset({"dlq", "local", "offsets", "templates"})
 
 
 def error_document(arguments: Sequence[str], error: FloeError | click.ClickException) -> str:
