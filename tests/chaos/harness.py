@@ -16,10 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from framework.task import daemon as task_daemon
 from tests.chaos.checker import all_tables, landed_positions
 from tests.project import Project, kill_group
 
 PATIENCE_S = 420.0
+# By the module's own name: a name that is only written down here outlives the module, and then finds no process.
+TASK_DAEMON = task_daemon.__name__
 T = TypeVar("T")
 
 FAN_OUT = """
@@ -115,7 +118,7 @@ def python_workers_of(driver: int) -> list[int]:
 
 def python_daemons_of(driver: int) -> list[int]:
     """Spark's own daemons, and the one of floe that forks the processes of tasks."""
-    return [p.pid for p in descendants(driver) if "pyspark.daemon" in p.command or "spark_daemon" in p.command]
+    return [p.pid for p in descendants(driver) if "pyspark.daemon" in p.command or TASK_DAEMON in p.command]
 
 
 def kill(pids: Iterable[int], number: signal.Signals = signal.SIGKILL) -> int:

@@ -203,6 +203,7 @@ def test_full_disk_under_tasks_and_commits(project: Project, broker: Broker) -> 
     with Running(project, "run", project.pipeline("full", fan_out(topic))) as run:
         lands(project, 100, run)
         workers = [*python_daemons_of(run.pid), *python_workers_of(run.pid)]
+        assert workers, "no process of tasks was found, so none would be limited"
         limit_file_size(workers, 16)
         broker.produce(topic, records(100, start=100))
         run.wait_for_output("batch failed")
