@@ -152,6 +152,7 @@ def _where(name: str, control: Control, loaded: LoadedPipeline | None) -> Where:
     if loaded is not None:
         spec = loaded.spec
         named = [rule.table for rule in spec.routes.rules if "{" not in rule.table]
+        named += [history.table for history in spec.tables.histories]
         named += [spec.errors.dead_letter_table] if spec.errors.dead_letter_table else []
         tables = tuple(map(spec.tables.full_name, named))
     return Where(name, control.target.prefix, control.kafka, control.topic, topics, tables)

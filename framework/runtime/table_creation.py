@@ -90,7 +90,7 @@ def plan_creation(plan: Plan, need: TableNeed) -> CreateTable | Refusal:
     if need.table == plan.write.dead_letter_table:
         return plan_dead_letter_table(need.table)
     policy = plan.write.tables.policy_for(need.table)
-    return plan_create(need, policy, plan.hints_of_tables, plan.decode.metadata_columns)
+    return plan_create(need, policy, plan.hints_of(need.table), plan.metadata_columns_of(need.table))
 
 
 def nobody_foresaw(error: Exception) -> str:

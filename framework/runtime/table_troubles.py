@@ -165,7 +165,7 @@ class TableTroubles:
                 with self._lock:
                     self._as_known[name] = error.message
                 self._tell(name, f"{name} is written as this run knew it: {error.message}")
-            elif self._plan.write.tables.policy_for(name).write.is_upsert:
+            elif self._plan.write.tables.holds_pipeline(name):
                 # A change that became a dead letter could not be made up for: others of its key go on.
                 holding = holding or blocked(name, error.message, error.remedy)
             elif name in known:
