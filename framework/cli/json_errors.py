@@ -1,7 +1,7 @@
-"""What a verb prints on standard output when it was asked for JSON and ends with an error.
+"""What a verb prints on standard output when it was asked for JSON or for annotations and ends with an error.
 
-In: the command line and the error. Out: one JSON document, the same for every verb (`schemas/error.v1.schema.json`);
-"" where no JSON was asked for. The sentence for people stays on standard error.
+In: the command line and the error. Out: one JSON document, the same for every verb (`schemas/error.v1.schema.json`), or
+GitHub's annotations; "" where neither was asked for. The sentence for people stays on standard error.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from itertools import pairwise
 
 import click
 
-from framework.diagnose.render import as_dict
+from framework.diagnose.diagnostic import Diagnostic
+from framework.diagnose.render import as_dict, github
 from framework.diagnose.secrets import redacted
 from framework.errors import ConfigError, FloeError
 
@@ -20,7 +21,9 @@ _GROUPS = frozenset({"dlq", "local", "offsets", "templates"})
 
 
 def error_document(arguments: Sequence[str], error: FloeError | click.ClickException) -> str:
-    """The document, or "" where the command line does not ask for JSON."""
+    """The document, or "" where the command line asks for neither JSON nor annotations."""
+    if _asks_for(arguments, "github"):
+        return "\n".join(map(github, findings_of(error)))
     if not asks_for_json(arguments):
         return ""
     diagnostics = error.diagnostics if isinstance(error, ConfigError) else ()
@@ -43,8 +46,26 @@ def error_document(arguments: Sequence[str], error: FloeError | click.ClickExcep
 
 def asks_for_json(arguments: Sequence[str]) -> bool:
     """Whether `--json` or `--format json` is among the options."""
-    options = list(arguments[: arguments.index("--")] if "--" in arguments else arguments)
-    return "--json" in options or "--format=json" in options or ("--format", "json") in pairwise(options)
+    return "--json" in _options(arguments) or _asks_for(arguments, "json")
+
+
+def findings_of(error: FloeError | click.ClickException) -> tuple[Diagnostic, ...]:
+    """What an error tells, as findings."""
+    if isinstance(error, ConfigError) and error.diagnostics:
+        return error.diagnostics
+    if isinstance(error, FloeError):
+        place = f" ({error.place})" if error.place else ""
+        return (Diagnostic(error.code, redacted(error.message) + place, None, remedy=redacted(error.remedy) or None),)
+    return (Diagnostic("FLOE-C002", redacted(error.format_message()), None),)
+
+
+def _asks_for(arguments: Sequence[str], format_: str) -> bool:
+    options = _options(arguments)
+    return f"--format={format_}" in options or ("--format", format_) in pairwise(options)
+
+
+def _options(arguments: Sequence[str]) -> list[str]:
+    return list(arguments[: arguments.index("--")] if "--" in arguments else arguments)
 
 
 def _command(arguments: Sequence[str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -62,6 +63,38 @@ def format_option(formats: Sequence[str], help_line: str) -> Callable[[Command],
     """Adds `--format`, which arrives as `format_`; the first one is the default."""
     choice = click.Choice(formats)
     return click.option("--format", "format_", type=choice, default=formats[0], show_default=True, help=help_line)
+
+
+def report_option(formats: Sequence[str], name: str = "reports") -> Callable[[Command], Command]:
+    """Adds `--report FORMAT=FILE`, which arrives under `name`: pairs of a format and a path."""
+
+    def pairs(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> list[tuple[str, Path]]:
+        given = []
+        for value in values:
+            format_, equals, file = value.partition("=")
+            if format_ not in formats or not equals or not file:
+                choices = ", ".join(formats)
+                raise click.BadParameter(f"`{value}` is not FORMAT=FILE; formats: {choices}", context, parameter)
+            given.append((format_, Path(file)))
+        return given
+
+    return click.option(
+        "--report",
+        name,
+        multiple=True,
+        callback=pairs,
+        metavar="FORMAT=FILE",
+        help="Also write the result to a file, in this format; repeat it for several.",
+    )
+
+
+def write_reports(reports: Sequence[tuple[str, Path]], text_in: Callable[[str], str]) -> None:
+    """Writes what `--report` asked for; `text_in` gives the text in a format."""
+    for format_, path in reports:
+        try:
+            path.write_text(text_in(format_) + "\n", encoding="utf-8")
+        except OSError as error:
+            raise click.FileError(str(path), error.strerror) from error
 
 
 def json_option(command: Command) -> Command:
