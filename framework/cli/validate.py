@@ -9,8 +9,7 @@ from collections.abc import Mapping
 import click
 
 from framework.adapters.files import find_files, no_files, real_world
-from framework.cli.main import use_colour
-from framework.cli.options import FILES, format_option, loading_options
+from framework.cli.options import FILES, format_option, loading_options, use_colour
 from framework.config.check_files import check_files
 from framework.diagnose.render import FORMATS, render
 from framework.diagnose.shown import shown
