@@ -26,6 +26,11 @@ def error_document(arguments: Sequence[str], error: FloeError | click.ClickExcep
         return "\n".join(map(github, findings_of(error)))
     if not asks_for_json(arguments):
         return ""
+    return json.dumps(document_of(arguments, error), indent=2)
+
+
+def document_of(arguments: Sequence[str], error: FloeError | click.ClickException) -> dict[str, object]:
+    """The document of an error of a command line."""
     diagnostics = error.diagnostics if isinstance(error, ConfigError) else ()
     first = next((finding for finding in diagnostics if finding.is_error), None)
     if isinstance(error, FloeError):
@@ -34,14 +39,13 @@ def error_document(arguments: Sequence[str], error: FloeError | click.ClickExcep
         code = first.code if first is not None else error.code
     else:
         told, code = {"message": error.format_message(), "place": "", "remedy": ""}, "FLOE-C002"
-    document = {
+    return {
         "command": _command(arguments),
         "ok": False,
         "exit_code": error.exit_code,
         "error": {"code": code, **{key: redacted(text) for key, text in told.items()}},
         "diagnostics": [as_dict(finding) for finding in diagnostics],
     }
-    return json.dumps(document, indent=2)
 
 
 def asks_for_json(arguments: Sequence[str]) -> bool:

@@ -17,6 +17,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from framework.adapters.sinks import error_text, guarded_streams
+from framework.cli.options import use_colour
 from framework.cli.verbs import GROUPS, VERBS
 from framework.diagnose.suggest import did_you_mean
 from framework.errors import ConfigError, FloeError
@@ -70,11 +71,6 @@ def show_error(error: FloeError) -> str:
         files = list(dict.fromkeys(finding.span.file for finding in error.diagnostics if finding.span))
         return render(error.diagnostics, "text", files, colour=use_colour(sys.stderr.isatty()))
     return error_text(error)
-
-
-def use_colour(is_terminal: bool) -> bool:
-    """Colour only for a terminal, and never under NO_COLOR."""
-    return is_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def main(arguments: list[str] | None = None) -> None:

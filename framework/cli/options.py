@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
@@ -125,3 +126,8 @@ def milliseconds(text: str) -> int:
     except ValueError:
         raise click.BadParameter(f"`{text}` is not a time such as 2026-01-31T12:00:00") from None
     return int(moment.replace(tzinfo=moment.tzinfo or timezone.utc).timestamp() * 1000)
+
+
+def use_colour(is_terminal: bool) -> bool:
+    """Colour only for a terminal, and never under NO_COLOR."""
+    return is_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

@@ -13,8 +13,7 @@ import click
 
 from framework.adapters.files import expand, load_or_raise, no_pipelines, real_world
 from framework.adapters.sinks import log_line
-from framework.cli.main import use_colour
-from framework.cli.options import FILES, format_option, loading_options, report_option, write_reports
+from framework.cli.options import FILES, format_option, loading_options, report_option, use_colour, write_reports
 from framework.cli.test_write import Recording, fix, record, take
 from framework.config.check_files import kind_of
 from framework.config.load import DEFAULT_TARGET, LoadResult, load_pipelines, load_target

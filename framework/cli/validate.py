@@ -12,8 +12,7 @@ from pathlib import Path
 import click
 
 from framework.adapters.files import find_files, no_files, real_world
-from framework.cli.main import use_colour
-from framework.cli.options import FILES, format_option, loading_options, report_option, write_reports
+from framework.cli.options import FILES, format_option, loading_options, report_option, use_colour, write_reports
 from framework.config.check_files import check_files
 from framework.diagnose.diagnostic import Severity
 from framework.diagnose.render import FORMATS, render
