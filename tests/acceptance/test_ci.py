@@ -202,6 +202,7 @@ class Mistake:
     code: str
     line_with: str
 
+
 ORDERS, LANDING, PROD = "pipelines/orders.yaml", "pipelines/templates/landing.yaml", "pipelines/targets/prod.yaml"
 # Row of the page -> the mistake.
 MISTAKES = {
@@ -255,7 +256,8 @@ def test_a_mistake_is_red_at_its_place(project: Path, env: dict[str, str], examp
 
 
 @pytest.mark.parametrize(
-    "row", ["a key that there is not", "a setting that Kafka does not know", "a change of a template that breaks a test"]
+    "row",
+    ["a key that there is not", "a setting that Kafka does not know", "a change of a template that breaks a test"],
 )
 def test_a_mistake_is_not_committed(project: Path, env: dict[str, str], hooks: Path, row: str) -> None:
     """The hooks refuse a commit with it, and name the line."""
