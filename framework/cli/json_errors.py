@@ -7,7 +7,7 @@ In: the command line and the error. Out: one JSON document, the same for every v
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 import click
@@ -16,6 +16,7 @@ from framework.diagnose.render import as_dict
 from framework.diagnose.secrets import redacted
 from framework.errors import ConfigError, FloeError
 
+_LOGGED = frozenset({"run", "coordinator"})
 _GROUPS = frozenset({"dlq", "local", "offsets", "templates"})
 
 
@@ -49,6 +50,16 @@ def asks_for_json(arguments: Sequence[str]) -> bool:
     """Whether `--json` or `--format json` is among the options."""
     options = list(arguments[: arguments.index("--")] if "--" in arguments else arguments)
     return "--json" in options or "--format=json" in options or ("--format", "json") in pairwise(options)
+
+
+def asks_for_json_log(arguments: Sequence[str], environment: Mapping[str, str]) -> bool:
+    """Whether the lines of a driver or a coordinator are to be JSON."""
+    if not arguments or arguments[0] not in _LOGGED:
+        return False
+    if "--log-format=json" in arguments or ("--log-format", "json") in pairwise(arguments):
+        return True
+    is_said = any(word.startswith("--log-format") for word in arguments)
+    return not is_said and environment.get("FLOE_LOG_FORMAT") == "json"
 
 
 def _command(arguments: Sequence[str]) -> str:
