@@ -7,7 +7,7 @@ GitHub's annotations; "" where neither was asked for. The sentence for people st
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 import click
@@ -17,6 +17,7 @@ from framework.diagnose.render import as_dict, github
 from framework.diagnose.secrets import redacted
 from framework.errors import ConfigError, FloeError
 
+_LOGGED = frozenset({"run", "coordinator"})
 _GROUPS = frozenset({"dlq", "local", "offsets", "templates"})
 
 
@@ -70,6 +71,16 @@ def _asks_for(arguments: Sequence[str], format_: str) -> bool:
 
 def _options(arguments: Sequence[str]) -> list[str]:
     return list(arguments[: arguments.index("--")] if "--" in arguments else arguments)
+
+
+def asks_for_json_log(arguments: Sequence[str], environment: Mapping[str, str]) -> bool:
+    """Whether the lines of a driver or a coordinator are to be JSON."""
+    if not arguments or arguments[0] not in _LOGGED:
+        return False
+    if "--log-format=json" in arguments or ("--log-format", "json") in pairwise(arguments):
+        return True
+    is_said = any(word.startswith("--log-format") for word in arguments)
+    return not is_said and environment.get("FLOE_LOG_FORMAT") == "json"
 
 
 def _command(arguments: Sequence[str]) -> str:

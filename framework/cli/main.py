@@ -89,7 +89,7 @@ def _run_verb(arguments: list[str] | None) -> int:
     try:
         result = floe.main(args=arguments, prog_name="floe", standalone_mode=False)
     except FloeError as error:
-        click.echo(show_error(error), err=True)
+        click.echo(_logged(arguments, error) or show_error(error), err=True)
         _print_json(arguments, error)
         return error.exit_code
     except click.ClickException as error:
@@ -104,6 +104,17 @@ def _run_verb(arguments: list[str] | None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
     return result if isinstance(result, int) else 0
+
+
+def _logged(arguments: list[str] | None, error: FloeError) -> str:
+    """The error as a line of the log, where that is JSON; "" elsewhere."""
+    from framework.cli.json_errors import asks_for_json_log
+
+    if not asks_for_json_log(sys.argv[1:] if arguments is None else arguments, os.environ):
+        return ""
+    from framework.adapters.run_log import error_line
+
+    return error_line(error)
 
 
 def _print_json(arguments: list[str] | None, error: FloeError | click.ClickException) -> None:

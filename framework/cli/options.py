@@ -12,6 +12,7 @@ import click
 
 from framework.cli import complete
 from framework.config.table_names import as_written
+from framework.diagnose.log_lines import LogFormat
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -101,6 +102,19 @@ def write_reports(reports: Sequence[tuple[str, Path]], text_in: Callable[[str], 
 def json_option(command: Command) -> Command:
     """Adds `--json`, which arrives as `as_json`."""
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")(command)
+
+
+def log_format_option(command: Command) -> Command:
+    """Adds `--log-format`, which arrives as `log_format`; a variable says it for processes that nobody gives options."""
+    return click.option(
+        "--log-format",
+        type=click.Choice([each.value for each in LogFormat]),
+        callback=lambda context, parameter, value: LogFormat(value),
+        default=LogFormat.TEXT.value,
+        envvar="FLOE_LOG_FORMAT",
+        show_default=True,
+        help="The form of the lines on standard error; FLOE_LOG_FORMAT says it, too.",
+    )(command)
 
 
 def dry_run_option(command: Command) -> Command:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection, Mapping
 from framework.adapters.iceberg.keyed_target import blocked
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.config.table_names import catalog_of
+from framework.diagnose.log_lines import Level, Line
 from framework.errors import FloeError, TableBlocked
 from framework.plan.model import Plan
 from framework.record.model import TableTarget
@@ -218,4 +219,4 @@ class TableTroubles:
             if self._said.get(table) == text:
                 return
             self._said[table] = text
-        self._say(text)
+        self._say(Line(text, Level.WARNING, table=table))
