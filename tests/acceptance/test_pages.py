@@ -35,6 +35,7 @@ NOT_RUN = {
     "make versions": "an hour, with Pythons and Javas of other versions",
     "make chaos": "runs the tests that kill processes, in full",
     "make fuzz": "hours; tests/fuzz runs it with fewer documents",
+    "make sbom": "fetches a tool that lists packages",
     "make bench": "hours; CI runs `make bench SHORT=1`",
 }
 # A module that `python -m` runs in the pages, and is not run by a test as the page has it -> why not.
