@@ -32,7 +32,10 @@ GIT = {
 
 def environment(home: Path, binaries: Path = Path(sys.executable).parent) -> dict[str, str]:
     """What a fresh machine has: floe, pip and pre-commit on the path, and no variables of the project."""
-    kept = {name: os.environ[name] for name in ("JAVA_HOME", "LANG", "TMPDIR") if name in os.environ}
+    wanted = ("JAVA_HOME", "LANG", "TMPDIR", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")
+    kept = {
+        name: value for name, value in os.environ.items() if name in wanted or name.lower().startswith(("pip_", "http"))
+    }
     caches = {"PRE_COMMIT_HOME": str(home / "pre-commit"), "XDG_CACHE_HOME": str(home / "cache")}
     return {**kept, **GIT, **caches, "HOME": str(home), "PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}"}
 
@@ -231,6 +234,8 @@ MISTAKES = {
         'partition_by: ["day(_kafka_timestamp)"], rows',
     ),
 }
+# One in each kind of file.
+SOME = ("a key that there is not", "a setting that Kafka does not know", "a change of a template that breaks a test")
 
 
 def edit(folder: Path, mistake: Mistake) -> tuple[str, str, int]:
@@ -244,8 +249,10 @@ def edit(folder: Path, mistake: Mistake) -> tuple[str, str, int]:
     return mistake.code, mistake.file, line
 
 
-@pytest.mark.parametrize("row", MISTAKES)
-@pytest.mark.parametrize("example", ["github-actions.yml", "gitlab-ci.yml"])
+@pytest.mark.parametrize(
+    ("example", "row"),
+    [*(("github-actions.yml", row) for row in MISTAKES), *(("gitlab-ci.yml", row) for row in SOME)],
+)
 def test_a_mistake_is_red_at_its_place(project: Path, env: dict[str, str], example: str, row: str) -> None:
     """Each mistake that the page names ends the job, with an annotation at the line that holds it."""
     place = edit(project, MISTAKES[row])
@@ -255,10 +262,7 @@ def test_a_mistake_is_red_at_its_place(project: Path, env: dict[str, str], examp
     assert place in told.places, (told.places, told.log)
 
 
-@pytest.mark.parametrize(
-    "row",
-    ["a key that there is not", "a setting that Kafka does not know", "a change of a template that breaks a test"],
-)
+@pytest.mark.parametrize("row", SOME)
 def test_a_mistake_is_not_committed(project: Path, env: dict[str, str], hooks: Path, row: str) -> None:
     """The hooks refuse a commit with it, and name the line."""
     place = edit(project, MISTAKES[row])
@@ -298,8 +302,12 @@ def from_a_wheel(wheel: Path, folder: Path) -> str:
     return f"floe-pipelines @ {wheel.as_uri()}"
 
 
+# The page's address; git is told that it is this repository.
+GIT_ADDRESS = "https://git.example.com/data/floe.git"
+
+
 def from_git(wheel: Path, folder: Path) -> str:
-    return f"floe-pipelines @ git+{ROOT.as_uri()}@{head()}"
+    return f"floe-pipelines @ git+{GIT_ADDRESS}@{head()}"
 
 
 def from_an_index(wheel: Path, folder: Path) -> str:
@@ -324,9 +332,10 @@ def test_each_way_to_install_that_the_page_names(tmp_path: Path) -> None:
     `requirements.txt`, and the job is green with it. The packages that it needs are those of this environment."""
     source = tmp_path / "source"
     git(tmp_path, "clone", "--quiet", str(ROOT), str(source))
-    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir"]
+    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir"]
     subprocess.run([*build, str(tmp_path / "wheels"), str(source)], check=True, env={**os.environ, "CC": "/bin/false"})
     (wheel,) = (tmp_path / "wheels").glob("*.whl")
+    assert GIT_ADDRESS in (ROOT / "docs" / "ci.md").read_text()
     ways: dict[str, Callable[[Path, Path], str]] = {"wheel": from_a_wheel, "git": from_git, "index": from_an_index}
     for way, requirement in ways.items():
         venv.create(tmp_path / way / "fresh", with_pip=True)
@@ -336,9 +345,11 @@ def test_each_way_to_install_that_the_page_names(tmp_path: Path) -> None:
             # The locked packages, but not floe itself, which is there as a link to its sources.
             "PYTHONPATH": str(Path(pytest.__file__).parents[1]),
             "PIP_NO_DEPS": "1",
-            "PIP_NO_BUILD_ISOLATION": "0",  # pip's way to say: without isolation
             "PIP_DISABLE_PIP_VERSION_CHECK": "1",
             "CC": "/bin/false",
+            "GIT_CONFIG_COUNT": "1",
+            "GIT_CONFIG_KEY_0": f"url.{ROOT.as_uri()}.insteadOf",
+            "GIT_CONFIG_VALUE_0": GIT_ADDRESS,
         }
         assert not (binaries / "floe").exists()
         folder = tmp_path / way / "shop"
