@@ -122,6 +122,13 @@ def dry_run_option(command: Command) -> Command:
     return click.option("--dry-run", is_flag=True, help="Show what would be done and change nothing.")(command)
 
 
+def why_option(command: Command) -> Command:
+    """Adds `--why`, which arrives as `why`: it stands in the control log beside who did it and when."""
+    return click.option(
+        "--why", default="", metavar="TEXT", help="Why; `floe log` and `floe top` show it with your name."
+    )(command)
+
+
 def table_option(command: Command) -> Command:
     """Adds `--table`, which arrives as `table`: a full name, with the catalog where it is not the default one."""
     return click.option(

@@ -52,6 +52,7 @@ from framework.adapters.iceberg.supported_tables import unreadable, unwritable
 from framework.adapters.iceberg.views import head_of, snapshot_by_id, start_of, view_of
 from framework.adapters.secrets import hidden
 from framework.commit.machine.effects import (
+    OUTCOME_UNKNOWN,
     CommitConflict,
     CommitFailed,
     CommitTable,
@@ -215,7 +216,7 @@ class TableCommits:
         except NoSuchTableError:
             return CommitConflict(effect.table, effect.commit_id, "the table does not exist")
         except Exception as second:  # unknown for now, which is said as it is
-            reason = f"outcome unknown ({_words(error)}) and the table cannot be read back now ({_words(second)})"
+            reason = f"{OUTCOME_UNKNOWN} ({_words(error)}) and the table cannot be read back now ({_words(second)})"
             return CommitFailed(effect.table, effect.commit_id, reason, FailureCause.UNKNOWN)
         settled = self._settled(effect, now.metadata, attempt.snapshot.snapshot_id)
         # Refused, not found, and its conditions hold no longer: this attempt can never appear, so its files may go.
