@@ -137,6 +137,8 @@ def _look(name: str, catalog: IcebergTables, is_committed: bool, with_health: bo
         try:
             newest = catalog.snapshots(name, limit=1)
             total = newest[-1].total_rows if newest else None
+            if not newest:
+                unreadable = f"the log has a commit of table {name}, and the catalog has no such table, or an empty one"
         except FloeError as error:
             unreadable = error.message
     return TableLook(total, health, unreadable)

@@ -105,6 +105,8 @@ def test_what_a_coordinator_told_counts_until_a_commit(project: Project, broker:
     assert len(filtered(found, pipelines=["wi*"]).tables) == 3
     project.run("status", code=9)
     project.run("status", "--table", "shop.t0002", code=0)
+    shown = project.run("status", "--pipeline", "wide", "--state", "blocked", "--state", "stalled", code=9)
+    assert [f"shop.t000{number}" in shown for number in range(3)] == [True, True, False]
 
     log.commit(through)
     found = status_of(log)
@@ -125,6 +127,15 @@ def test_whose_word_it_is_and_how_old(project: Project, broker: Broker) -> None:
     shown = project.run("status")
     assert f"as {COORDINATOR} (no longer here) said " in shown
     assert "s ago; `--verify` looks at them" in shown
+
+
+def test_verify_finds_that_a_table_is_gone(project: Project, broker: Broker) -> None:
+    """The log alone says IDLE of a table that somebody dropped after its last commit; --verify says that it is gone."""
+    log = wide(project, broker, 1)
+    log.commit(log.announce())
+    assert "has no such table" not in project.run("status", code=0)
+    shown = project.run("status", "--verify", code=0)
+    assert "the log has a commit of table shop.t0000, and the catalog has no such table" in shown
 
 
 def test_a_run_that_has_announced_nothing_is_not_idle(project: Project, broker: Broker) -> None:
