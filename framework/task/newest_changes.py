@@ -62,9 +62,12 @@ def newest(codes: Ints, positions: Positions) -> Ints:
     return np.sort(order[is_last])
 
 
-def newest_by_hash(high: Words, low: Words, positions: Positions) -> Ints:
-    """The rows of the newest change of each key, ascending, by hashes that are equal where the keys are."""
-    order = np.argsort(high)
+def newest_by_hash(high: Words, low: Words, positions: Positions, order: Ints) -> Ints:
+    """The rows of the newest change of each key, ascending, by hashes that are equal where the keys are.
+
+    Args:
+        order: what sorts `high`.
+    """
     is_same = high[order][1:] == high[order][:-1]
     if not is_same.any():
         return np.arange(len(high), dtype=np.int64)
@@ -77,6 +80,14 @@ def newest_by_hash(high: Words, low: Words, positions: Positions) -> Ints:
     codes[by_key] = np.append(0, np.cumsum(is_next))
     last = newest(codes, Positions(positions.topics[rows], positions.partitions[rows], positions.offsets[rows]))
     return np.sort(np.concatenate([order[~several], rows[last]]))
+
+
+def order_of(winners: Ints, order: Ints) -> Ints:
+    """What sorts the winners alone, in the same way as `order` sorts all changes; no row twice among them."""
+    number = np.full(len(order), -1, np.int64)
+    number[winners] = np.arange(len(winners))
+    of_each = number[order]
+    return of_each[of_each >= 0]
 
 
 def count(is_delete: Flags, is_winner: Flags, is_live: Flags) -> ChangeCounts:

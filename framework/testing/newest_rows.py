@@ -41,7 +41,7 @@ def newest_rows(target: TableTarget, parts: Sequence[SourceChanges]) -> pa.Table
     names = key_columns(upserts.column_names, target.policy)
     keys = pa.concat_tables([upserts.select(names), deletes.select(names)])
     hashes = hash_keys(keys.columns)
-    winners = newest_by_hash(hashes.high, hashes.low, _positions(parts))
+    winners = newest_by_hash(hashes.high, hashes.low, _positions(parts), np.argsort(hashes.high))
     return upserts.take(pa.array(winners[winners < len(upserts)]))
 
 
