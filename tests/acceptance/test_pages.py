@@ -16,8 +16,8 @@ from tests.acceptance.pages import PAGES, ROOT, Command, commands, wrong
 
 ALL = [command for page in PAGES for command in commands(page)]
 IN_BLOCKS = [command for command in ALL if command.kind != "inline"]
-# Pages whose `bash` blocks tests/acceptance/test_tutorials.py runs, in order and as they stand.
-RUN_AS_A_WHOLE = {"one-table.md", "many-tables.md", "edit-test-review.md", "change-streams.md"}
+# Pages whose `bash` blocks tests/acceptance/test_tutorials.py and test_first_minutes.py run, in order and as they stand.
+RUN_AS_A_WHOLE = {"index.md", "one-table.md", "many-tables.md", "edit-test-review.md", "change-streams.md"}
 # Verbs that need no server: their commands are run here, in a new project with the files that the pages speak of.
 OFFLINE = {"validate", "test", "render", "explain", "schema", "graph", "docs", "completion", "migrate", "init"}
 # What no test runs -> why not.
