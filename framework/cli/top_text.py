@@ -12,7 +12,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from framework.cli.status import age
+from framework.cli.status_text import age
 from framework.commit.events.event_types import Health
 from framework.diagnose.counted import counted
 from framework.diagnose.shown import shown
