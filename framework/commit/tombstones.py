@@ -1,7 +1,7 @@
 """The deleted keys that a table remembers, as its property names them: which files, and what becomes of them.
 
 In: the text of the property `floe.tombstones`, and what a batch says. Out: the text after its commit, why a commit
-cannot be made, and which files are to become one. Pure. Keeps invariant 19: the property changes in the commit that
+cannot be made, and which files are to become one. Pure. The rule: the property changes in the commit that
 deletes, and a file that it no longer names without a word of floe's is noticed.
 """
 

@@ -1,7 +1,7 @@
 """The deleted keys that a pipeline's tables remember, made ready for a batch: looked for, merged, and forgotten in time.
 
 In: a table as a batch starts from it. Out: the same with what its tasks compare by. What is made of the files here is
-named with the batch's own commit, so nothing is lost if there is none. Keeps invariant 19: a file that is named and is
+named with the batch's own commit, so nothing is lost if there is none. The rule: a file that is named and is
 not there holds the pipeline.
 """
 

@@ -229,7 +229,7 @@ class TableCommits:
         )
         # Invariant 3: progress moves in the same commit that adds the files.
         properties = {PROGRESS_PROPERTY: merge(metadata.properties.get(PROGRESS_PROPERTY), effect.progress)}
-        # Invariant 19: what is remembered of deleted keys changes in the commit that deletes them.
+        # What is remembered of deleted keys changes in the commit that deletes them.
         if (remembered := _remembered(effect, metadata)) is not None:
             properties[TOMBSTONES_PROPERTY] = text_of(remembered)
         if isinstance(effect, RecoverTable):

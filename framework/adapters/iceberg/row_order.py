@@ -1,8 +1,8 @@
 """How a table that follows its keys says which record is newer, where a column of it does, and which deleted keys it
 remembers.
 
-In: a table's metadata and the policy. Out: a `RowOrder`, or None where the source's own order holds. Keeps invariant
-19: a table that has lost what it remembered is not written, since older records would bring deleted keys back.
+In: a table's metadata and the policy. Out: a `RowOrder`, or None where the source's own order holds. The rule: a
+table that has lost what it remembered is not written, since older records would bring deleted keys back.
 """
 
 from __future__ import annotations
