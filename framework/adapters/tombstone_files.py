@@ -82,10 +82,12 @@ def read_tombstones(io: FileIO, file: TombstoneFile, kind: pa.DataType) -> Delet
         kind: the type of the ordering column now, as `key_search.plain_type` gives it.
 
     Raises:
-        UnusableTombstones: it is not there, or not what it should be.
+        UnusableTombstones: it is not what it should be.
+        OSError: it is not there, or cannot be read now; each store has exceptions of its own.
     """
+    mapped = opened(io, file.path, file.file_size_bytes)
     try:
-        held = pa.ipc.open_file(opened(io, file.path, file.file_size_bytes))
+        held = pa.ipc.open_file(mapped)
         about = json.loads((held.schema.metadata or {})[_ABOUT])
         batch = held.get_batch(0)
         order = batch.column("order")
@@ -95,7 +97,7 @@ def read_tombstones(io: FileIO, file: TombstoneFile, kind: pa.DataType) -> Delet
             order if order.type == kind else order.cast(kind),
             columns["deleted_ms"],
         )
-    except (OSError, ValueError, KeyError, pa.ArrowException) as error:
+    except (OSError, ValueError, LookupError, TypeError, pa.ArrowException) as error:
         raise UnusableTombstones(f"the deleted keys in {file.path} cannot be read: {error}") from error
     if about != {"hash_version": HASH_VERSION} or len(found) != file.record_count:
         raise UnusableTombstones(f"{file.path} has not the {file.record_count:,} deleted keys that the table names")

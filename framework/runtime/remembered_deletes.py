@@ -69,7 +69,8 @@ class RememberedDeletes:
         self._sweep(io, target.table_uuid, root, order)
         made = self._made.get(target.table_uuid)
         if made is None or made.of != order.known:
-            for path in made.removed if made is not None and made.removed and set(made.of) - set(order.known) else ():
+            # What a batch put others in place of is gone from the table's property; what it names still is needed.
+            for path in set(made.removed if made is not None else ()) - set(order.known):
                 remove_run(io, path)
             made = self._made[target.table_uuid] = _make(io, root, target, order, before_ms)
         files = tuple(file for file in order.files if file.path not in made.removed)

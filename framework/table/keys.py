@@ -1,6 +1,6 @@
 """Whether a table that is there can be upserted by a key. In: the table and its policy. Out: a Refusal, or the columns
-of the key, and the one that orders records, as the table spells them. Pure; the preview of a plan and whoever writes the table
-ask the same.
+of the key, and the one that orders records, as the table spells them. Pure; the preview of a plan and whoever writes
+the table ask the same.
 """
 
 from __future__ import annotations

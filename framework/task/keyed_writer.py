@@ -143,10 +143,12 @@ class KeyedWriter:
 
     def _finish(self, table: str, changes: _Changes) -> KeyedPart:
         from framework.adapters.file_io import file_io
+        from framework.adapters.iceberg.row_order import lost
         from framework.adapters.key_hash import hash_keys
         from framework.adapters.key_lookup import look_up
         from framework.adapters.keys_file import write_keys
         from framework.adapters.parquet.files import layout_of
+        from framework.adapters.tombstone_files import UnusableTombstones
         from framework.config.table_names import catalog_of
         from framework.task.row_order import hits_of, newer_than_table, remember
 
@@ -164,7 +166,10 @@ class KeyedWriter:
         found = look_up(io, base.files.by_path, files, base.key_ids, keys, hashes, base.index)
         hits = found.hits
         if base.order is not None and order is not None:
-            kept = newer_than_table(io, base.order, found, hashes, order)
+            try:
+                kept = newer_than_table(io, base.order, found, hashes, order)
+            except UnusableTombstones as error:
+                raise lost(table, str(error)) from error
             winners, hashes, order = winners[kept], hashes.take(kept), order.take(pa.array(kept))
             keys, hits = keys.take(pa.array(kept)), hits_of(hits, kept)
         ids = row_ids(len(keys), hits.keys, hits.row_ids)

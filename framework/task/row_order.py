@@ -29,6 +29,7 @@ def newer_than_table(io: FileIO, by: RowOrder, found: Found, hashes: KeyHashes, 
     """The rows of those keys whose change no live row and no deleted key is newer than, ascending.
 
     Raises:
+        UnusableTombstones: a file of deleted keys is damaged.
         OSError: a data file, or a file of deleted keys, cannot be read; each store has exceptions of its own.
     """
     from framework.adapters.key_search import plain
