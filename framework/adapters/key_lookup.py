@@ -8,7 +8,7 @@ only in files that are live, for rows that are not deleted there.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,27 +36,28 @@ class Found:
 def look_up(
     io: FileIO,
     live: Mapping[str, LiveFile],
-    candidates: Sequence[LiveFile],
+    candidates: Callable[[], Sequence[LiveFile]],
     key_ids: Sequence[int],
     keys: pa.Table,
     hashes: KeyHashes,
+    order: Ints,
     index: KeyIndex | None,
 ) -> Found:
     """Every live row with one of the keys.
 
     Args:
         live: all live data files of the snapshot, by path.
-        candidates: those that may hold one of the keys.
+        candidates: those that may hold one of the keys; asked for only where the index leaves files to read.
         keys: their values, columns in the order of `key_ids`, no nulls, no key twice.
-        hashes: of the keys.
+        hashes: of the keys; `order` sorts them.
         index: None where the table has none.
 
     Raises:
         OSError: a data file or a file of deletes cannot be read; each store has exceptions of its own.
     """
     if index is None:
-        return Found(search(io, candidates, key_ids, keys), tuple(candidates))
-    order = np.argsort(hashes.high)
+        files_to_search = candidates()
+        return Found(search(io, files_to_search, key_ids, keys), tuple(files_to_search))
     ordered = hashes.take(order)
     covered: set[str] = set()
     files: dict[str, int] = {}
@@ -71,7 +72,8 @@ def look_up(
             continue
         if found is not None:
             parts.append(Hits(order[found.keys], found.files, found.positions, found.row_ids))
-    rest = [file for file in candidates if file.path not in covered]
+    is_covered = len(covered) == len(live)
+    rest = [] if is_covered else [file for file in candidates() if file.path not in covered]
     searched = [*(live[path] for path in files), *rest]
     hits = search(io, rest, key_ids, keys)
     parts.append(Hits(hits.keys, hits.files + len(files), hits.positions, hits.row_ids))

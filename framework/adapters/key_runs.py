@@ -102,13 +102,23 @@ def _together(parts: Sequence[Entries]) -> Entries:
     )
 
 
-def write_run(io: FileIO, root: str, entries: Entries, files: Sequence[str], file_rows: Sequence[int]) -> KeyRun:
+def write_run(
+    io: FileIO,
+    root: str,
+    entries: Entries,
+    files: Sequence[str],
+    file_rows: Sequence[int],
+    order: Ints | None = None,
+) -> KeyRun:
     """Write the entries, in whatever order they are, as a run that covers `files`.
+
+    Args:
+        order: what sorts the entries by hash, where that is known.
 
     Raises:
         OSError: the file cannot be written; each store has exceptions of its own.
     """
-    ordered = entries.take(np.argsort(entries.hashes.high, kind="stable"))
+    ordered = entries.take(np.argsort(entries.hashes.high, kind="stable") if order is None else order)
     columns = {
         "high": pa.array(ordered.hashes.high),
         "low": pa.array(ordered.hashes.low),

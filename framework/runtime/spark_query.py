@@ -52,6 +52,8 @@ DEFAULT_CONF = {
     # Workers are kept apart by their environment: with this on, the source's and the stage's have a daemon each.
     "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
     "spark.driver.memory": "1g",
+    # What crosses an exchange is packed by the tasks, and compressed there where that is worth it.
+    "spark.shuffle.compress": "false",
     # A worker needs as much memory for the next block as it had for the last one: given back in between, by glibc or by
     # Arrow's allocator, its pages are fetched and cleared anew with each block, a tenth of the CPU and more on a
     # virtual machine.

@@ -12,9 +12,9 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
 
 from framework.adapters.memory import release_memory
@@ -45,6 +45,8 @@ _SENT = pa.schema(
 )
 # Rows are sent in pieces of about this size: large enough for the exchange, small enough to be many in memory.
 _PIECE_BYTES = 1024 * 1024
+_COMPRESSION = "lz4"
+_WORTH_COMPRESSING = 0.5
 
 
 def exchange(frame: DataFrame, send: Callable[..., object], context: TaskContext) -> DataFrame:
@@ -77,6 +79,9 @@ class Outbox:
         self._plan = plan
         self._waiting: dict[_Address, tuple[list[pa.Table], int]] = {}
         self._pieces: list[tuple[_Address, bytes]] = []
+        # By table: its first piece decides. Of random keys and numbers it takes a tenth of the task's CPU, and saves a
+        # third of the bytes.
+        self._compression: dict[str, str | None] = {}
 
     def takes(self, table: str) -> bool:
         """Whether rows of the table, which are only added, go here; changes by key always do."""
@@ -98,6 +103,7 @@ class Outbox:
         """
         from framework.adapters.iceberg.keyed_target import key_ids_of
         from framework.adapters.parquet.key_places import key_places
+        from framework.adapters.parquet.partition import rows_by_number
 
         spec, schema = _shape(target.spec_json, target.schema_json)
         key_ids = key_ids_of(target)
@@ -107,11 +113,10 @@ class Outbox:
                 continue
             rows = with_positions(plain_table(rows), source, offsets)
             places = key_places(rows, schema, spec, key_ids, self._plan.read.slices)
-            order = np.argsort(places, kind="stable")
-            ordered = rows.take(pa.array(order))
-            numbers, starts = np.unique(places[order], return_index=True)
-            for number, start, end in zip(numbers, starts, [*starts[1:], len(rows)], strict=True):
-                address = _Address(json.dumps([target.name, int(number)]), target.name, change)
+            order, bounds = rows_by_number(places)
+            ordered = rows.take(pa.array(order)) if len(bounds) > 2 else rows
+            for start, end in pairwise(bounds.tolist()):
+                address = _Address(json.dumps([target.name, int(places[order[start]])]), target.name, change)
                 self._put(address, ordered.slice(start, end - start))
 
     def _put(self, address: _Address, rows: pa.Table) -> None:
@@ -136,10 +141,15 @@ class Outbox:
     def _pack(self, address: _Address) -> None:
         waiting, _ = self._waiting.pop(address)
         rows = pa.concat_tables(waiting).combine_chunks()
+        compression = self._compression.get(address.table, _COMPRESSION)
         sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as stream:
+        with pa.ipc.new_stream(sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as stream:
             stream.write_table(rows)
-        self._pieces.append((address, sink.getvalue().to_pybytes()))
+        packed = sink.getvalue()
+        if address.table not in self._compression:
+            is_worth_it = packed.size <= _WORTH_COMPRESSING * rows.nbytes
+            self._compression[address.table] = _COMPRESSION if is_worth_it else None
+        self._pieces.append((address, packed.to_pybytes()))
 
 
 def sent_report(report: bytes) -> pa.RecordBatch:

@@ -5,7 +5,7 @@ data files, with the id of the row that it replaces (invariant 16), and a file o
 are. A delete writes no row, but its key stands in that file even without a live row: the table's head may have one by
 the time of the commit. A task that fails reports nothing, and what it wrote is nobody's.
 
-Held until all changes are there: the rows as they were sent, compressed; of the key columns and the source positions
+Held until all changes are there: the rows as they were sent; of the key columns and the source positions
 the values. Rows are unpacked piece by piece when the winners are known, and buffered within the bound of the
 `TableWriter` that they go to.
 """
@@ -16,6 +16,7 @@ import logging
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,7 +27,7 @@ from framework.record.arrays import Ints
 from framework.record.model import KeyedPart, TableTarget
 from framework.table import key_index
 from framework.task.context import TaskContext
-from framework.task.newest_changes import Flags, Positions, count, newest_by_hash, row_ids
+from framework.task.newest_changes import Flags, Positions, count, newest_by_hash, order_of, row_ids
 
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO
@@ -67,8 +68,8 @@ class _Changes:
 class _Run:
     """Of one table: the entries of its key index for the files that the task writes."""
 
-    def __init__(self, io: FileIO, root: str, hashes: KeyHashes, ids: pa.Array) -> None:
-        self._io, self._root, self._hashes = io, root, hashes
+    def __init__(self, io: FileIO, root: str, hashes: KeyHashes, order: Ints, ids: pa.Array) -> None:
+        self._io, self._root, self._hashes, self._order = io, root, hashes, order
         self._ids = np.asarray(pc.fill_null(ids, -1), np.int64)
         self._files: dict[str, Ints] = {}
 
@@ -92,7 +93,8 @@ class _Run:
             ids if (ids >= 0).any() else None,
         )
         try:
-            return write_run(self._io, self._root, entries, list(self._files), rows)
+            order = order_of(winners, self._order)
+            return write_run(self._io, self._root, entries, list(self._files), rows, order)
         except Exception as error:  # each store has exceptions of its own
             _LOG.warning("no run of the key index was written: %s", error)
             return None
@@ -155,35 +157,36 @@ class KeyedWriter:
         target, base = self._context.tables[table], self._context.keyed[table]
         keys = pa.concat_tables(changes.keys).combine_chunks()
         hashes = hash_keys(keys.columns)
-        order = pa.chunked_array([c for each in changes.order for c in each.chunks]) if changes.order else None
-        winners = newest_by_hash(hashes.high, hashes.low, _positions(changes.positions), order)
+        values = pa.chunked_array([c for each in changes.order for c in each.chunks]) if changes.order else None
+        order = np.argsort(hashes.high)
+        winners = newest_by_hash(hashes.high, hashes.low, _positions(changes.positions), order, values)
         if len(winners) < len(keys):
-            keys, hashes = keys.take(pa.array(winners)), hashes.take(winners)
-            order = order.take(pa.array(winners)) if order is not None else None
+            keys, hashes, order = keys.take(pa.array(winners)), hashes.take(winners), order_of(winners, order)
+            values = values.take(pa.array(winners)) if values is not None else None
         layout = layout_of(target)
         io = file_io(self._context.io_properties[catalog_of(table)], target.location)
-        files = files_to_search(base, target, keys)
-        found = look_up(io, base.files.by_path, files, base.key_ids, keys, hashes, base.index)
+        candidates = partial(files_to_search, base, target, keys)
+        found = look_up(io, base.files.by_path, candidates, base.key_ids, keys, hashes, order, base.index)
         hits = found.hits
-        if base.order is not None and order is not None:
+        if base.order is not None and values is not None:
             try:
-                kept = newer_than_table(io, base.order, found, hashes, order)
+                kept = newer_than_table(io, base.order, found, hashes, values)
             except UnusableTombstones as error:
                 raise lost(table, str(error)) from error
-            winners, hashes, order = winners[kept], hashes.take(kept), order.take(pa.array(kept))
-            keys, hits = keys.take(pa.array(kept)), hits_of(hits, kept)
+            winners, hashes, order = winners[kept], hashes.take(kept), order_of(kept, order)
+            values, keys, hits = values.take(pa.array(kept)), keys.take(pa.array(kept)), hits_of(hits, kept)
         ids = row_ids(len(keys), hits.keys, hits.row_ids)
 
         if base.index is not None:
-            self._runs[table] = _Run(io, base.index.root, hashes, ids)
+            self._runs[table] = _Run(io, base.index.root, hashes, order, ids)
             self._writer.follow(table, _WINNER, self._runs[table].add)
         is_winner, is_delete = self._write_rows(target, base, changes.pieces, winners, ids)
         is_live = np.zeros(len(keys), np.bool_)
         is_live[hits.keys] = True
         counts = count(is_delete, is_winner, is_live)
         tombstones = None
-        if base.order is not None and order is not None:
-            tombstones = remember(io, base.order, hashes, order, is_delete[is_winner])
+        if base.order is not None and values is not None:
+            tombstones = remember(io, base.order, hashes, values, is_delete[is_winner])
         name = f"{self._context.plan.pipeline}-{self._context.run}-{self._context.batch}-{uuid.uuid4()}-keys.parquet"
         path = layout.locations.new_data_location(name)
         keys = keys.cast(pa.schema([layout.arrow.field(place) for place in _places(target, base.key_ids)]))

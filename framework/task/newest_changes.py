@@ -66,14 +66,14 @@ def newest(codes: Ints, positions: Positions, ranks: Ints | None = None) -> Ints
 
 
 def newest_by_hash(
-    high: Words, low: Words, positions: Positions, values: pa.Array | pa.ChunkedArray | None = None
+    high: Words, low: Words, positions: Positions, order: Ints, values: pa.Array | pa.ChunkedArray | None = None
 ) -> Ints:
     """The rows of the newest change of each key, ascending, by hashes that are equal where the keys are.
 
     Args:
+        order: what sorts `high`.
         values: of the column that orders changes, no nulls; None where the source's own order holds.
     """
-    order = np.argsort(high)
     is_same = high[order][1:] == high[order][:-1]
     if not is_same.any():
         return np.arange(len(high), dtype=np.int64)
@@ -89,6 +89,14 @@ def newest_by_hash(
         ranks = np.asarray(pc.rank(values.take(pa.array(rows)), tiebreaker="dense")).astype(np.int64)
     last = newest(codes, Positions(positions.topics[rows], positions.partitions[rows], positions.offsets[rows]), ranks)
     return np.sort(np.concatenate([order[~several], rows[last]]))
+
+
+def order_of(winners: Ints, order: Ints) -> Ints:
+    """What sorts the winners alone, in the same way as `order` sorts all changes; no row twice among them."""
+    number = np.full(len(order), -1, np.int64)
+    number[winners] = np.arange(len(winners))
+    of_each = number[order]
+    return of_each[of_each >= 0]
 
 
 def count(is_delete: Flags, is_winner: Flags, is_live: Flags) -> ChangeCounts:

@@ -41,11 +41,12 @@ def newest_rows(target: TableTarget, parts: Sequence[SourceChanges]) -> pa.Table
     names = key_columns(upserts.column_names, target.policy)
     keys = pa.concat_tables([upserts.select(names), deletes.select(names)])
     hashes = hash_keys(keys.columns)
-    order = order_column(upserts.column_names, target.policy)
+    column = order_column(upserts.column_names, target.policy)
     values = None
-    if order is not None:
-        values = pa.chunked_array([*upserts.column(order).chunks, *deletes.column(order).chunks], upserts[order].type)
-    winners = newest_by_hash(hashes.high, hashes.low, _positions(parts), values)
+    if column is not None:
+        chunks = [*upserts.column(column).chunks, *deletes.column(column).chunks]
+        values = pa.chunked_array(chunks, upserts.column(column).type)
+    winners = newest_by_hash(hashes.high, hashes.low, _positions(parts), np.argsort(hashes.high), values)
     return upserts.take(pa.array(winners[winners < len(upserts)]))
 
 

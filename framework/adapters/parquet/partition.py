@@ -38,6 +38,8 @@ from pyiceberg.types import (
 from framework.record.arrays import Ints
 from framework.record.rows.dictionary_text import plain
 
+# NumPy sorts numbers of 16 bits by their digits.
+_SMALL = 2**16
 _LONGEST_FOLDER = 200  # bytes: paths are percent-encoded; file systems end at 255
 
 
@@ -60,11 +62,9 @@ def partitions(rows: pa.Table, spec: PartitionSpec, schema: Schema) -> Iterator[
         yield Partition(rows, (), None)
         return
     columns = [transformed(rows, schema, field.source_id, field.transform) for field in spec.fields]
-    codes, count = _row_codes(columns, len(rows))
-    firsts = np.full(count, len(rows), dtype=np.int64)
-    np.minimum.at(firsts, codes, np.arange(len(rows)))
-    order = np.argsort(codes, kind="stable")
-    bounds = np.searchsorted(codes[order], np.arange(count + 1))
+    order, bounds = rows_by_number(_row_codes(columns, len(rows)))
+    count = len(bounds) - 1
+    firsts = order[bounds[:-1]]
     taken = rows if count == 1 else rows.take(pa.array(order))
     kinds = [field.field_type for field in spec.partition_type(schema).fields]
     for code in np.argsort(firsts, kind="stable").tolist():
@@ -135,14 +135,33 @@ def leaves(
             yield path, field
 
 
-def _row_codes(columns: list[pa.Array], rows: int) -> tuple[Ints, int]:
-    """A small number per row, equal where all values are equal, and how many there are."""
-    combined = np.zeros(rows, dtype=np.int64)
+def rows_by_number(numbers: Ints) -> tuple[Ints, Ints]:
+    """The rows with the lowest number first, those of one number in their order, and where each number that occurs
+    begins among them; the last bound is the end.
+
+    Args:
+        numbers: one for each row, from 0 on; small ones are sorted in a fraction of the time.
+    """
+    is_small = not len(numbers) or int(numbers.max()) < _SMALL
+    order = np.argsort(numbers.astype(np.uint16) if is_small else numbers, kind="stable")
+    ordered = numbers[order]
+    starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])) if len(numbers) else np.empty(0, np.int64)
+    return order, np.append(starts, len(numbers))
+
+
+def _row_codes(columns: list[pa.Array], rows: int) -> Ints:
+    """A number for each row, equal where all values are equal."""
+    combined: Ints = np.zeros(rows, dtype=np.int64)
+    count = 1
     for column in columns:
         encoded = column.dictionary_encode(null_encoding="encode")
         own = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-        distinct, combined = np.unique(combined * max(len(encoded.dictionary), 1) + own, return_inverse=True)
-    return combined, len(distinct)
+        combined = combined * len(encoded.dictionary) + own
+        count *= max(len(encoded.dictionary), 1)
+        if count > _SMALL:  # of the many that there could be, few are there
+            distinct, combined = np.unique(combined, return_inverse=True)
+            count = len(distinct)
+    return combined
 
 
 def _plain(scalar: pa.Scalar) -> object:

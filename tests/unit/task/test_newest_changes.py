@@ -7,7 +7,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framework.task.newest_changes import Positions, count, newest, newest_by_hash, number_of_topic, row_ids
+from framework.task.newest_changes import Positions, count, newest, newest_by_hash, number_of_topic, order_of, row_ids
 
 # A key, its topic and partition, the offset is the change's place; whether it deletes.
 change = st.tuples(st.integers(0, 6), st.integers(0, 1), st.integers(0, 2), st.booleans())
@@ -34,7 +34,7 @@ def test_the_newest_change_of_a_key_wins_in_whatever_order_changes_arrive(change
     # By hashes too, of which several keys share one word.
     words = codes.astype(np.uint64)
     for high, low in ((words // np.uint64(3), words % np.uint64(3)), (words, words * np.uint64(0))):
-        assert newest_by_hash(high, low, at).tolist() == winners.tolist()
+        assert newest_by_hash(high, low, at, np.argsort(high)).tolist() == winners.tolist()
     assert winners.tolist() == sorted(winners.tolist())
     assert {placed[i][3]: (*placed[i][:3], placed[i][4]) for i in winners} == expected
     assert len(winners) == len(expected)
@@ -67,3 +67,13 @@ def test_a_row_keeps_the_id_of_the_row_that_it_replaces() -> None:
     ids = row_ids(4, np.array([2, 0, 2, 3]), np.array([70, 0, 60, -1]))
     assert ids.to_pylist() == [0, None, 60, None]
     assert ids.type == pa.int64()
+
+
+@given(st.lists(st.integers(0, 2**64 - 1), max_size=40), st.randoms())
+def test_the_order_of_some_sorts_them_as_the_order_of_all_does(words, random) -> None:  # type: ignore[no-untyped-def]
+    """Winners in any order, and any number of them, are sorted by the hashes without sorting again."""
+    high = np.array(words, np.uint64)
+    some = random.sample(range(len(words)), random.randint(0, len(words)))
+    order = order_of(np.array(some, np.int64), np.argsort(high))
+    assert sorted(order.tolist()) == list(range(len(some)))
+    assert [words[some[place]] for place in order] == sorted(words[place] for place in some)

@@ -1,0 +1,62 @@
+"""Rows are cut by partition: each in its own, none lost, in their order."""
+
+import itertools
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.transforms import BucketTransform, IdentityTransform
+from pyiceberg.types import LongType, NestedField, StringType
+
+from framework.adapters.parquet import partition
+from framework.adapters.parquet.partition import partitions, rows_by_number
+
+NUMBERS = st.one_of(st.integers(0, 5), st.integers(0, 2**40))
+SCHEMA = Schema(NestedField(1, "a", LongType()), NestedField(2, "b", StringType()), NestedField(3, "row", LongType()))
+SPEC = PartitionSpec(
+    PartitionField(1, 1000, IdentityTransform(), "a"),
+    PartitionField(2, 1001, IdentityTransform(), "b"),
+    PartitionField(3, 1002, BucketTransform(2), "row_bucket"),
+)
+
+
+@given(st.lists(NUMBERS, max_size=50))
+def test_rows_of_a_number_stand_together_in_their_order(numbers: list[int]) -> None:
+    """Small numbers and large ones give what a plain sort gives."""
+    order, bounds = rows_by_number(np.array(numbers, np.int64))
+    assert order.tolist() == sorted(range(len(numbers)), key=lambda row: numbers[row])
+    pieces = [[numbers[row] for row in order[start:end]] for start, end in itertools.pairwise(bounds)]
+    assert [piece[0] for piece in pieces] == sorted(set(numbers))
+    assert all(len(set(piece)) == 1 for piece in pieces)
+
+
+@given(
+    st.lists(st.tuples(st.one_of(st.none(), NUMBERS), st.sampled_from([None, "x", "y", ""])), max_size=40),
+    st.sampled_from([2, 2**16]),
+)
+def test_each_row_is_in_the_partition_of_its_values(rows: list[tuple[int | None, str | None]], small: int) -> None:
+    """Also where there are more combinations than can be numbered shortly, and with nulls."""
+    table = pa.table(
+        {
+            "a": pa.array([a for a, _ in rows], pa.int64()),
+            "b": pa.array([b for _, b in rows], pa.string()),
+            "row": pa.array(range(len(rows)), pa.int64()),
+        }
+    )
+    held, partition._SMALL = partition._SMALL, small
+    try:
+        found = list(partitions(table, SPEC, SCHEMA))
+    finally:
+        partition._SMALL = held
+    assert len({each.values for each in found}) == len(found)
+    for each in found:
+        assert each.rows.column("row").to_pylist() == sorted(each.rows.column("row").to_pylist())
+        assert {(a, b) for a, b in zip(*map(pa.ChunkedArray.to_pylist, each.rows.columns[:2]), strict=True)} == {
+            each.values[:2]
+        }
+    assert sorted(number for each in found for number in each.rows.column("row").to_pylist()) == list(range(len(rows)))
+    firsts = [each.rows.column("row")[0].as_py() for each in found]
+    assert firsts == sorted(firsts)
