@@ -193,11 +193,11 @@ def _delete_findings(found: UpsertPolicy) -> Iterator[Diagnostic]:
                 message = f"a tombstone has no value, and `{column}` {reason}"
                 yield at("FLOE-C457", message, item, item_path, _key_remedy(document))
         field = (*found.place("write", "order"), "field")
-        column, node = document.text(*field), document.node(*field)
-        if column is None or node is None or column.lower().startswith(PREFIX):
+        newer_by, node = document.text(*field), document.node(*field)
+        if newer_by is None or node is None or newer_by.lower().startswith(PREFIX):
             return
-        if reason := _not_in_record_key(document, column):
-            message = f"a tombstone has no value, and `{column}`, which says which record is newer, {reason}"
+        if reason := _not_in_record_key(document, newer_by):
+            message = f"a tombstone has no value, and `{newer_by}`, which says which record is newer, {reason}"
             remedy = "use `order: {field: _kafka_timestamp}` with `source: {metadata_columns: [timestamp]}`"
             yield at("FLOE-C457", message, node, field, remedy)
 
