@@ -114,7 +114,7 @@ class Outbox:
             rows = with_positions(plain_table(rows), source, offsets)
             places = key_places(rows, schema, spec, key_ids, self._plan.read.slices)
             order, bounds = rows_by_number(places)
-            ordered = rows.take(pa.array(order)) if len(bounds) > 2 else rows
+            ordered = rows.take(pa.array(order))  # a copy: what waits holds no block
             for start, end in pairwise(bounds.tolist()):
                 address = _Address(json.dumps([target.name, int(places[order[start]])]), target.name, change)
                 self._put(address, ordered.slice(start, end - start))
