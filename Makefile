@@ -1,6 +1,6 @@
 # Every command makes .venv itself if it is missing. `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all slow-share fuzz fuzz-native chaos bench versions pyiceberg lint format wheel sbom audit clean
+.PHONY: help setup demo site test test-all slow-share fuzz fuzz-native chaos bench versions pyiceberg lint format wheel sbom audit clean
 
 help:  ## list the commands
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -10,6 +10,10 @@ setup:  ## make .venv with the locked packages; name what the machine lacks
 
 demo: setup  ## start the embedded stack, replay 336,776 flights, show the tables
 	@.venv/bin/floe demo
+
+site: setup  ## build/site: the pages of docs/ with search, for any web server; a link that leads nowhere is an error
+	@NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict
+	@echo "build/site/index.html"
 
 test: setup  ## import contracts, unit tests, and tests on a real broker, catalog and Spark
 	@.venv/bin/lint-imports

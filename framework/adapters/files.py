@@ -14,19 +14,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from framework.adapters.plugins import offered
 from framework.adapters.secrets import SecretSchemes
-from framework.config.check_files import kind_of
 from framework.config.file_kinds import YAML_ENDINGS, is_floe_file
-from framework.config.load import LoadResult, load_pipelines
 from framework.config.spec import LoadedPipeline
 from framework.config.text import start_of
 from framework.config.world import World
 from framework.diagnose.counted import counted
 from framework.diagnose.diagnostic import Diagnostic
 from framework.errors import ConfigError, SetupError
+
+if TYPE_CHECKING:
+    from framework.config.load import LoadResult
 
 _MAX_BYTES = 4 * 1024 * 1024
 
@@ -214,6 +215,8 @@ def pipeline_files(paths: Sequence[str | Path], world: World) -> list[Path]:
     Raises:
         ConfigError: there is none.
     """
+    from framework.config.check_files import kind_of  # with all rules: not for verbs that read a target alone
+
     named = {Path(path) for path in paths}
     found = [path for path in find_files(paths).files if path in named or kind_of(path, world) == "Pipeline"]
     if not found:
@@ -247,6 +250,8 @@ def load_or_raise(
         ConfigError: one or more files are wrong; carries every finding.
         SetupError: the files are right, but the environment lacks a value that they need.
     """
+    from framework.config.load import load_pipelines
+
     world = real_world(offline)
     results = load_pipelines(pipeline_files(paths, world), target, world, variables, sets)
     return pipelines_or_raise(results)

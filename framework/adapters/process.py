@@ -73,7 +73,8 @@ def spawn(
         umask: the modes that its files do not get; -1: as ours.
     """
     private_dir(log_file.parent)
-    with open_private(log_file, anew=True) as log:
+    open_private(log_file, anew=True).close()
+    with open_private(log_file) as log:  # at its end, wherever that is by then: others may write into it, too
         process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,

@@ -1,7 +1,7 @@
 """Data files of a table into fewer ones with the same rows: without those that deletes mark, in the table's order.
 
 In: live files of one partition, and how the table's files are written now. Out: new files, written, and how many rows
-they hold. One file is read at a time, and rows are held within a bound of memory. On tables of format version 3 each
+they hold. One row group is read at a time, and rows are held within a bound of memory. On tables of format version 3 each
 row keeps its `_row_id` and its `_last_updated_sequence_number`, which the old file holds or its place in it says.
 Nothing refers to the new files yet.
 """
@@ -41,8 +41,8 @@ from framework.table.arrow_schema import arrow_schema, arrow_type, parse_schema
 UPDATED_FIELD = 2147483539
 UPDATED = "_last_updated_sequence_number"
 LINEAGE_SINCE = 3
-# Rows that are held to be sorted; sorting and encoding them takes about twice as much again.
-BUFFER_BYTES = 768 * 1024 * 1024
+# Rows that are held to be shared out to partitions of another spec; encoding them takes about twice as much again.
+BUFFER_BYTES = 64 * 1024 * 1024
 _FIELD_ID = b"PARQUET:field_id"
 
 
@@ -99,19 +99,20 @@ def rewrite(
     written = _written_by(target, is_sorted)
     reader = _Reader(io, metadata, parse_schema(written.schema_json))
     pieces = (table for file in files for table in reader.rows(file))
-    if not written.sort_order_json and all(file.spec_id == target.spec_id for file in files):
+    if all(file.spec_id == target.spec_id for file in files):
         one = write_long_file(io_properties, written, pieces, f"compaction-{run}")
         made = [one] if one is not None else []
     else:
-        made = _sorted_files({catalog: io_properties}, written, pieces, run)
+        made = _shared_out({catalog: io_properties}, written, pieces, run)
     rows = sum(file.record_count for file in made)
     return Rewritten(tuple(made), rows, sum(file.file_size_bytes for file in files))
 
 
-def _sorted_files(
+def _shared_out(
     io_properties: Mapping[str, Mapping[str, str]], written: TableTarget, pieces: Iterator[pa.Table], run: str
 ) -> list[DataFile]:
-    """Rows that must be held together: to be sorted, or shared out to partitions of another spec."""
+    """Rows in partitions of another spec than they were written for: each may become several files, for a later
+    compaction to put together."""
     writer = TableWriter(io_properties, "compaction", run, 0, BUFFER_BYTES, 2**62)
     try:
         for table in pieces:
@@ -172,8 +173,8 @@ class _Reader:
             opened = pq.ParquetFile(stream)
             if _is_alike(opened.schema_arrow, self._arrow):
                 # A file as floe writes it now: its columns need no look at the schemas of before.
-                table = opened.read(use_threads=False)
-                yield _filled(table, self._arrow)
+                for number in range(opened.num_row_groups):
+                    yield _filled(opened.read_row_group(number, use_threads=False), self._arrow)
                 return
         task = FileScanTask(_as_iceberg(file), delete_files=set())
         for batch in self._scan.to_record_batches([task]):

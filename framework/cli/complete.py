@@ -79,7 +79,12 @@ def _named() -> tuple[list[str], list[str]]:
     specs = [found.spec for found in results if found.spec]
     names = [name for found in results if (name := _name_of(found))]
     rules = [spec.tables.full_name(rule.table) for spec in specs for rule in spec.routes.rules if "{" not in rule.table]
-    return names, [*rules, *(spec.errors.dead_letter_table for spec in specs if spec.errors.dead_letter_table)]
+    histories = [spec.tables.full_name(history.table) for spec in specs for history in spec.tables.histories]
+    return names, [
+        *rules,
+        *histories,
+        *(spec.errors.dead_letter_table for spec in specs if spec.errors.dead_letter_table),
+    ]
 
 
 def _name_of(found: LoadResult) -> str:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import signal
 import threading
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import click
 
-from framework.adapters.sinks import log_line
+from framework.adapters.run_log import RunLog
+from framework.cli.options import log_format_option
 from framework.cli.target_options import open_control, target_options
+from framework.diagnose.log_lines import Level, Line, LogFormat, under
 from framework.errors import SetupError
 
 if TYPE_CHECKING:
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 
 @click.command()
 @target_options
-def coordinator(target: str | None, connection: str | None, control_topic: str) -> None:
+@log_format_option
+def coordinator(target: str | None, connection: str | None, control_topic: str, log_format: LogFormat) -> None:
     """Commit what pipelines announce, until SIGTERM. Several may run: one owns the control topic, the others stand by."""
     from framework.plan.compile import coordinator_group
     from framework.runtime.coordinator import Coordinator
@@ -28,10 +30,10 @@ def coordinator(target: str | None, connection: str | None, control_topic: str) 
     from framework.runtime.monitor import Connections, Monitor
 
     control = open_control(target, connection, control_topic)
-    started = time.monotonic()
+    log = RunLog(log_format)
 
     def say(text: str) -> None:
-        click.echo(f"{time.monotonic() - started:7.1f} s  coordinator: {log_line(text)}", err=True)
+        log(under("coordinator", text))
 
     from framework.adapters.kafka.admin import KafkaAdmin
     from framework.adapters.kafka.control_topic import ensure_control_topic
@@ -76,4 +78,4 @@ def check_some(catalog: IcebergTables, say: Callable[[str], None]) -> None:
     if len(troubles) == len(catalog.catalogs):
         raise troubles[0]
     for trouble in troubles:
-        say(f"{trouble.message}; its tables wait")
+        say(Line(f"{trouble.message}; its tables wait", Level.WARNING))

@@ -210,7 +210,7 @@ def _status(applications: Applications, name: str | None, as_json: bool) -> int:
 
 
 def _table(found: Sequence[DeployedApplication]) -> Table:
-    from framework.cli.status import age
+    from framework.cli.status_text import age
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("application", "deployment", "state", "since", "restarts", "pid", "plan"):

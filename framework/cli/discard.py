@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from framework.cli.options import dry_run_option, json_option, table_option
+from framework.cli.options import dry_run_option, json_option, table_option, why_option
+from framework.cli.pause import whoami
 from framework.cli.target_options import open_control, target_options
 from framework.config.table_names import catalog_of
 from framework.diagnose.counted import counted
@@ -21,9 +22,10 @@ if TYPE_CHECKING:
 @table_option
 @target_options
 @dry_run_option
+@why_option
 @json_option
 def discard(
-    table: str, target: str | None, connection: str | None, control_topic: str, dry_run: bool, as_json: bool
+    table: str, target: str | None, connection: str | None, control_topic: str, dry_run: bool, why: str, as_json: bool
 ) -> None:
     """Give up what is announced for a table that is gone for good, was replaced, or lost a column that the files hold. Also
     gives up announcements whose files are gone from the store. The rows are then in no table, and the pipeline does not
@@ -45,7 +47,7 @@ def discard(
         _show(plan)
     done = not dry_run and not plan.settled
     if done:
-        perform_discard(at, plan)
+        perform_discard(at, plan, whoami(), why)
     if as_json:
         document = {"command": "discard", "ok": True, "dry_run": dry_run, "done": done, "plan": asdict(plan)}
         click.echo(json.dumps(document))

@@ -124,7 +124,7 @@ def _connection(spec: TargetSpec, name: str, pipelines: list[LoadedPipeline]) ->
 
 def show(finding: Finding) -> str:
     """One line, and the remedy below it."""
-    from framework.cli.main import use_colour
+    from framework.cli.options import use_colour
 
     mark, colour = _MARKS[finding.state.value]
     if use_colour(sys.stdout.isatty()):

@@ -12,6 +12,7 @@ from framework.cli.pause import whoami
 from framework.cli.target_options import Control, open_control, target_options
 from framework.commit.events.codec import encode
 from framework.commit.events.event_types import (
+    Acted,
     CommitComplete,
     CommitRequested,
     CommitToTable,
@@ -148,10 +149,14 @@ def describe(event: ControlEvent) -> str:
         return (
             describe_pause(event)
             if event.paused
-            else f"{event.holds.value} of `{event.pattern}` goes on, by {event.by}"
+            else f"{event.holds.value} of `{event.pattern}` goes on, by {event.by}{': ' if event.reason else ''}{event.reason}"
         )
     if isinstance(event, StopRequested):
-        return f"{event.pipeline} by {event.by}, until {time_text(event.deadline_ms)}"
+        why = f": {event.reason}" if event.reason else ""
+        return f"{event.pipeline} by {event.by}, until {time_text(event.deadline_ms)}{why}"
+    if isinstance(event, Acted):
+        why = f": {event.why}" if event.why else ""
+        return f"{event.act} {event.subject} by {event.by} at {time_text(event.timestamp_ms)}{why} ({event.detail})"
     if isinstance(event, Skipped):
         return f"the record at offset {event.offset} is skipped, by {event.by}: {event.reason}"
     if isinstance(event, Deployed):

@@ -17,6 +17,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from framework.adapters.sinks import error_text, guarded_streams
+from framework.cli.options import use_colour
 from framework.cli.verbs import GROUPS, VERBS
 from framework.diagnose.suggest import did_you_mean
 from framework.errors import ConfigError, FloeError
@@ -72,11 +73,6 @@ def show_error(error: FloeError) -> str:
     return error_text(error)
 
 
-def use_colour(is_terminal: bool) -> bool:
-    """Colour only for a terminal, and never under NO_COLOR."""
-    return is_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-
-
 def main(arguments: list[str] | None = None) -> None:
     """Runs one verb and ends the process with its exit code."""
     sys.exit(run_main(arguments))
@@ -93,7 +89,7 @@ def _run_verb(arguments: list[str] | None) -> int:
     try:
         result = floe.main(args=arguments, prog_name="floe", standalone_mode=False)
     except FloeError as error:
-        click.echo(show_error(error), err=True)
+        click.echo(_logged(arguments, error) or show_error(error), err=True)
         _print_json(arguments, error)
         return error.exit_code
     except click.ClickException as error:
@@ -108,6 +104,17 @@ def _run_verb(arguments: list[str] | None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
     return result if isinstance(result, int) else 0
+
+
+def _logged(arguments: list[str] | None, error: FloeError) -> str:
+    """The error as a line of the log, where that is JSON; "" elsewhere."""
+    from framework.cli.json_errors import asks_for_json_log
+
+    if not asks_for_json_log(sys.argv[1:] if arguments is None else arguments, os.environ):
+        return ""
+    from framework.adapters.run_log import error_line
+
+    return error_line(error)
 
 
 def _print_json(arguments: list[str] | None, error: FloeError | click.ClickException) -> None:

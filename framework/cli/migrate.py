@@ -8,8 +8,7 @@ from collections import Counter
 import click
 
 from framework.adapters.files import expand, real_world, rewrite_text
-from framework.cli.main import use_colour
-from framework.cli.options import FILES
+from framework.cli.options import FILES, use_colour
 from framework.config.document import Files, read_source
 from framework.config.versions import CURRENT, migrate
 from framework.diagnose.counted import counted

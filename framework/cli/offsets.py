@@ -13,7 +13,8 @@ from rich.console import Console
 from rich.table import Table
 
 from framework.cli.fitted_table import print_table
-from framework.cli.options import json_option
+from framework.cli.options import json_option, why_option
+from framework.cli.pause import whoami
 from framework.cli.target_options import Control, open_pipeline, pipeline_argument, target_options
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ def show(pipeline: str, target: str | None, connection: str | None, control_topi
 @click.option("--allow-loss", is_flag=True, help="Accept that some records will never be read.")
 @click.option("--allow-duplicates", is_flag=True, help="Accept that some records will be read and added a second time.")
 @click.option("--dry-run", is_flag=True, help="Show the move and change nothing.")
+@why_option
 @json_option
 def set_command(
     pipeline: str,
@@ -82,6 +84,7 @@ def set_command(
     allow_loss: bool,
     allow_duplicates: bool,
     dry_run: bool,
+    why: str,
     as_json: bool,
 ) -> None:
     """Move a pipeline's source offsets; its chain of batches goes on from there. Refuses while the pipeline is live.
@@ -121,7 +124,7 @@ def set_command(
         raise
     if not as_json:
         _show_moves(settlement, origin)
-    control_offset = None if dry_run else perform(where, catalog, decide, settlement, doing)
+    control_offset = None if dry_run else perform(where, catalog, decide, settlement, doing, whoami(), why)
     if as_json:
         document = {**asdict(settlement), "lost": settlement.lost, "repeated": settlement.repeated}
         click.echo(json.dumps({"command": "offsets set", "ok": True, "dry_run": dry_run, **document}))
@@ -152,6 +155,7 @@ def _where(name: str, control: Control, loaded: LoadedPipeline | None) -> Where:
     if loaded is not None:
         spec = loaded.spec
         named = [rule.table for rule in spec.routes.rules if "{" not in rule.table]
+        named += [history.table for history in spec.tables.histories]
         named += [spec.errors.dead_letter_table] if spec.errors.dead_letter_table else []
         tables = tuple(map(spec.tables.full_name, named))
     return Where(name, control.target.prefix, control.kafka, control.topic, topics, tables)

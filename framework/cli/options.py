@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
 from framework.cli import complete
 from framework.config.table_names import as_written
+from framework.diagnose.log_lines import LogFormat
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -64,14 +67,66 @@ def format_option(formats: Sequence[str], help_line: str) -> Callable[[Command],
     return click.option("--format", "format_", type=choice, default=formats[0], show_default=True, help=help_line)
 
 
+def report_option(formats: Sequence[str], name: str = "reports") -> Callable[[Command], Command]:
+    """Adds `--report FORMAT=FILE`, which arrives under `name`: pairs of a format and a path."""
+
+    def pairs(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> list[tuple[str, Path]]:
+        given = []
+        for value in values:
+            format_, equals, file = value.partition("=")
+            if format_ not in formats or not equals or not file:
+                choices = ", ".join(formats)
+                raise click.BadParameter(f"`{value}` is not FORMAT=FILE; formats: {choices}", context, parameter)
+            given.append((format_, Path(file)))
+        return given
+
+    return click.option(
+        "--report",
+        name,
+        multiple=True,
+        callback=pairs,
+        metavar="FORMAT=FILE",
+        help="Also write the result to a file, in this format; repeat it for several.",
+    )
+
+
+def write_reports(reports: Sequence[tuple[str, Path]], text_in: Callable[[str], str]) -> None:
+    """Writes what `--report` asked for; `text_in` gives the text in a format."""
+    for format_, path in reports:
+        try:
+            path.write_text(text_in(format_) + "\n", encoding="utf-8")
+        except OSError as error:
+            raise click.FileError(str(path), error.strerror) from error
+
+
 def json_option(command: Command) -> Command:
     """Adds `--json`, which arrives as `as_json`."""
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")(command)
 
 
+def log_format_option(command: Command) -> Command:
+    """Adds `--log-format`, which arrives as `log_format`; a variable says it for processes that nobody gives options."""
+    return click.option(
+        "--log-format",
+        type=click.Choice([each.value for each in LogFormat]),
+        callback=lambda context, parameter, value: LogFormat(value),
+        default=LogFormat.TEXT.value,
+        envvar="FLOE_LOG_FORMAT",
+        show_default=True,
+        help="The form of the lines on standard error; FLOE_LOG_FORMAT says it, too.",
+    )(command)
+
+
 def dry_run_option(command: Command) -> Command:
     """Adds `--dry-run`, which arrives as `dry_run`."""
     return click.option("--dry-run", is_flag=True, help="Show what would be done and change nothing.")(command)
+
+
+def why_option(command: Command) -> Command:
+    """Adds `--why`, which arrives as `why`: it stands in the control log beside who did it and when."""
+    return click.option(
+        "--why", default="", metavar="TEXT", help="Why; `floe log` and `floe top` show it with your name."
+    )(command)
 
 
 def table_option(command: Command) -> Command:
@@ -92,3 +147,8 @@ def milliseconds(text: str) -> int:
     except ValueError:
         raise click.BadParameter(f"`{text}` is not a time such as 2026-01-31T12:00:00") from None
     return int(moment.replace(tzinfo=moment.tzinfo or timezone.utc).timestamp() * 1000)
+
+
+def use_colour(is_terminal: bool) -> bool:
+    """Colour only for a terminal, and never under NO_COLOR."""
+    return is_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

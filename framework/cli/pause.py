@@ -10,7 +10,7 @@ import time
 import click
 
 from framework.cli import complete
-from framework.cli.options import json_option
+from framework.cli.options import json_option, why_option
 from framework.cli.target_options import Control, open_control, target_options
 from framework.commit.events.event_types import Holds, PauseChanged
 
@@ -38,7 +38,7 @@ def _what(command: click.Command) -> click.Command:
 @click.command()
 @target_options
 @_what  # type: ignore[arg-type]
-@click.option("--reason", default="", help="Why; shown by `floe status`.")
+@click.option("--reason", "--why", default="", help="Why; shown by `floe status`.")
 @json_option
 def pause(
     target: str | None,
@@ -64,6 +64,7 @@ def pause(
 @click.command()
 @target_options
 @_what  # type: ignore[arg-type]
+@why_option
 @json_option
 def resume(
     target: str | None,
@@ -71,6 +72,7 @@ def resume(
     control_topic: str,
     reading: str | None,
     commits: str | None,
+    why: str,
     as_json: bool,
 ) -> None:
     """Resume what was paused. Give the same pattern as for `floe pause`.
@@ -78,7 +80,7 @@ def resume(
     \b
     floe resume --commits 'rpc.*' --target prod
     """
-    _say(open_control(target, connection, control_topic), reading, commits, False, "", as_json)
+    _say(open_control(target, connection, control_topic), reading, commits, False, why, as_json)
 
 
 def _say(control: Control, reading: str | None, commits: str | None, paused: bool, reason: str, as_json: bool) -> None:

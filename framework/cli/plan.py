@@ -117,7 +117,7 @@ def exit_code(previews: Sequence[PipelinePreview], removed: Sequence[RemovedPipe
 
 def print_lines(lines: Iterable[Line]) -> None:
     """The lines, in colour on a terminal."""
-    from framework.cli.main import use_colour
+    from framework.cli.options import use_colour
 
     colour = use_colour(sys.stdout.isatty())
     for line in lines:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from framework.cli.log import time_text
-from framework.cli.options import dry_run_option, json_option, milliseconds, table_option
+from framework.cli.options import dry_run_option, json_option, milliseconds, table_option, why_option
+from framework.cli.pause import whoami
 from framework.cli.target_options import open_control, target_options
 from framework.config.table_names import catalog_of
 from framework.diagnose.counted import counted
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 @click.option("--skip", is_flag=True, help="Give up what was in these snapshots.")
 @target_options
 @dry_run_option
+@why_option
 @json_option
 def rollback(
     table: str,
@@ -42,6 +44,7 @@ def rollback(
     connection: str | None,
     control_topic: str,
     dry_run: bool,
+    why: str,
     as_json: bool,
 ) -> None:
     """Roll a table back, so that its pipelines can go on. If another engine already rolled it back, give `--to` the snapshot
@@ -66,7 +69,7 @@ def rollback(
         refuse_live_pipelines(at, plan)
     if not as_json:
         _show(plan)
-    snapshot_id = perform_rollback(at, plan) if not dry_run and not plan.settled else None
+    snapshot_id = perform_rollback(at, plan, whoami(), why) if not dry_run and not plan.settled else None
     if as_json:
         document = {"command": "rollback", "ok": True, "dry_run": dry_run, "snapshot_id": snapshot_id}
         click.echo(json.dumps({**document, "plan": asdict(plan)}))

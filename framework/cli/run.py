@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Mapping
 
 import click
 
 from framework.adapters.files import load_or_raise
-from framework.adapters.sinks import log_line
-from framework.cli.options import FILES, json_option, loading_options
+from framework.adapters.run_log import RunLog
+from framework.cli.options import FILES, json_option, loading_options, log_format_option
 from framework.cli.review import check_reviewed, review_options
 from framework.diagnose.counted import counted
+from framework.diagnose.log_lines import LogFormat
 
 
 @click.command()
@@ -21,6 +21,7 @@ from framework.diagnose.counted import counted
 @review_options
 @click.option("--until-caught-up", is_flag=True, help="Read to the end offsets seen at the start, commit, and end.")
 @json_option
+@log_format_option
 @click.option("--quiet", is_flag=True, help="No progress on standard error.")
 def run(
     files: tuple[str, ...],
@@ -31,6 +32,7 @@ def run(
     allow: tuple[str, ...],
     until_caught_up: bool,
     as_json: bool,
+    log_format: LogFormat,
     quiet: bool,
 ) -> None:
     """Run pipelines until SIGTERM, or until caught up.
@@ -43,17 +45,13 @@ def run(
     """
     pipelines = load_or_raise(files, target, variables, sets)
     allowed = check_reviewed(pipelines, reviewed, allow)
-    started = time.monotonic()
     from framework.runtime.starting import StartingSession
 
     spark = StartingSession(pipelines)
     if not until_caught_up:
         spark.begin()  # Java starts while the rest of floe is being imported and the broker is asked
 
-    def say(text: str) -> None:
-        if not quiet:
-            click.echo(f"{time.monotonic() - started:7.1f} s  {log_line(text)}", err=True)
-
+    say = RunLog(log_format, quiet)
     from framework.deploy.dangers import check_dangers
     from framework.runtime.job import run_job
 

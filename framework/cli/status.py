@@ -1,172 +1,145 @@
-"""`floe status`: which offset is safe, what is announced but not visible, which snapshot is visible, and who coordinates."""
+"""`floe status`: which offset is safe, what is announced but not visible, which snapshot is visible, and who coordinates.
+
+In: a target, filters. Out: two tables for people, or one JSON document; an exit code that says trouble. By default from
+the control topic's words alone, without a table being loaded; Iceberg is imported only under `--verify` and `--health`.
+"""
 
 from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
-from rich.table import Table
 
-from framework.cli.fitted_table import print_table
+from framework.cli import complete
 from framework.cli.options import json_option
-from framework.cli.target_options import open_control, target_options
-from framework.diagnose.counted import counted
-from framework.diagnose.render import trouble
-from framework.diagnose.shown import all_shown
+from framework.cli.target_options import Control, open_control, target_options
+from framework.commit.events.event_types import Health
+from framework.errors import FloeError
 
 if TYPE_CHECKING:
-    from framework.commit.maintenance.health import TableHealth
-    from framework.runtime.status import PipelineStatus, Status, TableStatus
+    from framework.adapters.iceberg.tables import IcebergTables
+    from framework.runtime.status import Status
+
+STATES = [state.value for state in Health]
 
 
 @click.command()
 @target_options
-@click.option("--health", "with_health", is_flag=True, help="Also say of each table what maintenance would gain.")
+@click.option(
+    "--pipeline",
+    "pipelines",
+    multiple=True,
+    metavar="PATTERN",
+    help="Only pipelines of this name or glob, and tables that they write to. May be repeated.",
+    shell_complete=complete.pipeline_names,
+)
+@click.option(
+    "--table",
+    "tables",
+    multiple=True,
+    metavar="PATTERN",
+    help="Only tables of this name or glob. May be repeated.",
+    shell_complete=complete.tables,
+)
+@click.option(
+    "--state",
+    "states",
+    multiple=True,
+    type=click.Choice(STATES, case_sensitive=False),
+    help="Only what is in this state. May be repeated.",
+)
+@click.option("--verify", is_flag=True, help="Also load the tables, and say where they differ from the log.")
+@click.option("--health", "with_health", is_flag=True, help="As --verify, and say what maintenance would gain.")
+@click.option("--watch", is_flag=True, help="Show it again and again, until you end it with Ctrl-C.")
+@click.option(
+    "--every",
+    "every_s",
+    type=click.FloatRange(min=0.5),
+    default=2.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="With --watch: the pause between two looks.",
+)
 @json_option
-def status(target: str | None, connection: str | None, control_topic: str, with_health: bool, as_json: bool) -> None:
+def status(
+    target: str | None,
+    connection: str | None,
+    control_topic: str,
+    pipelines: tuple[str, ...],
+    tables: tuple[str, ...],
+    states: tuple[str, ...],
+    verify: bool,
+    with_health: bool,
+    watch: bool,
+    every_s: float,
+    as_json: bool,
+) -> int:
     """Show pipelines (state, lag, where every record went) and tables (state, last commit, what waits).
 
     States: RUNNING, IDLE, DEGRADED, STALLED, BLOCKED, FAILED, PAUSED, STOPPED. Whatever has a problem says why, since when,
-    and what to do.
+    and what to do. Ends with exit code 9 if anything that is shown is BLOCKED, STALLED or FAILED.
+
+    What runs and coordinators have written to the control topic counts; --verify also loads the tables.
 
     \b
     floe status --target prod
+    floe status --target prod --state BLOCKED --state FAILED
     """
-    from framework.runtime.job import open_catalog
-    from framework.runtime.status import read_status
+    from framework.runtime.status import filtered, read_status
 
     control = open_control(target, connection, control_topic)
-    found = read_status(
-        control.target.name,
-        control.target.prefix,
-        control.kafka,
-        control.topic,
-        open_catalog(control.target, ()),
-        with_health,
-    )
+    catalog = _catalog(control) if verify or with_health else None
+
+    def look() -> Status:
+        found = read_status(
+            control.target.name, control.target.prefix, control.kafka, control.topic, catalog, with_health
+        )
+        return filtered(found, pipelines, tables, tuple(Health(state.upper()) for state in states))
+
+    if watch:
+        _watch(look, every_s, as_json)
+    found = look()
+    _show(found, as_json)
+    return found.exit_code
+
+
+def _catalog(control: Control) -> IcebergTables:
+    from framework.runtime.job import open_catalog
+
+    return open_catalog(control.target, ())
+
+
+def _show(found: Status, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(found.to_json()))
-    else:
-        _print(all_shown(found), time.time() * 1000)
-
-
-def _print(found: Status, now_ms: float) -> None:
-    console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
-    # Wide rather than wrapped: a name or a snapshot id that is cut cannot be copied.
-    c = found.control
-    console.print(
-        f"target {found.target}, control topic {c.topic}: everything below {c.low_water} of {c.log_end} is in every table; "
-        f"{'coordinated by ' + found.coordinator if found.coordinator else 'nobody coordinates now'}"
-    )
-    for pause in found.pauses:
-        console.print(
-            f"{pause.holds.value} of `{pause.pattern}` is paused by {pause.by} for {age(now_ms - pause.timestamp_ms)}"
-            + (f": {pause.reason}" if pause.reason else "")
-        )
-    if not found.pipelines:
-        console.print("no pipeline has announced anything yet; `floe run FILE` starts one")
         return
-    console.print()
-    print_table(console, pipelines_table(found.pipelines))
-    _explain(console, [(p.pipeline, p) for p in found.pipelines], now_ms)
-    for line in found.pipelines:
-        for partition in line.partitions:
-            for start, end in partition.gaps:
-                console.print(
-                    f"  {line.pipeline}: records {start:,} to {end - 1:,} of {partition.topic}-{partition.partition} "
-                    "were removed by retention before they were read"
-                )
-    console.print()
-    print_table(console, tables_table(found.tables, now_ms))
-    _explain(console, [(t.table, t) for t in found.tables], now_ms)
-    for table in found.tables:
-        if table.health is not None:
-            console.print(health_line(table.table, table.health, found.target))
+    from framework.cli.status_text import print_status
+    from framework.diagnose.shown import all_shown
+
+    print_status(all_shown(found))
 
 
-def health_line(table: str, health: TableHealth, target: str) -> str:
-    """One table's health, with the command that mends it where that is worth it."""
-    said = (
-        f"  {table}: {health.small_files:,} of {counted(health.data_files, 'file')} small, "
-        f"{counted(health.delete_files, 'delete file')}, {counted(health.manifests, 'manifest')}, "
-        f"{counted(health.snapshots, 'snapshot')}, {counted(health.metadata_bytes, 'byte')} of metadata"
-    )
-    if not health.gain_files:
-        return said
-    return f"{said}\n    `floe maintain {table} -t {target}` leaves {health.gain_files:,} files fewer"
+def _watch(look: Callable[[], Status], every_s: float, as_json: bool) -> None:
+    """Until a signal; a broker that is away for now is told, and asked again."""
+    while True:
+        shown: Status | FloeError
+        try:
+            shown = look()
+        except FloeError as error:
+            shown = error
+        if not as_json:
+            click.clear()  # only a terminal
+        if not isinstance(shown, FloeError):
+            _show(shown, as_json)
+        elif as_json:
+            from framework.cli.json_errors import document_of
 
+            click.echo(json.dumps(document_of(("status",), shown)))
+        else:
+            from framework.adapters.sinks import error_text
 
-def _explain(console: Console, lines: list[tuple[str, PipelineStatus | TableStatus]], now_ms: float) -> None:
-    """Why something is not as it should be, since when, and what to do; once for all that share it."""
-    for name, line in lines:
-        if line.reason:
-            since = f" for {age(now_ms - line.since_ms)}" if line.since_ms is not None else ""
-            for text in trouble(f"{name}: {line.state.value}{since}", line.reason, line.remedy):
-                console.print(text)
-
-
-def pipelines_table(pipelines: tuple[PipelineStatus, ...]) -> Table:
-    """Every record since the pipeline first ran: offsets = written + filtered + dead letters + dropped + holes + lost."""
-    table = Table(box=None, pad_edge=False, collapse_padding=True, header_style="bold")
-    for name in (
-        "pipeline",
-        "state",
-        "batch",
-        "lag",
-        "offsets\n=",
-        "written\n+",
-        "filtered\n+",
-        "dead\nletters +",
-        "dropped\n+",
-        "holes\n+",
-        "lost",
-    ):
-        table.add_column(name, justify="left" if name in ("pipeline", "state") else "right")
-    for p in pipelines:
-        t = p.totals
-        counts = (t.offsets, t.written, t.filtered, t.dead_lettered, t.dropped, t.holes, t.lost)
-        table.add_row(p.pipeline, p.state.value, str(p.batch), f"{p.lag:,}", *(f"{count:,}" for count in counts))
-    return table
-
-
-def tables_table(tables: tuple[TableStatus, ...], now_ms: float) -> Table:
-    table = Table(box=None, pad_edge=False, collapse_padding=True, header_style="bold")
-    for name in (
-        "table",
-        "state",
-        "last\ncommit",
-        "snapshot",
-        "added",
-        "files",
-        "rows",
-        "waiting\nrows",
-        "waiting\nfiles",
-    ):
-        table.add_column(name, justify="left" if name in ("table", "state") else "right")
-    for t in tables:
-        last = t.last_commit
-        done = (
-            (
-                f"{age(now_ms - last.timestamp_ms)} ago",
-                str(last.snapshot_id),
-                f"+{last.rows:,}",
-                str(last.files),
-                f"{last.total_rows:,}" if last.total_rows is not None else "",
-            )
-            if last
-            else ("never", "", "", "", "")
-        )
-        table.add_row(t.table, t.state.value, *done, f"{t.pending.rows:,}", str(t.pending.files))
-    return table
-
-
-def age(milliseconds: float) -> str:
-    """`75000` as `1m 15s`: two units, the largest that fit."""
-    seconds = max(0, int(milliseconds / 1000))
-    parts = [(seconds // 86400, "d"), (seconds // 3600 % 24, "h"), (seconds // 60 % 60, "m"), (seconds % 60, "s")]
-    while len(parts) > 1 and parts[0][0] == 0:
-        parts.pop(0)
-    return " ".join(f"{count}{unit}" for count, unit in parts[:2])
+            click.echo(error_text(shown))
+        time.sleep(every_s)

@@ -7,7 +7,7 @@ import json
 import click
 
 from framework.cli.log import describe
-from framework.cli.options import json_option
+from framework.cli.options import json_option, why_option
 from framework.cli.pause import whoami
 from framework.cli.target_options import open_pipeline, pipeline_argument, target_options
 from framework.commit.events.event_types import CommitToTable, ControlEvent, DataComplete, Health, StateChanged
@@ -21,6 +21,7 @@ from framework.errors import FloeError, TableBlocked
     "--drain", is_flag=True, default=True, help="Finish the current batch first; this is the default, and the only way."
 )
 @click.option("--timeout", "timeout_s", type=click.IntRange(1), default=300, show_default=True, help="In seconds.")
+@why_option
 @json_option
 def stop(
     pipeline: str,
@@ -29,6 +30,7 @@ def stop(
     control_topic: str,
     drain: bool,
     timeout_s: int,
+    why: str,
     as_json: bool,
 ) -> None:
     """Ask the live run to finish its batch, announce it, commit what is announced, and end with exit code 0.
@@ -50,7 +52,9 @@ def stop(
         if not as_json and (ours or told or isinstance(event, CommitToTable)):
             click.echo(f"{offset:>8}  {type(event).__name__:<15} {describe(event)}")
 
-    outcome = stop_pipeline(control.kafka, control.target.prefix, control.topic, name, float(timeout_s), whoami(), show)
+    outcome = stop_pipeline(
+        control.kafka, control.target.prefix, control.topic, name, float(timeout_s), whoami(), show, why
+    )
     if outcome.runs and outcome.state is not Health.STOPPED:
         raise FloeError(
             f"pipeline {name} has failed: {outcome.reason}",

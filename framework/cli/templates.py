@@ -110,7 +110,7 @@ def test_command(names: tuple[str, ...], folder: Path, target: str | None, forma
     \b
     floe templates test acme:landing@2
     """
-    from framework.cli.main import use_colour
+    from framework.cli.options import use_colour
     from framework.cli.test_verb import engine_for, exit_code, template_report
     from framework.config.load import DEFAULT_TARGET, load_target
     from framework.testing.report import render

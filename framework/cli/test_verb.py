@@ -13,8 +13,7 @@ import click
 
 from framework.adapters.files import expand, load_or_raise, no_pipelines, real_world
 from framework.adapters.sinks import log_line
-from framework.cli.main import use_colour
-from framework.cli.options import FILES, format_option, loading_options
+from framework.cli.options import FILES, format_option, loading_options, report_option, use_colour, write_reports
 from framework.cli.test_write import Recording, fix, record, take
 from framework.config.check_files import kind_of
 from framework.config.load import DEFAULT_TARGET, LoadResult, load_pipelines, load_target
@@ -34,6 +33,7 @@ _OTHER_KIND = "FLOE-C211"
 @FILES
 @loading_options
 @format_option(FORMATS, "How results are printed.")
+@report_option(FORMATS, "report_files")
 @click.option(
     "--fix",
     "with_fix",
@@ -62,6 +62,7 @@ def test(
     variables: Mapping[str, str],
     sets: Mapping[str, str],
     format_: str,
+    report_files: list[tuple[str, Path]],
     with_fix: bool,
     records: str | None,
     record_topic: str | None,
@@ -96,7 +97,10 @@ def test(
     world = real_world(offline=True)
     paths = expand(files)
     templates = [path for path in paths if kind_of(path, world) == "Template"]
-    results = load_pipelines([path for path in paths if path not in templates], target, world, variables, sets)
+    pipelines = [path for path in paths if path not in templates]
+    # A hook or a shell's `*` names targets among the files: they have no tests, and are nothing wrong.
+    others = [path for path in pipelines if kind_of(path, world) != "Target"]
+    results = load_pipelines(others if others or templates else pipelines, target, world, variables, sets)
     if recording.wanted and len(results) != 1:
         raise click.UsageError("a test is added to one file; name that file alone")
 
@@ -124,6 +128,7 @@ def test(
                 for report in reports
             ]
     click.echo(render(reports, format_, use_colour(sys.stdout.isatty())))
+    write_reports(report_files, partial(render, reports))
     return exit_code(reports)
 
 

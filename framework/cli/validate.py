@@ -5,13 +5,16 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
 
 import click
 
 from framework.adapters.files import find_files, no_files, real_world
-from framework.cli.main import use_colour
-from framework.cli.options import FILES, format_option, loading_options
+from framework.cli.options import FILES, format_option, loading_options, report_option, use_colour, write_reports
 from framework.config.check_files import check_files
+from framework.diagnose.diagnostic import Severity
 from framework.diagnose.render import FORMATS, render
 from framework.diagnose.shown import shown
 
@@ -20,6 +23,7 @@ from framework.diagnose.shown import shown
 @FILES
 @loading_options
 @format_option(FORMATS, "How findings are printed.")
+@report_option(FORMATS)
 @click.option("--strict", is_flag=True, help="Treat warnings as errors.")
 @click.option("--verbose", "-v", is_flag=True, help="Also name the YAML files of folders that are not floe's.")
 def validate(
@@ -28,6 +32,7 @@ def validate(
     variables: Mapping[str, str],
     sets: Mapping[str, str],
     format_: str,
+    reports: list[tuple[str, Path]],
     strict: bool,
     verbose: bool,
 ) -> int:
@@ -46,8 +51,10 @@ def validate(
         findings = check_files(found.files, target, real_world(offline=True), variables, sets)
         findings += tuple(map(no_files, found.empty))
         named = [str(path) for path in (*found.files, *found.empty)]
+        if strict:  # what makes a check red is shown as an error, or nobody finds it
+            findings = tuple(replace(finding, severity=Severity.ERROR) for finding in findings)
         click.echo(render(findings, format_, named, use_colour(sys.stdout.isatty())))
+        write_reports(reports, partial(render, findings, files=named))
     finally:
         gc.enable()
-    wrong = any(finding.is_error or strict for finding in findings)
-    return 2 if wrong else 0
+    return 2 if any(finding.is_error for finding in findings) else 0

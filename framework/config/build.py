@@ -35,6 +35,7 @@ from framework.config.spec import (
     FieldHint,
     FormatSpec,
     FormatType,
+    History,
     KafkaSourceSpec,
     KeyIndexUse,
     KeySpec,
@@ -70,7 +71,10 @@ def build_pipeline(document: Values) -> PipelineSpec:
         source=_source(document["source"]),
         transform_sql=document.get("transform", {}).get("sql"),
         routes=_routes(document["routes"]),
-        tables=_appended(_tables(document.get("tables", {})), document.get("errors", {}).get("dead_letter_table")),
+        tables=_with_histories(
+            _appended(_tables(document.get("tables", {})), document.get("errors", {}).get("dead_letter_table")),
+            _routes(document["routes"]).rules,
+        ),
         errors=_errors(document.get("errors", {})),
         control_topic=commit.get("control_topic", PipelineSpec.control_topic),
         max_waiting_batches=int(commit.get("max_waiting_batches", PipelineSpec.max_waiting_batches)),
@@ -148,6 +152,12 @@ def _appended(tables: TablesSpec, dead_letter_table: str | None) -> TablesSpec:
     if dead_letter_table is None or not tables.policy_for(dead_letter_table).write.is_upsert:
         return tables
     return replace(tables, append_only=(dead_letter_table,))
+
+
+def _with_histories(tables: TablesSpec, rules: tuple[RouteRule, ...]) -> TablesSpec:
+    named = [rule.table for rule in rules if "{" not in rule.table]
+    found = [History(history, table) for table in named if (history := tables.policy_for(table).write.history)]
+    return replace(tables, histories=tuple(dict.fromkeys(found)))
 
 
 def _spelled_out(policy: Values) -> Values:

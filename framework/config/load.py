@@ -18,6 +18,7 @@ from framework.config.overlay import apply_set, lay_over, without, without_addit
 from framework.config.reference import Scope, resolve
 from framework.config.rules import create as rules_create
 from framework.config.rules import format as rules_format
+from framework.config.rules import history as rules_history
 from framework.config.rules import maintenance as rules_maintenance
 from framework.config.rules import routes as rules_routes
 from framework.config.rules import secrets as rules_secrets
@@ -50,6 +51,7 @@ RULES = (
     *rules_tables.RULES,
     *rules_upsert.RULES,
     *rules_upsert_surroundings.RULES,
+    *rules_history.RULES,
     *rules_maintenance.RULES,
     *rules_tests.RULES,
 )

@@ -21,12 +21,19 @@ _TYPES: dict[str, Any] = {
     "headers": ["list", ["struct", [["key", "string"], ["value", "binary"]]]],
 }
 NAMES = tuple(_TYPES)
+# Not for pipeline files: what a record did, in a history.
+OPERATION = "operation"
+_OPERATION_COLUMN = "_op"
+# The columns of a history beside those of the table whose changes it has.
+HISTORY = (OPERATION, "topic", "partition", "offset", "timestamp")
 # Columns of Debezium's that count milliseconds since 1970.
 DEBEZIUM_MOMENTS = ("__ts_ms", "__source_ts_ms")
 
 
 def metadata_column(name: str) -> str:
     """The column of a metadata name: `_kafka_offset`; for `header.ce-type` it is `_kafka_header_ce_type`."""
+    if name == OPERATION:
+        return _OPERATION_COLUMN
     if name.startswith(HEADER):
         return PREFIX + "header_" + re.sub(r"\W", "_", name.removeprefix(HEADER), flags=re.ASCII)
     return PREFIX + name
@@ -34,7 +41,7 @@ def metadata_column(name: str) -> str:
 
 def metadata_type(name: str) -> Any:
     """The type of a metadata column; one header's value is text."""
-    return "string" if name.startswith(HEADER) else _TYPES[name]
+    return "string" if name == OPERATION or name.startswith(HEADER) else _TYPES[name]
 
 
 def is_metadata(name: str) -> bool:

@@ -11,6 +11,7 @@ from enum import Enum
 from fnmatch import fnmatchcase
 
 from framework.config.maintenance import MaintenanceLimits, MaintenancePolicy
+from framework.config.metadata import HISTORY
 from framework.config.patterns import compiled
 from framework.config.table_names import DEFAULT_CATALOG, Catalogs, identifier_of, placed
 
@@ -342,24 +343,57 @@ class TablePolicy:
 
 
 @dataclass(frozen=True)
+class History:
+    """Every change of the table `of`, which follows its keys, is appended to `table` as well; both are identifiers."""
+
+    table: str
+    of: str
+
+
+@dataclass(frozen=True)
 class TablesSpec:
     """`overrides` are (glob, complete policy) pairs, already merged over the defaults; the first that matches wins.
 
     `append_only` are identifiers of tables that are appended to whatever their policy says: the table of dead letters.
+    A history has the policy of an override that is for it, and else that of the table whose changes it has.
     """
 
     defaults: TablePolicy = field(default_factory=TablePolicy)
     overrides: tuple[tuple[str, TablePolicy], ...] = ()
     append_only: tuple[str, ...] = ()
+    histories: tuple[History, ...] = ()
 
     def policy_for(self, table: str) -> TablePolicy:
         """The policy of one table, by its name with or without its catalog."""
         table = self.fold(identifier_of(table))
-        matching = (policy for glob, policy in self.overrides if fnmatchcase(table, self.fold(glob)))
-        policy = next(matching, self.defaults)
+        policy = self._override(table)
+        history = self._history(table)
+        if history is not None and (policy is None or policy.write.is_upsert):
+            return history_policy(self._override(self.fold(history.of)) or self.defaults)
+        policy = policy or self.defaults
         if policy.write.is_upsert and table in map(self.fold, self.append_only):
             return replace(policy, write=WritePolicy())
         return policy
+
+    def _override(self, folded: str) -> TablePolicy | None:
+        return next((policy for glob, policy in self.overrides if fnmatchcase(folded, self.fold(glob))), None)
+
+    def _history(self, folded: str) -> History | None:
+        return next((each for each in self.histories if self.fold(each.table) == folded), None)
+
+    def history_of(self, table: str) -> str | None:
+        """The full name of the table that gets every change of this one as well."""
+        folded = self.fold(identifier_of(table))
+        return next((self.full_name(each.table) for each in self.histories if self.fold(each.of) == folded), None)
+
+    def holds_pipeline(self, table: str) -> bool:
+        """Whether a change that the table lacks could not be made up for: later ones of its key go on in the other one."""
+        return self.policy_for(table).write.is_upsert or self.whose_history(table) is not None
+
+    def whose_history(self, table: str) -> str | None:
+        """The full name of the table whose changes this one gets; None where it is no history."""
+        found = self._history(self.fold(identifier_of(table)))
+        return None if found is None else self.full_name(found.of)
 
     @property
     def has_upserts(self) -> bool:
@@ -373,7 +407,9 @@ class TablesSpec:
     @property
     def catalogs(self) -> Catalogs:
         """Which catalog a table lives in, by its name; empty where all live in the default one."""
-        found = (*((glob, policy.catalog) for glob, policy in self.overrides), ("*", self.defaults.catalog))
+        histories = ((each.table, self.policy_for(each.table).catalog) for each in self.histories)
+        patterns = ((glob, policy.catalog) for glob, policy in self.overrides)
+        found = (*histories, *patterns, ("*", self.defaults.catalog))
         return found if any(catalog != DEFAULT_CATALOG for _, catalog in found) else ()
 
     def full_name(self, identifier: str) -> str:
@@ -384,6 +420,15 @@ class TablesSpec:
         """The same with every table in the default catalog, so that full names are those of the pipeline file."""
         overrides = tuple((glob, replace(policy, catalog=DEFAULT_CATALOG)) for glob, policy in self.overrides)
         return replace(self, defaults=replace(self.defaults, catalog=DEFAULT_CATALOG), overrides=overrides)
+
+
+def history_policy(policy: TablePolicy) -> TablePolicy:
+    """The policy of a history, from that of the table whose changes it has: rows are added, and none is identified."""
+    create = policy.create
+    location = create.location if "{table}" in (create.location or "") else None  # or both would lie in one place
+    made = replace(create, identifier_fields=(), comment=None, location=location)
+    evolve = replace(policy.evolve, max_columns=policy.evolve.max_columns + len(HISTORY))
+    return replace(policy, create=made, evolve=evolve, write=WritePolicy())
 
 
 @dataclass(frozen=True)

@@ -52,6 +52,12 @@ def placed(identifier: str, catalogs: Catalogs, fold: Callable[[str], str]) -> s
     return identifier
 
 
+def template_glob(template: str) -> str:
+    """`flights.carrier_{carrier}` as the glob `flights.carrier_*`; a name without fields as it is."""
+    parts = template.split("{")
+    return parts[0] + "".join("*" + part.split("}", 1)[-1] for part in parts[1:])
+
+
 def reachable(pattern: str, catalogs: Catalogs, fold: Callable[[str], str]) -> Catalogs:
     """Where the tables may live whose names match a pattern (or are it): the pairs that decide, in order, the last one
     for all that is left. It may name a catalog too many, never one too few."""

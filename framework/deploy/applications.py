@@ -20,6 +20,7 @@ from pathlib import Path
 from framework.adapters.private_files import private_dir, touch_private, write_private
 from framework.adapters.process import end_group, running_pid, spawn, tell
 from framework.deploy.launch import STOP_FILE, Application, LaunchState
+from framework.deploy.log_pump import shift
 from framework.errors import FloeError
 from framework.plan.rollout import Present, Wanted
 from framework.plan.submit import DRIVER
@@ -125,8 +126,7 @@ class Applications:
         )
         _write(home / RECORD, asdict(record))
         (home / STATE).unlink(missing_ok=True)
-        if (home / LOG).exists():
-            (home / LOG).replace(home / f"{LOG}.1")
+        shift(str(home / LOG))
         command = [sys.executable, "-m", "framework.deploy.supervisor", _mark(home)]
         spawn(command, home / PID, home / LOG, application.folder)
         return _look(home)

@@ -14,11 +14,11 @@ import os
 import signal
 import sys
 import threading
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from framework.adapters.sinks import error_text, guarded_streams, log_line
+from framework.adapters.run_log import RunLog, from_environment
+from framework.adapters.sinks import guarded_streams
 from framework.errors import FloeError, SetupError
 from framework.plan.submit import is_final, read_submission
 from framework.runtime.starting import StartingSession
@@ -40,11 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    started = time.monotonic()
-
-    def say(text: str) -> None:
-        print(f"{time.monotonic() - started:7.1f} s  {log_line(text)}", file=sys.stderr, flush=True)
-
+    say = RunLog(from_environment())
     watch = _Watch(Path(options.stop_file)) if options.stop_file else None
     try:
         pipelines = read_submission(_read(options.plan), options.plan)
@@ -55,7 +51,7 @@ def _run(options: argparse.Namespace) -> int:
 
         result = run_job(pipelines, options.until_caught_up, say, options.deployment, spark)
     except FloeError as error:
-        print(error_text(error), file=sys.stderr, flush=True)
+        say.error(error)
         return error.exit_code
     finally:
         if watch:

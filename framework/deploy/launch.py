@@ -211,13 +211,13 @@ class _Run:
     started_at: float = 0.0
 
 
-def _start(application: Application) -> tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]]:
-    """The driver, and who copies its output to ours without what a record may have put into it."""
+def _start(application: Application, log: Path | None) -> tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]]:
+    """The driver, and who copies its output to ours, or into a log, without what a record may have put into it."""
     pipes = [os.pipe(), os.pipe()]
     reads, writes = [pipe[0] for pipe in pipes], [pipe[1] for pipe in pipes]
     try:
         pump = subprocess.Popen(
-            [sys.executable, "-I", "-S", log_pump.__file__, *map(str, reads)],
+            [sys.executable, "-I", "-S", log_pump.__file__, *map(str, reads), *([str(log)] if log else [])],
             stdin=subprocess.DEVNULL,
             pass_fds=reads,
             start_new_session=True,
@@ -240,9 +240,11 @@ class Launcher:
         most_restarts: int,
         say: Say,
         notice: Callable[[LaunchState], None] = lambda state: None,
+        log: Path | None = None,
     ) -> None:
         """`most_restarts`: after so many failures in a row an application stays ended; `notice` hears of every
-        change."""
+        change. `log`: the file for the drivers' output, which is kept small; None: it goes where ours goes."""
+        self._log = log
         self._notice = notice
         self._runs = [_Run(application) for application in applications]
         self._most_restarts = most_restarts
@@ -276,7 +278,7 @@ class Launcher:
             elif time.monotonic() >= run.start_at:
                 run.application.stop_file.unlink(missing_ok=True)
                 # A session of its own: Ctrl-C must reach the driver as a wish to drain, not end the JVM under it.
-                run.process, run.pump = _start(run.application)
+                run.process, run.pump = _start(run.application, self._log)
                 run.started_at = time.monotonic()
                 self._tell(run, "running")
             return

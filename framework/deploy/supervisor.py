@@ -1,19 +1,21 @@
 """The supervisor of one deployed application: `python -m framework.deploy.supervisor FOLDER`.
 
-In: the record in the folder. Out: the driver's process, started again after failures that may pass, and its state in
-the folder after every change. SIGTERM drains the driver and ends both; the exit code is the driver's.
+In: the record in the folder. Out: the driver's process, started again after failures that may pass; its state in the
+folder after every change; the driver's log there, in files of bounded size and number. SIGTERM drains the driver and
+ends both; the exit code is the driver's.
 """
 
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from framework.adapters.sinks import log_line
-from framework.deploy.applications import read_record, write_state
+from framework.adapters.run_log import RunLog, from_environment
+from framework.deploy.applications import LOG, read_record, write_state
 from framework.deploy.launch import Application, Launcher
+from framework.deploy.log_pump import append
+from framework.diagnose.log_lines import under
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -22,10 +24,13 @@ def main(arguments: Sequence[str]) -> int:
     record = read_record(home)
     application = Application(record.name, record.hash, Path(record.folder), record.command, True, None, {})
 
-    def say(text: str) -> None:
-        print(f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} supervisor: {log_line(text)}", flush=True)
+    path = home / LOG
+    log = RunLog(from_environment(), write=lambda text: append(str(path), text.encode("utf-8", "backslashreplace")))
 
-    return Launcher([application], record.most_restarts, say, lambda state: write_state(home, state)).run()
+    def say(text: str) -> None:
+        log(under("supervisor", text))
+
+    return Launcher([application], record.most_restarts, say, lambda state: write_state(home, state), path).run()
 
 
 if __name__ == "__main__":

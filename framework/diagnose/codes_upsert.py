@@ -56,7 +56,7 @@ ENTRIES = (
     Code(
         "FLOE-C456",
         "A table that cannot hold the history",
-        "`history` names an append table that gets every change. It is not the upsert table itself, not another upsert table, not the dead-letter table, and it lies inside `routes.allow_tables`.",
+        "`history` names an append table that gets every change. It is the history of one table, in the catalog of that table and inside `routes.allow_tables`. It is not the table itself, and no rule, no other history and no dead letters may lead to it, of any pipeline. Its own columns are `_op` and `_kafka_topic`, `_kafka_partition`, `_kafka_offset`, `_kafka_timestamp`, which no declared field may be called.",
         _WRITE % ", history: shop.orders",
         _WRITE % "",
     ),

@@ -1,10 +1,11 @@
-"""Findings as people and tools read them: text with a caret, JSON, GitHub annotations, SARIF 2.1.0, JUnit XML.
+"""Findings as people and tools read them: text with a caret, JSON, annotations of GitHub and GitLab, SARIF 2.1.0, JUnit XML.
 
 In: diagnostics. Out: one text. No file is read and nothing is printed here; colour is a parameter.
 """
 
 from __future__ import annotations
 
+import hashlib
 import html
 import json
 import re
@@ -14,7 +15,7 @@ from urllib.parse import quote
 from framework.diagnose.counted import counted
 from framework.diagnose.diagnostic import Diagnostic, Place, Span
 
-FORMATS = ("text", "json", "github", "sarif", "junit")
+FORMATS = ("text", "json", "github", "gitlab", "sarif", "junit")
 _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _RED, _YELLOW, _BLUE, _BOLD, _END = "\x1b[31m", "\x1b[33m", "\x1b[34m", "\x1b[1m", "\x1b[0m"
 
@@ -29,7 +30,9 @@ def render(diagnostics: Sequence[Diagnostic], format: str, files: Sequence[str] 
     if format == "json":
         return _json(diagnostics, files)
     if format == "github":
-        return "\n".join(_github(finding) for finding in diagnostics)
+        return "\n".join([*map(github, diagnostics), summary(diagnostics, files)])
+    if format == "gitlab":
+        return code_quality(diagnostics)
     if format == "sarif":
         return _sarif(diagnostics)
     if format == "junit":
@@ -144,7 +147,37 @@ def _json(diagnostics: Sequence[Diagnostic], files: Sequence[str]) -> str:
     return json.dumps(document, indent=2, ensure_ascii=False)
 
 
-def _github(finding: Diagnostic) -> str:
+def code_quality(diagnostics: Sequence[Diagnostic]) -> str:
+    """The report that GitLab shows beside the changed lines of a merge request."""
+    return json.dumps(
+        [
+            {
+                "description": _sentence(finding),
+                "check_name": finding.code,
+                "fingerprint": _fingerprint(finding),
+                "severity": "major" if finding.is_error else "minor",
+                "location": {
+                    "path": finding.span.file if finding.span else ".",
+                    "lines": {"begin": finding.span.line if finding.span else 1},
+                },
+            }
+            for finding in diagnostics
+        ],
+        indent=2,
+        ensure_ascii=False,
+    )
+
+
+def _fingerprint(finding: Diagnostic) -> str:
+    """The same while the finding is, so that GitLab can tell new ones from old ones when lines above it change."""
+    file = finding.span.file if finding.span else ""
+    told = "\0".join((finding.code, file, finding.path, finding.message, finding.excerpt or ""))
+    return hashlib.sha256(told.encode("utf-8", "replace")).hexdigest()
+
+
+def github(finding: Diagnostic) -> str:
+    """One finding as an annotation of GitHub's, at its line."""
+
     def data(text: str) -> str:
         return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from enum import Enum
+from operator import is_
 from typing import Any, TypeVar
 from unicodedata import category
 
@@ -62,11 +63,17 @@ def _all(value: Any) -> Any:
     if isinstance(value, str) and not isinstance(value, Enum):
         return shown(value)
     if is_dataclass(value) and not isinstance(value, type):
-        return replace(value, **{each.name: _all(getattr(value, each.name)) for each in fields(value) if each.init})
+        other = {}
+        for each in fields(value):
+            held = getattr(value, each.name)
+            if each.init and (harmless := _all(held)) is not held:
+                other[each.name] = harmless
+        return replace(value, **other) if other else value
     if isinstance(value, Mapping):
         return {_all(key): _all(item) for key, item in value.items()}
     if isinstance(value, tuple) and not hasattr(value, "_fields"):
-        return tuple(_all(item) for item in value)
+        items = tuple([_all(item) for item in value])
+        return value if all(map(is_, items, value)) else items
     if isinstance(value, list | frozenset | set):
         return type(value)(_all(item) for item in value)
     return value

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from pyiceberg.partitioning import PartitionSpec
-from pyiceberg.types import IcebergType, ListType, PrimitiveType, StructType
+from pyiceberg.types import PrimitiveType
 
 from framework.adapters.iceberg.define import DEFAULT_PROPERTIES
 from framework.commit.events.event_types import DataComplete, Heartbeat
@@ -28,7 +28,8 @@ from framework.table.changes import AddColumn, CreateTable, Refusal, WidenColumn
 from framework.table.create import location_of, plan_create
 from framework.table.evolve import plan_evolution
 from framework.table.keys import key_of
-from framework.table.model import ObservedType, TableNeed, TableTarget
+from framework.table.model import TableNeed, TableTarget
+from framework.table.observed import observed
 from framework.table.policy.rules import TableRules
 from framework.table.policy.words import Aspect
 from framework.table.types import format_version
@@ -129,7 +130,7 @@ def _existing(plan: Plan, table: str, found: TableTarget) -> TablePreview:
     declared = _declared(plan, table, found.format_version)
     if declared is None:
         return TablePreview(table, Action.KEEP, notes=tuple(notes))
-    need = TableNeed(table, tuple((f.name, _observed(f.field_type)) for f in parse_schema(declared.schema_json).fields))
+    need = TableNeed(table, tuple((f.name, observed(f.field_type)) for f in parse_schema(declared.schema_json).fields))
     change = plan_evolution(found, need)
     if isinstance(change, Refusal):
         path = ".".join(change.path)
@@ -151,7 +152,7 @@ def _declared(plan: Plan, table: str, version: int) -> CreateTable | None:
     policy = plan.write.tables.policy_for(table)
     made = CreatePolicy(properties=(("format-version", str(version)),))
     free = replace(policy, create=made, write=WritePolicy())
-    change = plan_create(TableNeed(table, ()), free, plan.hints_of_tables, plan.decode.metadata_columns)
+    change = plan_create(TableNeed(table, ()), free, plan.hints_of(table), plan.metadata_columns_of(table))
     return change if isinstance(change, CreateTable) else None
 
 
@@ -162,12 +163,6 @@ def _columns(change: CreateTable | None) -> tuple[str, ...]:
         f"{field.name} {field.field_type}{' required' if field.required else ''}"
         for field in parse_schema(change.schema_json).fields
     )
-
-
-def _observed(kind: IcebergType) -> ObservedType:
-    if isinstance(kind, StructType):
-        return ["struct", [[field.name, _observed(field.field_type)] for field in kind.fields]]
-    return ["list", _observed(kind.element_type)] if isinstance(kind, ListType) else str(kind)
 
 
 def _left_as_it_is(plan: Plan, table: str, found: TableTarget) -> Iterable[str]:

@@ -10,12 +10,13 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
+from framework.config.table_names import template_glob
 from framework.diagnose.counted import counted
 from framework.diagnose.render import refused_table
 from framework.ops.preview import Action, PipelinePreview, StartPreview, TablePreview
 from framework.plan.catalogs import shown_table
 from framework.plan.diff import ChangeKind, PlanChange
-from framework.plan.explain import explain_plan, template_glob
+from framework.plan.explain import explain_plan
 from framework.plan.removed import REMOVED, WHY, RemovedPipeline
 
 _MARKS = {

@@ -105,6 +105,7 @@ _USED = object()
 _UNUSED: dict[str, object] = {
     "write": plain(asdict(WritePolicy())),
     "append_only": [],
+    "histories": [],
     "maintenance": plain(asdict(MaintenancePolicy())),
 }
 

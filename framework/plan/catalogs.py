@@ -6,8 +6,7 @@ the pipeline can run even if that catalog does not answer.
 
 from __future__ import annotations
 
-from framework.config.table_names import catalog_of, full_name, reachable
-from framework.plan.explain import template_glob
+from framework.config.table_names import catalog_of, full_name, reachable, template_glob
 from framework.plan.model import Plan
 
 
@@ -18,6 +17,7 @@ def used_catalogs(*plans: Plan) -> tuple[str, ...]:
         tables = plan.write.tables
         for rule in plan.route.rules:
             found |= {catalog for _, catalog in reachable(template_glob(rule.table), tables.catalogs, tables.fold)}
+        found |= {catalog_of(tables.full_name(history.table)) for history in tables.histories}
         if plan.write.dead_letter_table:
             found.add(catalog_of(plan.write.dead_letter_table))
     return tuple(sorted(found))

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
-from framework.config.table_names import DEFAULT_CATALOG, identifier_of, reachable
-from framework.plan.explain import condition_text, duration, template_glob
+from framework.config.table_names import DEFAULT_CATALOG, identifier_of, reachable, template_glob
+from framework.plan.explain import condition_text, duration
 
 RAISED_BY = 10
 

@@ -152,12 +152,6 @@ def condition_text(when: Mapping[str, object] | Condition | None) -> str:
     return ", ".join(f"{key} {value}" for key, value in when.items() if value is not None)
 
 
-def template_glob(template: str) -> str:
-    """`flights.carrier_{carrier}` as the glob `flights.carrier_*`; a name without fields as it is."""
-    parts = template.split("{")
-    return parts[0] + "".join("*" + part.split("}", 1)[-1] for part in parts[1:])
-
-
 def _policy(policy: TablePolicy) -> str:
     create = "created when missing" if policy.create.enabled else "never created"
     made = (

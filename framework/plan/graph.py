@@ -58,6 +58,10 @@ def _edges(plan: Plan) -> Iterator[GraphEdge]:
         yield GraphEdge(GraphNode(NodeKind.TOPIC, topic), pipeline)
     for rule in plan.route.rules:
         yield GraphEdge(pipeline, GraphNode(NodeKind.TABLE, shown_table(plan, rule.table)), condition_text(rule.when))
+    tables = plan.write.tables
+    for history in tables.histories:
+        end = GraphNode(NodeKind.TABLE, tables.full_name(history.table))
+        yield GraphEdge(pipeline, end, f"every change of {tables.full_name(history.of)}")
     if plan.write.dead_letter_table and ErrorPolicy.DEAD_LETTER in (plan.write.errors, plan.route.unrouted):
         yield GraphEdge(pipeline, GraphNode(NodeKind.DEAD_LETTERS, plan.write.dead_letter_table), "cannot be written")
 

@@ -6,8 +6,9 @@ that pickle to Spark's tasks and turn into JSON. No step holds a secret or a con
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from framework.config.metadata import HISTORY
 from framework.config.spec import (
     Distribution,
     ErrorPolicy,
@@ -156,6 +157,20 @@ class Plan:
     def hints_of_tables(self) -> tuple[FieldHint, ...]:
         """What is declared of the columns of new tables: with SQL nothing, for then the hints are of what it reads."""
         return () if self.transform else self.decode.hints
+
+    def hints_of(self, table: str) -> tuple[FieldHint, ...]:
+        """The same of one table: of a history nothing is required, since a delete may have its key alone."""
+        if self.write.tables.whose_history(table) is None:
+            return self.hints_of_tables
+        return tuple(replace(hint, required=False) for hint in self.hints_of_tables)
+
+    def metadata_columns_of(self, table: str) -> tuple[str, ...]:
+        """Which of Kafka's own fields are columns of a table; a history says of each change what it was, and where it
+        stood."""
+        named = self.decode.metadata_columns
+        if self.write.tables.whose_history(table) is None:
+            return named
+        return (*named, *(name for name in HISTORY if name not in named))
 
     @property
     def may_grow_batches(self) -> bool:

@@ -17,7 +17,7 @@ from typing import TypeVar
 import numpy as np
 import pyarrow as pa
 
-from framework.config.metadata import metadata_column
+from framework.config.metadata import HISTORY, OPERATION, metadata_column
 from framework.config.spec import Case, ErrorPolicy, FieldHint, RouteMode, TablePolicy
 from framework.errors import AccountingError
 from framework.plan.model import Plan
@@ -34,6 +34,7 @@ from framework.record.keyed_tables import (
     is_deletes,
     key_columns,
     keyed_tables,
+    operation_of,
     table_of,
 )
 from framework.record.metadata_values import MetadataValues
@@ -51,6 +52,7 @@ from framework.record.route import routing_fields
 from framework.record.rows.dictionary_text import together
 from framework.record.value_buffer import with_value
 from framework.table.column_details import merge_details
+from framework.table.observed import observed_columns
 from framework.table.policy.admitted import admitted_fields
 from framework.table.policy.answers import Act
 from framework.table.policy.delete_policy import delete_policy
@@ -97,12 +99,13 @@ class BlockState:
         self.values: Sequence[bytes | None] = block.values
         self.plan = plan
         self.keyed = keyed_tables(plan, tables)
+        self.histories = {} if self.keyed is None else {own: of for of, own in self.keyed.histories.items()}
+        """By history the table whose changes it has."""
         if self.keyed is not None:
             tables = {**tables, **self.keyed.targets}
         self.tables = tables
         self.shapes: dict[str, TableShape] = {
-            name: table_shape(target, plan.decode.hints, plan.decode.metadata_columns)
-            for name, target in tables.items()
+            name: table_shape(target, plan.decode.hints, self.metadata_names(name)) for name, target in tables.items()
         }
         self.insensitive = plan.write.tables.defaults.case is Case.INSENSITIVE
         self.any_insensitive = self.insensitive or any(shape.insensitive for shape in self.shapes.values())
@@ -119,7 +122,10 @@ class BlockState:
         self._rules: dict[str, TableRules] = {}
         self._without_table: dict[str, Ints] = {}  # what records of keys are for, by table that must be created
         self._lacking_metadata: dict[str, dict[str, ObservedType]] = {}
-        self._metadata = MetadataValues(block, plan.decode.metadata_columns)
+        self._own_columns: dict[str, dict[str, ObservedType]] = {}
+        named = plan.decode.metadata_columns
+        also = HISTORY if self.histories else ()
+        self._metadata = MetadataValues(block, (*named, *(name for name in also if name not in named)))
 
     # ---- what the steps report -----------------------------------------------------------------------------------
 
@@ -182,7 +188,8 @@ class BlockState:
     def need_shown(self, table: str, positions: Iterable[int]) -> None:
         """The table must gain what these records show and it has not, or be created with it. A record that is judged
         alone asks for itself, or is refused and then asks for nothing."""
-        self._showing.setdefault(table, []).extend(positions)
+        name = table if is_deletes(table) else table_of(table)
+        self._showing.setdefault(name, []).extend(positions)
 
     def _settle_needs(self) -> None:
         """Records are looked at in order, whichever way each of them went: the first kind that is seen decides, and
@@ -224,7 +231,7 @@ class BlockState:
         table, fields = table_of(name), observe_records([self.values[i] or b"" for i in positions])
         if table in self.tables:
             fields = admitted_fields(missing_fields(fields, self.shapes[table].root), self.policy(table))
-        fields = self.own_fields(fields)
+        fields = self.own_fields(fields, table)
         fields = self._of_key(table, fields) if is_deletes(name) else fields
         if fields or table not in self.tables:
             self._add_need(table, _Ask(positions[0], fields))
@@ -238,15 +245,32 @@ class BlockState:
             self._details[table] = dict(ask.details) if known is None else merge_details(known, ask.details)
         insensitive = self.policy(table).case is Case.INSENSITIVE
         wanted = self._needs.setdefault(table, {})
+        current = self._columns_of_current(table)
+        if not wanted and table not in self.tables:
+            wanted.update(current.values())
         spelled = {fold(name, insensitive): name for name in wanted}
         hints = self.hints(insensitive) if ask.hinted else {}
         counted = self._counts_nanoseconds(table)
         for name, kind in settle_fields(apply_hints(ask.fields, hints, insensitive), self.policy(table)).items():
+            _, kind = current.get(fold(name, insensitive), (name, kind))
             kind = kind if counted else without_nanoseconds(kind)
             merge_fields(wanted, {spelled.setdefault(fold(name, insensitive), name): kind})
 
+    def _columns_of_current(self, history: str) -> dict[str, tuple[str, ObservedType]]:
+        """By folded name the columns that the table has whose history this is: the history has them alike. A wider one of
+        its own stays as it is."""
+        current = self.tables.get(self.histories.get(history, ""))
+        if current is None:
+            return {}
+        insensitive = self.policy(history).case is Case.INSENSITIVE
+        present = self.shapes[history].names if history in self.shapes else frozenset[str]()
+        columns = self.own_fields(observed_columns(current.schema_json), history).items()
+        folded = ((fold(name, insensitive), name, kind) for name, kind in columns)
+        return {key: (name, kind) for key, name, kind in folded if key not in present}
+
     def relax(self, table: str, columns: Iterable[tuple[str, ...]]) -> None:
         """These columns of the table must become optional."""
+        table = table_of(table)
         self._needs.setdefault(table, {})
         self._optional.setdefault(table, set()).update(columns)
 
@@ -302,32 +326,38 @@ class BlockState:
     def hints(self, insensitive: bool) -> dict[str, FieldHint]:
         return {fold(hint.path, insensitive): hint for hint in self.plan.decode.hints}
 
-    @cached_property
-    def metadata_columns(self) -> dict[str, ObservedType]:
+    def metadata_names(self, table: str) -> tuple[str, ...]:
+        """Kafka's names of the columns that floe fills itself."""
+        is_history = bool(self.histories) and table_of(table) in self.histories
+        return self.plan.metadata_columns_of(table_of(table)) if is_history else self.plan.decode.metadata_columns
+
+    def metadata_columns(self, table: str) -> dict[str, ObservedType]:
         """The columns floe fills itself, with their types."""
-        return metadata_columns(self.plan.decode.metadata_columns)
+        found = self._own_columns.get(table)
+        if found is None:
+            found = self._own_columns[table] = metadata_columns(self.metadata_names(table))
+        return found
 
-    def own_fields(self, fields: dict[str, _T]) -> dict[str, _T]:
-        """A record's fields without those that are named like floe's metadata columns."""
-        return own_fields(fields, self._metadata_spellings)
-
-    @cached_property
-    def _metadata_spellings(self) -> frozenset[str]:
-        return spellings(self.metadata_columns)
+    def own_fields(self, fields: dict[str, _T], table: str) -> dict[str, _T]:
+        """A record's fields without those that are named like floe's metadata columns of the table."""
+        return own_fields(fields, spellings(self.metadata_columns(table)))
 
     def lacking_metadata(self, table: str) -> dict[str, ObservedType]:
         """Metadata columns that were asked for and that the table has not, where the policy lets it gain them."""
         found = self._lacking_metadata.get(table)
         if found is None:
             may_gain = self.rules(table).missing_metadata_column().act is Act.CHANGE
-            wanted = self.metadata_columns.items() if may_gain else ()
+            wanted = self.metadata_columns(table).items() if may_gain else ()
             found = {name: kind for name, kind in wanted if not self.shapes[table].has_column(name)}
             self._lacking_metadata[table] = found
         return found
 
-    def metadata(self, positions: Ints) -> dict[str, pa.Array]:
-        """The values of the metadata columns for these records, by Kafka's name of the field."""
-        return self._metadata.at(positions)
+    def metadata(self, positions: Ints, name: str) -> dict[str, pa.Array]:
+        """The values of the metadata columns of a target for these records, by Kafka's name of the field."""
+        found = self._metadata.at(positions, self.metadata_names(name))
+        if operation := operation_of(name):
+            found[OPERATION] = pa.repeat(pa.scalar(operation), len(positions))
+        return found
 
     def refuse_unreadable_metadata(self, positions: Ints) -> Ints:
         """The positions without those whose key or header is to be a column of text and is no text."""
@@ -338,7 +368,7 @@ class BlockState:
 
     def routing_metadata(self, positions: Ints) -> dict[str, pa.Array]:
         """The metadata columns that rules look at, by the column's name."""
-        arrays = self.metadata(positions) if self._routing_names else {}
+        arrays = self._metadata.at(positions, self._routing_names)
         return {metadata_column(name): arrays[name] for name in self._routing_names}
 
     @cached_property
@@ -351,7 +381,7 @@ class BlockState:
 
     def take_back_alone(self) -> None:
         """Rows of records that are judged alone leave every table they were put in."""
-        if self.plan.route.mode is not RouteMode.ALL_MATCH or not self.alone:
+        if not self.alone or not (self.plan.route.mode is RouteMode.ALL_MATCH or self.histories):
             return
         self._take_back(np.fromiter(self.alone, dtype=np.int64))
 
@@ -397,10 +427,12 @@ class BlockState:
             policy = self.policy(table)
             seen = [name for name, kind in self._needs[table].items() if known_part(kind) is not None]
             declared = [hint.path.split(".")[0] for hint in self.plan.hints_of_tables]
-            absent = absent_keys([*seen, *declared, *self.metadata_columns], policy)
+            absent = absent_keys([*seen, *declared, *self.metadata_columns(table)], policy)
             if absent:
                 # None of its records has a key: such a table could not be made.
                 del self._needs[table]
+                if self.keyed is not None:
+                    self._needs.pop(self.keyed.histories.get(table, ""), None)
                 for position in waiting.tolist():
                     failures.setdefault(position, no_key(absent[0], table))
         for position in sorted(failures.keys() - set(self._failed)):
@@ -416,6 +448,15 @@ class BlockState:
         self._check_once(np.sort(np.concatenate([upserts[0], deletes[0]])), f"among the changes of {table}")
         return as_changes(upserts, deletes, np.asarray(self.block.offsets, np.int64))
 
+    def _rows_by_table(self) -> dict[str, list[tuple[Ints, pa.Table]]]:
+        """The rows with those of a history together, whatever their records did."""
+        if not self.histories:
+            return self._rows
+        found: dict[str, list[tuple[Ints, pa.Table]]] = {}
+        for name, rows in self._rows.items():
+            found.setdefault(name if is_deletes(name) else table_of(name), []).extend(rows)
+        return found
+
     def result(self) -> BlockResult:
         self._settle_needs()
         if self.keyed is not None:
@@ -430,7 +471,7 @@ class BlockState:
         else:
             self._split_alike()
         changes: dict[str, dict[bool, tuple[Ints, pa.Table]]] = {}
-        for name, found in sorted(self._rows.items()):
+        for name, found in sorted(self._rows_by_table().items()):
             table = table_of(name)
             if table in self._needs:
                 continue

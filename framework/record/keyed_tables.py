@@ -1,14 +1,16 @@
-"""Tables that follow their keys, as one block sees them: which records delete, and where those that do go.
+"""Tables that follow their keys, as one block sees them: which records delete, where those that do go, and where all
+of them go as well.
 
-In: the plan and the tables of a block. Out: for each such table a second target, with the key columns alone, and the
-names under which both travel. A record that deletes takes the same ways as any other, so its key is converted exactly
-as a row's is. Names of second targets never leave `framework.record`: `table_of` gives the table's own.
+In: the plan and the tables of a block. Out: for each such table a second target, with the key columns alone; for its
+history, where it has one, a target for each thing that a record does; and the names under which all of them travel. A
+record that deletes takes the same ways as any other, so its key is converted exactly as a row's is. Such names never
+leave `framework.record`: `table_of` gives the table's own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from pyiceberg.schema import Schema
@@ -29,7 +31,11 @@ from framework.table.model import TableTarget
 from framework.table.policy.delete_policy import delete_policy
 
 # No table's name holds a NUL.
-_DELETES = "\0deletes"
+_NUL = "\0"
+_DELETES = f"{_NUL}deletes"
+_HISTORY = f"{_NUL}history:"
+# What a record did to the row of its key, as its history says it. Whether a row was there, a record need not know.
+UPSERT, DELETE = "upsert", "delete"
 DEBEZIUM_DELETES = DeleteWhen("__op", "d")
 
 
@@ -43,8 +49,18 @@ def is_deletes(name: str) -> bool:
 
 
 def table_of(name: str) -> str:
-    """The table of a name, whichever of the two it is."""
-    return name.removesuffix(_DELETES)
+    """The table of a name, whichever of its names it is."""
+    return name.partition(_NUL)[0]
+
+
+def in_history(table: str, operation: str) -> str:
+    """The name under which rows of a history travel that have this operation."""
+    return f"{table}{_HISTORY}{operation}"
+
+
+def operation_of(name: str) -> str:
+    """What the records did that travel under this name of a history; "" where it is none."""
+    return name.partition(_HISTORY)[2]
 
 
 def delete_when(write: WritePolicy, envelope: Envelope) -> DeleteWhen | None:
@@ -61,6 +77,8 @@ class KeyedTables:
         targets: the second targets, by their names.
         fields: the paths that tell whether a record deletes.
         takes_tombstones: whether a record without a value may delete.
+        histories: by table that of its changes.
+        refused: histories that cannot be written now, and why.
     """
 
     tables: TablesSpec
@@ -68,6 +86,8 @@ class KeyedTables:
     targets: Mapping[str, TableTarget]
     fields: frozenset[str]
     takes_tombstones: bool
+    histories: Mapping[str, str] = field(default_factory=dict)
+    refused: Mapping[str, str] = field(default_factory=dict)
 
     def delete_when(self, table: str) -> DeleteWhen | None:
         known = self.targets.get(deletes_of(table))
@@ -78,6 +98,11 @@ class KeyedTables:
         """What a record's field must be for the record to delete; None where no field says it."""
         said = self.delete_when(table)
         return None if said is None or said.field is None else Condition(said.field, said.equals)
+
+    def history_name(self, name: str) -> str | None:
+        """The name under which a row or a delete goes to the history of its table as well; None where there is none."""
+        history = self.histories.get(table_of(name))
+        return None if history is None else in_history(history, DELETE if is_deletes(name) else UPSERT)
 
     def deletes_by_tombstone(self, table: str) -> bool:
         said = self.delete_when(table)
@@ -97,10 +122,17 @@ def keyed_tables(plan: Plan, tables: Mapping[str, TableTarget]) -> KeyedTables |
         for name, target in tables.items()
         if target.policy.write.is_upsert and name != plan.write.dead_letter_table
     }
+    histories = {spec.full_name(each.of): spec.full_name(each.table) for each in spec.histories}
+    for history in histories.values():
+        if history in tables:
+            for name in (in_history(history, operation) for operation in (UPSERT, DELETE)):
+                targets[name] = replace(tables[history], name=name)
+    refused = {name: why for name, why in plan.route.refused_tables if name in histories.values()}
     envelope = plan.decode.format.envelope
     said = [when for write in writes if (when := delete_when(write, envelope)) is not None]
     fields = frozenset(when.field for when in said if when.field is not None)
-    return KeyedTables(spec, envelope, targets, fields, any(when.field is None for when in said))
+    takes_tombstones = any(when.field is None for when in said)
+    return KeyedTables(spec, envelope, targets, fields, takes_tombstones, histories, refused)
 
 
 def key_columns(names: Iterable[str], policy: TablePolicy) -> tuple[str, ...]:

@@ -148,7 +148,7 @@ def changed_as(need: TableNeed, plan: Plan, target: TableTarget | None) -> Table
         change = plan_evolution(target, need)
         return altered_in_memory(target, change) if isinstance(change, AlterTable) else None
     policy = plan.write.tables.policy_for(need.table)
-    made = plan_create(need, policy, plan.hints_of_tables, plan.decode.metadata_columns)
+    made = plan_create(need, policy, plan.hints_of(need.table), plan.metadata_columns_of(need.table))
     return made_in_memory(need.table, parse_schema(made.schema_json), policy) if isinstance(made, CreateTable) else None
 
 

@@ -6,6 +6,8 @@ whose key or header is to be a column of text and is no text.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 import pyarrow as pa
 
@@ -45,9 +47,9 @@ class MetadataValues:
             self._texts[name] = texts
         return bad
 
-    def at(self, positions: Ints) -> dict[str, pa.Array]:
-        """The values for these records, by Kafka's name of the field."""
-        block, wanted = self._block, self._wanted
+    def at(self, positions: Ints, wanted: Collection[str]) -> dict[str, pa.Array]:
+        """The values of these fields for these records, by Kafka's name of the field."""
+        block = self._block
         arrays: dict[str, pa.Array] = {}
         if "topic" in wanted:
             arrays["topic"] = pa.repeat(pa.scalar(block.topic), len(positions))

@@ -21,6 +21,12 @@ def refused(failure: RecordFailure, answer: Answer) -> RecordFailure:
     return failure
 
 
+def not_now(table: str, reason: str) -> RecordFailure:
+    """The failure of a record whose table cannot be written for a while."""
+    message = f"the table {table!r} cannot be written now: {reason}"
+    return RecordFailure("route", "FLOE-D205", message, expected="a table", actual=table)
+
+
 def no_table(table: str, answer: Answer) -> RecordFailure:
     """The failure of a record whose table is not there and may not be created."""
     message = f"the table {table!r} does not exist and may not be created"

@@ -24,8 +24,9 @@ from framework.record.arrays import Ints, Mask, Numbers
 from framework.record.conditions import FieldColumns, Scalar, matches, text_of, value_at
 from framework.record.failure import RecordFailure, shown
 from framework.record.json.strict_parser import JsonValue
-from framework.record.keyed_routes import Routed, columns_with_deletes
-from framework.record.keyed_tables import KeyedTables
+from framework.record.keyed_routes import Routed, keyed_columns, widened
+from framework.record.keyed_tables import KeyedTables, table_of
+from framework.record.refusal import not_now
 
 _PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
 _NAME_VALUE = re.compile(r"[A-Za-z0-9_-]{1,128}", re.ASCII)
@@ -80,8 +81,7 @@ def render(rule: RouteRule, values: tuple[Scalar, ...], route: Route, lower: boo
     name = placed(name, route.catalogs, fold_case)
     for refused, reason in route.refused_tables:
         if name == refused:
-            message = f"the table {name!r} cannot be written now: {reason}"
-            raise RecordFailure("route", "FLOE-D205", message, expected="a table", actual=name)
+            raise not_now(name, reason)
     return name
 
 
@@ -90,7 +90,7 @@ def render(rule: RouteRule, values: tuple[Scalar, ...], route: Route, lower: boo
 
 def asked_for(names: list[str], route: Route) -> list[str]:
     """Of the tables of a record those that are asked for: all, unless one alone is replayed."""
-    return [name for name in names if name in route.only_tables] if route.only_tables else names
+    return [name for name in names if table_of(name) in route.only_tables] if route.only_tables else names
 
 
 def route_record(
@@ -141,10 +141,9 @@ def route_columns(
         return _routed(columns, topic, route, lower)
     for path in keyed.fields:
         columns.coded(path)
-    routed = _routed(columns, topic, route, lower)
-    return columns_with_deletes(
-        routed, columns, keyed, np.zeros(len(columns), bool) if tombstones is None else tombstones
-    )
+    routed = _routed(columns, topic, widened(route, keyed), lower)
+    tombstones = np.zeros(len(columns), bool) if tombstones is None else tombstones
+    return keyed_columns(routed, columns, keyed, tombstones, route)
 
 
 def _routed(columns: FieldColumns, topic: str, route: Route, lower: bool) -> Routed:

@@ -14,6 +14,7 @@ from framework.adapters.faults import reach
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.kafka.control import ControlPublisher
+from framework.commit.events.event_types import Acted
 from framework.commit.machine.cycle import waiting_reason
 from framework.commit.machine.model import TableState
 from framework.commit.recovery.discard import DiscardPlan, plan_discard
@@ -83,8 +84,8 @@ def refuse_live_pipelines(at: ControlPlace, plan: DiscardPlan) -> None:
         refuse_live(admin, at.prefix, pipeline, DOING)
 
 
-def perform_discard(at: ControlPlace, expected: DiscardPlan) -> None:
-    """Publish the event, if it is still what was shown. Publishing it twice changes nothing.
+def perform_discard(at: ControlPlace, expected: DiscardPlan, by: str = "", why: str = "") -> None:
+    """Publish the event behind who gives up and why, if it is still what was shown. Publishing it twice changes nothing.
 
     Raises:
         SetupError: a pipeline is live. StateDisagreement: something has changed since it was looked at.
@@ -103,7 +104,9 @@ def perform_discard(at: ControlPlace, expected: DiscardPlan) -> None:
         reach("recovery-decided")
         publisher = ControlPublisher(at.kafka, at.control_topic)
         try:
-            publisher.publish((expected.event(int(time.time() * 1000)),))
+            now_ms = int(time.time() * 1000)
+            detail = f"announcements {expected.first} to {expected.below - 1}"
+            publisher.publish((Acted("discard", expected.table, by, why, now_ms, detail), expected.event(now_ms)))
             reach("recovery-told")
         finally:
             publisher.close()

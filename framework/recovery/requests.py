@@ -58,6 +58,7 @@ def stop_pipeline(
     timeout_s: float,
     by: str,
     show: Callable[[int, ControlEvent], None],
+    why: str = "",
 ) -> StopOutcome:
     """Ask the live run of a pipeline to drain, and follow the log until it has ended.
 
@@ -72,7 +73,7 @@ def stop_pipeline(
     reader = ControlReader(kafka, control_topic)
     publisher = ControlPublisher(kafka, control_topic)
     limit = time.monotonic() + timeout_s
-    request = StopRequested(uuid.uuid4().hex, pipeline, int((time.time() + timeout_s) * 1000), by)
+    request = StopRequested(uuid.uuid4().hex, pipeline, int((time.time() + timeout_s) * 1000), by, why)
     try:
         reader.seek(reader.end_offset())
         publisher.publish((request,))

@@ -7,13 +7,14 @@ is live.
 
 from __future__ import annotations
 
+import time
 from contextlib import ExitStack
 from dataclasses import replace
 
 from framework.adapters.kafka.admin import KafkaAdmin
-from framework.adapters.kafka.control import ControlReader
+from framework.adapters.kafka.control import ControlPublisher, ControlReader
 from framework.adapters.kafka.control_topic import check_control_topic
-from framework.commit.events.event_types import DataWritten
+from framework.commit.events.event_types import Acted, DataWritten
 from framework.commit.machine.effects import RecordedTable, RecoverTable
 from framework.commit.machine.progress import MISSING_PROPERTY, SUMMARY_RECOVERY
 from framework.commit.recovery.missing import gaps_of, gaps_text
@@ -83,8 +84,9 @@ def refuse_live_pipelines(at: ControlPlace, plan: RollbackPlan) -> None:
         refuse_live(admin, at.prefix, pipeline, DOING)
 
 
-def perform_rollback(at: ControlPlace, plan: RollbackPlan) -> int:
-    """Go back, if the table is still as it was looked at; returns the new snapshot's id.
+def perform_rollback(at: ControlPlace, plan: RollbackPlan, by: str = "", why: str = "") -> int:
+    """Go back, if the table is still as it was looked at; returns the new snapshot's id. Who does it and why stands in
+    the control log before: a rollback that nobody knows of is worse than a word about one that did not come.
 
     Raises:
         SetupError: a pipeline is live. StateDisagreement: the table has changed. FloeError: as `commit_recovery`.
@@ -110,6 +112,12 @@ def perform_rollback(at: ControlPlace, plan: RollbackPlan) -> int:
     with ExitStack() as stack:
         for pipeline in plan.pipelines:
             stack.enter_context(exclusive(at.kafka, at.prefix, pipeline, at.control_topic, DOING))
+        publisher = ControlPublisher(at.kafka, at.control_topic)
+        try:
+            detail = f"from snapshot {plan.head_id} to {plan.snapshot_id}"
+            publisher.publish((Acted("rollback", plan.table, by, why, int(time.time() * 1000), detail),))
+        finally:
+            publisher.close()
         outcome = commit_recovery(at.catalog, plan.table, control_topic_id, decide)
     assert outcome is not None  # `decide` always asks for a commit
     return outcome.snapshot_id

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.kafka.admin import GroupOffset, KafkaAdmin
 from framework.adapters.kafka.transactions import PipelineProducer
-from framework.commit.events.event_types import Accounting, OffsetsSet, SourceRange
+from framework.commit.events.event_types import Accounting, Acted, OffsetsSet, SourceRange
 from framework.commit.machine.effects import TableView
 from framework.commit.offsets import Gaps, PartitionKey, SafeOffset, decode_metadata, encode_metadata
 from framework.commit.read_back import check_owner
@@ -26,6 +26,7 @@ from framework.runtime.control_log import ControlLog, read_control_log
 from framework.runtime.liveness import exclusive
 
 LOADERS = 8
+MOVES_TOLD = 10
 
 
 @dataclass(frozen=True)
@@ -154,9 +155,15 @@ def offsets_at(where: Where, places: Places, timestamp_ms: int) -> dict[Partitio
 
 
 def perform(
-    where: Where, catalog: IcebergTables, decide: Callable[[Places], Settlement], expected: Settlement, doing: str
+    where: Where,
+    catalog: IcebergTables,
+    decide: Callable[[Places], Settlement],
+    expected: Settlement,
+    doing: str,
+    by: str = "",
+    why: str = "",
 ) -> int:
-    """Move the offsets; returns the control offset of the event.
+    """Move the offsets; returns the control offset of the event. Who does it and why stands in the same transaction.
 
     The pipeline's transactional id is taken first, so that no run can announce any more; then everything is looked at
     again, and the move is made only if it is still the one that was shown.
@@ -174,14 +181,16 @@ def perform(
                 place=where.pipeline,
                 remedy="look again with `floe offsets show`, then run the command again",
             )
-        return announce_settled(
-            where, producer, settlement.event(f"set-{uuid.uuid4().hex[:8]}", int(time.time() * 1000))
-        )
+        now_ms = int(time.time() * 1000)
+        ends = ", ".join(f"{m.topic}:{m.partition}={m.after}" for m in settlement.moves[:MOVES_TOLD])
+        more = f" and {len(settlement.moves) - MOVES_TOLD:,} more" if len(settlement.moves) > MOVES_TOLD else ""
+        acted = Acted("offsets set", where.pipeline, by, why, now_ms, f"to {ends}{more}")
+        return announce_settled(where, producer, settlement.event(f"set-{uuid.uuid4().hex[:8]}", now_ms), (acted,))
 
 
-def announce_settled(where: Where, producer: PipelineProducer, event: OffsetsSet) -> int:
-    """The event and the group's offsets in one transaction; returns the control offset behind it, -1 if it was read
-    back."""
+def announce_settled(where: Where, producer: PipelineProducer, event: OffsetsSet, acted: tuple[Acted, ...] = ()) -> int:
+    """The event, who asked for it and the group's offsets in one transaction; returns the control offset behind it,
+    -1 if it was read back."""
     keys = [(r.topic, r.partition) for r in event.ranges]
     before = KafkaAdmin(where.kafka).group_offsets(group_id(where.prefix, where.pipeline), keys)
     known = {key: found for key, value in before.items() if (found := own_offset(key, value)) is not None}
@@ -202,7 +211,7 @@ def announce_settled(where: Where, producer: PipelineProducer, event: OffsetsSet
         for r in event.ranges
     }
     try:
-        return producer.announce((event,), offsets)
+        return producer.announce((*acted, event), offsets)
     except OutcomeUnknown:
         # Invariant 7: read back. The run's name is ours alone, so its presence says that the transaction was committed.
         # Invariant 2: a run that was started meanwhile is the newer one, and to recover would fence it.
@@ -222,4 +231,4 @@ def announce_settled(where: Where, producer: PipelineProducer, event: OffsetsSet
                 place=where.pipeline,
                 remedy="`floe offsets show` says what is there",
             ) from None
-        return producer.announce((event,), offsets)
+        return producer.announce((*acted, event), offsets)

@@ -24,6 +24,7 @@ from framework.commit.events.event_types import Accounting, DataWritten, Deploye
 from framework.commit.offsets import Gaps, PartitionKey, SafeOffset, add_gap, current_offsets, encode_metadata
 from framework.commit.read_back import AnnounceState, check_owner, read_back
 from framework.config.table_names import catalog_of
+from framework.diagnose.log_lines import Level, Line
 from framework.errors import FloeError, OutcomeUnknown, RetriableError
 from framework.plan.model import Plan
 from framework.record.letters.dead_letter import LetterMessage, letter_messages
@@ -141,7 +142,7 @@ class Announcer:
         except OutcomeUnknown:
             self._producer.recover()  # it is information: told or not, the next time comes
         except RetriableError as error:
-            self._say(f"could not announce what runs ({error.message})")
+            self._say(Line(f"could not announce what runs ({error.message})", Level.WARNING))
         else:
             self._deployed_at = end - 1
 
@@ -168,7 +169,8 @@ class Announcer:
             send(offsets)
         except OutcomeUnknown as error:
             # Invariant 7: read back before anything else.
-            self._say(f"outcome of batch {batch} unknown ({error.message}); reading back")
+            text = f"outcome of batch {batch} unknown ({error.message}); reading back"
+            self._say(Line(text, Level.WARNING, batch=batch))
             group = self._take_back(offsets)
             if read_back(self._plan.pipeline, self._run_id, batch, ranges, group) is AnnounceState.NOT_ANNOUNCED:
                 send(offsets)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 
 from framework.commit.events.event_types import SourceRange
 from framework.commit.offsets import PartitionFacts, PartitionKey, check_still_readable, find_gaps, first_position
+from framework.diagnose.log_lines import Level, Line
 from framework.errors import FloeError
 from framework.plan.model import Plan
 from framework.runtime.announcer import Announcer, Stand
@@ -117,6 +118,11 @@ class BatchChain:
         self._batch = newest.batch if group else 0
         self._announcer.stand = Stand(self._batch, dict(self.positions), self._report.totals)
 
+    @property
+    def batch(self) -> int:
+        """The number of the newest batch that was begun."""
+        return self._batch
+
     def _claim(self) -> None:
         self._announcer.claim(self._batch, self.positions, self._report.totals, self._given_up)
 
@@ -128,7 +134,8 @@ class BatchChain:
         self._announcer.announce_gaps(scope, result, gaps)
         self.advance(AnnouncedBatch(scope, result, self._announcer.control_offset))
         for gap in gaps:
-            self._say(
+            text = (
                 f"batch {scope.batch}: records {gap.start:,} to {gap.end - 1:,} of {gap.topic}-{gap.partition} were "
                 "removed by retention before they were read; recorded as lost (on_data_loss: skip_and_record)"
             )
+            self._say(Line(text, Level.WARNING, batch=scope.batch))

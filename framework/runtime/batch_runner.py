@@ -15,6 +15,7 @@ from framework.adapters.faults import reach
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.commit.watch import Newest
 from framework.diagnose.counted import counted
+from framework.diagnose.log_lines import Line
 from framework.metrics.figures import Phase
 from framework.plan.catalogs import used_catalogs
 from framework.plan.model import Plan
@@ -101,7 +102,7 @@ class BatchRunner:
         control_offset = self._announcer.control_offset
         self._announced.remember(scope, result, control_offset)
         done = AnnouncedBatch(scope, result, control_offset, rewrites, time.monotonic() - started)
-        self._say(in_words(done))
+        self._say(Line(in_words(done), batch=scope.batch))
         return done
 
     def _context(self, scope: BatchScope) -> TaskContext:

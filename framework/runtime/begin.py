@@ -16,6 +16,7 @@ from framework.commit.machine.progress import PROGRESS_PROPERTY, check_recorded_
 from framework.commit.offsets import PartitionKey, SafeOffset, check_announced, decide_start
 from framework.commit.recovery.held import held_ends
 from framework.commit.recovery.rebase import next_cut
+from framework.diagnose.log_lines import Level, Line
 from framework.errors import FloeError, OutcomeUnknown, RetriableError
 from framework.plan.model import Plan
 from framework.runtime.announced import AnnouncedTables
@@ -62,7 +63,8 @@ def begin(
         try:
             return _begin(plan, control, group, source, announcer, tables, say)
         except (RetriableError, OutcomeUnknown) as error:
-            say(f"the run could not begin yet ({error.message}); attempt {attempt} follows")
+            text = f"the run could not begin yet ({error.message}); attempt {attempt} follows"
+            say(Line(text, Level.WARNING))
             group = announcer.look_again(error)
     return _begin(plan, control, group, source, announcer, tables, say)
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from framework.commit.offsets import PartitionKey
+from framework.diagnose.log_lines import Level, Line
 from framework.errors import FloeError
 from framework.record.condemned import NO_CARE, Care
 from framework.runtime.batch import BatchScope
@@ -53,7 +54,8 @@ class Careful:
                 raise
             found = look()
             if isinstance(found, str):
-                self._say(f"batch {scope.batch}: found no record that ends its tasks: {found}")
+                text = f"batch {scope.batch}: found no record that ends its tasks: {found}"
+                self._say(Line(text, Level.WARNING, batch=scope.batch))
                 raise
             self._care = found
             self._tell(scope, found)
@@ -62,8 +64,8 @@ class Careful:
     def _tell(self, scope: BatchScope, found: Care) -> None:
         for record in found.condemned:
             place = f"{record.topic}-{record.partition} offset {record.offset}"
-            self._say(f"batch {scope.batch}: the record {place} is a dead letter: {record.reason}")
+            text = f"batch {scope.batch}: the record {place} is a dead letter: {record.reason}"
+            self._say(Line(text, Level.WARNING, batch=scope.batch))
         if not found.condemned:
-            self._say(
-                f"batch {scope.batch}: its tasks ended twice; it is tried again in small blocks without compiled modules"
-            )
+            text = f"batch {scope.batch}: its tasks ended twice; it is tried again in small blocks without compiled modules"
+            self._say(Line(text, Level.WARNING, batch=scope.batch))

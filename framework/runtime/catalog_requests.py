@@ -29,6 +29,7 @@ from framework.commit.machine.effects import (
 )
 from framework.config.table_names import catalog_of
 from framework.diagnose.counted import counted
+from framework.diagnose.log_lines import Level, Line
 from framework.errors import FloeError
 from framework.runtime.commit_measures import CommitMeasures
 
@@ -132,7 +133,8 @@ class CatalogRequests:
                 answer = CommitFailed(effect.table, effect.commit_id, reason)
             else:
                 answer = LoadFailed(effect.table, reason)
-            self._say(f"{effect.table}: {reason}")
+            commit = effect.commit_id if isinstance(effect, CommitTable) else ""
+            self._say(Line(f"{effect.table}: {reason}", Level.WARNING, table=effect.table, commit=commit))
         self.measures.end(request.catalog, request, effect, answer)
         self._answers.put(Answer(request.term, request.catalog, answer))
 
@@ -144,7 +146,8 @@ class CatalogRequests:
         reach("before-commit")
         outcome = self._catalog.commit(effect)
         reach("committed")
-        self._say(_in_words(effect, outcome))
+        level = Level.INFO if isinstance(outcome, Committed) else Level.WARNING
+        self._say(Line(_in_words(effect, outcome), level, table=effect.table, commit=effect.commit_id))
         return outcome
 
 

@@ -17,6 +17,7 @@ from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.kafka.seat import CoordinatorSeat
 from framework.commit.machine.model import CoordinatorState, Limits
 from framework.config.maintenance import MaintenanceLimits
+from framework.diagnose.log_lines import Level, Line
 from framework.errors import FloeError
 from framework.metrics.services import service_of
 from framework.runtime.catalog_requests import CatalogRequests
@@ -111,7 +112,7 @@ class Coordinator:
                     if not is_retriable(error):
                         self.error = error
                         return
-                    self._say(f"degraded: {error.message}; trying again")
+                    self._say(Line(f"degraded: {error.message}; trying again", Level.WARNING))
                     self._requests.measures.tried_again(service_of(error))
                     self._stopping.wait(REBUILD_AFTER_S)
         except Exception as error:  # a thread that ends without a word would leave announcements waiting for ever

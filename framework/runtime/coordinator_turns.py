@@ -31,6 +31,7 @@ from framework.commit.machine.effects import (
     Tick,
 )
 from framework.commit.machine.step import CoordinatorState, Limits, next_due_ms, step, wants_more
+from framework.diagnose.log_lines import Line
 from framework.errors import StateDisagreement
 from framework.runtime.catalog_requests import CatalogRequests
 from framework.runtime.information import Information
@@ -167,7 +168,8 @@ class CoordinatorTurns:
             reach("low-water-stored")
         elif isinstance(effect, ReadAgain):
             # The seat is given up and taken again: whoever gets it begins at the stored low-water mark.
-            self._say(f"{effect.table} has recovered: reading its announcements from {effect.offset} on")
+            text = f"{effect.table} has recovered: reading its announcements from {effect.offset} on"
+            self._say(Line(text, table=effect.table))
             self.wants_new_seat = True
         elif isinstance(effect, Stop):
             raise StateDisagreement(effect.message, code=effect.code, remedy=effect.remedy)

@@ -12,6 +12,7 @@ from framework.adapters.faults import reach
 from framework.adapters.kafka.control import ControlPublisher
 from framework.commit.events.event_types import ControlEvent
 from framework.commit.events.split import split_information
+from framework.diagnose.log_lines import Level, Line
 from framework.errors import FloeError
 from framework.runtime.patience import is_retriable
 
@@ -44,7 +45,7 @@ class Information:
         except FloeError as error:
             if is_retriable(error):
                 raise
-            self._say(f"could not write to the control topic: {error.message}")
+            self._say(Line(f"could not write to the control topic: {error.message}", Level.WARNING))
             self._publisher.close()
             self._publisher = ControlPublisher(self._kafka, self._control_topic)
         reach("progress-published")

@@ -31,6 +31,7 @@ from framework.adapters.secrets import resolve
 from framework.commit.events.event_types import CommitComplete, CommitRequested, Deployed, Health, StopRequested
 from framework.config.spec import LoadedPipeline, TargetSpec
 from framework.diagnose.counted import counted
+from framework.diagnose.log_lines import Line, under
 from framework.errors import DeadlinePassed, FloeError, TableBlocked
 from framework.plan.canonical import canonical, hash_of
 from framework.plan.catalogs import used_catalogs
@@ -153,7 +154,7 @@ class Job:
 
     def _prepare(self, plan: Plan, catalog: IcebergTables) -> None:
         def say(text: str, name: str = plan.pipeline) -> None:
-            self._say(f"{name}: {text}")
+            self._say(under(name, text, pipeline=name))
 
         registry = resolve(self._target.registries[plan.decode.registry]) if plan.decode.registry else {}
         kafka = self._kafka(plan.read.connection)
@@ -208,7 +209,7 @@ class Job:
             request = watch.stop_request(name)
             if request is not None and name not in self._stop_requests:
                 self._stop_requests[name] = request
-                self._say(f"{name}: {request.by} asked it to stop: finishing the current batch")
+                self._say(Line(f"{name}: {request.by} asked it to stop: finishing the current batch", pipeline=name))
                 worker.drain()
 
     def _run_worker(self, worker: PipelineWorker, spark: SparkSession) -> None:
@@ -235,7 +236,7 @@ class Job:
                     plan.commit.coordinator_group,
                     plan.announce.control_topic,
                     catalog,
-                    lambda text: self._say(f"coordinator: {text}"),
+                    lambda text: self._say(under("coordinator", text)),
                     self._target.monitoring.stalled_after_ms,
                     self._target.maintenance,
                 )

@@ -48,8 +48,12 @@ class KeyedTables:
         """
         if not self._plan.is_upserted:
             return {}
-        letters = self._plan.write.dead_letter_table
-        keyed = {name: each for name, each in targets.items() if each.policy.write.is_upsert and name != letters}
+        letters, only = self._plan.write.dead_letter_table, self._plan.route.only_tables
+        keyed = {
+            name: each
+            for name, each in targets.items()
+            if each.policy.write.is_upsert and name != letters and (not only or name in only)
+        }
         _check_distinct(keyed)
         with ThreadPoolExecutor(LOADERS) as pool:
             found = pool.map(lambda each: self._catalog.load_keyed(each, self._known.get(each.name)), keyed.values())

@@ -10,12 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.kafka.presence import RUN_CLIENT_ID
-from framework.adapters.kafka.transactions import PipelineProducer
 from framework.errors import SetupError
 from framework.plan.compile import group_id, transactional_id
+
+if TYPE_CHECKING:
+    from framework.adapters.kafka.transactions import PipelineProducer
 
 
 @dataclass(frozen=True)
@@ -81,6 +84,8 @@ def exclusive(
     Raises:
         SetupError: as `refuse_live`; nothing was fenced.
     """
+    from framework.adapters.kafka.transactions import PipelineProducer  # with pandas: not for those who only look
+
     refuse_live(KafkaAdmin(kafka), prefix, pipeline, doing)
     producer = PipelineProducer(kafka, transactional_id(prefix, pipeline), group_id(prefix, pipeline), control_topic)
     producer.start()

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from framework.commit.events.event_types import Health, PauseChanged, StateChanged, Subject
 from framework.commit.machine.condition import Condition, commit_hold, reading_hold
 from framework.commit.watch import Newest, Waiting
+from framework.diagnose.log_lines import Level, Line
 from framework.errors import DeadlinePassed, FloeError
 from framework.plan.model import Plan
 from framework.runtime.control_watch import ControlWatch
@@ -90,9 +91,10 @@ class Standing:
         """What of the pipeline is announced and not known to be in its tables."""
         return self._watch.waiting(self._plan.pipeline) if self._watch is not None else Waiting()
 
-    def failed(self, error: FloeError, failures: int) -> None:
+    def failed(self, error: FloeError, failures: int, batch: int) -> None:
         """A batch failed, the `failures`-th in a row, and is done again."""
-        self._say(f"batch failed ({error.message}); attempt {failures + 1} follows")
+        text = f"batch failed ({error.message}); attempt {failures + 1} follows"
+        self._say(Line(text, Level.WARNING, batch=batch))
         self._report.state, self._report.reason = "degraded", error.message
         self._troubled = True
         state = Health.BLOCKED if holds_batches(error) else Health.DEGRADED
@@ -121,7 +123,7 @@ class Standing:
             return hold  # between any two batches whose tables follow their keys
         # Figures alone are no news.
         if (hold is not None) != (self._report.state == "held"):
-            self._say(f"reads nothing: {hold.reason}" if hold is not None else "reads on")
+            self._say(Line(f"reads nothing: {hold.reason}", Level.WARNING) if hold is not None else "reads on")
         if self._troubled:
             return hold
         troubles = self._tables()

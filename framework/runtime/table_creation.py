@@ -14,6 +14,7 @@ from dataclasses import replace
 from framework.adapters.faults import reach
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.commit.machine.progress import CREATED_PROPERTY
+from framework.diagnose.log_lines import Line
 from framework.errors import FloeError
 from framework.plan.model import Plan
 from framework.record.failure import shown
@@ -67,7 +68,7 @@ class TableCreation:
         made = (CREATED_PROPERTY, f"{self._plan.pipeline} {int(time.time() * 1000)}")
         self._catalog.create_table(replace(change, properties=(*change.properties, made)))
         reach("table-created")
-        self._say(f"created {need.table}")
+        self._say(Line(f"created {need.table}", table=need.table))
 
     def _refusal(self, need: TableNeed) -> str:
         plan = self._plan
@@ -90,7 +91,7 @@ def plan_creation(plan: Plan, need: TableNeed) -> CreateTable | Refusal:
     if need.table == plan.write.dead_letter_table:
         return plan_dead_letter_table(need.table)
     policy = plan.write.tables.policy_for(need.table)
-    return plan_create(need, policy, plan.hints_of_tables, plan.decode.metadata_columns)
+    return plan_create(need, policy, plan.hints_of(need.table), plan.metadata_columns_of(need.table))
 
 
 def nobody_foresaw(error: Exception) -> str:

@@ -20,6 +20,7 @@ from framework.commit.maintenance.rounds import Rounds
 from framework.config.maintenance import DAY_MS, HOUR_MS, MaintenanceLimits, MaintenancePolicy
 from framework.config.spec import TablesSpec
 from framework.diagnose.counted import counted
+from framework.diagnose.log_lines import Level, Line
 from framework.errors import FloeError
 from framework.plan.deployed_policies import policy_of
 from framework.runtime.maintenance import expire_once, tables_told, why_left_alone
@@ -125,10 +126,11 @@ class TableKeeper:
                 read = self._round(table, allowance)
             except FloeError as error:
                 failed = True
-                self._say(error.message)
+                self._say(Line(error.message, Level.WARNING, table=table))
             except Exception as error:  # whatever it is, commits go on, and the table has another round later
                 failed = True
-                self._say(f"maintenance of table {table} stopped: {type(error).__name__}: {error}")
+                text = f"maintenance of table {table} stopped: {type(error).__name__}: {error}"
+                self._say(Line(text, Level.WARNING, table=table))
             with self._lock:
                 self._rounds = self._rounds.ended(table, read, failed, _now_ms())
 
@@ -146,7 +148,8 @@ class TableKeeper:
             else None
         )
         if done is not None and done.files_before:
-            self._say(f"compacted {name}: {counted(done.files_before, 'file')} to {done.files_after:,}")
+            text = f"compacted {name}: {counted(done.files_before, 'file')} to {done.files_after:,}"
+            self._say(Line(text, table=name))
         if self._goes_on():
             self._care.merge_manifests(name, policy.manifests, False)
         expired = removed = 0
@@ -159,7 +162,8 @@ class TableKeeper:
             expired += len(went.expiry.expired)
             removed += self._care.remove(name, went.paths)
         if expired:
-            self._say(f"expired {counted(expired, 'snapshot')} of {name}: {counted(removed, 'file')} removed")
+            text = f"expired {counted(expired, 'snapshot')} of {name}: {counted(removed, 'file')} removed"
+            self._say(Line(text, table=name))
         if (
             policy.orphans.enabled
             and self._goes_on()
@@ -177,7 +181,7 @@ class TableKeeper:
                 return
             found = look(name, catalog, view.places[name], view.announced, older_than_ms, True, lambda text: None)
         if found.removed:
-            self._say(f"removed {counted(found.removed, 'orphan')} of {name}")
+            self._say(Line(f"removed {counted(found.removed, 'orphan')} of {name}", table=name))
 
     def _orphan_view(self) -> _OrphanView:
         if self._view is not None and _now_ms() - self._view.since_ms > HOUR_MS:

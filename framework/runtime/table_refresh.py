@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable
 
 from framework.config.table_names import catalog_of
+from framework.diagnose.log_lines import Level, Line
 from framework.errors import FloeError
 from framework.runtime.patience import is_outage
 from framework.runtime.tables import TableRegistry
@@ -59,7 +60,8 @@ class TableRefresh:
         if outages and len(outages) == len(by_catalog):
             raise next(iter(outages.values()))
         for catalog in sorted(set(outages) - self._written_as_known):
-            self._say(f"{outages[catalog].message}; tables of catalog {catalog} are written as this run knew them")
+            text = f"{outages[catalog].message}; tables of catalog {catalog} are written as this run knew them"
+            self._say(Line(text, Level.WARNING))
         self._written_as_known = set(outages)
 
     def during_batch(self, is_done: Callable[[], bool]) -> None:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection, Mapping
 from framework.adapters.iceberg.keyed_target import blocked
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.config.table_names import catalog_of
+from framework.diagnose.log_lines import Level, Line
 from framework.errors import FloeError, TableBlocked
 from framework.plan.model import Plan
 from framework.record.model import TableTarget
@@ -165,7 +166,7 @@ class TableTroubles:
                 with self._lock:
                     self._as_known[name] = error.message
                 self._tell(name, f"{name} is written as this run knew it: {error.message}")
-            elif self._plan.write.tables.policy_for(name).write.is_upsert:
+            elif self._plan.write.tables.holds_pipeline(name):
                 # A change that became a dead letter could not be made up for: others of its key go on.
                 holding = holding or blocked(name, error.message, error.remedy)
             elif name in known:
@@ -218,4 +219,4 @@ class TableTroubles:
             if self._said.get(table) == text:
                 return
             self._said[table] = text
-        self._say(text)
+        self._say(Line(text, Level.WARNING, table=table))

@@ -14,10 +14,10 @@ from concurrent.futures import ThreadPoolExecutor
 from fnmatch import fnmatchcase
 
 from framework.adapters.iceberg.tables import IcebergTables
-from framework.config.table_names import identifier_of
+from framework.config.table_names import identifier_of, template_glob
+from framework.diagnose.log_lines import Line
 from framework.errors import FloeError, TableBlocked
 from framework.plan.catalogs import used_catalogs
-from framework.plan.explain import template_glob
 from framework.plan.model import Plan
 from framework.record.model import TableNeed, TableTarget
 from framework.runtime.table_creation import TableCreation, nobody_foresaw
@@ -224,7 +224,7 @@ class TableRegistry:
                 return
             if self._catalog.alter_table(change):
                 words = ", ".join(f"{type(c).__name__} {'.'.join(c.path)}" for c in change.changes)
-                self._say(f"altered {need.table}: {words}")
+                self._say(Line(f"altered {need.table}: {words}", table=need.table))
             target = None
         raise TableBlocked(
             f"the definition of {need.table} changed {ATTEMPTS} times in a row during the change",
@@ -241,10 +241,11 @@ class TableRegistry:
 
 
 def reachable_tables(plan: Plan, catalog: IcebergTables) -> tuple[str, ...]:
-    """The tables that the plan's rules name, dead letters included, and those of the catalog that a rule with a field
-    of the record in its name may reach. The first need not exist."""
+    """The tables that the plan's rules name, histories and dead letters included, and those of the catalog that a rule with
+    a field of the record in its name may reach. The first need not exist."""
     tables = plan.write.tables
     names = [tables.full_name(rule.table) for rule in plan.route.rules if "{" not in rule.table]
+    names += [tables.full_name(history.table) for history in tables.histories]
     if plan.write.dead_letter_table:
         names.append(plan.write.dead_letter_table)
     patterns = [template_glob(rule.table) for rule in plan.route.rules if "{" in rule.table]

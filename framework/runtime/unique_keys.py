@@ -21,6 +21,7 @@ from framework.adapters.key_index_file import root_of
 from framework.adapters.key_search import plain_type
 from framework.config.table_names import catalog_of
 from framework.diagnose.counted import counted
+from framework.diagnose.log_lines import Line
 from framework.errors import FloeError
 from framework.table.arrow_schema import arrow_schema, parse_schema
 from framework.table.model import TableTarget
@@ -57,7 +58,13 @@ class UniqueKeys:
             places = [[field.field_id for field in schema.fields].index(each) for each in keyed.key_ids]
             kinds = [plain_type(arrow_schema(schema).field(place).type) for place in places]
             try:
-                found = double_keys(io, files, keyed.key_ids, kinds, lambda text: self._say(f"{target.name}: {text}"))
+                found = double_keys(
+                    io,
+                    files,
+                    keyed.key_ids,
+                    kinds,
+                    lambda text: self._say(Line(f"{target.name}: {text}", table=target.name)),
+                )
             except Exception as error:  # each store has exceptions of its own
                 raise FloeError(
                     f"the keys of table {target.name} cannot be read: {first_line(error)}",

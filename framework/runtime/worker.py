@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.kafka.presence import Presence
 from framework.commit.events.event_types import Deployed
+from framework.diagnose.log_lines import Level, Line
 from framework.errors import FloeError
 from framework.metrics.figures import Phase
 from framework.plan.model import Plan
@@ -101,7 +102,7 @@ class PipelineWorker:
         self.source.check_dead_letter_topic()
         control = self.source.ensure_control_topic()
         if control.weakness:
-            self._say(f"warning: {control.weakness}")
+            self._say(Line(f"warning: {control.weakness}", Level.WARNING))
         group = self.announcer.start()
         self._presence = Presence(self._kafka, self.plan.read.group_id, sorted(self.source.ids), self.run_id)
         begun = begin(self.plan, control, group, self.source, self.announcer, self._tables, self._say)
@@ -170,7 +171,7 @@ class PipelineWorker:
                     self.report.state, self.report.reason = "failed", error.message
                     self.measures.enter(Phase.ENDED)
                     raise
-                self.standing.failed(error, trouble.failures)
+                self.standing.failed(error, trouble.failures, self.chain.batch)
                 if self._draining.wait(pause_s(trouble.failures, self.plan.announce.trigger_every_ms / 1000)):
                     # Asked to drain while a failed batch waits: what was begun was not finished, and that is said.
                     self.report.state = "failed"

@@ -1,4 +1,7 @@
-"""The reports of tests as people and tools read them: text, JSON, JUnit XML. In: file reports. Out: one text."""
+"""The reports of tests as people and tools read them: text, JSON, annotations of GitHub and GitLab, JUnit XML.
+
+In: file reports. Out: one text.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,11 @@ import re
 from collections.abc import Iterator, Sequence
 
 from framework.diagnose.counted import counted
-from framework.diagnose.render import as_dict, text_of
+from framework.diagnose.diagnostic import Diagnostic
+from framework.diagnose.render import as_dict, code_quality, github, text_of
 from framework.testing.suite import CaseReport, FileReport
 
-FORMATS = ("text", "json", "junit")
+FORMATS = ("text", "json", "github", "gitlab", "junit")
 _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _GREEN, _RED, _END = "\x1b[32m", "\x1b[31m", "\x1b[0m"
 
@@ -22,6 +26,10 @@ def render(reports: Sequence[FileReport], format: str, colour: bool = False) -> 
         return _json(reports)
     if format == "junit":
         return "\n".join(_junit(reports))
+    if format == "github":
+        return "\n".join([*map(github, _told(reports)), summary(reports)])
+    if format == "gitlab":
+        return code_quality(_told(reports))
     return "\n".join([*_report_lines(reports, colour), summary(reports)])
 
 
@@ -53,6 +61,15 @@ def _report_lines(reports: Sequence[FileReport], colour: bool) -> Iterator[str]:
         for finding in [*report.findings, *(one for case in report.cases for one in case.differences)]:
             yield "\n" + text_of(finding, colour)
         yield ""
+
+
+def _told(reports: Sequence[FileReport]) -> list[Diagnostic]:
+    """Everything that is wrong, and the warnings."""
+    cases = (case for report in reports for case in report.cases)
+    return [
+        *(finding for report in reports for finding in report.findings),
+        *(one for case in cases for one in case.differences),
+    ]
 
 
 def _json(reports: Sequence[FileReport]) -> str:

@@ -63,7 +63,7 @@ class MemoryTables:
         if len(self.created) >= limit:
             return f"routes.max_new_tables_per_hour is {limit}, and that many were created within the last hour"
         policy = plan.write.tables.policy_for(need.table)
-        change = plan_create(need, policy, plan.hints_of_tables, plan.decode.metadata_columns)
+        change = plan_create(need, policy, plan.hints_of(need.table), plan.metadata_columns_of(need.table))
         if isinstance(change, Refusal):
             return f"{'.'.join(change.path)}: {change.reason}" if change.path else change.reason
         self._add(need.table, parse_schema(change.schema_json))

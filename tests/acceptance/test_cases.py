@@ -185,6 +185,8 @@ CLASSES = {
         "upsert/history-upserted": "C456",
         "upsert/history-outside": "C456",
         "upsert/history-dead-letters": "C456",
+        "upsert/history-of-two": "C456",
+        "upsert/history-routed": "C456",
         "upsert/debezium-delete-when": "C457",
         "upsert/tombstone-no-key": "C457",
         "upsert/tombstone-other-column": "C457",

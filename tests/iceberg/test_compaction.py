@@ -9,8 +9,10 @@ import uuid
 from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -43,12 +45,15 @@ from framework.adapters import table_care
 from framework.adapters.iceberg.commit import TableCommits
 from framework.adapters.iceberg.replace import live_files_of
 from framework.adapters.key_search import ROW_ID_FIELD
+from framework.adapters.parquet import long_file
+from framework.adapters.parquet.files import TableWriter
 from framework.adapters.rewrite_files import UPDATED_FIELD
 from framework.adapters.table_care import Compacted, TableCare
 from framework.commit.machine.effects import Committed
 from framework.config.maintenance import CompactionPolicy, ManifestsPolicy
-from framework.config.spec import PartitionFieldSpec
+from framework.config.spec import PartitionFieldSpec, TablePolicy
 from framework.errors import FloeError
+from framework.table.arrow_schema import arrow_schema, parse_schema
 from tests.iceberg.conftest import TOPIC, Lake
 from tests.iceberg.deletes import Deleter, check
 from tests.iceberg.lineage import lineage, local
@@ -137,6 +142,49 @@ def test_partitions_stay_apart_and_rows_are_sorted(lake: Lake) -> None:
         rows_ = pq.read_table(local(path)).to_pylist()
         assert [row["price"] for row in rows_] == [3.0, 2.0, 1.0]
         assert len({row["name"] for row in rows_}) == 1
+
+
+def _compacted_within(settings: dict[str, str], name: str, most_bytes: int) -> None:
+    small = partial(long_file.sorted_pieces, run_bytes=2 << 20, merged_bytes=1 << 19, batch_bytes=1 << 16)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(long_file, "sorted_pieces", small)
+        done = compact(Lake(settings), name)
+    assert done.files_after == 1
+    most = pa.default_memory_pool().max_memory()
+    assert most < most_bytes, f"{most:,}"
+
+
+def test_sorting_takes_memory_within_a_bound(lake: Lake) -> None:
+    """A sorted table's compaction holds a run of rows and a row group of them, not all of its files: 36 MB of rows pass
+    through a third of that, in order, each with its row id."""
+    schema = Schema(
+        NestedField(1, "id", LongType(), required=False), NestedField(2, "price", DoubleType(), required=False)
+    )
+    name = lake.create("shop.sorted", schema, format_version="3", **{"write.parquet.row-group-size-bytes": "1000000"})
+    with Deleter(lake).table(name).update_sort_order() as update:
+        update.desc("price", IdentityTransform())
+    random, count = np.random.default_rng(1), 125_000
+    for number in range(9):
+        target = lake.tables.load_target(name, TablePolicy())
+        assert target is not None
+        writer = TableWriter(lake.tables.io_properties(), "p", "r", number, 1 << 30, 1 << 40)
+        ids = np.arange(number * count, (number + 1) * count)
+        shape = arrow_schema(parse_schema(target.schema_json))
+        writer.add(target, pa.table({"id": ids, "price": random.random(count)}, schema=shape))
+        effect = lake.effect(name, tuple(writer.finish()[name]), number + 1)
+        assert isinstance(lake.tables.commit(effect), Committed)
+    process = multiprocessing.get_context("spawn").Process(
+        target=_compacted_within, args=(lake.settings, name, 12_000_000)
+    )
+    process.start()
+    process.join(120)
+    assert process.exitcode == 0
+    (path,) = paths(lake, name)
+    rows = pq.read_table(local(path))
+    prices = rows["price"].to_numpy()
+    assert (prices[:-1] >= prices[1:]).all()
+    assert (np.sort(rows["id"].to_numpy()) == np.arange(9 * count)).all()
+    assert len(rows["_row_id"].unique()) == 9 * count
 
 
 @pytest.mark.parametrize("version", ["2", "3"])

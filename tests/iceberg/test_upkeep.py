@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gc
 import json
+import time
 import tracemalloc
 import uuid
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -18,11 +20,14 @@ from pyiceberg.table.update import AddSnapshotUpdate
 from pyiceberg.typedef import IcebergBaseModel
 from pyiceberg.types import LongType, NestedField
 
-from framework.adapters.iceberg import commit as iceberg_commit
+from framework.adapters.iceberg import manifest_lists
 from framework.adapters.iceberg.private import sql as iceberg_sql
 from framework.adapters.iceberg.private.sql import FlatSqlCatalog
 from framework.adapters.iceberg.tables import IcebergTables
+from framework.adapters.table_care import TableCare
 from framework.commit.machine.effects import Committed
+from framework.config.maintenance import CompactionPolicy, ExpirePolicy, MaintenancePolicy
+from framework.runtime.maintenance import expire_once
 from tests.iceberg.conftest import Lake, metadata_files
 
 pytestmark = pytest.mark.iceberg
@@ -134,7 +139,7 @@ def test_snapshots_expired_by_others_do_not_come_back(lake: Lake) -> None:
 def test_a_full_cache_costs_time_only(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tables that no longer fit into the catalog's memory are read again and committed to all the same."""
     monkeypatch.setattr(iceberg_sql, "MAX_KNOWN_BYTES", 70_000)
-    monkeypatch.setattr(iceberg_commit, "MAX_REMEMBERED_MANIFESTS", 6)
+    monkeypatch.setattr(manifest_lists, "MAX_REMEMBERED_MANIFESTS", 6)
     lake = Lake(lake.settings)
     names = [lake.create(f"shop.t{number}") for number in range(3)]
     for number in range(1, 11):  # in the end one table is more than the bound by itself
@@ -175,7 +180,7 @@ def test_the_memory_of_a_catalog_is_bounded(
 
 def test_the_manifests_that_are_remembered_are_bounded(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """Commits to many tables leave no more manifests in memory than their bound, and those of the newest."""
-    monkeypatch.setattr(iceberg_commit, "MAX_REMEMBERED_MANIFESTS", 10)
+    monkeypatch.setattr(manifest_lists, "MAX_REMEMBERED_MANIFESTS", 10)
     lake = Lake(lake.settings)
     for number in range(5):
         grow(lake, lake.create(f"shop.t{number}"), range(1, 5))
@@ -183,6 +188,30 @@ def test_the_manifests_that_are_remembered_are_bounded(lake: Lake, monkeypatch: 
     gc.collect()
     alive = sum(isinstance(each, ManifestFile) for each in gc.get_objects())
     assert 4 <= alive <= 10
+
+
+@pytest.mark.parametrize("version", ["2", "3"])
+def test_memory_does_not_grow_with_the_commits(lake: Lake, version: str) -> None:
+    """Commits, compactions and expiries of one table leave as much in memory after four times as many of them."""
+    name = lake.create(format_version=version)
+    care, kept = TableCare(lake.tables), ExpirePolicy(max_snapshots=5, rollback_window_ms=1, reader_lease_ms=1)
+    policy = MaintenancePolicy(compaction=CompactionPolicy(min_input_files=2), expire=kept)
+    held = []
+    for number in range(1, 41):
+        grow(lake, name, range(number, number + 1))
+        if number % 2 == 0:
+            assert care.compact(name, policy.compaction, dry_run=False)
+            time.sleep(0.002)
+            went = expire_once(name, care, policy, dry_run=False)
+            assert went is not None
+            care.remove(name, went.paths)
+        if number in (10, 40):
+            clear_manifest_cache()  # PyIceberg's own, which has a bound of its own
+            gc.collect()
+            counted = Counter(type(each).__name__ for each in gc.get_objects())
+            held.append({kind: counted[kind] for kind in ("ManifestFile", "Snapshot", "PyArrowFileIO", "Schema")})
+    assert held[1] == held[0]
+    assert held[0]["ManifestFile"] < 10
 
 
 def test_one_adapter_commits_to_many_tables_at_once(lake: Lake) -> None:

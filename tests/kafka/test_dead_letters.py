@@ -139,6 +139,7 @@ def test_replay_mends_what_can_be_mended_and_twice_is_once(project: Project) -> 
     assert dlq(project, "list", file, "--code", "floe-d101")["total"] == 0
     said = project.run("dlq", "show", file, "orders-0@20")
     assert "^ byte 1" in said
+    assert project.run("dlq", "show", file, "orders-0@20", "--raw").strip() == "{"
     pipelines = {p["pipeline"]: p for p in project.status()["pipelines"]}
     assert (pipelines["shop.replay"]["state"], pipelines["shop.replay"]["totals"]["written"]) == ("IDLE", 21)
 

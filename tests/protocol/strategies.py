@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from framework.commit.events.event_types import (
     Accounting,
+    Acted,
     CommitComplete,
     CommitRequested,
     CommitToTable,
@@ -175,6 +176,7 @@ events: st.SearchStrategy[ControlEvent] = st.one_of(
         text,
     ),
     pauses,
-    st.builds(StopRequested, names, text.filter(bool), times, text),
+    st.builds(StopRequested, names, text.filter(bool), times, text, text),
+    st.builds(Acted, names, text, text, text, times, text),
     st.builds(Deployed, names, text, text, st.dictionaries(names, single_values, max_size=3), text, times, text),
 )

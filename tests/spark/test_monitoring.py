@@ -214,13 +214,14 @@ def stalled(project: Project, where: str = "") -> dict[str, Any] | None:
 
 
 @pytest.mark.parametrize(
-    "point", ["files-written", "in-transaction@3", "announced", "before-commit", "manifests-written"]
+    "point", ["files-written", "in-transaction@3", "announced", "before-commit", "manifests-written", "committed"]
 )
 def test_status_and_metrics_agree_where_a_run_hangs(
     project: Project, broker: Broker, run: list[Running], point: str
 ) -> None:
     """Wherever a thread of a run hangs, `floe status` and the metrics agree to the record, and say STALLED: of the
-    pipeline, or of the table whose commit it is."""
+    pipeline, or of the table whose commit it is; the exit code says so, too. A look at the tables finds what the log
+    says, but for a commit of which nobody could tell yet: that is shown as the difference."""
     topic = broker.new_topic("frozen", partitions=2)
     broker.produce(topic, orders(30))
     monitored(project, listen=f"127.0.0.1:{free_port()}", stalled_after_ms=6_000)
@@ -228,7 +229,7 @@ def test_status_and_metrics_agree_where_a_run_hangs(
     driver = Running(project, "run", file, env={"FLOE_FAULT": f"{point}=hang"})
     run.append(driver)
     url = address(driver)
-    of_commit = point in ("before-commit", "manifests-written")
+    of_commit = point in ("before-commit", "manifests-written", "committed")
 
     def page() -> Page:
         return Page(get(f"{url}/metrics")[1])
@@ -250,6 +251,15 @@ def test_status_and_metrics_agree_where_a_run_hangs(
         [table] = [each for each in status["tables"] if each["state"] == "STALLED"]
         assert (table["code"], table["pending"]["rows"] > 0) == ("FLOE-R151", True)
         assert "floe doctor" in table["remedy"]
+    assert status["exit_code"] == 9
+    looked = project.status("--verify")
+    differs = {each["table"]: each["differs"] for each in looked["tables"] if each["differs"]}
+    if point == "committed":
+        assert list(differs) == [table["table"]]
+        assert f"with {table['pending']['rows']} rows" in differs[table["table"]]
+    else:
+        agree(page(), looked)
+        assert differs == {}
 
 
 def test_a_short_run_leaves_its_metrics_behind(project: Project, broker: Broker, tmp_path: Path) -> None:

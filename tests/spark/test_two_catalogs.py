@@ -146,7 +146,7 @@ def paused_then_taken_away(project: TwoCatalogs, broker: Broker, topic: str, fil
     project.cold().rename_table("archive.away", "archive.orders_eu")
     project.run("run", file, "--until-caught-up")
     assert exact(project, 2300)
-    tables = {each["table"]: each["last_commit"]["total_rows"] for each in project.status()["tables"]}
+    tables = {each["table"]: each["last_commit"]["total_rows"] for each in project.status("--verify")["tables"]}
     assert tables == {EU: 575, US: 575, HOT: 1150, LETTERS: 3}
     recorded = {name for p in project.run_json("offsets", "show", file)["partitions"] for name in p["recorded"]}
     assert recorded == {EU, US, HOT, LETTERS}

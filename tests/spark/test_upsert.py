@@ -138,3 +138,37 @@ def test_a_run_that_dies_leaves_no_key_with_two_rows(tmp_path: Path, broker: Bro
     produce(broker, topic, third)
     project.run("run", file, "--until-caught-up", timeout_s=300)
     check(project, fold(fold(fold({}, first), second), third))
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "announced=kill",
+        "before-commit=kill",
+        pytest.param("files-written=kill", marks=pytest.mark.slow),
+        pytest.param("committed=kill", marks=pytest.mark.slow),
+    ],
+)
+def test_a_history_has_each_change_once(tmp_path: Path, broker: Broker, fault: str) -> None:
+    """Whatever was announced or committed when a run was killed, the history has every record once, also those that
+    others of their batch replace, and the table is the fold of them."""
+    project = Project(tmp_path, broker.bootstrap_servers)
+    topic = broker.new_topic("history", partitions=2)
+    text = PIPELINE.format(topic=topic, version="3", partition_by="region")
+    file = project.pipeline("history", text.replace("equals: d}}", "equals: d}, history: shop.orders_changes}"))
+    rows: Rows = {}
+    produced: list[Document] = []
+    for seed in (1, 2, 3):
+        documents = changes(seed, 3_000)
+        produced += documents
+        produce(broker, topic, documents)
+        dies = {"code": None, "env": {"FLOE_FAULT": fault}} if seed == 2 else {}
+        project.run("run", file, "--until-caught-up", timeout_s=300, **dies)
+        fold(rows, documents)
+    check(project, rows)
+    history = project.table("shop.orders_changes").to_pylist()
+    assert len({(row["_kafka_partition"], row["_kafka_offset"]) for row in history}) == len(history) == len(produced)
+    found = [{name: row[name] for name in ("id", "op", "region", "n")} for row in history]
+    assert sorted(found, key=lambda row: row["n"]) == sorted(produced, key=lambda row: row["n"])
+    assert all(row["_op"] == ("delete" if row["op"] == "d" else "upsert") for row in history)

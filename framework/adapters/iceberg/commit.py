@@ -10,16 +10,14 @@ and after a 409 for a commit that had been applied it deletes the live manifest 
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cachetools import LRUCache
 from pyiceberg.catalog import Catalog, MetastoreCatalog
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
 from pyiceberg.io import FileIO
-from pyiceberg.manifest import DataFile, ManifestFile
+from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
@@ -39,7 +37,7 @@ from pyiceberg.types import IcebergType
 from framework.adapters.faults import reach
 from framework.adapters.iceberg.counters import counters
 from framework.adapters.iceberg.keyed_rows import rows_to_delete
-from framework.adapters.iceberg.private import row_lineage as lineage
+from framework.adapters.iceberg.manifest_lists import ManifestLists
 from framework.adapters.iceberg.private.live_files import live_files
 from framework.adapters.iceberg.private.manifests import (
     SnapshotFiles,
@@ -54,6 +52,7 @@ from framework.adapters.iceberg.supported_tables import unreadable, unwritable
 from framework.adapters.iceberg.views import head_of, snapshot_by_id, start_of, view_of
 from framework.adapters.secrets import hidden
 from framework.commit.machine.effects import (
+    OUTCOME_UNKNOWN,
     CommitConflict,
     CommitFailed,
     CommitTable,
@@ -67,23 +66,16 @@ from framework.config.table_names import identifier_of
 
 log = logging.getLogger(__name__)
 
-# Of all lists together, about 1 kB of memory each; a list that is not remembered is read again.
-MAX_REMEMBERED_MANIFESTS = 20_000
-
 Outcome = Committed | CommitConflict | FilesGone | CommitFailed
-
-
-def _size(manifests: tuple[ManifestFile, ...]) -> int:
-    return 1 + len(manifests)
 
 
 @dataclass(frozen=True)
 class _Attempt:
-    """One snapshot, written but not yet committed."""
+    """One snapshot, written but not yet committed; `paths` are all its files of metadata."""
 
     snapshot: Snapshot
-    manifests: tuple[ManifestFile, ...]
-    written: tuple[str, ...]
+    written: WrittenSnapshot
+    paths: tuple[str, ...]
 
 
 class TableCommits:
@@ -91,8 +83,7 @@ class TableCommits:
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
-        self._lists: LRUCache[str, tuple[ManifestFile, ...]] = LRUCache(MAX_REMEMBERED_MANIFESTS, _size)
-        self._lists_lock = threading.Lock()
+        self.lists = ManifestLists()
 
     def commit(self, effect: CommitTable, examined: Table | None = None) -> Outcome:
         """Append the effect's files and record its progress, or say for certain, after reading back, why not.
@@ -170,14 +161,14 @@ class TableCommits:
             if head_of(again.metadata, MAIN_BRANCH) is None:
                 raise
             return again
-        self._remember(written.manifest_list, written.manifests)
+        self.lists.remember(table.metadata, MAIN_BRANCH, written)
         return table
 
     def _write(self, effect: CommitTable, table: Table, files: SnapshotFiles, snapshot_id: int) -> _Attempt:
         metadata = table.metadata
         added = _iceberg_files(effect, metadata)
         parent = _parent(effect, metadata)
-        listed = self._manifests(table.io, parent, metadata.format_version) if parent else ()
+        listed = self.lists.of(table, parent, effect.view.branch) if parent else ()
         live, deletes = None, None
         if effect.keyed:
             live = live_files(
@@ -189,24 +180,7 @@ class TableCommits:
         if isinstance(effect, RecoverTable):
             own |= effect.notes
         snapshot = _snapshot(metadata, snapshot_id, parent, written, added, own)
-        return _Attempt(snapshot, written.manifests, tuple(files.written))
-
-    def _manifests(self, io: FileIO, snapshot: Snapshot, format_version: int) -> tuple[ManifestFile, ...]:
-        """What a snapshot lists. Manifest lists never change, so what was written or read before is not read again."""
-        with self._lists_lock:
-            known = self._lists.get(snapshot.manifest_list)
-        if known is not None:
-            return known
-        if format_version >= lineage.VERSION:
-            return lineage.read_manifests(io, snapshot.manifest_list)
-        return tuple(snapshot.manifests(io))
-
-    def _remember(self, path: str, manifests: tuple[ManifestFile, ...], before: str | None = None) -> None:
-        with self._lists_lock:
-            if before is not None:
-                self._lists.pop(before, None)
-            if _size(manifests) <= self._lists.maxsize:
-                self._lists[path] = manifests
+        return _Attempt(snapshot, written, tuple(files.written))
 
     # ---- the commit and its outcome ---------------------------------------------------------------------------------
 
@@ -232,8 +206,7 @@ class TableCommits:
             return self._read_back(effect, table, attempt, error)
         # Nothing refers to files of keys, and whoever else tries this commit is refused before it reads them.
         self.remove(table.io, _key_paths(effect))
-        parent = _parent(effect, metadata)
-        self._remember(attempt.snapshot.manifest_list, attempt.manifests, parent.manifest_list if parent else None)
+        self.lists.remember(metadata, effect.view.branch, attempt.written)
         return _committed(effect, after.metadata, attempt.snapshot)
 
     def _read_back(self, effect: CommitTable, before: Table, attempt: _Attempt, error: Exception) -> Outcome:
@@ -243,13 +216,13 @@ class TableCommits:
         except NoSuchTableError:
             return CommitConflict(effect.table, effect.commit_id, "the table does not exist")
         except Exception as second:  # unknown for now, which is said as it is
-            reason = f"outcome unknown ({_words(error)}) and the table cannot be read back now ({_words(second)})"
+            reason = f"{OUTCOME_UNKNOWN} ({_words(error)}) and the table cannot be read back now ({_words(second)})"
             return CommitFailed(effect.table, effect.commit_id, reason, FailureCause.UNKNOWN)
         settled = self._settled(effect, now.metadata, attempt.snapshot.snapshot_id)
         # Refused, not found, and its conditions hold no longer: this attempt can never appear, so its files may go.
         refused = isinstance(settled, CommitConflict) and isinstance(error, CommitFailedException)
-        if refused and not self._in_use(attempt.written, before.metadata, now):
-            self.remove(before.io, attempt.written)
+        if refused and not self._in_use(attempt.paths, before.metadata, now, effect.view.branch):
+            self.remove(before.io, attempt.paths)
         if settled is not None:
             return settled
         said = f"the catalog did not commit: {_words(error)}"
@@ -266,14 +239,13 @@ class TableCommits:
                 return _committed(effect, metadata, snapshot)
         return CommitConflict(effect.table, effect.commit_id, reason)
 
-    def _in_use(self, written: Sequence[str], before: TableMetadata, now: Table) -> bool:
+    def _in_use(self, written: Sequence[str], before: TableMetadata, now: Table, branch: str) -> bool:
         """Whether a snapshot that came meanwhile lists one of these manifests: then our commit did land, was built
         upon, and has been expired already."""
         known = {snapshot.snapshot_id for snapshot in before.snapshots}
         new = [snapshot for snapshot in now.metadata.snapshots if snapshot.snapshot_id not in known]
         try:
-            version = now.metadata.format_version
-            listed = {manifest.manifest_path for each in new for manifest in self._manifests(now.io, each, version)}
+            listed = {manifest.manifest_path for each in new for manifest in self.lists.of(now, each, branch)}
         except Exception as error:  # what cannot be found out counts as in use
             log.warning("metadata files of a refused commit to %s were not removed: %s", ".".join(now.name()), error)
             return True

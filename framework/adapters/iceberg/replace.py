@@ -145,6 +145,7 @@ def _commit(
     )
     # Invariant 7: whatever comes of it, no file is removed here. Manifests of an attempt that was refused are orphans.
     commits.apply(table, requirements, branch_updates(metadata, MAIN_BRANCH, snapshot))
+    commits.lists.remember(metadata, MAIN_BRANCH, written)
     return snapshot_id
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from typing import NamedTuple, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
@@ -56,6 +57,16 @@ READ_GROUP_ID = "floe-control-reader"
 STALL_TIMEOUT_S = 30.0
 PUBLISH_TIMEOUT_S = 30.0
 _POLL_RECORDS = 1000
+T = TypeVar("T")
+
+
+class RawRecord(NamedTuple):
+    """A record that nobody has decoded yet."""
+
+    offset: int
+    value: bytes
+    timestamp_ms: int | None
+    leader_epoch: int | None
 
 
 class ControlReader:
@@ -124,19 +135,30 @@ class ControlReader:
             DataLossError: the position lies outside the log.
             FloeError: the connection is refused, or a record is malformed.
         """
-        events: list[Read] = []
+        return self._poll(timeout_s, lambda message: self.decoded(_raw(message)))
+
+    def decoded(self, record: RawRecord) -> Read:
+        """The event of a record, with its time and its leader epoch.
+
+        Raises:
+            FloeError: it is malformed.
+        """
+        event = self._event(record.offset, record.value)
+        return Read(record.offset, event, record.timestamp_ms, record.leader_epoch)
+
+    def _poll(self, timeout_s: float, take: Callable[[Message], T]) -> list[T]:
+        events: list[T] = []
         deadline = time.monotonic() + timeout_s
         message = self._consumer.poll(timeout_s)
         while message is not None:
             error = message.error()
             if error is None:
-                offset = message.offset() or 0
-                event = self._event(offset, message.value() or b"")
-                events.append(Read(offset, event, written_at_ms(message), message.leader_epoch()))
-                self._position = offset + 1
+                events.append(take(message))
+                self._position = (message.offset() or 0) + 1
             elif error.code() == KafkaError._PARTITION_EOF:
                 # The end of what is committed so far: also past the markers behind the last event.
                 self._position = max(self._position, message.offset() or 0)
+                break  # who reads up to an end need not wait for what may come behind it
             else:
                 self._refuse(error)
             if len(events) >= _POLL_RECORDS:
@@ -158,12 +180,20 @@ class ControlReader:
 
     def records_until(self, end: int, stall_timeout_s: float = STALL_TIMEOUT_S) -> Iterator[Read]:
         """The same, with the time of each record and its leader epoch."""
+        for batch in self._until(end, stall_timeout_s, self.poll_records):
+            yield from (record for record in batch if record.offset < end)
+
+    def raw_until(self, end: int, stall_timeout_s: float = STALL_TIMEOUT_S) -> list[RawRecord]:
+        """The same without decoding: most of what stands in a long log need not be, and decoding costs ten times as
+        much as reading."""
+        batches = self._until(end, stall_timeout_s, lambda timeout_s: self._poll(timeout_s, _raw))
+        return [record for batch in batches for record in batch if record.offset < end]
+
+    def _until(self, end: int, stall_timeout_s: float, poll: Callable[[float], list[T]]) -> Iterator[list[T]]:
         progress_at = time.monotonic()
         while self._position < end:
             before = self._position
-            for record in self.poll_records(1.0):
-                if record.offset < end:
-                    yield record
+            yield poll(1.0)
             if self._position > before:
                 progress_at = time.monotonic()
             elif time.monotonic() - progress_at > stall_timeout_s:
@@ -198,6 +228,10 @@ class ControlReader:
         )
         if error.code() not in passing and not error.retriable():
             raise setup_error(error, self._settings, self._log, f"reading the control topic {self._topic}")
+
+
+def _raw(message: Message) -> RawRecord:
+    return RawRecord(message.offset() or 0, message.value() or b"", written_at_ms(message), message.leader_epoch())
 
 
 class ControlPublisher:

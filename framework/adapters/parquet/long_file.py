@@ -1,8 +1,8 @@
 """Rows of one partition into one data file of any length, while no more than a row group of them is in memory.
 
-In: Arrow rows in the table's file schema, piece by piece, as they are to lie in the file. Out: a DataFile with the
-metrics that `TableWriter` gives its files. The file is created under a name that no other writer can have; one that
-fails is removed.
+In: Arrow rows in the table's file schema, piece by piece. Out: a DataFile with the metrics that `TableWriter` gives its
+files; its rows are as they came, or in the table's order where it has one. The file is created under a name that no
+other writer can have; one that fails is removed.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER_ID
 
 from framework.adapters.file_io import file_io
+from framework.adapters.parquet.external_sort import sorted_pieces
 from framework.adapters.parquet.files import as_column, layout_of
 from framework.adapters.parquet.metrics import nan_counts
 from framework.adapters.parquet.partition import Partition, partitions
@@ -38,6 +39,8 @@ def write_long_file(
         OSError: the file cannot be written; each store has exceptions of its own.
     """
     layout = layout_of(target)
+    if layout.order is not None:
+        pieces = sorted_pieces(pieces, layout.order, layout.schema)
     groups = _row_groups(pieces, layout.row_group_rows, layout.row_group_bytes)
     first = next(groups, None)
     if first is None:
@@ -85,7 +88,7 @@ def write_long_file(
         lower_bounds=found.lower_bounds,
         upper_bounds=found.upper_bounds,
         split_offsets=split_offsets(metadata),
-        sort_order_id=UNSORTED_SORT_ORDER_ID,
+        sort_order_id=target.sort_order_id if layout.order else UNSORTED_SORT_ORDER_ID,
     )
 
 

@@ -25,8 +25,13 @@ def can_sort(order: SortOrder, schema: Schema) -> bool:
 
 def sorted_rows(rows: pa.Table, order: SortOrder, schema: Schema) -> pa.Table:
     """The rows in the table's order."""
-    if len(rows) < 2:
-        return rows
+    indices = sort_indices(rows, order, schema) if len(rows) > 1 else None
+    return rows if indices is None else rows.take(indices)
+
+
+def sort_indices(rows: pa.Table, order: SortOrder, schema: Schema) -> pa.Array | None:
+    """Which row is the first of the table's order, which the next; None where the order leaves them as they are. Asks
+    for no columns but those of the order."""
     columns: list[pa.Array] = []
     keys: list[tuple[str, str, str]] = []
 
@@ -45,6 +50,5 @@ def sorted_rows(rows: pa.Table, order: SortOrder, schema: Schema) -> pa.Table:
             add(pc.is_nan(column), direction, nulls)
         add(column, direction, nulls)
     if not keys:
-        return rows
-    indices = pc.sort_indices(pa.table(columns, names=[name for name, _, _ in keys]), options=pc.SortOptions(keys))
-    return rows.take(indices)
+        return None
+    return pc.sort_indices(pa.table(columns, names=[name for name, _, _ in keys]), options=pc.SortOptions(keys))

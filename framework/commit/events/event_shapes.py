@@ -10,6 +10,7 @@ from typing import Any
 
 from framework.commit.events.event_types import (
     Accounting,
+    Acted,
     CommitComplete,
     CommitRequested,
     CommitToTable,
@@ -256,7 +257,8 @@ EVENTS = (
         timestamp_ms=INT,
         by=TEXT,
     ),
-    _event(StopRequested, request_id=TEXT, pipeline=TEXT, deadline_ms=INT, by=TEXT),
+    _event(StopRequested, request_id=TEXT, pipeline=TEXT, deadline_ms=INT, by=TEXT, reason=optional(TEXT, str)),
+    _event(Acted, act=TEXT, subject=TEXT, by=TEXT, why=TEXT, timestamp_ms=INT, detail=optional(TEXT, str)),
     _event(Deployed, pipeline=TEXT, run=TEXT, hash=TEXT, plan=OBJECT, floe=TEXT, timestamp_ms=INT, deployment=TEXT),
 )
 SHAPES: dict[str, Shape] = {shape.make.__name__: shape for shape in EVENTS}

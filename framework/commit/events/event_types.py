@@ -304,13 +304,15 @@ class StopRequested:
     """Asks the live run of a pipeline to drain: finish the batch in hand, announce it, commit what is announced, and
     end.
 
-    Who sees it after the deadline does not heed it. Answered by the run's StateChanged to STOPPED or FAILED.
+    Who sees it after the deadline does not heed it. Answered by the run's StateChanged to STOPPED or FAILED. `reason`
+    is why, "" where nobody said.
     """
 
     request_id: str
     pipeline: str
     deadline_ms: int
     by: str
+    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -343,6 +345,23 @@ class Skipped:
     reason: str
     by: str
     timestamp_ms: int
+
+
+@dataclass(frozen=True)
+class Acted:
+    """Information: a person changes something, who it is, when, and why. Told before the act, or with it, of what has no
+    such words of its own: offsets that are set, announcements that are discarded, a table that is rolled back.
+
+    `subject` is the pipeline or the table, `why` what the person said ("" where nothing was), `detail` what is done.
+    Nothing is decided by it: what is done has its own event, or its own commit.
+    """
+
+    act: str
+    subject: str
+    by: str
+    why: str
+    timestamp_ms: int
+    detail: str = ""
 
 
 @dataclass(frozen=True)
@@ -430,4 +449,5 @@ ControlEvent = (
     | PauseChanged
     | StopRequested
     | Deployed
+    | Acted
 )

@@ -47,14 +47,16 @@ class PipelineFacts:
     foreign_offsets: str  # why the group's offsets are not this pipeline's own; "" when they are
     pause: PauseChanged | None
     replay: bool = False  # of dead letters: done by a command, no run of its own goes on
+    unannounced: bool = False  # neither the log nor the group says where it stands: its lag is not known
 
 
 @dataclass(frozen=True)
 class TableFacts:
-    """`examined`: state and reason as a coordinator would find them now, without what only its memory knows."""
+    """`examined`: state and reason as a coordinator would find them now, without what only its memory knows; None:
+    nobody looked, and what was told counts."""
 
     pending: int
-    examined: tuple[Health, str]
+    examined: tuple[Health, str] | None
     report: StateChanged | None
     last_commit_ms: int | None
     pause: PauseChanged | None
@@ -85,6 +87,8 @@ def pipeline_condition(facts: PipelineFacts) -> Condition:
         return Condition(Health.PAUSED, describe(facts.pause), remedy, "", facts.pause.timestamp_ms)
     if told is not None and told.state in (Health.DEGRADED, Health.BLOCKED):
         return _as_told(told)
+    if facts.unannounced:
+        return Condition(Health.RUNNING, since_ms=since_ms)
     return Condition(Health.RUNNING if facts.lag else Health.IDLE, since_ms=since_ms)
 
 
@@ -136,7 +140,9 @@ def table_condition(facts: TableFacts) -> Condition:
     if facts.pause is not None:
         remedy = f"`{resume_command(facts.pause)}` resumes it"
         return Condition(Health.PAUSED, describe(facts.pause), remedy, "", facts.pause.timestamp_ms)
-    state, reason = facts.examined
+    if facts.examined is None and facts.pending and report is not None and report.state is Health.BLOCKED:
+        return _as_told(report)
+    state, reason = facts.examined or (Health.RUNNING, "")
     if facts.pending and state is Health.BLOCKED:
         since_ms = report.since_ms if report is not None and report.state is Health.BLOCKED else None
         return Condition(Health.BLOCKED, reason, BLOCKED_REMEDY, "FLOE-R110", since_ms)

@@ -263,6 +263,10 @@ class FilesGone:
     missing: tuple[str, ...]
 
 
+# So begins the reason of a commit that was sent and whose outcome cannot be found out now.
+OUTCOME_UNKNOWN = "outcome unknown"
+
+
 class FailureCause(str, Enum):
     """Why a commit failed."""
 

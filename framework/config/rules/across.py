@@ -6,9 +6,12 @@ In: the tree and the spec of each file, in order. Out: the findings of each file
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fnmatch import fnmatchcase
 
 from framework.config.spec import PipelineSpec
-from framework.config.tree import Mapping, find
+from framework.config.table_names import identifier_of, template_glob
+from framework.config.tree import Mapping, Node, Path, Scalar, find
+from framework.config.tree import Sequence as Items
 from framework.config.variables import unknown_variable
 from framework.diagnose.diagnostic import Diagnostic, Span
 
@@ -32,7 +35,47 @@ def findings_between(
         found += _policies(tree, spec, tables, dead_letter_tables)
         if spec.errors.dead_letter_table:
             dead_letter_tables.setdefault(spec.tables.full_name(spec.errors.dead_letter_table), tree.span)
+    for (tree, spec), found in zip(files, findings, strict=True):
+        if tree is not None and spec is not None:
+            found += _histories(tree, spec, files)
     return findings
+
+
+def _histories(tree: Mapping, spec: PipelineSpec, files: Sequence[Loaded]) -> list[Diagnostic]:
+    """A history holds the changes of one table and nothing else, whoever writes."""
+    findings = []
+    for history in spec.tables.histories:
+        table = spec.tables.full_name(history.table)
+        writer = next((s for t, s in files if t is not tree and s is not None and _may_write(s, table)), None)
+        if writer is not None:
+            message = f"`{history.table}` cannot be the history of `{history.of}`: the pipeline {writer.name} writes it"
+            node = _history_node(tree, history.table) or tree
+            findings.append(
+                Diagnostic("FLOE-C456", message, node.span, path="tables", remedy="choose another table in one of them")
+            )
+    return findings
+
+
+def _may_write(spec: PipelineSpec, table: str) -> bool:
+    tables = spec.tables
+    named = [rule.table for rule in spec.routes.rules if "{" not in rule.table]
+    named += [history.table for history in tables.histories]
+    named += [spec.errors.dead_letter_table] if spec.errors.dead_letter_table else []
+    if table in map(tables.full_name, named):
+        return True
+    bare = identifier_of(table)
+    patterns = [template_glob(rule.table) for rule in spec.routes.rules if "{" in rule.table]
+    is_there = tables.full_name(bare) == table
+    return is_there and any(fnmatchcase(tables.fold(bare), tables.fold(pattern)) for pattern in patterns)
+
+
+def _history_node(tree: Mapping, history: str) -> Node | None:
+    overrides = find(tree, ("tables", "overrides"))
+    policies: list[Path] = [("tables", "defaults")]
+    if isinstance(overrides, Items):
+        policies += [("tables", "overrides", index) for index in range(len(overrides.items))]
+    nodes = (find(tree, (*policy, "write", "history")) for policy in policies)
+    return next((node for node in nodes if isinstance(node, Scalar) and node.value == history), None)
 
 
 def _names(tree: Mapping, spec: PipelineSpec, names: dict[str, Span]) -> list[Diagnostic]:

@@ -93,7 +93,7 @@ def confined(document: Document) -> Iterator[Diagnostic]:
                     where,
                     remedy,
                 )
-            elif globs and not any(_may_meet(document, prefix, glob) for _, glob in globs):
+            elif globs and not any(may_meet(document, prefix, glob) for _, glob in globs):
                 yield at(
                     "FLOE-C404",
                     f"no table of `{table}` can be inside `allow_tables`",
@@ -117,7 +117,7 @@ def confined(document: Document) -> Iterator[Diagnostic]:
             )
 
 
-def _may_meet(document: Document, prefix: str, glob: str) -> bool:
+def may_meet(document: Document, prefix: str, glob: str) -> bool:
     """Whether some name that begins with `prefix` can match the glob."""
     literal = re.split(r"[*?]", glob)[0]
     if document.names_match(prefix, f"{literal}*"):

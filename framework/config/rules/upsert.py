@@ -245,16 +245,13 @@ def identifiers_are_the_key(document: Document) -> Iterator[Diagnostic]:
 def not_yet(document: Document) -> Iterator[Diagnostic]:
     """Words of upsert tables that this version refuses; a branch goes as soon as the word does what it says."""
     for found in upsert_policies(document):
-        write = found.place("write", "order"), found.place("write", "deletes"), found.place("write", "history")
-        order, deletes, history = (document.entry(*path) for path in write)
+        write = found.place("write", "order"), found.place("write", "deletes")
+        order, deletes = (document.entry(*path) for path in write)
         if order is not None and isinstance(order.value, Mapping):
             remedy = "use `order: source`: the newest record of a key is the last one in its partition"
             yield at("FLOE-C501", "`order: {field: ...}` is not supported yet", order, write[0], remedy)
         if deletes is not None and document.text(*write[1]) == "copy_on_write":
             yield at("FLOE-C501", "`copy_on_write` is not supported yet", deletes, write[1], "use `deletes: auto`")
-        if history is not None:
-            remedy = "remove it; a second pipeline in mode `append` can keep every change of the same topics"
-            yield at("FLOE-C501", "`history` is not supported yet", history, write[2], remedy)
 
 
 RULES: tuple[Rule, ...] = (

@@ -1,5 +1,4 @@
-"""Rules between upsert tables and the rest of a pipeline file: SQL, branches, dead letters, histories, batches in
-flight.
+"""Rules between upsert tables and the rest of a pipeline file: SQL, branches, dead letters, batches in flight.
 
 In: a pipeline's tree. Out: a diagnostic per violation.
 """
@@ -9,11 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from framework.config.rules.rules import Document, Rule, at, table_policies
-from framework.config.rules.upsert import UpsertPolicy, upsert_policies
+from framework.config.rules.upsert import upsert_policies
 from framework.config.tree import Node, Path, Scalar
 from framework.diagnose.diagnostic import Diagnostic
-
-_DEFAULTS: Path = ("tables", "defaults")
 
 
 def no_sql(document: Document) -> Iterator[Diagnostic]:
@@ -35,50 +32,6 @@ def on_main(document: Document) -> Iterator[Diagnostic]:
             told.add(place)
             message = f"an upsert table cannot be written on the branch `{branch}`"
             yield at("FLOE-C455", message, node, place, "use `branch: main`, or remove the key")
-
-
-def history_is_apart(document: Document) -> Iterator[Diagnostic]:
-    """A history is a table of its own, inside `allow_tables`, to which every change is appended."""
-    told: set[Path] = set()
-    for found in upsert_policies(document):
-        place = found.place("write", "history")
-        history, node = document.text(*place), document.node(*place)
-        if history is None or node is None or place in told:
-            continue
-        told.add(place)
-        if reason := _no_history(document, found, history):
-            yield at("FLOE-C456", f"`{history}` cannot be the history: {reason[0]}", node, place, reason[1])
-
-
-def _no_history(document: Document, found: UpsertPolicy, history: str) -> tuple[str, str] | None:
-    """Why a table cannot hold the history, and the remedy."""
-    if any(document.names_match(history, table) for table in _tables_of(document, found.policy)):
-        return "it is the table itself", "choose another table"
-    letters = document.text("errors", "dead_letter_table")
-    if letters and document.names_match(history, letters):
-        return "it is the dead-letter table", "choose another table"
-    globs = [text for path, _ in document.items("routes", "allow_tables") if (text := document.text(*path))]
-    if globs and not any(document.names_match(history, glob) for glob in globs):
-        return "it is not inside `routes.allow_tables`", f'add "{history}" to `allow_tables`'
-    if UpsertPolicy(document, policy_of(document, history)).text("write", "mode") == "upsert":
-        remedy = f"put first into `overrides`: `{{match: {history}, write: {{mode: append}}}}`"
-        return "it is an upsert table", remedy
-    return None
-
-
-def _tables_of(document: Document, policy: Path) -> list[str]:
-    """The tables that routes name as they are and that have the policy."""
-    tables = (document.text(*path, "table") for path, _ in document.items("routes", "rules"))
-    return [table for table in tables if table and "{" not in table and policy_of(document, table) == policy]
-
-
-def policy_of(document: Document, table: str) -> Path:
-    """The path of the policy that a table has: the first override that matches, or the defaults."""
-    for path, _ in document.items("tables", "overrides"):
-        glob = document.text(*path, "match")
-        if glob is not None and document.names_match(table, glob):
-            return path
-    return _DEFAULTS
 
 
 def dead_letters_are_appended(document: Document) -> Iterator[Diagnostic]:
@@ -107,7 +60,6 @@ def one_batch_in_flight(document: Document) -> Iterator[Diagnostic]:
 RULES: tuple[Rule, ...] = (
     no_sql,
     on_main,
-    history_is_apart,
     dead_letters_are_appended,
     one_batch_in_flight,
 )

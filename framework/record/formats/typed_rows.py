@@ -33,10 +33,11 @@ from framework.record.field_path import Step, columns_of, required_and_missing
 from framework.record.formats.present_values import rows_with_value
 from framework.record.infer_types import missing_fields
 from framework.record.json.single_record import json_value
+from framework.record.keyed_routes import record_with_deletes, widened
 from framework.record.keyed_tables import table_of
 from framework.record.model import ColumnDetail, ObservedType
 from framework.record.refusal import no_column, no_table, no_value, refused
-from framework.record.route import lower_values, route_columns, route_record
+from framework.record.route import asked_for, lower_values, route_columns, route_record
 from framework.table.policy.admitted import admitted_fields
 from framework.table.policy.answers import NOTHING_TO_LEAVE_OUT, Act, Answer
 
@@ -91,7 +92,10 @@ def route_and_convert(state: BlockState, typed: TypedRows) -> None:
     for row in routed.refused.tolist():
         record = {name: json_value(plain_value(routing.column(name)[row])) for name in routing.column_names}
         try:
-            route_record(record, state.block.topic, plan.route, lower_values(plan), state.insensitive, state.keyed)
+            route = widened(plan.route, state.keyed)
+            names = route_record(record, state.block.topic, route, lower_values(plan), state.insensitive, state.keyed)
+            is_tombstone = tombstones is not None and bool(tombstones[row])
+            record_with_deletes(asked_for(names, route), record, state.keyed, is_tombstone, state.insensitive)
         except RecordFailure as failure:
             state.fail(int(places[row]), failure)
     failures: dict[int, RecordFailure] = {}
@@ -108,7 +112,7 @@ def route_and_convert(state: BlockState, typed: TypedRows) -> None:
                 _fail(failures, mine, no_table(table_of(name), answer))
             elif answer.act is Act.CHANGE:
                 kept[mine] = True
-                shown = state.own_fields(typed.present(part))
+                shown = state.own_fields(typed.present(part), name)
                 own = places[mine].tolist()
                 state.need(name, shown, min(own), hinted=typed.by_schema, details=typed.details, others=own)
             continue
@@ -140,7 +144,7 @@ def _unknown_columns(
 ) -> None:
     rules, shape, first = state.rules(name), state.shapes[name], _first(mine, typed)
     state.need_metadata(name, first)
-    present = state.own_fields(typed.present(part))
+    present = state.own_fields(typed.present(part), name)
     missing = admitted_fields(missing_fields(present, shape.root), rules.policy)
     answer = rules.missing_column()
     if answer.act is Act.CHANGE and missing:
@@ -148,7 +152,7 @@ def _unknown_columns(
     elif answer.act is Act.REFUSE:
         for column, kind in missing.items():
             asking = rows_with_value(_one_chunk(part.column(column)), kind)
-            _fail(failures, mine[asking], no_column(column, name, answer))
+            _fail(failures, mine[asking], no_column(column, table_of(name), answer))
     # A schema says what will come: the column is widened for its type before a value asks for it.
     if typed.by_schema and rules.unfit_value(can_widen=True, can_move=False).act is Act.CHANGE:
         wider = widening(_unhinted(state, name, _beside_key(present, shape)), shape.root)
@@ -178,7 +182,7 @@ def _table_rows(
 ) -> pa.Table:
     """The rows as the table's columns, nulls where a value failed (its row is in `failures` then)."""
     shape, rules = state.shapes[name], state.rules(name)
-    metadata = state.metadata(typed.places[mine])
+    metadata = state.metadata(typed.places[mine], name)
     by_name = _by_name(part, mine, shape.insensitive, failures)
     children = {child.name: child for child in shape.root.children}
     kinds = {fold(column, shape.insensitive): kind for column, kind in typed.kinds.items()}

@@ -30,6 +30,7 @@ from framework.record.json.mixed_kinds import Leniency
 from framework.record.json.parse_plan import ParseGroup, parse_groups, project
 from framework.record.json.single_record import judge
 from framework.record.keyed_routes import Routed
+from framework.record.keyed_tables import operation_of
 from framework.record.model import AlikeRows
 from framework.record.route import lower_values, route_columns
 from framework.record.rows.dictionary_text import is_encoded, plain_schema
@@ -237,7 +238,7 @@ def _give_unsorted(state: BlockState, names: list[str], rows: _Rows) -> bool:
         return False
     if _candidates(state, name, rows) or any(map(state.lacking_metadata, names)):
         return False
-    table, bad = convert_columns(rows.known, len(positions), state.shapes[name], state.metadata(positions))
+    table, bad = convert_columns(rows.known, len(positions), state.shapes[name], state.metadata(positions, name))
     if bad is not None:
         state.judge_alone(positions[bad].tolist())
         positions, labels = positions[~bad], labels[~bad]
@@ -271,7 +272,9 @@ def _alike(state: BlockState, names: list[str]) -> list[list[str]]:
     """Tables that one conversion serves: all of one shape. A thousand tables are one group, as a rule."""
     groups: dict[object, list[str]] = {}
     for name in names:
-        groups.setdefault(id(state.shapes[name]) if name in state.tables else name, []).append(name)
+        groups.setdefault((id(state.shapes[name]), operation_of(name)) if name in state.tables else name, []).append(
+            name
+        )
     return list(groups.values())
 
 
@@ -328,7 +331,7 @@ def _convert_alike(state: BlockState, names: list[str], rows: _Rows) -> None:
         state.judge_alone(positions.tolist())
         return
     alone = _unknown_fields(state, name, rows)
-    table, bad = convert_columns(rows.known, len(positions), shape, state.metadata(positions))
+    table, bad = convert_columns(rows.known, len(positions), shape, state.metadata(positions, name))
     labels = rows.labels
     if bad is not None:
         state.judge_alone(positions[bad].tolist())
@@ -354,7 +357,7 @@ def _candidates(state: BlockState, name: str, rows: _Rows) -> dict[str, pa.Array
     """Fields for which a table may have no column, and where they have a value."""
     shape = state.shapes[name]
     beside = {n: c.is_valid() for n, c in rows.known.items() if not shape.has_column(n) and c.null_count < len(c)}
-    return {n: c for n, c in state.own_fields(beside | rows.extra).items() if c.true_count}
+    return {n: c for n, c in state.own_fields(beside | rows.extra, name).items() if c.true_count}
 
 
 def _unknown_fields(state: BlockState, name: str, rows: _Rows) -> Mask | None:

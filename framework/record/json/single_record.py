@@ -15,7 +15,7 @@ from framework.record.failure import RecordFailure
 from framework.record.fit_to_table import Fitted, fit
 from framework.record.infer_types import observe_record
 from framework.record.json.strict_parser import JsonValue, NumberText, parse_record
-from framework.record.keyed_routes import record_with_deletes
+from framework.record.keyed_routes import record_with_deletes, widened
 from framework.record.keyed_tables import table_of
 from framework.record.refusal import no_table
 from framework.record.route import asked_for, lower_values, route_record
@@ -45,9 +45,10 @@ def judge(state: BlockState) -> None:
             if not names:
                 state.unrouted([position])
                 continue
-            names = asked_for(names, state.plan.route)
+            names = asked_for(names, widened(state.plan.route, state.keyed))
             is_tombstone = state.takes_tombstones and bool(state.tombstones[position])
             names = record_with_deletes(names, with_metadata, state.keyed, is_tombstone, state.insensitive)
+            names = asked_for(names, state.plan.route)
             if not names:
                 state.drop(1)
                 continue
@@ -56,7 +57,7 @@ def judge(state: BlockState) -> None:
             state.fail(position, failure)
     for table, found in rows.items():
         positions = np.array([position for position, _ in found], dtype=np.int64)
-        converted = rows_to_table([row for _, row in found], state.shapes[table], state.metadata(positions))
+        converted = rows_to_table([row for _, row in found], state.shapes[table], state.metadata(positions, table))
         state.add_rows(table, positions, converted)
 
 
@@ -65,19 +66,18 @@ def _fit_to_tables(
 ) -> None:
     fitted: dict[str, Fitted] = {}
     missing: list[str] = []
-    own = state.own_fields(record)
     for table in names:
         if table in state.tables:
-            fitted[table] = fit(record, own, table, state.shapes[table], state.rules(table))
+            own = state.own_fields(record, table)
+            fitted[table] = fit(record, own, table_of(table), state.shapes[table], state.rules(table))
             continue
         answer = state.rules(table).missing_table()
         if answer.act is Act.REFUSE:
             raise no_table(table_of(table), answer)
         if answer.act is Act.CHANGE:
             missing.append(table)
-    shown = observe_record(own) if missing else {}
     for table in missing:
-        state.need(table, shown, position)
+        state.need(table, observe_record(state.own_fields(record, table)), position)
     for table, found in fitted.items():
         state.need_metadata(table, position)
         if found.row is not None:

@@ -17,9 +17,9 @@ from framework.config.table_names import (
     identifier_of,
     name_matches,
     reachable,
+    template_glob,
 )
 from framework.plan.catalogs import shown_table, used_catalogs
-from framework.plan.explain import template_glob
 from framework.record.route import render
 from testbed.record_samples import plan
 

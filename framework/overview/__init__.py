@@ -1,0 +1,1 @@
+"""Where everything stands, as values for pages, terminals and programs; pure."""

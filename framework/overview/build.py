@@ -1,0 +1,224 @@
+"""Values for people, from the folded log and from what the broker says: states, reasons, what waits, what comes first.
+
+In: a `LogFold`, what the broker said, and the time. Out: an `Overview`.
+Pure; states are found by the same functions as everywhere else. A table's value is made anew only when it changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from framework.commit.events.event_types import Accounting, Health, Holds
+from framework.commit.machine.condition import PipelineFacts, TableFacts, pipeline_condition, table_condition
+from framework.commit.machine.effects import OUTCOME_UNKNOWN
+from framework.commit.machine.pauses import holding
+from framework.commit.recovery.letter_replay import is_replay
+from framework.overview.fold import MINUTES, LogFold, PipelineFold, TableFold, Waiting
+from framework.overview.values import (
+    IN_TROUBLE,
+    URGENCY,
+    BrokerSeen,
+    Minute,
+    Outcome,
+    Overview,
+    PipelineFactsSeen,
+    PipelineView,
+    TableView,
+    TimelineEntry,
+    Trouble,
+    WaitingView,
+)
+
+# More lines of one kind are told as a number: with 1,000 blocked tables the cause is one.
+SAME_REASON = 3
+
+
+@dataclass
+class Built:
+    """What was made before and holds still: tables by name, and under which coordination they were judged."""
+
+    tables: dict[str, TableView] = field(default_factory=dict)
+    coordinated: bool | None = None
+    minute: int = 0
+
+
+def overview(
+    fold: LogFold,
+    broker: BrokerSeen,
+    built: Built,
+    at_ms: int,
+    version: int,
+    target: str,
+    control_topic: str,
+) -> Overview:
+    """Everything at this moment; `built` is changed, and the fold's `touched` is emptied."""
+    minute = at_ms // 60_000
+    coordinated = broker.owner is not None
+    everything = built.coordinated is not coordinated or built.minute != minute
+    built.coordinated, built.minute = coordinated, minute
+    for name in fold.tables if everything else fold.touched:
+        built.tables[name] = table_view(fold.tables[name], fold, coordinated, minute)
+    fold.touched.clear()
+    tables = tuple(built.tables[name] for name in sorted(built.tables))
+    pipelines = tuple(pipeline_view(fold.pipelines[name], fold, broker, minute) for name in sorted(fold.pipelines))
+    lines = [
+        *(Trouble("pipeline", each.pipeline, each.condition) for each in pipelines),
+        *(Trouble("table", each.table, each.condition) for each in tables),
+    ]
+    return Overview(
+        version,
+        at_ms,
+        target,
+        control_topic,
+        broker,
+        fold.position,
+        pipelines,
+        tables,
+        _ordered(line for line in lines if line.condition.state in IN_TROUBLE),
+        _ordered(
+            line
+            for line in lines
+            if line.condition.state is Health.PAUSED
+            or (line.condition.state is Health.STOPPED and line.condition.reason)
+        ),
+        tuple(reversed(fold.acts)),
+    )
+
+
+def pipeline_view(
+    found: PipelineFold,
+    fold: LogFold,
+    broker: BrokerSeen,
+    minute: int,
+) -> PipelineView:
+    name, link = found.pipeline, found.link
+    facts = broker.pipelines.get(name, PipelineFactsSeen())
+    condition = pipeline_condition(
+        PipelineFacts(
+            name=name,
+            live=facts.runs,
+            reports=tuple(found.reports.values()),
+            lag=facts.lag,
+            broken=found.broken,
+            missing_topics=facts.missing_topics,
+            foreign_offsets=facts.foreign_offsets,
+            pause=holding(fold.pauses, Holds.READING, name),
+            replay=is_replay(name),
+        )
+    )
+    return PipelineView(
+        pipeline=name,
+        condition=condition,
+        runs=facts.runs,
+        batch=link.batch if link is not None else 0,
+        totals=link.totals if link is not None else Accounting(),
+        lag=facts.lag,
+        partitions=facts.partitions,
+        valid_through_ms=found.valid_through_ms,
+        waiting=_waiting(
+            w for t in found.tables for q in fold.tables[t].waiting.values() for w in q if w.pipeline == name
+        ),
+        minutes=_hour(found.minutes.found, minute),
+    )
+
+
+def table_view(found: TableFold, fold: LogFold, coordinated: bool, minute: int) -> TableView:
+    waiting = _waiting(w for queue in found.waiting.values() for w in queue)
+    report, commit = found.report, found.commit
+    last_commit_ms = commit.timestamp_ms if commit is not None else None
+    is_over = report is not None and last_commit_ms is not None and report.timestamp_ms < last_commit_ms
+    examined = (Health.BLOCKED, found.blocked) if found.blocked else (Health.IDLE, "")
+    if report is not None and not is_over and report.state is Health.BLOCKED and not found.blocked:
+        examined = (Health.BLOCKED, report.reason)
+    condition = table_condition(
+        TableFacts(
+            pending=waiting.announcements,
+            examined=examined,
+            report=report,
+            last_commit_ms=last_commit_ms,
+            pause=holding(fold.pauses, Holds.COMMITS, found.table),
+            coordinated=coordinated,
+        )
+    )
+    minutes = _hour(found.minutes.found, minute)
+    unknown = condition.state in IN_TROUBLE and condition.reason.startswith(OUTCOME_UNKNOWN)
+    return TableView(
+        table=found.table,
+        condition=condition,
+        waiting=waiting,
+        pipelines=tuple(sorted(found.pipelines)),
+        snapshot_id=commit.snapshot_id if commit is not None else None,
+        last_commit_ms=last_commit_ms,
+        valid_through_ms=commit.valid_through_ms if commit is not None else None,
+        hour=_sum(minutes),
+        minutes=minutes,
+        timeline=tuple(_entry(entry, unknown) for entry in reversed(found.timeline)),
+        schema_id=found.schema_id,
+        schema_changes=tuple(reversed(found.schema_changes)),
+    )
+
+
+def _entry(entry: TimelineEntry, unknown: bool) -> TimelineEntry:
+    return replace(entry, outcome=Outcome.UNKNOWN) if unknown and entry.outcome is Outcome.WAITING else entry
+
+
+def _waiting(entries: Iterable[Waiting]) -> WaitingView:
+    announcements = rows = files = size = 0
+    oldest: int | None = None
+    for each in entries:
+        announcements += 1
+        rows += each.rows
+        files += each.files
+        size += each.bytes
+        at_ms = each.at_ms
+        if at_ms is not None and (oldest is None or at_ms < oldest):
+            oldest = at_ms
+    return WaitingView(announcements, rows, files, size, oldest)
+
+
+def _hour(found: Iterable[Minute], minute: int) -> tuple[Minute, ...]:
+    return tuple(each for each in found if each.minute > minute - MINUTES)
+
+
+def _sum(minutes: tuple[Minute, ...]) -> Minute:
+    total = Minute(minutes[-1].minute if minutes else 0)
+    for each in minutes:
+        total = replace(
+            total,
+            commits=total.commits + each.commits,
+            rows=total.rows + each.rows,
+            files=total.files + each.files,
+            bytes=total.bytes + each.bytes,
+        )
+    return total
+
+
+def _ordered(lines: Iterable[Trouble]) -> tuple[Trouble, ...]:
+    """The most urgent first, pipelines before tables, the oldest first; many that share a reason are one line with a
+    number."""
+    ordered = sorted(
+        lines,
+        key=lambda line: (
+            URGENCY.index(line.condition.state),
+            line.kind != "pipeline",
+            line.condition.since_ms if line.condition.since_ms is not None else 2**53,
+            line.name,
+        ),
+    )
+    told: dict[tuple[str, str, str], list[int]] = {}
+    result: list[Trouble] = []
+    for line in ordered:
+        key = (line.kind, line.condition.state.value, general(line))
+        same = told.setdefault(key, [])
+        if len(same) < SAME_REASON:
+            same.append(len(result))
+            result.append(line)
+        else:
+            result[same[-1]] = replace(result[same[-1]], others=result[same[-1]].others + 1)
+    return tuple(result)
+
+
+def general(line: Trouble) -> str:
+    """A reason without the name that it is about, so that the same trouble of several tables is one."""
+    return line.condition.reason.replace(line.name, "")

@@ -1,0 +1,187 @@
+"""`floe status` from the control topic's words alone: how fast, how honest, and what its exit code says."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from framework.commit.events.event_types import Health, StateChanged, Subject
+from framework.runtime.status import Status, filtered, read_status
+from tests.conftest import Broker
+from tests.kafka.wide_log import COORDINATOR, ROWS, RUN, WideLog, now_ms
+from tests.project import FLOE, Project
+
+pytestmark = pytest.mark.kafka
+
+TABLES = 1_000
+# Of a quiet machine it takes a third of this; nothing that loads tables comes near it.
+CPU_S = 3.0
+ENGINES = ("pyarrow", "pyiceberg", "pandas", "numpy", "pyspark", "sqlalchemy")
+
+
+@pytest.fixture
+def project(tmp_path: Path, broker: Broker) -> Project:
+    return Project(tmp_path, broker.bootstrap_servers)
+
+
+def wide(project: Project, broker: Broker, tables: int) -> WideLog:
+    return WideLog(broker, project.prefix, project.control_topic, tables)
+
+
+def status_of(log: WideLog) -> Status:
+    return read_status("it", log.prefix, log.kafka, log.control_topic)
+
+
+def test_a_thousand_tables_are_told_without_loading_one(project: Project, broker: Broker) -> None:
+    """With 1,000 tables in the log, whose catalog does not even answer, `floe status` tells the last commit of each and
+    what waits for it to the record, imports no engine, and takes a bounded time of the processor."""
+    log = wide(project, broker, TABLES)
+    for _ in range(3):
+        log.commit(log.announce())
+    log.announce()
+    project.write_target(catalog={"type": "rest", "uri": "http://127.0.0.1:9/"})
+    program = (
+        "import json, resource, sys; from framework.cli.main import run_main; code = run_main(sys.argv[1:]);"
+        "used = resource.getrusage(resource.RUSAGE_SELF);"
+        f"print(json.dumps([code, used.ru_utime + used.ru_stime, [e for e in {ENGINES!r} if e in sys.modules]]))"
+    )
+    command = [sys.executable, "-c", program, *project.command("status", "--json")[len(FLOE) :]]
+    done = subprocess.run(command, cwd=project.root, env=os.environ, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    document, (code, cpu_s, engines) = map(json.loads, done.stdout.splitlines())
+
+    assert (code, engines) == (0, [])
+    assert cpu_s < CPU_S
+    assert (document["verified"], document["word"]["by"]) == (False, COORDINATOR)
+    assert len(document["tables"]) == TABLES
+    for number, table in enumerate(document["tables"]):
+        assert table["pending"] == {"announcements": 1, "files": 1, "rows": ROWS, "bytes": 1_000}
+        assert table["last_commit"]["snapshot_id"] == 7_000 + number
+        assert (table["pipelines"], table["last_commit"]["total_rows"]) == (["wide"], None)
+        assert 4_000 <= table["freshness_ms"] < 600_000
+    [pipeline] = document["pipelines"]
+    assert (pipeline["batch"], pipeline["lag"], pipeline["word"]["by"]) == (4, 1, RUN)
+
+
+def test_a_commit_that_was_told_no_longer_waits(project: Project, broker: Broker) -> None:
+    """While one table holds back the low-water mark, what was committed of the others is not shown as waiting, and of
+    that one all that was announced since is."""
+    log = wide(project, broker, 3)
+    late = frozenset({"shop.t0001"})
+    log.commit(log.announce(), but=late)
+    log.commit(log.announce(), but=late)
+
+    found = {table.table: table for table in status_of(log).tables}
+    assert {name: table.pending.announcements for name, table in found.items()} == {
+        "shop.t0000": 0,
+        "shop.t0001": 2,
+        "shop.t0002": 0,
+    }
+    assert found["shop.t0001"].last_commit is None
+    assert found["shop.t0000"].state is Health.IDLE
+
+
+def test_what_a_coordinator_told_counts_until_a_commit(project: Project, broker: Broker) -> None:
+    """A table is BLOCKED, STALLED or DEGRADED as its coordinator said, with exit code 9 for what needs a person; a
+    commit after the word ends it. Filters keep to what matches, and the exit code to what is shown."""
+    log = wide(project, broker, 3)
+    through = log.announce()
+    log.table_state("shop.t0000", Health.BLOCKED, "it is missing", "FLOE-R110")
+    log.table_state("shop.t0001", Health.DEGRADED, "no progress", "FLOE-R151")
+    log.table_state("shop.t0002", Health.DEGRADED, "the catalog answers 500", "FLOE-R136")
+
+    found = status_of(log)
+    states = [table.state for table in found.tables]
+    assert states == [Health.BLOCKED, Health.STALLED, Health.DEGRADED]
+    assert found.exit_code == 9
+    assert [t.table for t in filtered(found, states=[Health.STALLED]).tables] == ["shop.t0001"]
+    assert filtered(found, tables=["*2"]).exit_code == 0
+    assert filtered(found, pipelines=["no*"]).tables == ()
+    assert len(filtered(found, pipelines=["wi*"]).tables) == 3
+    project.run("status", code=9)
+    project.run("status", "--table", "shop.t0002", code=0)
+    shown = project.run("status", "--pipeline", "wide", "--state", "blocked", "--state", "stalled", code=9)
+    assert [f"shop.t000{number}" in shown for number in range(3)] == [True, True, False]
+
+    log.commit(through)
+    found = status_of(log)
+    assert ({table.state for table in found.tables}, found.exit_code) == ({Health.IDLE}, 0)
+
+
+def test_whose_word_it_is_and_how_old(project: Project, broker: Broker) -> None:
+    """A coordinator that is gone is named with the age of its word; where none has ever said anything, that is said,
+    with what shows more."""
+    log = wide(project, broker, 1)
+    through = log.announce()
+    shown = project.run("status")
+    assert "no coordinator has said anything" in shown
+    assert "`--verify` looks" in shown
+    assert "nobody coordinates" in shown
+
+    log.commit(through)
+    shown = project.run("status")
+    assert f"as {COORDINATOR} (no longer here) said " in shown
+    assert "s ago; `--verify` looks at them" in shown
+
+
+def test_verify_finds_that_a_table_is_gone(project: Project, broker: Broker) -> None:
+    """The log alone says IDLE of a table that somebody dropped after its last commit; --verify says that it is gone."""
+    log = wide(project, broker, 1)
+    log.commit(log.announce())
+    assert "has no such table" not in project.run("status", code=0)
+    shown = project.run("status", "--verify", code=0)
+    assert "the log has a commit of table shop.t0000, and the catalog has no such table" in shown
+
+
+def test_a_run_that_has_announced_nothing_is_not_idle(project: Project, broker: Broker) -> None:
+    """A run that was killed before it announced anything is FAILED, by its own word, and not IDLE with a lag of 0."""
+    log = wide(project, broker, 1)
+    told = StateChanged(Subject.PIPELINE, "new", Health.RUNNING, "", "", "", 0, now_ms(), now_ms(), "run-1")
+    log.tell(told)
+
+    found = status_of(log)
+    [pipeline] = [each for each in found.pipelines if each.pipeline == "new"]
+    assert (pipeline.state, pipeline.code, found.exit_code) == (Health.FAILED, "FLOE-R138", 9)
+    assert pipeline.word is not None
+    assert pipeline.word.by == "run-1"
+
+
+def test_a_log_with_which_nobody_can_go_on_is_trouble(project: Project, broker: Broker) -> None:
+    """Where the stored low-water mark belongs to another topic, no coordinator begins: that is said with its remedy,
+    and not that nothing waits."""
+    log = wide(project, broker, 1)
+    log.store_low_water(log.announce(), topic_id="another")
+
+    shown = project.run("status", code=9)
+    assert "no coordinator can go on" in shown
+    assert "belongs to control topic another" in shown
+    assert status_of(log).control.code == "FLOE-R113"
+
+
+def test_an_error_is_json_where_json_was_asked_for(project: Project, broker: Broker) -> None:
+    """With --json an error of `floe status` is the one envelope of all verbs, with its code and its exit code."""
+    project.write_target("127.0.0.1:9")
+    done = subprocess.run(
+        project.command("status", "--json"), cwd=project.root, capture_output=True, text=True, timeout=120
+    )
+    document = json.loads(done.stdout)
+    assert (done.returncode, document["ok"], document["exit_code"]) == (3, False, 3)
+    assert document["error"]["code"] == "FLOE-E101"
+
+
+def test_watch_goes_on_until_it_is_ended(project: Project, broker: Broker) -> None:
+    """`--watch --json` prints one document a line, again and again."""
+    wide(project, broker, 1).announce()
+    process = project.start("status", "--watch", "--every", "0.5", "--json")
+    try:
+        assert process.stdout is not None
+        for _ in range(2):
+            assert json.loads(process.stdout.readline())["tables"][0]["table"] == "shop.t0000"
+    finally:
+        process.terminate()
+        process.communicate(timeout=30)

@@ -1,0 +1,186 @@
+"""The control log folded for people: what is in trouble comes first, and what waits is counted to the record."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+
+from rich.console import Console
+
+from framework.cli.top_text import screen
+from framework.commit.events.event_types import (
+    Accounting,
+    Acted,
+    CommitComplete,
+    CommitToTable,
+    ControlEvent,
+    DataComplete,
+    DataFile,
+    DataWritten,
+    Discarded,
+    Health,
+    Holds,
+    PauseChanged,
+    SourceRange,
+    StateChanged,
+    Subject,
+    TableCommitPolicy,
+)
+from framework.overview.build import Built, overview
+from framework.overview.fold import ENTRIES, LogFold
+from framework.overview.values import BrokerSeen, Outcome, Overview, PartitionView, PipelineFactsSeen
+
+NOW_MS = 1_800_000_000_000
+POLICY = TableCommitPolicy(60_000, 1 << 30, 1_000_000)
+
+
+def written(table: str, batch: int, rows: int = 10, schema_id: int = 0, uuid: str = "") -> DataWritten:
+    file = DataFile(f"s3://x/{table}-{batch}.parquet", rows, 2_048, 0)
+    ranges = (SourceRange("orders", "id", 0, batch * 10, batch * 10 + 10),)
+    return DataWritten("p", "run-1", batch, table, uuid or f"uuid-{table}", schema_id, (file,), ranges, POLICY)
+
+
+def complete(batch: int) -> DataComplete:
+    ranges = (SourceRange("orders", "id", 0, batch * 10, batch * 10 + 10),)
+    return DataComplete("p", "run-1", batch, ranges, Accounting(10, 9, dead_lettered=1, rows=9), Accounting(10 * batch))
+
+
+def committed(table: str, below: int, snapshot_id: int = 7) -> CommitToTable:
+    return CommitToTable(table, f"uuid-{table}", snapshot_id, "c", below, 10, 1, NOW_MS)
+
+
+def told(table: str, state: Health, reason: str, at_ms: int = NOW_MS) -> StateChanged:
+    return StateChanged(Subject.TABLE, table, state, reason, "do this", "FLOE-R136", 1, at_ms - 60_000, at_ms, "c")
+
+
+def folded(*events: ControlEvent) -> LogFold:
+    fold = LogFold()
+    for offset, event in enumerate(events):
+        fold.observe(offset, event, NOW_MS)
+    return fold
+
+
+def seen(fold: LogFold, owner: str | None = "coordinator-1", runs: tuple[str, ...] = ("run-1",)) -> Overview:
+    facts = PipelineFactsSeen(runs, (PartitionView("orders", 0, 20, 25, 5),))
+    broker = BrokerSeen(NOW_MS, owner, fold.position, fold.low_water, {"p": facts})
+    return overview(fold, broker, Built(), NOW_MS, 1, "prod", "control-iceberg")
+
+
+def text(found: Overview, rows: int | None = None, width: int = 140) -> str:
+    out = io.StringIO()
+    Console(file=out, width=width, highlight=False, markup=False, emoji=False).print(screen(found, NOW_MS, width, rows))
+    return out.getvalue()
+
+
+def test_what_is_announced_waits_until_a_commit_says_that_it_is_in() -> None:
+    """Rows of announcements at or behind a commit's control offset wait, those below it are in; to the record."""
+    fold = folded(written("a.t", 1), complete(1), written("a.t", 2, rows=3), complete(2), committed("a.t", 2))
+    [table] = seen(fold).tables
+    assert (table.waiting.announcements, table.waiting.rows, table.snapshot_id) == (1, 3, 7)
+    assert [each.outcome for each in table.timeline] == [Outcome.SNAPSHOT, Outcome.WAITING, Outcome.COMMITTED]
+    assert (table.hour.commits, table.hour.files, table.hour.bytes) == (1, 2, 4_096)
+
+
+def test_a_low_water_mark_settles_what_no_commit_was_told_of() -> None:
+    """A coordinator that died before it told of a commit left the mark: what stands below it does not wait."""
+    fold = folded(written("a.t", 1), complete(1), CommitComplete("c", 2, NOW_MS, position=2))
+    [table] = seen(fold).tables
+    assert table.waiting.announcements == 0
+
+
+def test_a_commit_under_another_name_of_the_table_counts_for_both() -> None:
+    """One physical table under two names: the uuid says that they are one."""
+    fold = folded(written("a.T", 1, uuid="uuid-a.t"), written("a.t", 1), committed("a.t", 2))
+    assert [table.waiting.announcements for table in seen(fold).tables] == [0, 0]
+
+
+def test_what_a_person_gave_up_waits_no_more() -> None:
+    """A `Discarded` takes its announcements, and no other, out of what waits; the timeline says so."""
+    given_up = Discarded("a.t", 0, 1, 1, 1, {"p": 10}, "gone", NOW_MS, ("uuid-a.t",))
+    [table] = seen(folded(written("a.t", 1), written("a.t", 2, rows=3), given_up)).tables
+    assert table.waiting.rows == 3
+    assert [each.outcome for each in table.timeline] == [Outcome.WAITING, Outcome.GIVEN_UP]
+
+
+def test_a_commit_without_an_answer_is_unknown_not_waiting() -> None:
+    """A commit that was sent and cannot be read back may be in the table: the timeline does not say that it waits."""
+    fold = folded(written("a.t", 1), told("a.t", Health.DEGRADED, "outcome unknown (timed out) and the table ..."))
+    [table] = seen(fold).tables
+    assert table.timeline[0].outcome is Outcome.UNKNOWN
+    refused = folded(written("a.t", 1), told("a.t", Health.DEGRADED, "the catalog does not answer"))
+    assert seen(refused).tables[0].timeline[0].outcome is Outcome.WAITING
+
+
+def test_a_schema_change_names_the_batch_that_brought_it() -> None:
+    """Who looks for the cause of a new column finds pipeline, batch and run."""
+    [table] = seen(folded(written("a.t", 1), written("a.t", 2, schema_id=1), written("a.t", 3, schema_id=1))).tables
+    [change] = table.schema_changes
+    assert (change.before, change.after, change.pipeline, change.batch, change.run) == (0, 1, "p", 2, "run-1")
+
+
+def test_the_most_urgent_comes_first_and_a_commit_ends_what_was_told_before_it() -> None:
+    """BLOCKED before DEGRADED, whatever the names; what a table told before its newest commit is over."""
+    events = [
+        written("a.degraded", 1),
+        told("a.degraded", Health.DEGRADED, "slow"),
+        written("z.blocked", 1),
+        CommitComplete("c", 0, NOW_MS, blocked={"z.blocked": "it was dropped"}, position=3),
+    ]
+    found = seen(folded(*events))
+    assert [(line.name, line.condition.state) for line in found.troubles] == [
+        ("z.blocked", Health.BLOCKED),
+        ("a.degraded", Health.DEGRADED),
+    ]
+    well = replace(committed("a.degraded", 9), timestamp_ms=NOW_MS + 1)
+    assert [line.name for line in seen(folded(*events, well)).troubles] == ["z.blocked"]
+
+
+def test_many_tables_with_one_cause_are_few_lines() -> None:
+    """1,000 blocked tables are three lines, the last of which says how many more there are."""
+    names = [f"a.t{number}" for number in range(1_000)]
+    blocked = CommitComplete("c", 0, NOW_MS, blocked={name: f"table {name} was dropped" for name in names}, position=0)
+    found = seen(folded(*(written(name, 1) for name in names), blocked))
+    assert [line.others for line in found.troubles] == [0, 0, 997]
+    assert len(text(found, rows=40).splitlines()) <= 40
+
+
+def test_a_vanished_run_and_a_pause_are_told_with_their_remedy() -> None:
+    """A run that is gone without a word is FAILED with the command; a pause names who holds it, and why."""
+    running = StateChanged(Subject.PIPELINE, "p", Health.RUNNING, "", "", "", 0, NOW_MS, NOW_MS, "run-1")
+    pause = PauseChanged(Holds.COMMITS, "a.*", True, "compaction", "ann@host", NOW_MS - 5_000)
+    found = seen(folded(written("a.t", 1), complete(1), running, pause), runs=())
+    shown = text(found)
+    assert "FAILED for 0s  pipeline p [FLOE-R138]" in shown
+    assert "`floe run` goes on from the safe offsets" in shown
+    assert "by ann@host" in shown
+    assert "floe resume --commits 'a.*'" in shown
+
+
+def test_what_people_did_is_shown_with_who_and_why() -> None:
+    """An act stands on the screen as the log has it, the newest first."""
+    acts = [Acted(act, "a.t", "ann@host", "the disk was lost", NOW_MS) for act in ("rollback", "discard")]
+    found = seen(folded(*acts))
+    assert [act.act for act in found.acts] == ["discard", "rollback"]
+    assert "discard a.t, by ann@host: the disk was lost" in text(found)
+
+
+def test_no_name_and_no_reason_can_write_to_the_terminal() -> None:
+    """Control characters of names, reasons and authors are escaped."""
+    evil = "a.\x1b]0;owned\x07t"
+    acted = Acted("discard", evil, "\x1b[2J", "\x1b[1A", NOW_MS)
+    shown = text(seen(folded(written(evil, 1), told(evil, Health.DEGRADED, "\x1b[31mred\nline"), acted)))
+    assert "\x1b" not in shown
+    assert "\x07" not in shown
+    assert "\\x1b[31mred\\nline" in shown
+
+
+def test_memory_is_bounded_by_the_newest_and_by_what_waits() -> None:
+    """Ten thousand batches that are committed leave a timeline of bounded length and nothing that waits."""
+    fold = LogFold()
+    for number in range(10_000):
+        fold.observe(2 * number, written("a.t", number), NOW_MS + number * 1_000)
+        fold.observe(2 * number + 1, committed("a.t", 2 * number + 1, number), NOW_MS)
+    table = fold.tables["a.t"]
+    assert table.waiting == {}
+    assert len(table.timeline) == ENTRIES
+    assert len(table.minutes.found) <= 60
