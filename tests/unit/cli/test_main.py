@@ -16,7 +16,17 @@ from framework.cli.main import VERBS, run_main
 from framework.errors import ConfigError, DataLossError, FencedError, FloeError, SetupError
 from tests.unit.config.in_memory import PIPELINE, TARGET
 
-HEAVY = ("pyspark", "pyarrow", "confluent_kafka", "pyiceberg", "pandas", "numpy", "prometheus_client")
+HEAVY = (
+    "pyspark",
+    "pyarrow",
+    "confluent_kafka",
+    "starlette",
+    "uvicorn",
+    "pyiceberg",
+    "pandas",
+    "numpy",
+    "prometheus_client",
+)
 
 
 @pytest.fixture
