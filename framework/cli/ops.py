@@ -64,8 +64,8 @@ def ops(
         raise click.BadParameter(f"`{listen}` is not HOST:PORT, such as {LISTEN}", param_hint="--listen")
     from framework.ops.desk import BrokerDesk
     from framework.runtime.overview_reader import Looked, OverviewReader
-    from framework.web.access import needs_tokens, refused
-    from framework.web.app import Access, create_app
+    from framework.web.access import Access, needs_tokens, refused
+    from framework.web.app import create_app
     from framework.web.serve import bind, serve
     from framework.web.token_file import TokenFile
 

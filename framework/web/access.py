@@ -10,7 +10,7 @@ import hashlib
 import hmac
 import ipaddress
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -114,3 +114,15 @@ def _without_port(host: str) -> str | None:
 
 def _digest(token: str) -> bytes:
     return hashlib.sha256(token.encode("utf-8", "replace")).digest()
+
+
+@dataclass(frozen=True)
+class Access:
+    """`tokens` gives those that count now; None: there is no token file, so that anybody may read and nobody act.
+    `names` are what the host may be called beside addresses and `localhost`."""
+
+    tokens: Callable[[], Sequence[Token]] | None = None
+    names: tuple[str, ...] = ()
+
+    def identity(self, authorization: str) -> Identity | None:
+        return ANYBODY if self.tokens is None else who(authorization, self.tokens())

@@ -6,26 +6,24 @@ host, then the token; each answer carries the headers that let a browser load no
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
 
 from anyio import CapacityLimiter, to_thread
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from framework.errors import FloeError
-from framework.web.access import ANYBODY, Identity, Role, Token, is_ours, who
+from framework.web.access import Access, Role, is_ours
 from framework.web.answers import MOST_BODY, Kept, as_refused, read_body, read_query, refusal, written
 from framework.web.desk import Desk, Refused
+from framework.web.guard import allowed
 from framework.web.openapi import OPENAPI, describe
 from framework.web.operations import OPERATIONS, Asked, Operation
-
-log = logging.getLogger(__name__)
+from framework.web.pages import page_routes
 
 # Requests that wait for a broker must leave threads to those that only look.
 ACTS_AT_ONCE = 4
@@ -33,7 +31,7 @@ HEADERS = (
     (
         b"content-security-policy",
         b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
-        b"base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+        b"base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
     ),
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
@@ -45,20 +43,8 @@ HEADERS = (
 JSON = "application/json"
 
 
-@dataclass(frozen=True)
-class Access:
-    """`tokens` gives those that count now; None: there is no token file, so that anybody may read and nobody act.
-    `names` are what the host may be called beside addresses and `localhost`."""
-
-    tokens: Callable[[], Sequence[Token]] | None = None
-    names: tuple[str, ...] = ()
-
-    def identity(self, authorization: str) -> Identity | None:
-        return ANYBODY if self.tokens is None else who(authorization, self.tokens())
-
-
-def create_app(desk: Desk, access: Access, pages: Sequence[Route] = ()) -> ASGIApp:
-    """The application. `pages` are routes that need no description: what people look at."""
+def create_app(desk: Desk, access: Access) -> ASGIApp:
+    """The application: the page, and the REST surface."""
     kept = Kept()
     acts = CapacityLimiter(ACTS_AT_ONCE)
     description = describe(OPERATIONS)
@@ -67,7 +53,7 @@ def create_app(desk: Desk, access: Access, pages: Sequence[Route] = ()) -> ASGIA
         allowed(request, Role.READ, access)
         return _answer(200, _json(description))
 
-    routes = [Route(OPENAPI, openapi, methods=["GET"]), *pages]
+    routes = [Route(OPENAPI, openapi, methods=["GET"]), *page_routes(desk, access)]
     # One route for each path: the router refuses a wrong method only where no other route has the path.
     by_path: dict[str, list[Operation]] = {}
     for operation in OPERATIONS:
@@ -82,18 +68,6 @@ def create_app(desk: Desk, access: Access, pages: Sequence[Route] = ()) -> ASGIA
     )
     app.router.redirect_slashes = False
     return Gate(app, access)
-
-
-def allowed(request: Request, role: Role, access: Access) -> Identity:
-    """Who asks, if they may."""
-    found: Identity | None = request.scope["floe.who"]
-    if found is None:
-        raise Refused(401, "a token is needed: `Authorization: Bearer TOKEN`")
-    if not found.may(role):
-        if access.tokens is None:
-            raise Refused(403, "without a token file nobody may act: start `floe ops` with --tokens FILE")
-        raise Refused(403, f"the token of {found.name} may read and not act")
-    return found
 
 
 def _endpoint(
@@ -162,8 +136,7 @@ async def _no_route(request: Request, error: HTTPException) -> Response:
 
 
 async def _fail(request: Request, error: Exception) -> Response:
-    if not isinstance(error, ClientDisconnect):
-        log.error("a request failed", exc_info=error)
+    """The server logs the error, which goes on to it after this answer."""
     return _answer(500, refusal(500, "floe has a bug: its log says more"))
 
 

@@ -27,8 +27,8 @@ from framework.commit.events.event_types import (
 from framework.overview.build import Built, overview
 from framework.overview.fold import LogFold
 from framework.overview.values import BrokerSeen, Overview, PartitionView, PipelineFactsSeen
-from framework.web.access import Token, parse_tokens
-from framework.web.app import Access, create_app
+from framework.web.access import Access, Token, parse_tokens
+from framework.web.app import create_app
 from framework.web.desk import Finding
 from framework.web.serve import bind, server
 
