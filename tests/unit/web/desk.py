@@ -67,7 +67,12 @@ def paused(pattern: str, reason: str = "", by: str = "ann@host") -> PauseChanged
     return PauseChanged(Holds.READING, pattern, True, reason, by, NOW_MS - 5_000)
 
 
-def seen(events: Sequence[tuple[ControlEvent, int]], version: int = 1, owner: str | None = "coordinator-1") -> Overview:
+def seen(
+    events: Sequence[tuple[ControlEvent, int]],
+    version: int = 1,
+    owner: str | None = "coordinator-1",
+    now_ms: int = NOW_MS,
+) -> Overview:
     """An overview of these events, each with when it was written; the pipelines that announced are live."""
     fold = LogFold()
     for offset, (event, at_ms) in enumerate(events):
@@ -75,8 +80,8 @@ def seen(events: Sequence[tuple[ControlEvent, int]], version: int = 1, owner: st
     facts = PipelineFactsSeen(
         ("run-1",), (PartitionView("orders", 0, 20, 25, 5), PartitionView("orders", 1, None, 3, 3))
     )
-    broker = BrokerSeen(NOW_MS, owner, fold.position, fold.low_water, dict.fromkeys(fold.pipelines, facts))
-    return overview(fold, broker, Built(), NOW_MS, version, "prod", "control-iceberg")
+    broker = BrokerSeen(now_ms, owner, fold.position, fold.low_water, dict.fromkeys(fold.pipelines, facts))
+    return overview(fold, broker, Built(), now_ms, version, "prod", "control-iceberg")
 
 
 def at_now(*events: ControlEvent) -> tuple[tuple[ControlEvent, int], ...]:
