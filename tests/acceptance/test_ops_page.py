@@ -222,6 +222,10 @@ def test_light_and_dark_can_be_read(chrome: Browser, url: str, scheme: str) -> N
         first = chrome.run(ground)
         assert chrome.run(LUMINANCE) == []
         chrome.picture(PICTURES / f"first-{scheme}.png")
+        open_live(chrome, url, 360, 740)
+        assert chrome.run(LUMINANCE) == []
+        chrome.picture(PICTURES / f"phone-{scheme}.png")
+        chrome.size(1280, 900)
         chrome.keys("t")
         assert chrome.run(ground) != first
         assert chrome.run(LUMINANCE) == []
