@@ -327,9 +327,10 @@ def test_the_verbs_say_what_they_did(place: Place, tmp_path: Path, capsys: pytes
     options = ["-t", str(target), "--control-topic", place.topic]
     place.announce(name, lake.files(name, [{"id": 7}]))
     place.tell(replace(ONLY_EXPIRY, compaction=CompactionPolicy(), expire=replace(NOW, rollback_window_ms=1)))
-    assert run_main(["status", "--health", *options]) == 0
+    # 9: the world of this test writes commits that its control topic does not hold, which `status` calls trouble
+    assert run_main(["status", "--health", *options]) == 9
     assert "`floe maintain" in capsys.readouterr().out
-    assert run_main(["status", "--health", "--json", *options]) == 0
+    assert run_main(["status", "--health", "--json", *options]) == 9
     told = json.loads(capsys.readouterr().out)
     Draft202012Validator(json.loads(Path("schemas/status.v1.schema.json").read_text())).validate(told)
     assert told["tables"][0]["health"]["gain_files"] == 5
