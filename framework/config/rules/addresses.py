@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from collections.abc import Mapping as ReadOnly
 from urllib.parse import urlsplit
 
 from framework.config.tree import Mapping, Path, Scalar, dotted, leaves
@@ -34,7 +35,7 @@ def address_rules(target: Mapping, unresolved: frozenset[Path]) -> Iterator[Diag
             yield _wrong(leaf, path, right)
 
 
-def _form(path: Path, types: dict[Path, object]) -> tuple[Callable[[str], bool], str] | None:
+def _form(path: Path, types: ReadOnly[Path, object]) -> tuple[Callable[[str], bool], str] | None:
     """How the text at a place must look, and an example; None where any text may stand."""
     place, key = path[:2], path[-1]
     if place == ("connections", "kafka") and key in ("bootstrap.servers", "metadata.broker.list"):
