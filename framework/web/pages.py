@@ -53,7 +53,10 @@ def page_routes(desk: Desk, access: Access) -> list[Route]:
         looked = looked_at(request.query_params.get("at", "/"))
         if looked is None:
             raise Refused(404, "there is no such page")
-        stream = await hub.events(lambda: made(looked))
+        if request.method == "HEAD":
+            return Response(media_type="text/event-stream")
+        token = request.headers.get("authorization", "")
+        stream = await hub.events(lambda: made(looked), lambda: access.identity(token) is not None)
         return StreamingResponse(stream, media_type="text/event-stream")
 
     async def asset(request: Request) -> Response:

@@ -31,19 +31,23 @@ class Hub:
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
-    async def events(self, make: Callable[[], Mapping[str, Part]]) -> AsyncIterator[bytes]:
-        """The parts that changed, each time some have, as long as the reader reads."""
+    async def events(
+        self, make: Callable[[], Mapping[str, Part]], may_read: Callable[[], bool]
+    ) -> AsyncIterator[bytes]:
+        """The parts that changed, each time some have, as long as the reader reads and may."""
         if self._viewers >= MOST_VIEWERS:
             raise Refused(503, f"{MOST_VIEWERS} look already")
-        return self._events(make)
+        return self._events(make, may_read)
 
-    async def _events(self, make: Callable[[], Mapping[str, Part]]) -> AsyncIterator[bytes]:
+    async def _events(
+        self, make: Callable[[], Mapping[str, Part]], may_read: Callable[[], bool]
+    ) -> AsyncIterator[bytes]:
         self._viewers += 1
         if self._task is None:
             self._task = asyncio.create_task(self._look())
         sent: dict[str, str] = {}
         try:
-            while True:
+            while may_read():
                 version = self._version
                 found = await to_thread.run_sync(make)
                 new = {name: part for name, part in found.items() if sent.get(name) != part.digest}

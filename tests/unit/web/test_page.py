@@ -19,6 +19,7 @@ from framework.web.page import Looked, looked_at, parts
 from tests.unit.web.desk import (
     NOW_MS,
     READER,
+    TOKENS,
     PlainDesk,
     at_now,
     committed,
@@ -220,6 +221,18 @@ def test_with_tokens_the_document_holds_nobodys_data() -> None:
         assert "prod" not in text
         assert requests.get(f"{url}/events", timeout=20).status_code == 401
         assert requests.get(f"{url}/tables/shop.items", timeout=20).text.count("shop.items") == 1  # its own address
+
+
+def test_a_token_that_is_taken_out_ends_what_it_opened() -> None:
+    """Who looks with a token that counts no more is told nothing more, however long the page was open."""
+    tokens = list(TOKENS)
+    desk = PlainDesk()
+    with served(desk, lambda: tokens) as url:
+        stream = events(url, READER)
+        next(stream)
+        tokens.clear()
+        desk.found = seen(at_now(written("new.table", 1)), 2)
+        assert list(stream) == []
 
 
 def test_fifty_viewers_are_one_look_a_second() -> None:
