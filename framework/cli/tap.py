@@ -77,13 +77,15 @@ def tap(
 
     pipeline = pipeline_file.load()
     plan = compile_plan(pipeline)
+    if plan.transform is not None and no_spark:
+        raise click.UsageError("the pipeline has `transform.sql`, which only Spark can run; leave out --no-spark")
     at, masks = Stage(stage), Masks.of(mask, plan.write.tables)
     hidden: set[str] = set()
     count = looked = 0
     place = begin if isinstance(begin, tuple) else None
     newest = 0 if begin == "end" else _LOOK_BACK if at is Stage.DEAD_LETTER else limit
     with ExitStack() as stack:
-        sql = _sql(plan, pipeline.target.spark_conf, no_spark, stack)
+        sql = sql_of(plan, pipeline.target.spark_conf, stack)
         for found in live_sightings(pipeline, plan, Begin(newest, place), seconds, sql):
             looked += len(found)
             chosen = [seen for seen in found if is_of_stage(seen, at)]
@@ -100,12 +102,10 @@ def tap(
     return 0
 
 
-def _sql(plan: Plan, conf: Mapping[str, str], no_spark: bool, stack: ExitStack) -> Sql | None:
+def sql_of(plan: Plan, conf: Mapping[str, str], stack: ExitStack) -> Sql | None:
     """What runs the pipeline's SQL; Spark is started for it alone."""
     if plan.transform is None:
         return None
-    if no_spark:
-        raise click.UsageError("the pipeline has `transform.sql`, which only Spark can run; leave out --no-spark")
     from framework.testing.sql import LocalSpark
 
     engine = stack.enter_context(LocalSpark(lambda text: click.echo(log_line(text), err=True)))

@@ -32,6 +32,10 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "diff": ("framework.cli.diff:diff", "Show what differs from what was deployed."),
         "graph": ("framework.cli.graph:graph", "Draw topics, pipelines and tables as Mermaid, DOT or SVG."),
         "doctor": ("framework.cli.doctor:doctor", "Check this machine and a target, line by line, with remedies."),
+        "readiness": (
+            "framework.cli.readiness:readiness",
+            "Answer a migration review live, with evidence: go or no go.",
+        ),
         "explain": ("framework.cli.explain:explain", "Explain an error code, and show what mends it."),
     },
     "Run": {

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+import pyarrow as pa
+
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.registry import registry_of
 from framework.errors import FloeError, StateDisagreement, TableBlocked
@@ -87,6 +89,14 @@ class Tap:
         self._settled(blocks)  # first together, as a batch: what tables must become does not depend on one record alone
         found = [one for block in blocks for one in self._of_block(block)]
         return sorted(found, key=lambda one: (one.timestamp_ms or -1, one.topic, one.partition, one.offset))
+
+    def rows(self, blocks: Sequence[RecordBlock]) -> dict[str, pa.Table]:
+        """The rows that blocks give to each table that is appended to."""
+        found: dict[str, list[pa.Table]] = {}
+        for result in self._settled(blocks):
+            for table, rows in result.rows.items():
+                found.setdefault(table, []).append(rows)
+        return {table: pa.concat_tables(parts) for table, parts in found.items()}
 
     def _of_block(self, block: RecordBlock) -> Iterator[Sighting]:
         schemas = registry_of(dict(self.registry)).schemas(needed_schemas(block, self.plan.decode))

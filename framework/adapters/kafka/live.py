@@ -41,19 +41,20 @@ def live_blocks(
     """
     fetcher = SliceFetcher(settings)
     positions: dict[PartitionKey, int] = {}
-    first = True
+    shares: dict[PartitionKey, int] | None = None
     while True:
         known = facts()
+        if shares is None:
+            shares = newest_shares({key: now.log_end - now.log_start for key, now in known.items()}, begin.newest)
         found: list[RecordBlock] = []
         for key, now in sorted(known.items()):
             if begin.place is not None and key != begin.place[:2]:
                 continue
-            at = max(positions.get(key, _begin(begin, key, now, len(known), first)), now.log_start)
+            at = max(positions.get(key, _begin(begin, key, now, shares)), now.log_start)
             end = min(now.log_end, at + round_records)
             if at < end:
                 found += fetcher.fetch(Slice(key[0], now.topic_id, key[1], at, end), round_records)
             positions[key] = max(at, end)
-        first = False
         yield found
         left = deadline - time.monotonic()
         if left <= 0:
@@ -62,9 +63,18 @@ def live_blocks(
             time.sleep(min(_PAUSE_S, left))
 
 
-def _begin(begin: Begin, key: PartitionKey, now: PartitionFacts, partitions: int, first: bool) -> int:
+def _begin(begin: Begin, key: PartitionKey, now: PartitionFacts, shares: Mapping[PartitionKey, int]) -> int:
     if begin.place is not None:
         return begin.place[2]
-    if not first:  # a partition that came meanwhile: all of it is new
-        return now.log_start
-    return now.log_end - -(-begin.newest // max(1, partitions))
+    # A partition that came meanwhile has no share: all of it is new.
+    return now.log_end - shares[key] if key in shares else now.log_start
+
+
+def newest_shares(offsets: Mapping[PartitionKey, int], wanted: int) -> dict[PartitionKey, int]:
+    """How many of the newest offsets of each partition are wanted: as evenly as they have them, `wanted` together or all."""
+    shares: dict[PartitionKey, int] = {}
+    left = wanted
+    for number, (key, held) in enumerate(sorted(offsets.items(), key=lambda item: item[1])):
+        shares[key] = min(held, -(-left // (len(offsets) - number)))
+        left -= shares[key]
+    return shares
