@@ -37,7 +37,7 @@ class Masks:
         folded = path.lower()
         return (
             folded in self.fields
-            or is_secret_name(path.rpartition(".")[2])
+            or any(map(is_secret_name, path.split(".")))  # names may have dots of their own
             or any(fnmatchcase(folded, glob) for glob in self.globs)
         )
 

@@ -47,7 +47,7 @@ def _address(http: Scalar, has_token: bool) -> Iterator[Diagnostic]:
         yield _nowhere("this is no address of http or https", http, "lineage.http", remedy)
     elif parts.scheme == "http" and has_token and not is_loopback(host):
         yield Diagnostic(
-            "FLOE-C710",
+            "FLOE-C711",
             "the token would go to another machine over http, which everybody on the way can read",
             http.span,
             path="lineage.http",
@@ -77,4 +77,4 @@ def _connection(resolved: Mapping, lineage: Mapping) -> Iterator[Diagnostic]:
 
 
 def _nowhere(message: str, node: Node, path: str, remedy: str) -> Diagnostic:
-    return Diagnostic("FLOE-C709", message, node.span, path=path, remedy=remedy)
+    return Diagnostic("FLOE-C710", message, node.span, path=path, remedy=remedy)
