@@ -231,6 +231,14 @@ ENTRIES = (
         "target",
     ),
     Code(
+        "FLOE-C709",
+        "Not an address that the client takes",
+        "Brokers are `host:port`; REST catalogs, registries and the Pushgateway are http or https; a Hive metastore is `thrift://`; a database is SQLAlchemy's form; a location names its scheme.",
+        "monitoring: {pushgateway: pushgateway:9091}",
+        'monitoring: {pushgateway: "http://pushgateway:9091"}',
+        "target",
+    ),
+    Code(
         "FLOE-C710",
         "Nowhere to send lineage events",
         "`lineage` names one place: a file, the address of a server (`http` or `https`), or a topic on one of the target's Kafka connections.",
