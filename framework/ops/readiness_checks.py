@@ -389,6 +389,9 @@ def cut_over(review: Review, old_group: str | None) -> tuple[str, ...]:
         + (f" --old-group {old_group}" if old_group else "")
     )
     steps += [f"It stands at {topic}-{partition}@{offset}." for (topic, partition), offset in sorted(old.items())]
+    if old and review.control_topic_id is None:
+        topic = review.plan.announce.control_topic
+        steps.append(f"Make the control topic {topic} first; `floe offsets set` says with which command.")
     if old:
         steps.append(f"Let this pipeline begin there: {_set(review, old)}")
     start = review.preview.start

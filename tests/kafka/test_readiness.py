@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from jsonschema import Draft202012Validator
 
+from framework.adapters.kafka.admin import KafkaAdmin
+from framework.adapters.kafka.control_topic import ensure_control_topic
 from framework.cli.main import run_main
 from tests.conftest import Broker
 from tests.project import Project
@@ -59,7 +62,7 @@ def seen(document: dict[str, Any], name: str) -> Iterator[dict[str, str]]:
 
 
 def test_before_the_first_run_what_is_not_there_is_not_checked(
-    project: Project, broker: Broker, readiness: Floe
+    project: Project, broker: Broker, readiness: Floe, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A pipeline that never ran is a go where nothing speaks against it: exact offsets to begin at, the step for the old
     writer's, and nothing is left behind."""
@@ -85,6 +88,15 @@ def test_before_the_first_run_what_is_not_there_is_not_checked(
     assert any(f"floe offsets set {file} -t it {topic}:0=4 {topic}:1=0" in step for step in document["cut_over"])
     assert set(admin.list_topics(timeout=10).topics) == before
     assert project.catalog().list_namespaces() == []
+
+    # The command is right: once it was run, both stand at the same offsets, and reading again is no question any more.
+    ensure_control_topic(KafkaAdmin({"bootstrap.servers": broker.bootstrap_servers}), project.control_topic)
+    (step,) = (each for each in document["cut_over"] if ": floe offsets set " in each)
+    assert run_main(shlex.split(step.split(": floe ")[1])) == 0
+    capsys.readouterr()
+    code, document = readiness(file, "--old-group", f"old-{topic}")
+    assert code == 0
+    assert [each["verdict"] for each in seen(document, "offsets")] == ["pass"] * 4, document
 
 
 def test_data_that_is_about_to_be_lost_is_no_go(
