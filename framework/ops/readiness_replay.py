@@ -20,7 +20,6 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
 
 from framework.adapters.file_io_guard import open_catalog
-from framework.adapters.iceberg.tables import plain_field
 from framework.adapters.kafka.fetch import SliceFetcher
 from framework.adapters.secrets import resolve
 from framework.commit.offsets import PartitionKey
@@ -150,13 +149,26 @@ def _through_scratch(
         scratch = opened.create_table(name, live.schema(), properties=version)
         known = set(live.schema().column_names)
         columns = [column for column in rows.column_names if column in known]
-        scratch.append(rows.select(columns).cast(pa.schema([plain_field(rows.schema.field(c)) for c in columns])))
+        plain = pa.schema([_without_id(rows.schema.field(column)) for column in columns])
+        scratch.append(rows.select(columns).cast(plain))
         back = Counter(map(_key, _plain(opened.load_table(name).scan().to_arrow())))
         return [row for row in wanted if back[_key(row)] > 0]
     finally:
         _remove(opened, name)
         with suppress(Exception):  # what is left of it has a name that says what it is
             opened.drop_namespace(namespace)
+
+
+def _without_id(field: pa.Field) -> pa.Field:
+    """The field without the ids of the live table's columns, on any level: the scratch table numbers its own."""
+    kind = field.type
+    if pa.types.is_struct(kind):
+        kind = pa.struct([_without_id(kind.field(i)) for i in range(kind.num_fields)])
+    elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        kind = pa.list_(_without_id(kind.value_field))
+    elif pa.types.is_map(kind):
+        kind = pa.map_(_without_id(kind.key_field), _without_id(kind.item_field))
+    return pa.field(field.name, kind, field.nullable)
 
 
 def _remove(opened: Catalog, name: str) -> None:

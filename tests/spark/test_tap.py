@@ -53,7 +53,8 @@ def test_what_is_shown_is_what_a_run_does(project: Project, broker: Broker) -> N
     counts = Counter[str]()
     for _ in range(2):
         before = sum(counts.values())
-        broker.produce(topic, records(), keys=[str(i) for i in range(40)])
+        for partition in range(2):
+            broker.produce(topic, records()[partition::2], partition=partition)
         output = project.run("tap", file, "--limit", "40", "--seconds", "0", "--json")
         found = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
         assert len(found) == 40
