@@ -488,6 +488,23 @@ class MonitoringSpec:
 
 
 @dataclass(frozen=True)
+class LineageSpec:
+    """Where OpenLineage events of runs and commits go: one of `file`, `http` (with a `token`, if it has one) and a Kafka topic;
+    "" for none. `namespace` is that of the jobs, "" for the target's prefix."""
+
+    namespace: str = ""
+    file: str = ""
+    http: str = ""
+    token: SettingValue = ""
+    kafka_connection: str = ""
+    kafka_topic: str = ""
+
+    @property
+    def is_wanted(self) -> bool:
+        return bool(self.file or self.http or self.kafka_topic)
+
+
+@dataclass(frozen=True)
 class TargetSpec:
     """Where a pipeline runs. Connection settings are librdkafka's and PyIceberg's own keys, values perhaps secrets.
 
@@ -508,6 +525,7 @@ class TargetSpec:
     allow_properties: tuple[str, ...] = ()
     allow_environment: tuple[str, ...] = ()
     monitoring: MonitoringSpec = field(default_factory=MonitoringSpec)
+    lineage: LineageSpec = field(default_factory=LineageSpec)
     maintenance: MaintenanceLimits = field(default_factory=MaintenanceLimits)
 
 
