@@ -197,6 +197,23 @@ def test_a_record_without_its_key_is_a_dead_letter() -> None:
         assert found["upserts"] == {0: {"id": 1, "name": "a"}}
 
 
+def test_a_record_without_what_orders_it_is_a_dead_letter() -> None:
+    """Where a column orders records, each has a value for it, also one that deletes, and deletes carry it."""
+    values = [
+        {"id": 1, "name": "a"},
+        {"id": 1, "name": None},
+        {"id": 2},
+        {"id": 1, "name": "b", "op": "d"},
+        {"id": 1, "op": "d"},
+    ]
+    chosen = keyed()
+    chosen = replace(chosen, write=replace(chosen.write, order_field="name"))
+    found = every_way(values, plan(defaults=chosen), {"ns.t": target(columns=COLUMNS, table_policy=chosen)}, TYPES)
+    assert found["upserts"] == {0: {"id": 1, "name": "a"}}
+    assert found["deletes"] == {3: {"id": 1, "name": "b"}}
+    assert [each[:3] for each in found["refused"]] == [(n, "FLOE-D312", "name") for n in (1, 2, 4)]
+
+
 def test_a_composite_key_is_whole_or_refused() -> None:
     """Deletes have the columns in the order of the key, and the first column without a value is named."""
     values = [
