@@ -48,11 +48,6 @@ class UnusableTombstones(OSError):
     """A file that the table names and that cannot be used."""
 
 
-def root_of(location: str) -> str:
-    """The folder of a table's deleted keys; the removal of orphans by Iceberg's own procedures passes over it."""
-    return f"{location.rstrip('/')}/_floe_tombstones"
-
-
 def write_tombstones(io: FileIO, root: str, deleted: DeletedKeys) -> TombstoneFile:
     """Write the keys, in whatever order they are, each once.
 

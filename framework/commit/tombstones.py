@@ -8,6 +8,7 @@ deletes, and a file that it no longer names without a word of floe's is noticed.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,10 +18,11 @@ from framework.commit.events.event_types import KeyedChanges, TombstoneFile
 from framework.errors import StateDisagreement
 
 TOMBSTONES_PROPERTY = "floe.tombstones"
-# In the summary of each snapshot whose table remembers deleted keys: how many files name them.
+# In the summary of each snapshot whose table remembers deleted keys: `mark_of` what its property says.
 SUMMARY_TOMBSTONES = "floe.tombstones"
 # What a person sets the property to, so that the table forgets its deleted keys and begins anew.
 FORGET = "forget"
+FOLDER = "_floe_tombstones"
 VERSION = 1
 # So many files of one size become one, of at most so many keys: about 150 MB, sorted in memory.
 FAN_OUT = 8
@@ -39,6 +41,11 @@ class Remembered:
     @property
     def paths(self) -> tuple[str, ...]:
         return tuple(file.path for file in self.files)
+
+
+def root_of(location: str) -> str:
+    """The folder of a table's deleted keys; the removal of orphans by Iceberg's own procedures passes over it."""
+    return f"{location.rstrip('/')}/{FOLDER}"
 
 
 def parse(text: str | None) -> Remembered | None:
@@ -66,6 +73,13 @@ def parse(text: str | None) -> Remembered | None:
             place=TOMBSTONES_PROPERTY,
             remedy=f"set it to what it was, or to '{FORGET}': older records then may bring deleted keys back",
         ) from error
+
+
+def mark_of(remembered: Remembered) -> str:
+    """How many files there are, and a digest of their names: by it a property is found out that somebody removed, or set
+    to what it was once."""
+    names = "\n".join(remembered.paths).encode("utf-8", "surrogatepass")
+    return f"{len(remembered.files)} {hashlib.sha256(names).hexdigest()[:16]}"
 
 
 def text_of(remembered: Remembered) -> str:
@@ -125,7 +139,7 @@ def tombstones_summary(text: str | None, changes: Iterable[KeyedChanges]) -> dic
     if remembered is None:
         with contextlib.suppress(StateDisagreement):  # nothing is decided by it now
             remembered = parse(text)
-    return {} if remembered is None else {SUMMARY_TOMBSTONES: str(len(remembered.files))}
+    return {} if remembered is None else {SUMMARY_TOMBSTONES: mark_of(remembered)}
 
 
 def _changed(what: str) -> StateDisagreement:

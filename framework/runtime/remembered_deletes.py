@@ -22,9 +22,9 @@ from framework.adapters.iceberg.keyed_target import KeyedTarget
 from framework.adapters.iceberg.row_order import RowOrder, lost
 from framework.adapters.key_index_file import remove_left_over, remove_run
 from framework.adapters.key_search import plain_type
-from framework.adapters.tombstone_files import UnusableTombstones, merge_tombstones, root_of
+from framework.adapters.tombstone_files import UnusableTombstones, merge_tombstones
 from framework.commit.events.event_types import TombstoneFile
-from framework.commit.tombstones import expired, groups_to_merge
+from framework.commit.tombstones import expired, groups_to_merge, root_of
 from framework.config.table_names import catalog_of
 from framework.errors import FloeError
 from framework.table.arrow_schema import arrow_schema, parse_schema
@@ -73,6 +73,9 @@ class RememberedDeletes:
             for path in set(made.removed if made is not None else ()) - set(order.known):
                 remove_run(io, path)
             made = self._made[target.table_uuid] = _make(io, root, target, order, before_ms)
+        else:
+            late = (file.path for file in expired(order.files, before_ms) if file.path not in made.removed)
+            made.removed = (*made.removed, *late)
         files = tuple(file for file in order.files if file.path not in made.removed)
         ready = replace(
             order,

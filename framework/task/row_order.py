@@ -2,7 +2,8 @@
 remembers.
 
 In: a key's change with the value that orders it, and where its live rows are. Out: the changes that stay, and a file of
-the keys that they delete. A change is older only if its value is smaller: of equal ones the later record wins.
+the keys that they delete. Invariant 19: an older change never wins. It is older only if its value is smaller: of equal
+ones the later record wins.
 """
 
 from __future__ import annotations

@@ -11,11 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.refs import MAIN_BRANCH
 
 from framework.adapters.iceberg.views import ancestry, head_of
 from framework.commit.events.event_types import TombstoneFile
 from framework.commit.machine.progress import SUMMARY_COMMIT_ID
-from framework.commit.tombstones import FORGET, SUMMARY_TOMBSTONES, TOMBSTONES_PROPERTY, parse
+from framework.commit.tombstones import FORGET, SUMMARY_TOMBSTONES, TOMBSTONES_PROPERTY, mark_of, parse, root_of
+from framework.config.rules.permitted import is_below
 from framework.errors import StateDisagreement, TableBlocked
 from framework.table.arrow_schema import parse_schema
 from framework.table.changes import Refusal
@@ -51,14 +53,20 @@ def row_order_of(metadata: TableMetadata, target: TableTarget, key_ids: Sequence
     if isinstance(key, Refusal) or key.order is None:
         return None
     text = metadata.properties.get(TOMBSTONES_PROPERTY)
-    if text is None and (files := _files_at_head(metadata, target.policy.commit.branch)):
-        raise lost(target.name, f"its property {TOMBSTONES_PROPERTY} is gone, which named {files} of them")
+    mark = _mark_at_head(metadata, target.policy.commit.branch)
+    if text is None and _has_files(mark):
+        raise lost(target.name, f"its property {TOMBSTONES_PROPERTY} is gone")
     try:
         held = parse(text)
     except StateDisagreement as error:
         raise lost(target.name, error.message) from error
     if held is None:
         return RowOrder(key.order.field_id)
+    if mark and mark != mark_of(held):
+        raise lost(target.name, f"its property {TOMBSTONES_PROPERTY} is not what its newest commit made of it")
+    root = root_of(target.location)
+    if (other := next((path for path in held.paths if not is_below(path, (root,))), None)) is not None:
+        raise lost(target.name, f"{other} does not lie in {root}")
     if held.order_id != key.order.field_id:
         before = parse_schema(target.schema_json).find_column_name(held.order_id) or f"{held.order_id}, which is gone"
         raise lost(target.name, f"they were ordered by column {before}, and now {key.order.name} says what is newer")
@@ -67,13 +75,30 @@ def row_order_of(metadata: TableMetadata, target: TableTarget, key_ids: Sequence
     return RowOrder(key.order.field_id, held.files, held.paths)
 
 
-def _files_at_head(metadata: TableMetadata, branch: str) -> int:
-    """How many files the newest of floe's commits behind the head said that there are."""
+def _mark_at_head(metadata: TableMetadata, branch: str) -> str:
+    """What the newest of floe's snapshots behind the head says of the property; "" where none says anything."""
     for snapshot in ancestry(metadata, head_of(metadata, branch)):
         own = snapshot.summary.additional_properties if snapshot.summary else {}
-        if SUMMARY_COMMIT_ID in own:
-            return int(own.get(SUMMARY_TOMBSTONES, "0"))
-    return 0
+        if SUMMARY_COMMIT_ID in own or SUMMARY_TOMBSTONES in own:
+            return own.get(SUMMARY_TOMBSTONES, "")
+    return ""
+
+
+def _has_files(mark: str) -> bool:
+    return bool(mark) and not mark.startswith("0 ")
+
+
+def tombstones_of(metadata: TableMetadata) -> tuple[str, ...] | None:
+    """The files of deleted keys that a table names; None where it has lost which they are."""
+    text = metadata.properties.get(TOMBSTONES_PROPERTY)
+    mark = _mark_at_head(metadata, MAIN_BRANCH)
+    try:
+        held = parse(text)
+    except StateDisagreement:
+        return None
+    if held is None:
+        return None if text is None and _has_files(mark) else ()
+    return held.paths if mark in ("", mark_of(held)) else None
 
 
 def lost(table: str, reason: str) -> TableBlocked:

@@ -14,7 +14,7 @@ from framework.config.metadata import DEBEZIUM_MOMENTS, PREFIX, metadata_column
 from framework.config.rules.create import column_kind, is_column, missing_column
 from framework.config.rules.rules import Document, Rule, at, table_policies
 from framework.config.spec import KeySpec
-from framework.config.tree import Entry, Mapping, Node, Path, Scalar
+from framework.config.tree import Entry, Node, Path, Scalar
 from framework.diagnose.diagnostic import Diagnostic
 from framework.diagnose.suggest import listed
 
@@ -267,13 +267,10 @@ def identifiers_are_the_key(document: Document) -> Iterator[Diagnostic]:
 def not_yet(document: Document) -> Iterator[Diagnostic]:
     """Words of upsert tables that this version refuses; a branch goes as soon as the word does what it says."""
     for found in upsert_policies(document):
-        write = found.place("write", "order"), found.place("write", "deletes")
-        order, deletes = (document.entry(*path) for path in write)
-        if order is not None and isinstance(order.value, Mapping):
-            remedy = "use `order: source`: the newest record of a key is the last one in its partition"
-            yield at("FLOE-C501", "`order: {field: ...}` is not supported yet", order, write[0], remedy)
-        if deletes is not None and document.text(*write[1]) == "copy_on_write":
-            yield at("FLOE-C501", "`copy_on_write` is not supported yet", deletes, write[1], "use `deletes: auto`")
+        place = found.place("write", "deletes")
+        deletes = document.entry(*place)
+        if deletes is not None and document.text(*place) == "copy_on_write":
+            yield at("FLOE-C501", "`copy_on_write` is not supported yet", deletes, place, "use `deletes: auto`")
 
 
 RULES: tuple[Rule, ...] = (
