@@ -7,7 +7,6 @@ deletes, and a file that it no longer names without a word of floe's is noticed.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 from collections import defaultdict
@@ -104,42 +103,47 @@ def after_commit(text: str | None, changes: Iterable[KeyedChanges]) -> Remembere
     """What the table remembers once a batch is in it; None where the source's own order holds.
 
     Raises:
-        StateDisagreement: the changes were compared with files that the table names no longer, or it remembers by
-            other columns.
+        StateDisagreement: the changes were compared with other files than the table names now, or it remembers by other
+            columns.
     """
+    asked = [(each.key_ids, each.tombstones) for each in changes if each.tombstones is not None]
+    if not asked:
+        return None
     found = parse(text)
     is_given_up = text is not None and found is None
     named = set(found.paths) if found is not None else set()
     result = found
-    is_asked = False
-    for each in changes:
-        if (batch := each.tombstones) is None:
-            continue
-        is_asked = True
-        held = result or Remembered(batch.order_id, each.key_ids)
-        if (held.order_id, held.key_ids) != (batch.order_id, each.key_ids):
+    for key_ids, batch in asked:
+        held = result or Remembered(batch.order_id, key_ids)
+        if (held.order_id, held.key_ids) != (batch.order_id, key_ids):
             raise _changed("it remembers deleted keys by other columns than those that this batch was compared by")
-        missing = sorted(set(batch.known) - named)
-        if missing and not is_given_up:
+        if not is_given_up and (missing := sorted(set(batch.known) - named)):
             raise _changed(f"it no longer names {missing[0]}, with which this batch was compared")
+        if more := sorted(named - set(batch.known)):
+            raise _changed(f"it names {more[0]}, with which this batch was not compared")
         gone = set(batch.removed)
         kept = tuple(file for file in held.files if file.path not in gone)
         known = {file.path for file in kept}
         result = replace(held, files=(*kept, *(file for file in batch.added if file.path not in known)))
-    return result if is_asked else None
+    return result
 
 
-def tombstones_summary(text: str | None, changes: Iterable[KeyedChanges]) -> dict[str, str]:
-    """What the snapshot of a commit says of the deleted keys that its table remembers: also of one that has none.
+def tombstones_summary(text: str | None, changes: Iterable[KeyedChanges], mark: str = "") -> dict[str, str]:
+    """What the snapshot of a commit says of the deleted keys that its table remembers: also of one that has none. A commit
+    by which nothing of them is decided hands `mark` on, that of the snapshot before it, where they are lost.
 
     Raises:
         StateDisagreement: as `after_commit`.
     """
     remembered = after_commit(text, changes)
     if remembered is None:
-        with contextlib.suppress(StateDisagreement):  # nothing is decided by it now
+        try:
             remembered = parse(text)
-    return {} if remembered is None else {SUMMARY_TOMBSTONES: mark_of(remembered)}
+            mark = "" if text is not None else mark
+        except StateDisagreement:
+            remembered = None
+    mark = mark if remembered is None else mark_of(remembered)
+    return {SUMMARY_TOMBSTONES: mark} if mark else {}
 
 
 def _changed(what: str) -> StateDisagreement:

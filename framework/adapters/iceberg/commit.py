@@ -48,6 +48,7 @@ from framework.adapters.iceberg.private.manifests import (
     to_iceberg,
 )
 from framework.adapters.iceberg.private.snapshot_id import new_snapshot_id
+from framework.adapters.iceberg.row_order import mark_at_head
 from framework.adapters.iceberg.supported_tables import unreadable, unwritable
 from framework.adapters.iceberg.views import head_of, snapshot_by_id, start_of, view_of
 from framework.adapters.secrets import hidden
@@ -185,7 +186,8 @@ class TableCommits:
             deletes = rows_to_delete(table.io, metadata, effect.view.branch, live, effect.keyed)
         written = files.write(parent.snapshot_id if parent else None, listed, added, deletes, live)
         own = summary(effect.progress, effect.commit_id, effect.valid_through_ms)
-        own |= tombstones_summary(metadata.properties.get(TOMBSTONES_PROPERTY), effect.keyed)
+        mark = mark_at_head(metadata, effect.view.branch)
+        own |= tombstones_summary(metadata.properties.get(TOMBSTONES_PROPERTY), effect.keyed, mark)
         if isinstance(effect, RecoverTable):
             own |= effect.notes
         snapshot = _snapshot(metadata, snapshot_id, parent, written, added, own)

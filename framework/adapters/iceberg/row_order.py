@@ -53,7 +53,7 @@ def row_order_of(metadata: TableMetadata, target: TableTarget, key_ids: Sequence
     if isinstance(key, Refusal) or key.order is None:
         return None
     text = metadata.properties.get(TOMBSTONES_PROPERTY)
-    mark = _mark_at_head(metadata, target.policy.commit.branch)
+    mark = mark_at_head(metadata, target.policy.commit.branch)
     if text is None and _has_files(mark):
         raise lost(target.name, f"its property {TOMBSTONES_PROPERTY} is gone")
     try:
@@ -75,7 +75,7 @@ def row_order_of(metadata: TableMetadata, target: TableTarget, key_ids: Sequence
     return RowOrder(key.order.field_id, held.files, held.paths)
 
 
-def _mark_at_head(metadata: TableMetadata, branch: str) -> str:
+def mark_at_head(metadata: TableMetadata, branch: str) -> str:
     """What the newest of floe's snapshots behind the head says of the property; "" where none says anything."""
     for snapshot in ancestry(metadata, head_of(metadata, branch)):
         own = snapshot.summary.additional_properties if snapshot.summary else {}
@@ -91,7 +91,7 @@ def _has_files(mark: str) -> bool:
 def tombstones_of(metadata: TableMetadata) -> tuple[str, ...] | None:
     """The files of deleted keys that a table names; None where it has lost which they are."""
     text = metadata.properties.get(TOMBSTONES_PROPERTY)
-    mark = _mark_at_head(metadata, MAIN_BRANCH)
+    mark = mark_at_head(metadata, MAIN_BRANCH)
     try:
         held = parse(text)
     except StateDisagreement:
