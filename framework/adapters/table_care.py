@@ -20,7 +20,14 @@ from framework.adapters.iceberg.catalog import first_line
 from framework.adapters.iceberg.commit import TableCommits
 from framework.adapters.iceberg.expiry import ExpiryFacts, expire, facts_of, only_theirs
 from framework.adapters.iceberg.private.live_files import LiveFile, UnsupportedDeletes
-from framework.adapters.iceberg.replace import Replacement, is_maintenance, live_files_of, manifests_of, replace_files
+from framework.adapters.iceberg.replace import (
+    Replacement,
+    foreign_replaces,
+    is_maintenance,
+    live_files_of,
+    manifests_of,
+    replace_files,
+)
 from framework.adapters.iceberg.supported_tables import unwritable
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.iceberg.views import target_of, view_of
@@ -29,6 +36,7 @@ from framework.commit.machine.progress import CREATED_PROPERTY, PROGRESS_PROPERT
 from framework.commit.maintenance.compaction import LiveFileFacts, plan_compaction
 from framework.commit.maintenance.expire import Expiry
 from framework.commit.maintenance.health import MetadataFacts, TableHealth, health_of
+from framework.commit.maintenance.others import OtherMaintainer, other_maintainer
 from framework.config.maintenance import CompactionPolicy, ManifestsPolicy
 from framework.config.spec import TablePolicy
 from framework.config.table_names import catalog_of
@@ -43,13 +51,14 @@ COMMIT_AFTER_S = 20.0
 @dataclass(frozen=True)
 class MaintainedTable:
     """What is asked of a table before it is maintained. `pipelines` fill it; `rolled_back`: somebody moved it behind
-    what floe committed."""
+    what floe committed. `other`: who else maintains it."""
 
     table_uuid: str
     created_by_floe: bool
     pipelines: frozenset[str]
     rolled_back: bool
     snapshots: int
+    other: OtherMaintainer | None = None
 
 
 @dataclass(frozen=True)
@@ -100,6 +109,7 @@ class TableCare:
             pipelines_of(text),
             any(_is_behind(table, loaded, topic_id) for topic_id in topic_ids_of(text)),
             len(loaded.metadata.snapshots),
+            _other(loaded),
         )
 
     def expire(self, table: str, decide: Callable[[ExpiryFacts], Expiry], dry_run: bool) -> Expired | None:
@@ -233,6 +243,7 @@ class TableCare:
                 last_maintenance_ms=max(
                     (each.timestamp_ms for each in metadata.snapshots if is_maintenance(each)), default=None
                 ),
+                other=_other(loaded),
             )
         except UnsupportedDeletes as error:
             raise _failed(table, str(error)) from error
@@ -286,6 +297,10 @@ def _is_behind(table: str, loaded: Table, topic_id: str) -> bool:
     if view.progress is None or view.snapshot_control_offset is None:
         return False
     return view.snapshot_control_offset < view.progress.control_offset
+
+
+def _other(loaded: Table) -> OtherMaintainer | None:
+    return other_maintainer(foreign_replaces(loaded.metadata), int(time.time() * 1000))
 
 
 def facts_of_file(file: LiveFile) -> LiveFileFacts:

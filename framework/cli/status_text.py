@@ -111,6 +111,9 @@ def health_line(table: str, health: TableHealth, target: str) -> str:
         f"{counted(health.delete_files, 'delete file')}, {counted(health.manifests, 'manifest')}, "
         f"{counted(health.snapshots, 'snapshot')}, {counted(health.metadata_bytes, 'byte')} of metadata"
     )
+    if health.other is not None:
+        seen = f"{health.other.name} rewrites its files ({counted(health.other.rounds, 'time')} in the last 7 days)"
+        return f"{said}\n    {seen}: floe leaves them to it unless `maintenance: {{mode: always}}`"
     if not health.gain_files:
         return said
     return f"{said}\n    `floe maintain {table} -t {target}` leaves {health.gain_files:,} files fewer"

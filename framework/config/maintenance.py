@@ -79,6 +79,11 @@ class MaintenancePolicy:
             return created_by_floe
         return self.mode is MaintenanceMode.ALWAYS
 
+    def rewrites(self, others_do: bool) -> bool:
+        """Whether a table's files and manifests are rewritten without being asked for: not beside another engine that
+        does it, unless the file says that floe does."""
+        return self.mode is MaintenanceMode.ALWAYS or not others_do
+
 
 @dataclass(frozen=True)
 class MaintenanceLimits:

@@ -89,7 +89,7 @@ def _leaf(node: Scalar, path: Path, state: _State) -> Node:
         return node
     secret = secret_of(text)
     if secret:
-        finding = _secret_finding(secret[0], node.span, path, state.scope)
+        finding = _secret_finding(*secret, node.span, path, state.scope)
         if finding:
             _refuse(state, path, finding)
         return node
@@ -144,7 +144,7 @@ def _leaf(node: Scalar, path: Path, state: _State) -> Node:
     return node if path in state.unresolved else Scalar("".join(parts) + text[position:], node.span, plain=False)
 
 
-def _secret_finding(scheme: str, span: Span, path: Path, scope: Scope) -> Diagnostic | None:
+def _secret_finding(scheme: str, name: str, span: Span, path: Path, scope: Scope) -> Diagnostic | None:
     """Why a secret cannot stand here; None when it can. Whether it exists is found out when it is read."""
     where = dotted(path)
     if not scope.secrets:
@@ -155,6 +155,10 @@ def _secret_finding(scheme: str, span: Span, path: Path, scope: Scope) -> Diagno
         message = f"there is no secret scheme `{scheme}`"
         remedy = f"use {listed(known)}, or install the package that offers `{scheme}`"
         return Diagnostic("FLOE-C303", message, span, path=where, hint=did_you_mean(scheme, known), remedy=remedy)
+    if scheme == "file" and not name.startswith("/"):
+        # What a relative path means would depend on where the driver was started.
+        remedy = "write the whole path, such as `${secret:file:/run/secrets/kafka}`"
+        return Diagnostic("FLOE-C303", f"`{name}` is no absolute path", span, path=where, remedy=remedy)
     return None
 
 

@@ -28,6 +28,7 @@ _EXPLAINED_TYPES = (
     "integer", "number", "boolean", "duration", "duration-or-auto", "size", "evolution", "write-order", "delete-when",
 )  # fmt: skip
 _TOP = "the top of the file"
+_OTHER_KINDS = tuple(f"`{kind}`" for kind in ("Pipeline", "Target", "Template"))
 # What people write who come from other tools, and the word for it here.
 _SYNONYMS = {
     "beginning": "earliest", "oldest": "earliest", "smallest": "earliest", "end": "latest", "newest": "latest",
@@ -65,7 +66,11 @@ def explain(error: ValidationError, tree: Node, root: Any) -> Iterator[Diagnosti
 
 
 def without_echoes(findings: list[Diagnostic]) -> list[Diagnostic]:
-    """Without "has no `table`" where "unknown key `tabel`, did you mean `table`?" has said it."""
+    """Without "has no `table`" where "unknown key `tabel`, did you mean `table`?" has said it, and without what follows
+    from a file's being of another kind than the one asked for."""
+    other = [finding for finding in findings if finding.path == "kind" and finding.message.endswith(_OTHER_KINDS)]
+    if other:
+        return other
     meant = set()
     for finding in findings:
         if finding.code == "FLOE-C201" and finding.hint and finding.hint.startswith("did you mean"):
@@ -136,6 +141,8 @@ def _missing(error: ValidationError, node: Mapping, path: Path) -> Diagnostic:
     message = f"{_where(path) if path else 'the file'} has no `{key}`"
     value = wanted_here.get("const") or next((v for v in wanted_here.get("examples", ()) if isinstance(v, str)), None)
     remedy = f"add `{key}: {value}`" if value else f"add `{key}:`"
+    if "enum" in wanted_here:
+        remedy = f"add `{key}:` with {listed(str(word) for word in wanted_here['enum'])}"
     if "const" not in wanted_here and value:
         remedy = f"add `{key}:`, such as `{value}`"
     return Diagnostic("FLOE-C202", message, span, path=dotted((*path, key)), remedy=remedy)
@@ -185,7 +192,7 @@ def _bad_leaf(node: Scalar, path: Path, schema: Any, keyword: str) -> Diagnostic
     if keyword == "minLength":
         return found("FLOE-C203", f"{where} is empty", "give it a value, or remove the key")
     if keyword == "pattern":
-        return found("FLOE-C215", f"{shown} does not have the form of {where}", _described(schema))
+        return found("FLOE-C215", f"{shown} does not have the form of {where}", _formed(schema))
     if types == ["object"] and (key := _key_of(value, schema)):
         meant = f"did you mean `{{{key}: {value}}}`?"
         return found("FLOE-C203", f"{where} must be a mapping, not {shown}", _expected(schema, "write"), meant)
@@ -222,6 +229,8 @@ def _bad_shape(node: Node, path: Path, schema: Any, keyword: str) -> Diagnostic:
         return Diagnostic("FLOE-C218", message, _repeated(node), path=dotted(path), remedy="keep one of them")
     given = "a mapping" if isinstance(node, Mapping) else "a list"
     remedy = "begin each item with `- `" if _types(schema) == ["array"] else _expected(schema, "write")
+    if isinstance(node, Sequence) and _types(schema) == ["string"] and "commas" in str(schema.get("description")):
+        remedy = f"write one text: `{','.join(str(plain(item)) for item in node.items)}`"
     if isinstance(node, Sequence) and path[:1] == ("routes",) and path[-1:] == ("equals",):
         remedy = "write a rule for each value, or one with `matches:` and a regular expression such as `^(a|b)$`"
     message = f"{where} must be {_kinds(_types(schema))}, not {given}"
@@ -268,12 +277,20 @@ def _expected(schema: Any, verb: str) -> str:
         return f"{verb} {_kinds(types)}, such as `{json.dumps(examples[0], ensure_ascii=False)}`"
     if types == ["object"] and schema.get("properties"):
         return f"{verb} {_kinds(types)} with {listed(schema['properties'])}"
+    others = schema.get("additionalProperties")
+    if types == ["object"] and isinstance(others, dict):
+        return f"{verb} {_kinds(types)}: {'a name, then its settings' if others.get('properties') else 'a key and a value each'}"
     return f"{verb} {_kinds(types)}"
 
 
 def _described(schema: Any) -> str:
     text = str(schema.get("description", "see the reference")).rstrip(".")
     return f"give {text[0].lower()}{text[1:]}"
+
+
+def _formed(schema: Any) -> str:
+    example = next(iter(schema.get("examples", ())), None)
+    return f"write it like `{example}`" if example else _described(schema)
 
 
 def _head(span: Span) -> Span:

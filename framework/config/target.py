@@ -17,6 +17,7 @@ from framework.config.file_kinds import YAML_ENDINGS
 from framework.config.maintenance import MaintenanceLimits
 from framework.config.overlay import without
 from framework.config.reference import Scope, resolve, secret_of
+from framework.config.rules.addresses import address_rules
 from framework.config.rules.connections import connection_rules, secrets_from_outside, without_secrets
 from framework.config.rules.known_settings import known_settings
 from framework.config.rules.monitoring import monitoring_rules
@@ -92,6 +93,7 @@ def read_target(source: SourceText, world: World) -> TargetResult:
     if isinstance(resolved, Mapping):
         findings += secrets_from_outside(tree, resolved)
         findings += known_settings(resolved, unresolved)
+        findings += address_rules(resolved, unresolved)
     overrides = resolved.get("overrides") if isinstance(resolved, Mapping) else None
     items = overrides.items if isinstance(overrides, Sequence) else ()
     parts = tuple(item for item in items if isinstance(item, Mapping))

@@ -230,4 +230,12 @@ ENTRIES = (
         'monitoring: {listen: "0.0.0.0:9464", token: "${secret:env:FLOE_METRICS_TOKEN}"}',
         "target",
     ),
+    Code(
+        "FLOE-C709",
+        "Not an address that the client takes",
+        "Brokers are `host:port`; REST catalogs, registries and the Pushgateway are http or https; a Hive metastore is `thrift://`; a database is SQLAlchemy's form; a location names its scheme.",
+        "monitoring: {pushgateway: pushgateway:9091}",
+        'monitoring: {pushgateway: "http://pushgateway:9091"}',
+        "target",
+    ),
 )

@@ -16,6 +16,7 @@ from framework.adapters.iceberg.files import path_key
 from framework.adapters.iceberg.tables import IcebergTables, TablePlace
 from framework.adapters.table_care import Compacted, Expired, MaintainedTable, TableCare
 from framework.commit.maintenance.expire import Stay, decide_expiry
+from framework.commit.maintenance.others import OtherMaintainer
 from framework.config.maintenance import MaintenanceMode, MaintenancePolicy
 from framework.config.spec import TablesSpec
 from framework.config.table_names import name_matches
@@ -109,6 +110,14 @@ def why_left_alone(table: MaintainedTable) -> str:
     """Why nothing may be done to a table now; "" where it may."""
     return (
         "it was rolled back behind what floe committed; `floe rollback` settles that first" if table.rolled_back else ""
+    )
+
+
+def told_of(other: OtherMaintainer) -> str:
+    """The other maintainer of a table, and how floe takes over."""
+    return (
+        f"{other.name}, which rewrote them {other.rounds} times in the last days; "
+        "`maintenance: {mode: always}` lets floe rewrite them too"
     )
 
 

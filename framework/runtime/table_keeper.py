@@ -23,7 +23,7 @@ from framework.diagnose.counted import counted
 from framework.diagnose.log_lines import Level, Line
 from framework.errors import FloeError
 from framework.plan.deployed_policies import policy_of
-from framework.runtime.maintenance import expire_once, tables_told, why_left_alone
+from framework.runtime.maintenance import expire_once, tables_told, told_of, why_left_alone
 from framework.runtime.orphans import Announced, look, why_not
 
 LOOK_EVERY_S = 0.5
@@ -63,6 +63,7 @@ class TableKeeper:
         self._told: dict[str, TablesSpec] = {}
         self._rounds = Rounds()
         self._orphans_at: dict[str, int] = {}
+        self._left: set[str] = set()  # tables whose other maintainer this process has told of
         self._started_ms = _now_ms()
         self._is_owner = False
         self._lock = threading.Lock()
@@ -142,15 +143,19 @@ class TableKeeper:
         policy = policy_of(name, table.pipelines, self._told)
         if policy is None or not policy.covers(table.created_by_floe) or why_left_alone(table):
             return 0
+        rewrites = policy.rewrites(table.other is not None)
+        if table.other is not None and not rewrites and name not in self._left:
+            self._left.add(name)
+            self._say(Line(f"the files of {name} are left to {told_of(table.other)}", table=name))
         done = (
             self._care.compact(name, policy.compaction, False, allowance_bytes, self._goes_on)
-            if allowance_bytes
+            if allowance_bytes and rewrites
             else None
         )
         if done is not None and done.files_before:
             text = f"compacted {name}: {counted(done.files_before, 'file')} to {done.files_after:,}"
             self._say(Line(text, table=name))
-        if self._goes_on():
+        if rewrites and self._goes_on():
             self._care.merge_manifests(name, policy.manifests, False)
         expired = removed = 0
         for _ in range(MOST_EXPIRIES):

@@ -135,6 +135,9 @@ def test_the_last_of_two_fields_counts_for_everybody() -> None:
     assert "\x1b" not in shown(describe(odd))
 
 
+NO_SOURCE = 9  # status reads the whole log and then calls it trouble that the pipeline's topic is not there
+
+
 @pytest.fixture
 def project(tmp_path: Path, broker: Broker, monkeypatch: pytest.MonkeyPatch) -> Project:
     monkeypatch.chdir(tmp_path)
@@ -176,7 +179,7 @@ def test_records_that_are_no_events_stop_nobody(
     assert said.count("no event that can be read") == len(passed_over)
     assert "a batch 1" in said
     code, said = floe("status", *options)
-    assert code == 0, said
+    assert code == NO_SOURCE, said
     code, said = floe("log", "--json", *options)
     unreadable = [json.loads(line) for line in said.splitlines() if '"unreadable"' in line]
     assert [line["offset"] for line in unreadable] == list(range(len(passed_over)))
@@ -210,5 +213,5 @@ def test_a_record_that_is_named_like_an_event_stops_with_its_offset_until_a_pers
     assert code == 0, said
     assert floe("log", "--skip", "1", *options)[0] == 0
     code, said = floe("status", *options)
-    assert code == 0, said
+    assert code == NO_SOURCE, said
     assert floe("log", *options)[1].count("is skipped, by") == 1

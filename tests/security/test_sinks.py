@@ -146,7 +146,11 @@ def _of(kind, **given):  # type: ignore[no-untyped-def]
     from dataclasses import MISSING, fields
     from typing import get_type_hints
 
-    hints = get_type_hints(kind)
+    # Named in annotations alone, so that `floe status` imports neither.
+    from framework.commit.maintenance.health import TableHealth
+    from framework.config.spec import TemplateUse
+
+    hints = get_type_hints(kind, localns={"TableHealth": TableHealth, "TemplateUse": TemplateUse})
     made = {}
     for each in fields(kind):
         if each.name in given:

@@ -96,9 +96,14 @@ def seconds_of(project: Project, file: object) -> float:
     return time.monotonic() - began
 
 
+def allowed_s(harmless_s: float) -> float:
+    return harmless_s + max(MOST_SECONDS, harmless_s / 2)
+
+
 def test_each_is_a_dead_letter_among_rows_in_time(project: Project, broker: Broker) -> None:
     """A run over all hostile records ends, each is a row or a dead letter with its reason, all neighbours are rows; and
-    it takes at most five seconds more than a run over as many harmless ones of the same sizes."""
+    it takes at most five seconds more, or half as long again where the machine is slow, than a run over as many harmless
+    ones of the same sizes."""
     files = {}
     for name in ("warm", "harmless", "hostile", "harmless2", "hostile2"):
         topic = broker.new_topic(name)
@@ -111,7 +116,7 @@ def test_each_is_a_dead_letter_among_rows_in_time(project: Project, broker: Brok
     seconds_of(project, files["warm"])
     harmless_s = seconds_of(project, files["harmless"])
     hostile_s = seconds_of(project, files["hostile"])
-    if hostile_s > harmless_s + MOST_SECONDS:  # once more: the machine may have done something else meanwhile
+    if hostile_s > allowed_s(harmless_s):  # once more: the machine may have done something else meanwhile
         harmless_s = seconds_of(project, files["harmless2"])
         hostile_s = seconds_of(project, files["hostile2"])
 
@@ -128,7 +133,7 @@ def test_each_is_a_dead_letter_among_rows_in_time(project: Project, broker: Brok
     assert len(ids) == 20 * len(HOSTILE) + 20 + sum(code is None for _, code in HOSTILE)
     assert len(rows.schema) < 1_000
     print(f"harmless {harmless_s:.1f} s, hostile {hostile_s:.1f} s")
-    assert hostile_s < harmless_s + MOST_SECONDS, f"{hostile_s:.1f} s beside {harmless_s:.1f} s"
+    assert hostile_s < allowed_s(harmless_s), f"{hostile_s:.1f} s beside {harmless_s:.1f} s"
 
 
 TYPED = """

@@ -35,6 +35,7 @@ from framework.commit.machine.progress import (
     SUMMARY_CONTROL_TOPIC_ID,
     SUMMARY_MAINTENANCE,
 )
+from framework.commit.maintenance.others import ForeignReplace, engine_of
 from framework.commit.tombstones import SUMMARY_TOMBSTONES
 
 CONFLICTS = 8
@@ -187,6 +188,16 @@ def _progress(metadata: TableMetadata, head: Snapshot) -> dict[str, str]:
 def is_maintenance(snapshot: Snapshot) -> bool:
     """Whether floe's maintenance made a snapshot."""
     return snapshot.summary is not None and SUMMARY_MAINTENANCE in snapshot.summary.additional_properties
+
+
+def foreign_replaces(metadata: TableMetadata) -> list[ForeignReplace]:
+    """The snapshots that are left in which others put the table's rows into other files or its files into other
+    manifests."""
+    return [
+        ForeignReplace(each.timestamp_ms, engine_of(each.summary.additional_properties))
+        for each in metadata.snapshots
+        if each.summary is not None and each.summary.operation is Operation.REPLACE and not is_maintenance(each)
+    ]
 
 
 def manifests_of(table: Table) -> Sequence[ManifestFile]:

@@ -12,6 +12,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from framework.commit.maintenance.compaction import GOOD_SHARE, LiveFileFacts, plan_compaction
+from framework.commit.maintenance.others import OtherMaintainer
 from framework.config.maintenance import MIB, CompactionPolicy
 
 # The upper ends of the histogram's steps, and what the steps are called.
@@ -22,13 +23,14 @@ LARGER = "larger"
 @dataclass(frozen=True)
 class MetadataFacts:
     """`metadata_bytes` is the size of the present metadata file; `last_maintenance_ms` is None where no snapshot of
-    floe's maintenance is left."""
+    floe's maintenance is left. `other`: who else maintains the table."""
 
     snapshots: int
     manifests: int
     metadata_bytes: int
     delete_files: int
     last_maintenance_ms: int | None
+    other: OtherMaintainer | None = None
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,7 @@ class TableHealth:
     gain_files: int
     gain_bytes: int
     histogram: dict[str, int] = field(default_factory=dict)
+    other: OtherMaintainer | None = None
 
 
 def health_of(files: Collection[LiveFileFacts], metadata: MetadataFacts, policy: CompactionPolicy) -> TableHealth:
@@ -71,4 +74,5 @@ def health_of(files: Collection[LiveFileFacts], metadata: MetadataFacts, policy:
         gain_files=sum(len(group.files) - 1 for group in groups),
         gain_bytes=sum(group.bytes for group in groups),
         histogram={name: sizes[name] for name in names},
+        other=metadata.other,
     )

@@ -1,0 +1,38 @@
+"""What a target's `overrides` may hold: every part of a pipeline file that can differ from target to target.
+
+In: the pipeline file's schema. Out: the schema of those parts, in which no key of a mapping is required and none has a
+default, since an override is laid over a pipeline that has its own. Items of lists stay whole: lists replace lists.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+PARTS = ("source", "transform", "routes", "tables", "errors", "commit", "trigger")
+
+
+def overridable(pipeline: dict[str, Any]) -> dict[str, Any]:
+    """The schemas of the parts by name, from the whole schema of the pipeline file."""
+    return {name: _open(pipeline["properties"][name]) for name in PARTS}
+
+
+def _open(schema: Any, whole: bool = False) -> Any:
+    """
+    Args:
+        whole: whether this is part of something that an override gives as a whole, such as an item of a list.
+    """
+    if isinstance(schema, list):
+        return [_open(one, whole) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    opened: dict[str, Any] = {}
+    for key, value in schema.items():
+        if key == "properties":
+            opened[key] = {name: _open(child, whole) for name, child in value.items()}
+        elif key in ("items", "additionalProperties", "patternProperties"):
+            opened[key] = _open(value, whole=True)
+        elif key in ("anyOf", "oneOf", "allOf"):
+            opened[key] = _open(value, whole)
+        elif whole or key not in ("default", "required"):
+            opened[key] = value
+    return opened
