@@ -189,15 +189,15 @@ def newest(documents: Iterable[Document]) -> Rows:
 @pytest.mark.parametrize(
     ("version", "fault"),
     [
-        ("3", "announced=kill"),
-        pytest.param("2", "files-written=kill", marks=pytest.mark.slow),
-        pytest.param("2", "before-commit=kill", marks=pytest.mark.slow),
-        pytest.param("3", "committed=kill", marks=pytest.mark.slow),
+        ("2", "announced=kill"),
+        pytest.param("3", "files-written=kill", marks=pytest.mark.slow),
+        pytest.param("3", "before-commit=kill", marks=pytest.mark.slow),
+        pytest.param("2", "committed=kill", marks=pytest.mark.slow),
     ],
 )
 def test_a_column_says_which_record_is_newer(tmp_path: Path, broker: Broker, version: str, fault: str) -> None:
     """Invariant 19 end to end: records of a key in any partition and any order, over three runs of which one is killed; the
-    history has each of them once. What is remembered is lost: the run ends by name, and goes on when it is to forget."""
+    history has each of them once."""
     project = Project(tmp_path, broker.bootstrap_servers)
     topic = broker.new_topic("ordered", partitions=3)
     text = PIPELINE.format(topic=topic, version=version, partition_by="region")
@@ -218,13 +218,17 @@ def test_a_column_says_which_record_is_newer(tmp_path: Path, broker: Broker, ver
     assert len({(row["_kafka_partition"], row["_kafka_offset"]) for row in history}) == len(history)
     assert sorted(row["n"] for row in history) == sorted(each["n"] for each in documents)
     assert all(row["_op"] == ("delete" if row["op"] == "d" else "upsert") for row in history)
+    if version == "2":  # PyIceberg writes no metadata of version 3
+        deleted = next(each for each in documents if each["id"] not in rows)
+        produce(broker, topic, [late := {**deleted, "op": "u", "n": -1}])
+        ends_where_deletes_are_lost(project, file, rows, late)
 
+
+def ends_where_deletes_are_lost(project: Project, file: Path, rows: Rows, late: Document) -> None:
+    """A run ends by name and brings no older record in; when the table is told to forget, the next one goes on."""
     table = project.catalog().load_table("shop.orders")
     for each in json.loads(table.properties["floe.tombstones"])["files"]:
         local(each["path"]).unlink()
-    deleted = next(each for each in documents if each["id"] not in rows)
-    late = {**deleted, "op": "u", "n": -1}
-    produce(broker, topic, [late])
     said = project.run("run", file, "--until-caught-up", timeout_s=300, code=6)
     assert "FLOE-R146" in said
     assert "SET TBLPROPERTIES ('floe.tombstones' = 'forget')" in said
