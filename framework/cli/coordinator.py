@@ -27,6 +27,7 @@ def coordinator(target: str | None, connection: str | None, control_topic: str, 
     from framework.plan.compile import coordinator_group
     from framework.runtime.coordinator import Coordinator
     from framework.runtime.job import open_catalog
+    from framework.runtime.lineage import lineage_of
     from framework.runtime.monitor import Connections, Monitor
 
     control = open_control(target, connection, control_topic)
@@ -43,8 +44,16 @@ def coordinator(target: str | None, connection: str | None, control_topic: str, 
     catalog = open_catalog(control.target, ())
     check_some(catalog, say)
     monitoring = control.target.monitoring
+    lineage = lineage_of(control.target, control.connection, catalog, say)
     committer = Coordinator(
-        control.kafka, group, control.topic, catalog, say, monitoring.stalled_after_ms, control.target.maintenance
+        control.kafka,
+        group,
+        control.topic,
+        catalog,
+        say,
+        monitoring.stalled_after_ms,
+        control.target.maintenance,
+        lineage,
     )
     connections = Connections(control.target, (control.kafka,), (control.topic,), catalog, catalog.catalogs)
     monitor = Monitor(connections, (), (committer,), say)
@@ -59,6 +68,8 @@ def coordinator(target: str | None, connection: str | None, control_topic: str, 
     finally:
         monitor.close()
         committer.stop()
+        if lineage is not None:
+            lineage.close()
     if committer.error is not None:
         raise committer.error
 

@@ -75,7 +75,8 @@ def _since(context: click.Context, parameter: click.Parameter, value: str | None
     return int((moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)).timestamp() * 1000)
 
 
-def _place(context: click.Context, parameter: click.Parameter, value: str) -> tuple[str, int, int]:
+def parsed_place(context: click.Context, parameter: click.Parameter, value: str) -> tuple[str, int, int]:
+    """TOPIC-PARTITION@OFFSET as its parts."""
     match = _PLACE.fullmatch(value)
     if match is None:
         raise click.BadParameter(f"`{value}` is no TOPIC-PARTITION@OFFSET, such as orders-0@51", context, parameter)
@@ -125,4 +126,4 @@ def letters(command: F) -> Callable[..., object]:
 
 def place(command: F) -> F:
     """TOPIC-PARTITION@OFFSET, which arrives as `place`."""
-    return click.argument("place", callback=_place, metavar="TOPIC-PARTITION@OFFSET")(command)
+    return click.argument("place", callback=parsed_place, metavar="TOPIC-PARTITION@OFFSET")(command)

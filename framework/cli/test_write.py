@@ -71,7 +71,8 @@ def take(recording: Recording, open_file: Callable[[], LoadedPipeline]) -> list[
         hidden |= paths
     if hidden:
         click.echo(f"masked: {', '.join(sorted(hidden))}", err=True)
-    if unknown := sorted(set(recording.masks) - hidden):
+    masked_names = {path.lower() for path in hidden}
+    if unknown := sorted({name for name in recording.masks if name.lower() not in masked_names}):
         click.echo(f"no record has {', '.join(unknown)}, which --mask names", err=True)
     if recording.topic is not None:
         click.echo("these are real records: read the test before you commit it", err=True)

@@ -32,6 +32,10 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "diff": ("framework.cli.diff:diff", "Show what differs from what was deployed."),
         "graph": ("framework.cli.graph:graph", "Draw topics, pipelines and tables as Mermaid, DOT or SVG."),
         "doctor": ("framework.cli.doctor:doctor", "Check this machine and a target, line by line, with remedies."),
+        "readiness": (
+            "framework.cli.readiness:readiness",
+            "Answer a migration review live, with evidence: go or no go.",
+        ),
         "explain": ("framework.cli.explain:explain", "Explain an error code, and show what mends it."),
     },
     "Run": {
@@ -47,6 +51,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "status": ("framework.cli.status:status", "Show what is read, announced and committed."),
         "top": ("framework.cli.top:top", "Show live what is in trouble, what lags, and what waits."),
         "ops": ("framework.cli.ops:ops", "Serve a web page of what runs, and a REST interface."),
+        "tap": ("framework.cli.tap:tap", "Show live records as a run would decode, route and write them."),
         "log": ("framework.cli.log:log", "Print the control topic as a commit log."),
         "pause": ("framework.cli.pause:pause", "Pause the reading of pipelines or the commits of tables."),
         "resume": ("framework.cli.pause:resume", "Resume what was paused."),

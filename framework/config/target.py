@@ -20,9 +20,10 @@ from framework.config.reference import Scope, resolve, secret_of
 from framework.config.rules.addresses import address_rules
 from framework.config.rules.connections import connection_rules, secrets_from_outside, without_secrets
 from framework.config.rules.known_settings import known_settings
+from framework.config.rules.lineage import lineage_rules
 from framework.config.rules.monitoring import monitoring_rules
 from framework.config.schema import check
-from framework.config.spec import MonitoringSpec, SecretRef, SettingValue, TargetSpec
+from framework.config.spec import LineageSpec, MonitoringSpec, SecretRef, SettingValue, TargetSpec
 from framework.config.text import SourceText
 from framework.config.tree import Mapping, Node, Scalar, Sequence, leaves, parse, plain
 from framework.config.units import setting_text, size_bytes
@@ -90,6 +91,7 @@ def read_target(source: SourceText, world: World) -> TargetResult:
     findings += connection_rules(tree)
     if isinstance(resolved, Mapping):
         findings += monitoring_rules(resolved)
+        findings += lineage_rules(resolved)
     if isinstance(resolved, Mapping):
         findings += secrets_from_outside(tree, resolved)
         findings += known_settings(resolved, unresolved)
@@ -119,7 +121,7 @@ def _resolve(
                 if isinstance(leaf.value, str) and "${" in leaf.value
             }
             continue
-        scope = Scope(world, values, secrets=entry.key in ("connections", "monitoring"))
+        scope = Scope(world, values, secrets=entry.key in ("connections", "monitoring", "lineage"))
         part, found, open_paths = resolve(entry.value, scope)
         findings += found
         unresolved |= {(entry.key, *path) for path in open_paths}
@@ -173,6 +175,7 @@ def _build(document: dict[str, dict[str, dict[str, dict[str, object]]]]) -> Targ
         allow_properties=tuple(map(str, allow.get("properties", ()))),
         allow_environment=tuple(map(str, allow.get("environment", ()))),
         monitoring=_monitoring(dict(document.get("monitoring", {}))),
+        lineage=_lineage(dict(document.get("lineage", {})), connections["kafka"]),
         maintenance=_maintenance(dict(document.get("maintenance", {}))),
     )
 
@@ -186,6 +189,19 @@ def _monitoring(found: dict[str, Any]) -> MonitoringSpec:
         pushgateway=str(found.get("pushgateway", MonitoringSpec.pushgateway)),
         max_tables=int(found.get("max_tables", MonitoringSpec.max_tables)),
         stalled_after_ms=int(found.get("stalled_after_ms", MonitoringSpec.stalled_after_ms)),
+    )
+
+
+def _lineage(found: dict[str, Any], connections: dict[str, Any]) -> LineageSpec:
+    token, kafka = secret_of(str(found.get("token", ""))), dict(found.get("kafka", {}))
+    names = [name for name in connections if not name.startswith("x-")]
+    return LineageSpec(
+        namespace=str(found.get("namespace", "")),
+        file=str(found.get("file", "")),
+        http=str(found.get("http", "")),
+        token=SecretRef(*token) if token else "",
+        kafka_connection=str(kafka.get("connection", names[0] if len(names) == 1 else "main")) if kafka else "",
+        kafka_topic=str(kafka.get("topic", "")),
     )
 
 

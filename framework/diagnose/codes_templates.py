@@ -238,4 +238,20 @@ ENTRIES = (
         'monitoring: {pushgateway: "http://pushgateway:9091"}',
         "target",
     ),
+    Code(
+        "FLOE-C710",
+        "Nowhere to send lineage events",
+        "`lineage` names one place: a file, the address of a server (`http` or `https`), or a topic on one of the target's Kafka connections.",
+        'lineage: {http: "ftp://marquez:5000/api/v1/lineage"}',
+        'lineage: {http: "https://marquez:5000/api/v1/lineage"}',
+        "target",
+    ),
+    Code(
+        "FLOE-C711",
+        "A token that everybody on the way can read",
+        "Over http the token of a lineage server is sent as it is. Only to this machine itself that is no harm.",
+        'lineage: {http: "http://marquez:5000/api/v1/lineage", token: "${secret:env:LINEAGE_TOKEN}"}',
+        'lineage: {http: "https://marquez:5000/api/v1/lineage", token: "${secret:env:LINEAGE_TOKEN}"}',
+        "target",
+    ),
 )

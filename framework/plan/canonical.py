@@ -25,7 +25,7 @@ Canonical = dict[str, object]
 
 _TARGET = TypeAdapter(TargetSpec)
 # The name and the prefix are in the plan; where this machine keeps its state, and what a file might have said, changes
-# nothing of what runs. Limits of maintenance hold for coordinators, whichever pipelines they serve.
+# nothing of what runs. Nor does who is told of it. Limits of maintenance hold for coordinators, whichever pipelines they serve.
 _NOT_SETTINGS = (
     "name",
     "prefix",
@@ -34,6 +34,7 @@ _NOT_SETTINGS = (
     "allow_properties",
     "allow_environment",
     "maintenance",
+    "lineage",
 )
 _DIGEST_LENGTH = 16
 
@@ -63,7 +64,10 @@ def _without_unused(value: object) -> object:
         return [_without_unused(item) for item in value]
     if not isinstance(value, dict):
         return value
-    return {key: _without_unused(item) for key, item in value.items() if _UNUSED.get(key, _USED) != item}
+    used = {key: item for key, item in value.items() if _UNUSED.get(key, _USED) != item}
+    if used.get("order_field", _USED) is None:  # of a table by the order of its source, which remembers no deletes
+        used.pop("remember_deletes_ms", None)
+    return {key: _without_unused(item) for key, item in used.items()}
 
 
 def settings_digests(target: TargetSpec) -> dict[str, str]:

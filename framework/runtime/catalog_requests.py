@@ -64,11 +64,18 @@ class CatalogRequests:
     """All methods but `_answer` are for the coordinator's thread; `_answer` runs on a pool's, and puts into the queue
     alone."""
 
-    def __init__(self, catalog: IcebergTables, say: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        catalog: IcebergTables,
+        say: Callable[[str], None],
+        told: Callable[[CommitTable, Committed], None] = lambda effect, outcome: None,
+    ) -> None:
+        """`told`: hears of each commit that was made; it neither blocks nor raises."""
         self.measures = CommitMeasures()
         self.in_flight = 0  # of this term, loads that wait for their turn among them
         self._catalog = catalog
         self._say = say
+        self._told = told
         self._term = 0
         self._pools: dict[str, ThreadPoolExecutor] = {}
         self._loads: dict[str, deque[Request]] = {}
@@ -148,6 +155,8 @@ class CatalogRequests:
         reach("committed")
         level = Level.INFO if isinstance(outcome, Committed) else Level.WARNING
         self._say(Line(_in_words(effect, outcome), level, table=effect.table, commit=effect.commit_id))
+        if isinstance(outcome, Committed):
+            self._told(effect, outcome)
         return outcome
 
 

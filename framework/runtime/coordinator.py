@@ -24,6 +24,7 @@ from framework.runtime.catalog_requests import CatalogRequests
 from framework.runtime.commit_measures import CommitMeasures
 from framework.runtime.coordinator_turns import CoordinatorTurns
 from framework.runtime.information import Information
+from framework.runtime.lineage import LineageTeller
 from framework.runtime.orphans import Announced
 from framework.runtime.patience import is_retriable
 from framework.runtime.table_keeper import TableKeeper
@@ -50,8 +51,10 @@ class Coordinator:
         say: Callable[[str], None],
         stalled_after_ms: int | None = None,
         maintenance: MaintenanceLimits | None = None,
+        lineage: LineageTeller | None = None,
     ) -> None:
-        """`stalled_after_ms`: a commit that is under way for longer is told as stalled; None: none is."""
+        """`stalled_after_ms`: a commit that is under way for longer is told as stalled; None: none is. `lineage` is told of
+        what is read and committed."""
         self.name = f"{group}/{uuid.uuid4().hex[:8]}"
         self.error: FloeError | None = None
         self._kafka = kafka
@@ -59,7 +62,8 @@ class Coordinator:
         self._control_topic = control_topic
         self._say = say
         self._stopping = threading.Event()
-        self._requests = CatalogRequests(catalog, say)
+        self._lineage = lineage
+        self._requests = CatalogRequests(catalog, say, *(() if lineage is None else (lineage.committed,)))
         self._limits = Limits(stalled_ms=stalled_after_ms)
         self._turns: CoordinatorTurns | None = None
         limits = maintenance or MaintenanceLimits(enabled=False)
@@ -126,7 +130,14 @@ class Coordinator:
         seat = CoordinatorSeat(self._kafka, self._group, self._control_topic, self.name)
         information = Information(self._kafka, self._control_topic, self._say)
         turns = self._turns = CoordinatorTurns(
-            self.name, seat, self._requests, information, self._keeper, self._say, self._limits
+            self.name,
+            seat,
+            self._requests,
+            information,
+            self._keeper,
+            self._say,
+            self._limits,
+            () if self._lineage is None else (self._lineage.note,),
         )
         try:
             while (not self._stopping.is_set() or self._requests.in_flight) and not turns.wants_new_seat:

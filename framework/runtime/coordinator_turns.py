@@ -9,12 +9,12 @@ behind `catalog_requests`.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from framework.adapters.faults import reach
 from framework.adapters.kafka.seat import CoordinatorSeat, SeatAssigned, SeatEnd, SeatRead, SeatRevoked, SeatUpdate
-from framework.commit.events.event_types import Deployed
+from framework.commit.events.event_types import ControlEvent, Deployed
 from framework.commit.machine.effects import (
     Assigned,
     CommitTable,
@@ -65,7 +65,9 @@ class CoordinatorTurns:
         keeper: TableKeeper,
         say: Callable[[str], None],
         limits: Limits | None = None,
+        hearers: Sequence[Callable[[ControlEvent], None]] = (),
     ) -> None:
+        """`hearers` are told of each event that is read; they neither block nor raise."""
         self.wants_new_seat = False
         self.state = CoordinatorState(limits=limits or Limits())  # others may look at it; it is never changed in place
         self._name = name
@@ -74,6 +76,7 @@ class CoordinatorTurns:
         self._information = information
         self._keeper = keeper
         self._say = say
+        self._hearers = hearers
         self._ownership: Ownership | None = None  # None: another coordinator owns the partition
         self._is_paused = False
         self._tick_again_at = 0.0
@@ -140,6 +143,9 @@ class CoordinatorTurns:
         elif isinstance(update, SeatRead):
             if isinstance(update.event, Deployed):
                 self._keeper.note(update.event)
+            if update.event is not None:
+                for hear in self._hearers:
+                    hear(update.event)
             self._feed(Read(update.offset, update.event, update.timestamp_ms, update.leader_epoch))
         elif isinstance(update, SeatEnd) and self._ownership is not None:
             self._ownership = Ownership(caught_up=True, position=update.position)

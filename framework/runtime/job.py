@@ -33,12 +33,14 @@ from framework.config.spec import LoadedPipeline, TargetSpec
 from framework.diagnose.counted import counted
 from framework.diagnose.log_lines import Line, under
 from framework.errors import DeadlinePassed, FloeError, TableBlocked
+from framework.lineage.values import RunEnd
 from framework.plan.canonical import canonical, hash_of
 from framework.plan.catalogs import used_catalogs
 from framework.plan.compile import compile_plan
 from framework.plan.model import Plan
 from framework.runtime.control_watch import ControlWatch
 from framework.runtime.coordinator import Coordinator
+from framework.runtime.job_lineage import JobLineage
 from framework.runtime.monitor import Connections, Monitor
 from framework.runtime.starting import StartingSession
 from framework.runtime.state_publisher import StateTeller
@@ -107,6 +109,7 @@ class Job:
         self._tellers: dict[tuple[str, str], StateTeller] = {}
         self._stop_requests: dict[str, StopRequested] = {}
         self._monitor: Monitor | None = None
+        self._lineage = JobLineage(self._target, say)
         self._ended: set[str] = set()  # pipelines that were stopped while others go on
         self._spark = spark or StartingSession(pipelines, [plan.pipeline for plan in plans or ()])
 
@@ -120,6 +123,7 @@ class Job:
             for pipeline, plan in zip(self._pipelines, plans, strict=True):
                 self._prepare(plan, catalog)
                 self._workers[-1].tell_plan(told(pipeline, self._deployment))
+                self._lineage.began(self._workers[-1], catalog)
             self._follow_control_topics()
             self._start_coordinators(plans, catalog)
             self._monitor = self._watched(catalog, used_catalogs(*plans))
@@ -131,6 +135,7 @@ class Job:
             for worker in self._workers:
                 if worker.plan.pipeline not in self._ended:
                     worker.standing.tell(Health.STOPPED, self._why_ended(worker))
+                    self._lineage.ended(worker, RunEnd.COMPLETE)
         except FloeError as error:
             self._tell_failure(error)
             raise
@@ -141,6 +146,7 @@ class Job:
                 coordinator.stop()
             for watch in self._watches.values():
                 watch.close()
+            self._lineage.close()
             for teller in self._tellers.values():
                 teller.close()  # before the run leaves its group: who waits for its end waits for its last word
             for worker in self._workers:
@@ -191,12 +197,15 @@ class Job:
             elif worker.report.state == "failed" or len(self._workers) == 1:
                 reason = worker.report.reason if worker.report.state == "failed" else error.message
                 worker.standing.tell(Health.FAILED, reason, error.remedy, error.code)
+                self._lineage.ended(worker, RunEnd.FAIL, error.code)
             else:
+                self._lineage.ended(worker, RunEnd.ABORT)
                 worker.standing.tell(
                     Health.STOPPED, f"drained, since another pipeline of this driver failed: {error.message}"
                 )
 
     def _tell_uncommitted(self, worker: PipelineWorker, error: FloeError) -> None:
+        self._lineage.ended(worker, RunEnd.FAIL, error.code)
         worker.standing.tell(
             Health.STOPPED, f"drained, but not all is committed: {error.message}", error.remedy, error.code
         )
@@ -221,6 +230,7 @@ class Job:
             try:
                 request_commit(self._kafka(key[0]), key[1], COMMIT_DEADLINE_S, self._coordinators[key], name)
                 worker.standing.tell(Health.STOPPED, self._why_ended(worker))
+                self._lineage.ended(worker, RunEnd.COMPLETE)
             except (TableBlocked, DeadlinePassed) as error:
                 # Told to who asked; the other pipelines go on, and the end of the job asks again.
                 self._tell_uncommitted(worker, error)
@@ -239,6 +249,7 @@ class Job:
                     lambda text: self._say(under("coordinator", text)),
                     self._target.monitoring.stalled_after_ms,
                     self._target.maintenance,
+                    self._lineage.of(plan.read.connection, catalog),
                 )
                 coordinator.start()
                 self._coordinators[key] = coordinator

@@ -7,7 +7,7 @@ are needed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -70,29 +70,42 @@ def run_case(case: Case, plan: Plan, sql: Sql | None = None) -> Outcome:
     """
     tables = MemoryTables(plan, case.given)
     records = list(blocks(case.records))
+
+    def process(block: RecordBlock, routing: Plan) -> BlockResult:
+        if sql is None:
+            return process_block(block, routing, tables.targets, case.schemas)
+        return process_with_sql(block, routing, tables.targets, sql, case.schemas)
+
+    try:
+        results = settled(records, plan, tables, process)
+    except RetriableError as error:
+        return _stopped(Stop(error.code, error.message))
+    if results is None:
+        raise FloeError(
+            f"the test `{case.name}` asked for table changes {_ROUNDS} times in a row",
+            code="FLOE-R325",
+            place=case.span.start,
+            remedy="report this with the pipeline file",
+        )
+    return _outcome(case, records, results, tables)
+
+
+def settled(
+    records: Iterable[RecordBlock],
+    plan: Plan,
+    tables: MemoryTables,
+    process: Callable[[RecordBlock, Plan], BlockResult],
+) -> list[BlockResult] | None:
+    """What becomes of blocks once the tables are as they ask; None if they ask for ever."""
     for _ in range(_ROUNDS):
         routing = replace(plan, route=replace(plan.route, refused_tables=tables.refused))
-        try:
-            results = [_process(block, case, routing, tables, sql) for block in records]
-        except RetriableError as error:
-            return _stopped(Stop(error.code, error.message))
+        results = [process(block, routing) for block in records]
         needs = _merged(results)
         if not needs:
-            return _outcome(case, records, results, tables)
+            return results
         for need in needs:
             tables.satisfy(need)
-    raise FloeError(
-        f"the test `{case.name}` asked for table changes {_ROUNDS} times in a row",
-        code="FLOE-R325",
-        place=case.span.start,
-        remedy="report this with the pipeline file",
-    )
-
-
-def _process(block: RecordBlock, case: Case, plan: Plan, tables: MemoryTables, sql: Sql | None) -> BlockResult:
-    if sql is None:
-        return process_block(block, plan, tables.targets, case.schemas)
-    return process_with_sql(block, plan, tables.targets, sql, case.schemas)
+    return None
 
 
 def _merged(results: Iterable[BlockResult]) -> list[TableNeed]:

@@ -17,9 +17,9 @@ from framework.diagnose.secrets import is_secret_name
 from framework.errors import ConfigError
 from framework.record.failure import RecordFailure
 from framework.record.json.strict_parser import JsonValue, NumberText, parse_record
+from framework.record.masks import MASKED, Hidden, Masks, mask_fields
 from framework.testing.values import Plain
 
-MASKED = "masked"
 MAX_RECORDS = 200
 MAX_RECORD_BYTES = 64 * 1024
 
@@ -87,9 +87,9 @@ def masked(record: Taken, fields: Collection[str], place: str) -> tuple[Taken, s
             place=place,
             remedy="choose other records, or leave --mask out and check what is written",
         ) from None
-    before = len(found)
-    shown = {name: _mask(value, name, fields, found) for name, value in parsed.items()}
-    return (kept if len(found) == before else replace(kept, value=_json(shown).encode())), found
+    hidden = Hidden()
+    shown = mask_fields(parsed, Masks.of(fields), hidden)
+    return (replace(kept, value=_json(shown).encode()) if hidden.paths else kept), found | hidden.paths
 
 
 def _masked_header(name: str, value: bytes | None, fields: Collection[str], found: set[str]) -> bytes | None:
@@ -97,36 +97,6 @@ def _masked_header(name: str, value: bytes | None, fields: Collection[str], foun
         return value
     found.add(f"header.{name}")
     return MASKED.encode()
-
-
-def _mask(value: JsonValue, path: str, fields: Collection[str], found: set[str]) -> JsonValue:
-    hide = path in fields or is_secret_name(path.rpartition(".")[2])
-    if isinstance(value, dict):
-        if hide:
-            found.add(path)
-        return {
-            name: _hidden(inner) if hide else _mask(inner, f"{path}.{name}", fields, found)
-            for name, inner in value.items()
-        }
-    if isinstance(value, list):
-        return [_mask(item, path, fields, found) for item in value]
-    if hide and value is not None:
-        found.add(path)
-        return _hidden(value)
-    return value
-
-
-def _hidden(value: JsonValue) -> JsonValue:
-    """A value of the same kind that says nothing."""
-    if isinstance(value, dict):
-        return {name: _hidden(inner) for name, inner in value.items()}
-    if isinstance(value, list):
-        return [_hidden(item) for item in value]
-    if isinstance(value, NumberText):
-        return NumberText("0")
-    if isinstance(value, bool):
-        return False
-    return None if value is None else MASKED
 
 
 def _json(value: JsonValue) -> str:

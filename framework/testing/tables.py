@@ -1,9 +1,12 @@
 """Tables in memory: created and changed by the same pure decisions as in a job, without a catalog.
 
-In: what records need (TableNeed). Out: targets to process the records with, and tables that cannot be made.
+In: what records need (TableNeed), and perhaps tables as a catalog has them. Out: targets to process the records with, and
+tables that cannot be made.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from pyiceberg.schema import Schema
 from pyiceberg.types import NestedField
@@ -24,13 +27,16 @@ Given = tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
 
 
 class MemoryTables:
-    """The tables of one case. `partition_by`, `sort_by` and `created` tell of those that the case's records made."""
+    """The tables of one case. `partition_by`, `sort_by` and `created` tell of those that the case's records made. `found`
+    are tables that are there, `refused` those that cannot be made or written, and why."""
 
-    def __init__(self, plan: Plan, given: Given) -> None:
+    def __init__(
+        self, plan: Plan, given: Given, found: Iterable[TableTarget] = (), refused: tuple[tuple[str, str], ...] = ()
+    ) -> None:
         self._plan = plan
-        self.targets: dict[str, TableTarget] = {}
+        self.targets: dict[str, TableTarget] = {target.name: target for target in found}
         self.created: list[str] = []
-        self.refused: tuple[tuple[str, str], ...] = ()  # tables that cannot be made, and why
+        self.refused = refused
         self.partition_by: dict[str, tuple[PartitionFieldSpec, ...]] = {}
         self.sort_by: dict[str, tuple[SortFieldSpec, ...]] = {}
         for table, columns in given:

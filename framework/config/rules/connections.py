@@ -57,7 +57,7 @@ def is_clear_secret(path: Path, leaf: Scalar) -> bool:
     """Whether a leaf of a target is a secret that stands there as it is, so that it must not be shown either."""
     in_connection = len(path) >= 4 and path[0] == "connections"
     in_spark = len(path) >= 3 and path[:2] == ("spark", "conf")
-    in_monitoring = len(path) >= 2 and path[0] == "monitoring"
+    in_monitoring = len(path) >= 2 and path[0] in ("monitoring", "lineage")
     if not (in_connection or in_spark or in_monitoring) or leaf.value is None or secret_of(str(leaf.value)):
         return False
     return is_secret_setting(str(path[3 if in_connection else 2 if in_spark else 1]), str(leaf.value))
@@ -110,7 +110,7 @@ def connection_rules(written: Mapping) -> Iterator[Diagnostic]:
     for path, leaf in leaves(written):
         in_connection = len(path) == 4 and path[0] == "connections"
         in_spark = len(path) == 3 and path[:2] == ("spark", "conf")
-        in_monitoring = len(path) == 2 and path[0] == "monitoring"
+        in_monitoring = len(path) == 2 and path[0] in ("monitoring", "lineage")
         if not (in_connection or in_spark or in_monitoring):
             continue
         key, text = str(path[-1]), str(leaf.value)

@@ -1,0 +1,1 @@
+"""Lineage events (OpenLineage) built from values. Knows no clock, broker, catalog or server."""

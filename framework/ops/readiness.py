@@ -1,0 +1,199 @@
+"""The scorecard of a migration review, as values: what was looked at, what was seen, and what to do about it.
+
+In: checks as functions. Out: a `Scorecard` with a verdict for each, and whether it is a go. Invariant: a check that did not
+run, or that could not find out, never says `pass`: what it raises is a `fail`, and what cannot be seen now is
+`not checked`, with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, replace
+from enum import Enum
+
+from framework.adapters.secrets import hidden
+from framework.errors import FloeError
+
+NO_GO = 10
+
+
+class Verdict(str, Enum):
+    PASS = "pass"
+    WARN = "warn"
+    FAIL = "fail"
+    NOT_CHECKED = "not checked"
+
+
+_WORST_LAST = (Verdict.PASS, Verdict.NOT_CHECKED, Verdict.WARN, Verdict.FAIL)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One piece of evidence. `remedy` is a command, or what to do; "" where nothing is."""
+
+    verdict: Verdict
+    text: str
+    remedy: str = ""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One question of the review. `verdict` is that of its worst evidence; without any evidence it was not checked."""
+
+    name: str
+    question: str
+    seen: tuple[Seen, ...]
+
+    @property
+    def verdict(self) -> Verdict:
+        if not self.seen:
+            return Verdict.NOT_CHECKED
+        return max((each.verdict for each in self.seen), key=_WORST_LAST.index)
+
+
+@dataclass(frozen=True)
+class Scorecard:
+    """`cut_over` and `back` are the steps to this pipeline and away from it, with the offsets as they were at `at_ms`."""
+
+    pipeline: str
+    target: str
+    file: str
+    floe: str
+    at_ms: int
+    checks: tuple[Check, ...]
+    cut_over: tuple[str, ...] = ()
+    back: tuple[str, ...] = ()
+
+    @property
+    def is_go(self) -> bool:
+        """Whether nothing fails; what warns or was not checked is for people to judge."""
+        return all(check.verdict is not Verdict.FAIL for check in self.checks)
+
+    @property
+    def exit_code(self) -> int:
+        return 0 if self.is_go else NO_GO
+
+    def to_json(self) -> dict[str, object]:
+        return {
+            "command": "readiness",
+            "ok": self.is_go,
+            "pipeline": self.pipeline,
+            "target": self.target,
+            "file": self.file,
+            "floe": self.floe,
+            "timestamp_ms": self.at_ms,
+            "checks": [
+                {
+                    "name": check.name,
+                    "question": check.question,
+                    "verdict": check.verdict.value,
+                    "seen": [{**asdict(each), "verdict": each.verdict.value} for each in check.seen],
+                }
+                for check in self.checks
+            ],
+            "cut_over": list(self.cut_over),
+            "back": list(self.back),
+        }
+
+
+def passed(text: str) -> Seen:
+    return Seen(Verdict.PASS, text)
+
+
+def warned(text: str, remedy: str) -> Seen:
+    return Seen(Verdict.WARN, text, remedy)
+
+
+def failed(text: str, remedy: str) -> Seen:
+    return Seen(Verdict.FAIL, text, remedy)
+
+
+def not_checked(text: str, remedy: str = "") -> Seen:
+    return Seen(Verdict.NOT_CHECKED, text, remedy)
+
+
+def look(name: str, question: str, find: Callable[[], Iterable[Seen]]) -> Check:
+    """The answer to one question. What it raises is a fail behind what it found before, whatever that was."""
+    seen: list[Seen] = []
+    try:
+        for each in find():
+            seen.append(each)
+    except FloeError as raised:
+        place = f" ({raised.place})" if raised.place else ""
+        remedy = raised.remedy or f"floe explain {raised.code}"
+        seen.append(failed(f"could not be found out: {raised.message}{place} [{raised.code}]", remedy))
+    except Exception as raised:  # a review reports what it did not expect, and looks on
+        first = (str(raised).strip().splitlines() or [""])[0]
+        seen.append(
+            failed(f"could not be found out: {type(raised).__name__}: {first}", "this is unexpected; please report it")
+        )
+    return Check(name, question, tuple(replace(e, text=hidden(e.text), remedy=hidden(e.remedy)) for e in seen))
+
+
+# ---- time to data loss ------------------------------------------------------------------------------------------------
+
+HOUR_MS = 3_600_000
+FAIL_BELOW_MS = HOUR_MS
+WARN_BELOW_MS = 24 * HOUR_MS
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """What of a partition is not read, or not committed, and how long its topic keeps it. `oldest_ms` is the time of the
+    first record that waits, None where none does or it could not be read; `retention_ms` and `retention_bytes` are -1 for
+    no limit."""
+
+    place: str
+    position: int
+    log_start: int
+    log_end: int
+    oldest_ms: int | None
+    retention_ms: int
+    retention_bytes: int
+    is_compacted: bool = False
+
+    @property
+    def records(self) -> int:
+        return max(0, self.log_end - self.position)
+
+
+def judge_retention(waiting: Waiting, now_ms: int, topic: str, what: str) -> Seen:
+    """Retention against lag: how long until a record goes that waits.
+
+    Args:
+        what: what the records wait for, such as `read`.
+    """
+    raise_it = f"kafka-configs.sh --alter --topic {topic} --add-config retention.ms=604800000"
+    text = f"{waiting.place}: {waiting.records:,} offsets not {what} of [{waiting.log_start}, {waiting.log_end})"
+    if waiting.position < waiting.log_start:
+        lost = waiting.log_start - waiting.position
+        return failed(f"{waiting.place}: {lost:,} offsets from {waiting.position} on are gone already", raise_it)
+    if waiting.is_compacted:
+        text = f"{waiting.place}: the topic is compacted: of a key only the newest record is sure to be {what}"
+        return warned(text, f"kafka-configs.sh --alter --topic {topic} --add-config cleanup.policy=delete")
+    by_size = f"; it also goes by size (retention.bytes={waiting.retention_bytes:,}), which has no time"
+    if waiting.retention_ms < 0:
+        text += ", kept for ever"
+        return passed(text) if waiting.retention_bytes < 0 else warned(text + by_size, raise_it)
+    kept = f"kept {duration_text(waiting.retention_ms)}"
+    if not waiting.records:
+        return passed(f"{text}, {kept}")
+    if waiting.oldest_ms is None:
+        return not_checked(f"{text}, {kept}: the time of the first of them could not be read", raise_it)
+    left = waiting.retention_ms - (now_ms - waiting.oldest_ms)
+    text += f", {kept}: {duration_text(max(0, left))} until data is lost"
+    if left < FAIL_BELOW_MS:
+        return failed(text, raise_it)
+    if left < WARN_BELOW_MS or waiting.retention_bytes >= 0:
+        return warned(text + (by_size if waiting.retention_bytes >= 0 else ""), raise_it)
+    return passed(text)
+
+
+def duration_text(milliseconds: int) -> str:
+    """In the two largest units."""
+    seconds = milliseconds // 1000
+    for unit, size, below, smaller in (("d", 86_400, 3600, "h"), ("h", 3600, 60, "min"), ("min", 60, 1, "s")):
+        if seconds >= size:
+            rest = seconds % size // below
+            return f"{seconds // size:,} {unit}" + (f" {rest} {smaller}" if rest else "")
+    return f"{seconds} s"

@@ -1,0 +1,135 @@
+"""`floe readiness` on a real broker and catalog: what it sees of a pipeline before, in, and after trouble."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from jsonschema import Draft202012Validator
+
+from framework.adapters.kafka.admin import KafkaAdmin
+from framework.adapters.kafka.control_topic import ensure_control_topic
+from framework.cli.main import run_main
+from tests.conftest import Broker
+from tests.project import Project
+
+pytestmark = [pytest.mark.kafka, pytest.mark.iceberg]
+
+SCHEMA = Draft202012Validator(
+    json.loads((Path(__file__).parents[2] / "schemas" / "readiness.v1.schema.json").read_text(encoding="utf-8"))
+)
+PIPELINE = """
+    source:
+      kafka: {{connection: main, topics: [{topic}]}}
+      metadata_columns: [topic, partition, offset]
+    routes: {{rules: [{{table: shop.orders}}], unrouted: fail}}
+    errors: {{policy: fail}}
+"""
+Floe = Callable[..., tuple[int, dict[str, Any]]]
+
+
+@pytest.fixture
+def project(tmp_path: Path, broker: Broker, monkeypatch: pytest.MonkeyPatch) -> Project:
+    monkeypatch.chdir(tmp_path)
+    return Project(tmp_path, broker.bootstrap_servers)
+
+
+@pytest.fixture
+def readiness(capsys: pytest.CaptureFixture[str]) -> Floe:
+    def run(*words: str | Path) -> tuple[int, dict[str, Any]]:
+        code = run_main(["readiness", *map(str, words), "--target", "it", "--format", "json"])
+        document = json.loads(capsys.readouterr().out)
+        SCHEMA.validate(document)
+        return code, document
+
+    return run
+
+
+def verdicts(document: dict[str, Any]) -> dict[str, str]:
+    return {check["name"]: check["verdict"] for check in document["checks"]}
+
+
+def seen(document: dict[str, Any], name: str) -> Iterator[dict[str, str]]:
+    (check,) = (each for each in document["checks"] if each["name"] == name)
+    yield from check["seen"]
+
+
+def test_before_the_first_run_what_is_not_there_is_not_checked(
+    project: Project, broker: Broker, readiness: Floe, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A pipeline that never ran is a go where nothing speaks against it: exact offsets to begin at, the step for the old
+    writer's, and nothing is left behind."""
+    topic = broker.new_topic("ready", partitions=2)
+    broker.produce(topic, [{"id": i} for i in range(10)], partition=0)
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": f"old-{topic}"})
+    consumer.commit(offsets=[TopicPartition(topic, 0, 4), TopicPartition(topic, 1, 0)], asynchronous=False)
+    consumer.close()
+    file = project.pipeline("shop", PIPELINE.format(topic=topic))
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    before = set(admin.list_topics(timeout=10).topics)
+
+    code, document = readiness(file, "--old-group", f"old-{topic}")
+
+    assert (code, document["ok"]) == (0, True), document
+    found = verdicts(document)
+    assert [found[name] for name in ("snapshots", "upkeep", "replay", "store-failure")] == ["not checked"] * 4
+    assert found["source-retention"] == "pass"
+    assert [each["text"] for each in seen(document, "offsets")][2:] == [
+        f"{topic}-0: old-{topic} stands at 4, this pipeline begins at 0: 4 would be read twice",
+        f"{topic}-1: old-{topic} stands at 0, where this pipeline begins",
+    ]
+    assert any(f"floe offsets set {file} -t it {topic}:0=4 {topic}:1=0" in step for step in document["cut_over"])
+    assert set(admin.list_topics(timeout=10).topics) == before
+    assert project.catalog().list_namespaces() == []
+
+    # The command is right: once it was run, both stand at the same offsets, and reading again is no question any more.
+    ensure_control_topic(KafkaAdmin({"bootstrap.servers": broker.bootstrap_servers}), project.control_topic)
+    (step,) = (each for each in document["cut_over"] if ": floe offsets set " in each)
+    assert run_main(shlex.split(step.split(": floe ")[1])) == 0
+    capsys.readouterr()
+    code, document = readiness(file, "--old-group", f"old-{topic}")
+    assert code == 0
+    assert [each["verdict"] for each in seen(document, "offsets")] == ["pass"] * 4, document
+
+
+def test_data_that_is_about_to_be_lost_is_no_go(
+    project: Project, broker: Broker, readiness: Floe, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Retention that takes unread records within the hour ends with 10, and names the topic's partition, the time and the
+    command; so in Markdown and HTML."""
+    topic = broker.new_topic("ready", config={"retention.ms": "1800000"})
+    broker.produce(topic, [{"id": 1}])
+    file = project.pipeline("shop", PIPELINE.format(topic=topic))
+    code, document = readiness(file)
+    assert (code, document["ok"]) == (10, False)
+    (loss,) = seen(document, "source-retention")
+    assert loss["verdict"] == "fail"
+    assert loss["text"].startswith(f"{topic}-0: 1 offsets not read of [0, 1), kept 30 min")
+    assert f"--topic {topic} --add-config retention.ms=" in loss["remedy"]
+
+    assert run_main(["readiness", str(file), "--target", "it", "--report", "html=card.html"]) == 10
+    assert "# shop: NO GO: " in capsys.readouterr().out.replace("\\", "")
+    assert "NO GO" in (project.root / "card.html").read_text()
+
+
+def test_a_table_that_refuses_the_file_is_no_go(project: Project, broker: Broker, readiness: Floe) -> None:
+    """What `floe plan` would refuse is a fail with its code; the other checks are answered all the same."""
+    topic = broker.new_topic("ready")
+    text = PIPELINE.format(topic=topic).replace(
+        "metadata_columns", "schema: {id: {type: boolean}}\n      metadata_columns"
+    )
+    file = project.pipeline("shop", text + "    tables: {defaults: {evolve: {otherwise: fail}}}\n")
+    project.catalog().create_namespace("shop")
+    project.catalog().create_table("shop.orders", pa.schema([("id", pa.timestamp("us"))]))
+    code, document = readiness(file)
+    assert verdicts(document)["source-retention"] == "pass"
+    [schema] = seen(document, "schema")
+    assert "shop.orders" in schema["text"]
+    assert code in (0, 10)

@@ -1,0 +1,163 @@
+"""The scorecard: what counts as passed, how long until data is lost, and text that is no markup."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+
+from framework.errors import SetupError
+from framework.ops.readiness import (
+    HOUR_MS,
+    NO_GO,
+    Check,
+    Scorecard,
+    Seen,
+    Verdict,
+    Waiting,
+    duration_text,
+    failed,
+    judge_retention,
+    look,
+    not_checked,
+    passed,
+    warned,
+)
+from framework.ops.readiness_text import rendered
+
+SCHEMA = Draft202012Validator(
+    json.loads((Path(__file__).parents[3] / "schemas" / "readiness.v1.schema.json").read_text(encoding="utf-8"))
+)
+NOW = 1_700_000_000_000
+
+
+def card(*checks: Check, **more: tuple[str, ...]) -> Scorecard:
+    return Scorecard("shop", "prod", "shop.yaml", "0.1", NOW, checks, **more)
+
+
+def test_a_check_that_did_not_run_is_never_passed() -> None:
+    """What finds nothing is not checked; what raises fails, also behind evidence that was good; and a fail is no go."""
+
+    def breaks() -> Iterator[Seen]:
+        yield passed("so far")
+        raise SetupError("the broker is gone", code="FLOE-E101", place="b:9092", remedy="start it")
+
+    def bug() -> Iterator[Seen]:
+        raise KeyError("x")
+        yield  # a generator
+
+    assert look("a", "?", lambda: ()).verdict is Verdict.NOT_CHECKED
+    broken = look("b", "?", breaks)
+    assert broken.verdict is Verdict.FAIL
+    assert broken.seen[1] == Seen(
+        Verdict.FAIL, "could not be found out: the broker is gone (b:9092) [FLOE-E101]", "start it"
+    )
+    assert look("c", "?", bug).verdict is Verdict.FAIL
+    assert card(broken).exit_code == NO_GO
+    assert "nothing was looked at" in rendered(card(Check("a", "?", ())), "md")
+
+
+@pytest.mark.parametrize(
+    ("seen", "verdict", "code"),
+    [
+        ([passed("x")], Verdict.PASS, 0),
+        ([passed("x"), not_checked("y")], Verdict.NOT_CHECKED, 0),
+        ([not_checked("y"), warned("w", "r"), passed("x")], Verdict.WARN, 0),
+        ([failed("f", "r"), warned("w", "r"), passed("x")], Verdict.FAIL, NO_GO),
+    ],
+)
+def test_the_worst_evidence_is_the_verdict(seen: list[Seen], verdict: Verdict, code: int) -> None:
+    """One good sign does not hide a bad one."""
+    found = card(Check("a", "?", tuple(seen)))
+    assert found.checks[0].verdict is verdict
+    assert found.exit_code == code
+    assert found.is_go == (code == 0)
+
+
+def waiting(**more: object) -> Waiting:
+    given_: dict[str, object] = {
+        "place": "orders-0", "position": 10, "log_start": 0, "log_end": 20, "oldest_ms": NOW - 10 * HOUR_MS,
+        "retention_ms": 168 * HOUR_MS, "retention_bytes": -1,
+    }  # fmt: skip
+    return Waiting(**{**given_, **more})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("more", "verdict", "said"),
+    [
+        ({}, Verdict.PASS, "6 d 14 h until data is lost"),
+        ({"retention_ms": -1}, Verdict.PASS, "kept for ever"),
+        ({"position": 20, "oldest_ms": None}, Verdict.PASS, "0 offsets not read"),
+        ({"retention_ms": 20 * HOUR_MS}, Verdict.WARN, "10 h until data is lost"),
+        ({"retention_ms": 10 * HOUR_MS + 60_000}, Verdict.FAIL, "1 min until data is lost"),
+        ({"retention_ms": HOUR_MS}, Verdict.FAIL, "0 s until data is lost"),
+        ({"log_start": 15}, Verdict.FAIL, "5 offsets from 10 on are gone already"),
+        ({"oldest_ms": None}, Verdict.NOT_CHECKED, "could not be read"),
+        ({"retention_bytes": 1_000_000}, Verdict.WARN, "goes by size (retention.bytes=1,000,000)"),
+        ({"retention_ms": -1, "retention_bytes": 1_000}, Verdict.WARN, "which has no time"),
+        ({"is_compacted": True}, Verdict.WARN, "the topic is compacted"),
+    ],
+)
+def test_time_to_data_loss(more: dict[str, object], verdict: Verdict, said: str) -> None:
+    """Retention against what waits: lost already, within the hour, within the day, by size, or never."""
+    seen = judge_retention(waiting(**more), NOW, "orders", "read")
+    assert (seen.verdict, said in seen.text) == (verdict, True), seen
+    assert bool(seen.remedy) == (verdict is not Verdict.PASS)
+
+
+@given(st.integers(0, 10**12))
+def test_durations_are_told_in_two_units(milliseconds: int) -> None:
+    """Never more than was left: nobody is told of an hour that is not there."""
+    units = {"d": 86_400, "h": 3_600, "min": 60, "s": 1}
+    parts = re.findall(r"([\d,]+) (d|h|min|s)", duration_text(milliseconds))
+    assert 1 <= len(parts) <= 2
+    told = sum(int(number.replace(",", "")) * units[unit] for number, unit in parts)
+    assert told <= milliseconds // 1000 < told + units[parts[0][1]]
+
+
+class Links(HTMLParser):
+    """What a page has of tags and attributes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.targets: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.targets |= {value or "" for name, value in attrs if name in ("href", "src")}
+
+
+HOSTILE = "<script>alert(1)</script> | `x` [a](http://evil) \x1b[2J\u202e\n# head"
+
+
+@pytest.mark.parametrize("text", [HOSTILE, '"><img src=x onerror=y>', "a|b\n|---|", "``"])
+def test_what_others_wrote_is_no_markup(text: str) -> None:
+    """Names and messages stand in each form as they are: no tag, no link, no row, no control character."""
+    found = card(
+        Check("plan", "?", (failed(text, text), warned("w", text))),
+        cut_over=(text, f"Do: floe run {text}"),
+        back=(text,),
+    )
+    page, lines, document = (rendered(found, form) for form in ("html", "md", "json"))
+    parser = Links()
+    parser.feed(page)
+    assert parser.tags <= {
+        "html", "head", "meta", "title", "style", "body", "h1", "h2", "p", "table", "tr", "th", "td", "a", "span", "ul", "ol",
+        "li", "br", "code",
+    }  # fmt: skip
+    assert parser.targets == {"#plan"}
+    for form in (page, lines):
+        assert not set("\x1b\u202e") & set(form)
+    assert sum(line.startswith("#") for line in lines.splitlines()) == 4
+    assert sum(line.startswith("|") for line in lines.splitlines()) == 3
+    assert "](" not in lines.replace("\\](", "").replace("\\]\\(", "") or "`" in text
+    SCHEMA.validate(json.loads(document))
+    assert json.loads(document)["checks"][0]["seen"][0]["text"] == text

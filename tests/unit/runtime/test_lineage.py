@@ -1,0 +1,138 @@
+"""Lineage that nobody takes: commits and runs do not notice."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from framework.commit.events.event_types import DataWritten, TableCommitPolicy
+from framework.commit.machine.effects import CommitTable, Committed, PipelineProgress, TableProgress, TableView
+from framework.lineage.values import Names, RunBegan, TableSchema
+from framework.runtime.lineage import LineageTeller
+
+NAMES = Names("prod", "kafka://b:9092", {})
+VIEW = TableView("shop.orders", "uuid", "main", 1, 0, None)
+EFFECT = CommitTable(
+    "shop.orders", VIEW, "c1", (), TableProgress("x", 5, {"shop": PipelineProgress(1, {"orders": {"0": 9}})}), None
+)
+DONE = Committed("shop.orders", "c1", VIEW, 7, 1_000)
+
+
+class Sink:
+    """Takes events while `works`; `hold` lets it hang."""
+
+    def __init__(self) -> None:
+        self.works, self.hold = True, threading.Event()
+        self.hold.set()
+        self.events: list[dict[str, object]] = []
+
+    def send(self, key: str, event: bytes) -> None:
+        self.hold.wait(30)
+        if not self.works:
+            raise OSError("nobody listens")
+        self.events.append(json.loads(event))
+
+    def close(self) -> None:
+        pass
+
+
+def wait(condition: Callable[[], bool]) -> None:
+    limit = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < limit
+        time.sleep(0.01)
+
+
+def teller(sink: Sink, said: list[str], queued: int = 10) -> LineageTeller:
+    return LineageTeller(NAMES, lambda: sink, lambda table: None, said.append, queued)
+
+
+def test_a_sink_that_hangs_holds_nobody_and_costs_no_memory() -> None:
+    """However many commits there are meanwhile, each is told in no time; what does not fit is dropped, counted, and said
+    once, and the end does not wait for ever."""
+    sink, said = Sink(), list[str]()
+    sink.hold.clear()
+    lineage = teller(sink, said)
+    begun = time.monotonic()
+    for _ in range(5_000):
+        lineage.committed(EFFECT, DONE)
+    assert time.monotonic() - begun < 5
+    assert lineage.dropped >= 5_000 - 10 - 2
+    assert len(said) == 1
+    assert "are dropped" in said[0]
+    begun = time.monotonic()
+    lineage.close()
+    assert time.monotonic() - begun < 15
+    assert said[-1].endswith("dropped")
+    sink.hold.set()
+
+
+def test_a_sink_that_refuses_is_said_once_and_said_again_when_it_takes() -> None:
+    """Every event that is not delivered counts, and the first that is ends the outage."""
+    sink, said = Sink(), list[str]()
+    lineage = teller(sink, said, 1_000)
+    sink.works = False
+    for _ in range(20):
+        lineage.committed(EFFECT, DONE)
+    wait(lambda: lineage.dropped == 20)
+    sink.works = True
+    lineage.run(RunBegan("shop", "r", 0, ("orders",), ()))
+    wait(lambda: lineage.sent == 1)
+    lineage.close()
+    assert len(said) == 3, said
+    assert "delivered again; 20 were dropped" in said[1]
+    assert said[2] == "lineage: 20 events were dropped"
+
+
+def test_what_cannot_be_told_of_a_commit_ends_nothing() -> None:
+    """An error while an event is made is a dropped event, on whichever thread."""
+    said = list[str]()
+    broken = CommitTable("t", VIEW, "c", (), None, None)  # type: ignore[arg-type]
+    lineage = teller(Sink(), said)
+    lineage.committed(broken, DONE)
+    assert lineage.dropped == 1
+    lineage.close()
+
+
+def test_a_commit_is_told_of_the_run_that_announced_it() -> None:
+    """The run that the log names is the one that the driver begins, with the schema of the table, asked for once."""
+    sink, asked = Sink(), list[str]()
+
+    def schema_of(table: str) -> TableSchema:
+        asked.append(table)
+        return TableSchema('{"type": "struct", "fields": []}', 0, "")
+
+    lineage = LineageTeller(NAMES, lambda: sink, schema_of, lambda text: None)
+    lineage.run(RunBegan("shop", "run-9", 0, ("orders",), ()))
+    lineage.note(DataWritten("shop", "run-9", 1, "shop.orders", "uuid", 0, (), (), TableCommitPolicy(1, 1, 1)))
+    for _ in range(3):
+        lineage.committed(EFFECT, DONE)
+    lineage.close()
+    assert len(sink.events) == 4
+    assert len({event["run"]["runId"] for event in sink.events}) == 1  # type: ignore[index]
+    assert asked == ["shop.orders"]
+
+
+@pytest.mark.parametrize("fails", ["open", "schema"])
+def test_a_sink_that_cannot_be_opened_is_tried_again(fails: str) -> None:
+    """Nor does a catalog that does not answer cost an event: it is told without the schema."""
+    sink, tries = Sink(), list[int]()
+
+    def open_sink() -> Sink:
+        tries.append(1)
+        if fails == "open" and len(tries) < 3:
+            raise OSError("not there yet")
+        return sink
+
+    def schema_of(table: str) -> TableSchema | None:
+        raise OSError("no catalog")
+
+    lineage = LineageTeller(NAMES, open_sink, schema_of, lambda text: None)
+    for _ in range(5):
+        lineage.committed(EFFECT, DONE)
+    lineage.close()
+    assert (lineage.sent, lineage.dropped) == ((3, 2) if fails == "open" else (5, 0))
