@@ -23,8 +23,8 @@ test-all: setup  ## everything: also the slow, chaos and packaging tests
 	@.venv/bin/lint-imports
 	@.venv/bin/python -m pytest
 
-slow-share: setup  ## the slow tests whose turn it is by the number of commits; SHARE=3: that one
-	@.venv/bin/python -m tests.shares run $(if $(SHARE),--share $(SHARE))
+slow-share: setup  ## the slow tests whose turn it is by the number of commits; SHARE=3: that one; MINUTES=10: what fits
+	@.venv/bin/python -m tests.shares run $(if $(SHARE),--share $(SHARE)) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(PACE),--pace $(PACE))
 
 DOCUMENTS ?= 1000000
 SEED ?= 1

@@ -122,12 +122,25 @@ def durations(results: Mapping[str, Result]) -> dict[str, float]:
     return {test: FORM_S.get(test, result.seconds) for test, result in results.items()}
 
 
-def turn() -> int:
-    """Which share it is by the number of commits."""
+def commits() -> int:
+    """The number of commits, by which it is a share's turn."""
     answer = subprocess.run(
         ["git", "rev-list", "--count", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    return int(answer.stdout) % SHARES
+    return int(answer.stdout)
+
+
+def fitting(share: list[str], seconds: Mapping[str, float], minutes: float, pace: float, first: int) -> list[str]:
+    """What of a share fits into the time, on a machine that takes `pace` times as long as the one of the recorded
+    durations. The beginning moves on with `first`, so that on a machine that is always slow each test has its turn."""
+    begin = first % len(share) if share else 0
+    left, taken = minutes * 60, []
+    for test in (*share[begin:], *share[:begin]):
+        takes = seconds.get(test, DEFAULT_S) * pace
+        if takes <= left:
+            taken.append(test)
+            left -= takes
+    return sorted(taken)
 
 
 def run(share: list[str], minutes: float, junit: Path = JUNIT) -> int:
@@ -170,7 +183,8 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("what", choices=["list", "run", "record", "check"])
     parser.add_argument("junit", nargs="*", type=Path, help="of runs with --junit-xml")
     parser.add_argument("--share", type=int, help=f"0 to {SHARES - 1}")
-    parser.add_argument("--minutes", type=float, default=MINUTES)
+    parser.add_argument("--minutes", type=float, default=MINUTES, help="only what fits into them")
+    parser.add_argument("--pace", type=float, default=1.0, help="how many times as long this machine takes")
     given = parser.parse_args(arguments)
     tests, results = slow_tests(), read_results()
     if given.what == "check":
@@ -187,13 +201,19 @@ def main(arguments: list[str]) -> int:
         return 0
     seconds = durations(results)
     shares = divide(tests, seconds)
-    wanted = turn() if given.share is None else given.share
+    count = commits()
+    wanted = count % SHARES if given.share is None else given.share
     if given.what == "run":
-        print(f"share {wanted} of {SHARES}: {len(shares[wanted])} of {len(tests)} slow tests", flush=True)
-        return run(shares[wanted], given.minutes)
+        share = shares[wanted]
+        taken = fitting(share, seconds, given.minutes, given.pace, count // SHARES)
+        print(f"share {wanted} of {SHARES}: {len(taken)} of {len(tests)} slow tests", flush=True)
+        for test in sorted(set(share) - set(taken)):
+            print(f"  left for another run, does not fit into {given.minutes:.0f} minutes here: {test}", flush=True)
+        # Twice the time: a machine may become slower meanwhile. Nothing to run is nothing that failed.
+        return run(taken, 2 * given.minutes) if taken else 0
     for number, share in enumerate(shares):
         took = sum(seconds.get(test, DEFAULT_S) for test in share)
-        print(f"share {number}: {took / 60:.1f} minutes" + (", whose turn it is" if number == turn() else ""))
+        print(f"share {number}: {took / 60:.1f} minutes" + (", whose turn it is" if number == count % SHARES else ""))
         print("".join(f"  {test}\n" for test in share), end="")
     return 0
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.reports import ROOT, TestRun
-from tests.shares import Result, divide, table, with_runs
+from tests.shares import Result, divide, fitting, table, with_runs
 
 names = st.lists(st.text("abcdef", min_size=1, max_size=4), max_size=60)
 
@@ -28,6 +28,22 @@ def test_no_share_is_much_longer_than_another(tests: list[str], seconds: dict[st
     took = [sorted(seconds.get(test, 120.0) for test in share) for share in divide(tests, seconds, shares)]
     fullest = max(took, key=sum)
     assert sum(fullest[1:]) <= min(map(sum, took)) + 1e-6
+
+
+@given(names, st.integers(0, 30), st.floats(0, 60), st.floats(1, 4))
+def test_a_slow_machine_takes_what_fits(tests: list[str], first: int, minutes: float, pace: float) -> None:
+    """What is taken fits into the time at the machine's pace, and with time for all of it nothing is left."""
+    share, seconds = sorted(set(tests)), dict.fromkeys(tests, 100.0)
+    taken = fitting(share, seconds, minutes, pace, first)
+    assert set(taken) <= set(share)
+    assert len(taken) * 100.0 * pace <= minutes * 60 + 1e-6
+    assert fitting(share, seconds, len(share) * 100.0 / 60 + 1, 1.0, first) == share
+
+
+def test_each_test_of_a_share_has_its_turn() -> None:
+    """Where one of three fits, three turns take all three."""
+    share = ["a", "b", "c"]
+    assert [fitting(share, dict.fromkeys(share, 60.0), 1.0, 1.0, first) for first in (5, 6, 7)] == [["c"], ["a"], ["b"]]
 
 
 def test_the_longest_come_first_and_an_unknown_one_counts_the_default() -> None:
