@@ -105,7 +105,7 @@ def _in_run(
         return None
     entries = read_run(io, run)
     covered.update(path for path, is_own in zip(run.files, own, strict=True) if is_own)
-    of_keys, at = find(entries, keys.high, keys.low)
+    of_keys, at = find(entries.hashes, keys.high, keys.low)
     in_files = np.asarray(entries.files[at], np.int64)
     kept = np.asarray(own)[in_files]
     of_keys, at, in_files = of_keys[kept], at[kept], in_files[kept]

@@ -183,13 +183,14 @@ def merge_runs(io: FileIO, root: str, runs: Sequence[KeyRun], live: Collection[s
     return write_run(io, root, _together(parts), list(files), rows) if files else None
 
 
-def find(entries: Entries, high: Words, low: Words) -> tuple[Ints, Ints]:
-    """Which of the keys are in a run: for each entry that is found the key's row and the entry's.
+def find(held: KeyHashes, high: Words, low: Words) -> tuple[Ints, Ints]:
+    """Which of the keys are among hashes that are held, ascending by `high`: for each entry that is found the key's row
+    and the entry's.
 
     Args:
         high, low: hashes of keys, `high` ascending.
     """
-    held_high, held_low = entries.hashes.high, entries.hashes.low
+    held_high, held_low = held.high, held.low
     at: Ints = np.searchsorted(held_high, high)
     rows: Ints = np.arange(len(high))
     keys_found, entries_found = [], []

@@ -50,6 +50,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Watch": {
         "status": ("framework.cli.status:status", "Show what is read, announced and committed."),
         "top": ("framework.cli.top:top", "Show live what is in trouble, what lags, and what waits."),
+        "ops": ("framework.cli.ops:ops", "Serve a web page of what runs, and a REST interface."),
         "tap": ("framework.cli.tap:tap", "Show live records as a run would decode, route and write them."),
         "log": ("framework.cli.log:log", "Print the control topic as a commit log."),
         "pause": ("framework.cli.pause:pause", "Pause the reading of pipelines or the commits of tables."),

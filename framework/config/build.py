@@ -240,6 +240,7 @@ def _write_policy(values: Values) -> WritePolicy:
         mode=WriteMode.UPSERT,
         key=tuple(values.get("key", ())),
         order_field=order["field"] if isinstance(order, dict) else None,
+        remember_deletes_ms=_duration_of(order, "remember_deletes", WritePolicy.remember_deletes_ms),
         delete_when=DeleteWhen(**_own(delete_when))
         if isinstance(delete_when, dict)
         else DeleteWhen()
@@ -249,6 +250,10 @@ def _write_policy(values: Values) -> WritePolicy:
         key_index=KeyIndexUse(values["key_index"]) if "key_index" in values else WritePolicy.key_index,
         history=values.get("history"),
     )
+
+
+def _duration_of(values: object, key: str, default: int) -> int:
+    return duration_ms(values[key]) or default if isinstance(values, dict) and key in values else default
 
 
 def _maintenance_policy(values: Values) -> MaintenancePolicy:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from fnmatch import fnmatchcase
 
-from framework.config.maintenance import MaintenanceLimits, MaintenancePolicy
+from framework.config.maintenance import DAY_MS, MaintenanceLimits, MaintenancePolicy
 from framework.config.metadata import HISTORY
 from framework.config.patterns import compiled
 from framework.config.table_names import DEFAULT_CATALOG, Catalogs, identifier_of, placed
@@ -313,12 +313,14 @@ class WritePolicy:
     """`key` names the columns by which rows are one and the same; only `upsert` has one.
 
     `order_field` is the column whose larger value is newer; None takes the source's own order: topic, partition,
-    offset. `history` is the identifier of an append table that gets every change as well.
+    offset. With it, deleted keys are remembered for `remember_deletes_ms`. `history` is the identifier of an append
+    table that gets every change as well.
     """
 
     mode: WriteMode = WriteMode.APPEND
     key: tuple[str, ...] = ()
     order_field: str | None = None
+    remember_deletes_ms: int = 7 * DAY_MS
     delete_when: DeleteWhen | None = None
     deletes: Deletes = Deletes.AUTO
     key_index: KeyIndexUse = KeyIndexUse.AUTO
@@ -327,6 +329,11 @@ class WritePolicy:
     @property
     def is_upsert(self) -> bool:
         return self.mode is WriteMode.UPSERT
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """The columns that each record has a value for, also one that deletes: the key, and what orders records."""
+        return self.key if self.order_field is None else (*self.key, self.order_field)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from framework.commit.events.event_types import Deployed
 from framework.commit.offsets import decode_metadata
 from framework.config.spec import LoadedPipeline
 from framework.deploy.history import History
+from framework.errors import StateDisagreement
 from framework.plan.compile import compile_plan
 from framework.plan.model import Plan
 
@@ -53,6 +54,23 @@ def read_history(kafka: dict[str, str], control_topic: str, plans: Iterable[Plan
     if control_topic not in admin.topics([control_topic]):
         return History(has_run=frozenset(pointers))
     return History(_told(kafka, control_topic, pointers), frozenset(pointers))
+
+
+def newest_told(kafka: dict[str, str], control_topic: str, groups: Mapping[str, str]) -> Mapping[str, Deployed]:
+    """What the newest run of each pipeline told, by the pipeline's consumer group; one whose group holds offsets of
+    somebody else is only looked for near the end of the log."""
+    admin = KafkaAdmin(kafka)
+    pointers: dict[str, int | None] = {}
+    for pipeline, group in groups.items():
+        try:
+            safe = [
+                decode_metadata(g.offset, g.metadata, f"group {group}") for g in admin.group_offsets(group).values()
+            ]
+        except StateDisagreement:
+            safe = []
+        newest = max(safe, key=lambda each: each.batch, default=None)
+        pointers[pipeline] = newest.deployed_at if newest is not None else None
+    return _told(kafka, control_topic, pointers)
 
 
 def _told(kafka: dict[str, str], control_topic: str, pointers: Mapping[str, int | None]) -> dict[str, Deployed]:

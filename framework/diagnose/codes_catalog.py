@@ -225,4 +225,20 @@ ENTRIES = (
             ),
         ),
     ),
+    Code(
+        "FLOE-R146",
+        "The deleted keys that a table remembers are lost",
+        "With `order: {field: ...}` a table remembers deleted keys for `remember_deletes`, in files that its property `floe.tombstones` names. A file is gone or damaged, the property was changed, or it is of another column or key than the table has now. Without them an older record would bring a deleted key back, so the pipeline holds: it reads nothing past the batch, and goes on by itself when the table is mended. Bring back what is missing. Or set the property to `forget`: the table begins anew, and older records of keys that were deleted before may come back.",
+        transcript=Transcript(
+            "run orders.yaml -t prod",
+            "the deleted keys that table shop.orders remembers cannot be used: s3://lake/shop/orders/_floe_tombstones/7f0c.arrow is gone",
+            "shop.orders",
+            "bring back what is missing; or let older records bring deleted keys back: ALTER TABLE shop.orders SET TBLPROPERTIES ('floe.tombstones' = 'forget')",
+            (
+                "# Bring the file back; or in Spark:  ALTER TABLE shop.orders SET TBLPROPERTIES ('floe.tombstones' = 'forget')",
+                "# A live run goes on by itself within a minute.",
+                "floe status -t prod",
+            ),
+        ),
+    ),
 )

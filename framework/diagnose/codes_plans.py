@@ -47,7 +47,7 @@ ENTRIES = (
             "run orders.yaml -t prod --allow all",
             "`--allow all` allows nothing",
             "--allow",
-            "the codes that can be allowed are FLOE-P101, FLOE-P102, FLOE-P103, FLOE-P104, FLOE-P105, FLOE-P106, FLOE-P107, FLOE-P108, FLOE-P109, FLOE-P110, FLOE-P111; `floe plan` shows which are needed",
+            "the codes that can be allowed are FLOE-P101, FLOE-P102, FLOE-P103, FLOE-P104, FLOE-P105, FLOE-P106, FLOE-P107, FLOE-P108, FLOE-P109, FLOE-P110, FLOE-P111, FLOE-P112; `floe plan` shows which are needed",
             (
                 "floe plan orders.yaml -t prod",
                 "floe run orders.yaml -t prod --allow FLOE-P103",
@@ -162,6 +162,15 @@ ENTRIES = (
         transcript=_danger(
             "FLOE-P111",
             "tables.defaults.write.key id -> id, region: rows that are there are unique by the old key; two that are one by the new key block the table",
+        ),
+    ),
+    Code(
+        "FLOE-P112",
+        "The order of an upsert table changes",
+        "Which record of a key is newer was said by the order of the source, or by another column. From a column to the source, the later record replaces a row whatever its value is. From the source to a column, rows are compared by their values of it, and keys that were deleted before may come back with an older record. From one column to another, the table blocks (FLOE-R146) until it is told to forget its deleted keys.",
+        transcript=_danger(
+            "FLOE-P112",
+            "tables.defaults.write.order source -> updated_at: rows are compared by updated_at from now on; keys that were deleted before are not remembered",
         ),
     ),
 )

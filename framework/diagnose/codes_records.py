@@ -385,4 +385,15 @@ ENTRIES = (
             *_again("FLOE-D311"),
         ),
     ),
+    Code(
+        "FLOE-D312",
+        "A record without what orders it",
+        "A column says which record of a key is newer (`write.order.field`), and the record has no value for it: the field is missing, null, or left out because it does not fit its column. It could be newer or older than the row that is there, so neither a row nor a delete is written.",
+        transcript=_stopped(
+            "convert",
+            "updated_at: it says which record of a key in shop.orders is newer, and the record has no value for it (field updated_at: expected a value, got nothing)",
+            "# Name another column in `write.order.field`, or correct the producer. Then:",
+            *_again("FLOE-D312"),
+        ),
+    ),
 )

@@ -70,6 +70,33 @@ ENTRIES = (
         ),
     ),
     Code(
+        "FLOE-E036",
+        "The page cannot be served",
+        "The address of `floe ops --listen` is none of this machine, or its port is taken.",
+        transcript=Transcript(
+            "ops -t prod",
+            "the page cannot be served: Address already in use",
+            "127.0.0.1:8765",
+            "name another address with --listen, such as `--listen 127.0.0.1:8766`",
+            ("floe ops -t prod --listen 127.0.0.1:8766",),
+        ),
+    ),
+    Code(
+        "FLOE-E037",
+        "The page has no usable tokens",
+        "Off loopback `floe ops` needs a token file. It must belong to you, be closed to others, and hold a line `NAME read|act TOKEN` for each person or program; a token has at least 24 characters. In place of a token, a line may hold `sha256:` and the token's SHA-256 in hex.",
+        transcript=Transcript(
+            "ops -t prod --listen 0.0.0.0:8765 --tokens ops-tokens",
+            "others may read or write the token file",
+            "ops-tokens",
+            "`chmod 600 ops-tokens`",
+            (
+                "chmod 600 ops-tokens",
+                "floe ops -t prod --listen 0.0.0.0:8765 --tokens ops-tokens",
+            ),
+        ),
+    ),
+    Code(
         "FLOE-E301",
         "Spark does not start",
         "Java is missing or the master cannot be reached.",

@@ -152,6 +152,16 @@ ENTRIES = (
         ),
     ),
     Code(
+        "FLOE-T114",
+        "A column that cannot order the table's records",
+        "`order: {field: ...}` needs a column at the top of the table whose values have an exact order: a whole number, a decimal, a date, a time, a timestamp or a text; and without a default for rows that were written before it.",
+        transcript=_refused(
+            "column version is double, which says of no two records for certain which is newer",
+            "# Name another column in `write.order.field`, or let a new table have one of another type. Then:",
+            "floe plan orders.yaml -t prod",
+        ),
+    ),
+    Code(
         "FLOE-T201",
         "The policy refuses a change",
         "`evolve` of this table does not allow what the record asks for.",

@@ -35,7 +35,7 @@ ENTRIES = (
     Code(
         "FLOE-C453",
         "A column that cannot say which record is newer",
-        "`order: {field: ...}` compares the values of a column, so the column needs a type with an exact order and must be declared where `source.schema` declares columns. Numbers in JSON are `double` where no other type is declared.",
+        "`order: {field: ...}` compares the values of a column, so the column is at the top of the table, is no part of the key, has a type with an exact order, and is declared where `source.schema` declares columns. Numbers in JSON are `double` where no other type is declared.",
         "source: {kafka: {topics: [orders]}, schema: {version: double}}\n" + _WRITE % ", order: {field: version}",
         _WRITE % ", order: source",
     ),
@@ -63,7 +63,7 @@ ENTRIES = (
     Code(
         "FLOE-C457",
         "What deletes a row contradicts the source",
-        "Debezium's envelope says which changes delete, so `delete_when` beside it would be a second answer. A tombstone has no value: with `delete_when: tombstone` the key is made of columns that the record's key gives (`source.key`, their names begin with its `prefix`), or it is `_kafka_key`.",
+        "Debezium's envelope says which changes delete, so `delete_when` beside it would be a second answer. A tombstone has no value: with `delete_when: tombstone` the key is made of columns that the record's key gives (`source.key`, their names begin with its `prefix`), or it is `_kafka_key`; and a column that orders records comes from the record's key or is one of Kafka's, as `_kafka_timestamp`.",
         _WRITE % ", delete_when: tombstone",
         _KEYED + _WRITE.replace("[id]", "[key_id]") % ", delete_when: tombstone",
     ),

@@ -64,7 +64,10 @@ def _without_unused(value: object) -> object:
         return [_without_unused(item) for item in value]
     if not isinstance(value, dict):
         return value
-    return {key: _without_unused(item) for key, item in value.items() if _UNUSED.get(key, _USED) != item}
+    used = {key: item for key, item in value.items() if _UNUSED.get(key, _USED) != item}
+    if used.get("order_field", _USED) is None:  # of a table by the order of its source, which remembers no deletes
+        used.pop("remember_deletes_ms", None)
+    return {key: _without_unused(item) for key, item in used.items()}
 
 
 def settings_digests(target: TargetSpec) -> dict[str, str]:

@@ -14,7 +14,7 @@ from framework.plan.diff import PlanChange
 
 DANGER_CODES = (
     "FLOE-P101", "FLOE-P102", "FLOE-P103", "FLOE-P104", "FLOE-P105", "FLOE-P106", "FLOE-P107", "FLOE-P108", "FLOE-P109",
-    "FLOE-P110", "FLOE-P111",
+    "FLOE-P110", "FLOE-P111", "FLOE-P112",
 )  # fmt: skip
 
 

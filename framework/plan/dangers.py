@@ -159,12 +159,28 @@ def _writes(before: Value, after: Value, has_run: bool) -> Iterator[Danger]:
             told.add((code, place))
             why = "rows that are there are unique by the old key; two that are one by the new key block the table"
             yield Danger(code, f"{place}.key", _key(was), _key(now), why)
+        elif now_mode == "upsert" and _order(was) != _order(now) and ("FLOE-P112", place) not in told:
+            told.add(("FLOE-P112", place))
+            yield Danger("FLOE-P112", f"{place}.order", _order(was), _order(now), _orders(_order(was), _order(now)))
 
 
 def _key(policy: Value) -> str:
     return ", ".join(policy["write"]["key"])
 
 
+def _order(policy: Value) -> str:
+    return policy["write"]["order_field"] or _SOURCE
+
+
+def _orders(was: str, now: str) -> str:
+    if now == _SOURCE:
+        return "from now on the later record replaces a row, also one with an older value; deleted keys are forgotten"
+    if was == _SOURCE:
+        return f"rows are compared by {now} from now on; keys that were deleted before are not remembered"
+    return f"the deleted keys that the table remembers are ordered by {was}, and block it until it forgets them"
+
+
+_SOURCE = "source"
 _MODES = {
     "upsert": "records replace and delete rows that are there; two rows of one key that are there block the table",
     "append": "records no longer replace rows: each one is a further row of its key, and none is deleted",

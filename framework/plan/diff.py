@@ -182,6 +182,8 @@ def _write_facts(write: Mapping[str, Any], place: str, is_default: bool) -> Iter
         return
     yield (f"{place}.key", ""), ", ".join(write["key"])
     yield (f"{place}.order", ""), write["order_field"] or "source"
+    if write["order_field"] is not None:
+        yield (f"{place}.order.remember_deletes", ""), duration(write["remember_deletes_ms"])
     if write["delete_when"] is not None:
         yield (f"{place}.delete_when", ""), delete_text(write["delete_when"])
     yield (f"{place}.deletes", ""), str(write["deletes"])

@@ -199,8 +199,12 @@ def _write(write: WritePolicy) -> str:
     """Nothing of a table whose rows are just added."""
     if not write.is_upsert:
         return ""
-    order = f"the larger {write.order_field} is newer" if write.order_field else "the later record is newer"
-    parts = [f"upserted by {', '.join(write.key)}", order]
+    parts = [f"upserted by {', '.join(write.key)}"]
+    if write.order_field:
+        remembered = duration(write.remember_deletes_ms)
+        parts += [f"the larger {write.order_field} is newer", f"deleted keys are remembered for {remembered}"]
+    else:
+        parts.append("the later record is newer")
     if write.delete_when is not None:
         parts.append(f"deleted when {delete_text(asdict(write.delete_when))}")
     parts.append(f"deletes {write.deletes.value}")

@@ -27,13 +27,13 @@ from framework.record.convert.table_shape import TableShape, table_shape
 from framework.record.failure import RecordFailure
 from framework.record.gaps import REMEDY
 from framework.record.infer_types import apply_hints, merge_fields, missing_fields, observe_records, settle_fields
-from framework.record.keyed_rows import as_changes, no_key, without_key
+from framework.record.keyed_rows import as_changes, no_value, without_value
 from framework.record.keyed_tables import (
-    absent_keys,
+    absent_columns,
     deletes_of,
     is_deletes,
-    key_columns,
     keyed_tables,
+    needed_columns,
     operation_of,
     table_of,
 )
@@ -237,7 +237,7 @@ class BlockState:
             self._add_need(table, _Ask(positions[0], fields))
 
     def _of_key(self, table: str, fields: Mapping[str, ObservedType]) -> dict[str, ObservedType]:
-        return {name: fields[name] for name in fields if key_columns([name], self.policy(table))}
+        return {name: fields[name] for name in fields if needed_columns([name], self.policy(table))}
 
     def _add_need(self, table: str, ask: _Ask) -> None:
         if ask.details is not None:
@@ -414,27 +414,28 @@ class BlockState:
         )
 
     def _refuse_without_key(self) -> None:
-        """Records of keys that have no value for a key column leave every table that they were put in."""
+        """Records without a value for a key column, or for the one that orders them, leave every table that they were put
+        in."""
         failures: dict[int, RecordFailure] = {}
         for name, found in sorted(self._rows.items()):
             if not self._follows_key(name):
                 continue
             for positions, rows in found:
-                for column, missing in without_key(rows, self.policy(name)):
+                for column, missing in without_value(rows, self.policy(name)):
                     for position in positions[missing].tolist():
-                        failures.setdefault(position, no_key(column, table_of(name)))
+                        failures.setdefault(position, no_value(column, table_of(name), self.policy(table_of(name))))
         for table, waiting in sorted(self._without_table.items()):
             policy = self.policy(table)
             seen = [name for name, kind in self._needs[table].items() if known_part(kind) is not None]
             declared = [hint.path.split(".")[0] for hint in self.plan.hints_of_tables]
-            absent = absent_keys([*seen, *declared, *self.metadata_columns(table)], policy)
+            absent = absent_columns([*seen, *declared, *self.metadata_columns(table)], policy)
             if absent:
                 # None of its records has a key: such a table could not be made.
                 del self._needs[table]
                 if self.keyed is not None:
                     self._needs.pop(self.keyed.histories.get(table, ""), None)
                 for position in waiting.tolist():
-                    failures.setdefault(position, no_key(absent[0], table))
+                    failures.setdefault(position, no_value(absent[0], table, policy))
         for position in sorted(failures.keys() - set(self._failed)):
             self.fail(position, failures[position])
         if failures:

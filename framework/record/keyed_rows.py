@@ -1,6 +1,6 @@
-"""The rows and deletes of one table as changes of its keys, and the records that have no whole key.
+"""The rows and deletes of one table as changes of its keys, and the records that have no whole key, or no order.
 
-In: rows that were converted, with their places in the block. Out: KeyedRows, and for rows without a value in a key
+In: rows that were converted, with their places in the block. Out: KeyedRows, and for rows without a value in a needed
 column why they are refused. A key is looked at when it is converted, at one place for all ways that a record can take.
 """
 
@@ -11,29 +11,39 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from framework.config.spec import TablePolicy
+from framework.config.spec import Case, TablePolicy
 from framework.record.arrays import Ints, Mask
+from framework.record.convert.nested import fold
 from framework.record.failure import RecordFailure
-from framework.record.keyed_tables import absent_keys, key_columns
+from framework.record.keyed_tables import absent_columns, needed_columns
 from framework.record.model import KeyedRows
 from framework.record.rows.dictionary_text import plain_table
 
 Placed = tuple[Ints, pa.Table]
-NO_KEY = "FLOE-D311"
+NO_KEY, NO_ORDER = "FLOE-D311", "FLOE-D312"
 
 
-def no_key(column: str, table: str) -> RecordFailure:
-    """The failure of a record that has no value for a key column."""
-    message = f"{column}: {table} is written by its key, and the record has no value for this column of it"
-    return RecordFailure("convert", NO_KEY, message, field_path=column, expected="a value", actual="nothing")
+def no_value(column: str, table: str, policy: TablePolicy) -> RecordFailure:
+    """The failure of a record that has no value for a key column, or for the one that says which record is newer."""
+    insensitive = policy.case is Case.INSENSITIVE
+    if fold(column, insensitive) in {fold(key, insensitive) for key in policy.write.key}:
+        code, message = NO_KEY, f"{table} is written by its key, and the record has no value for this column of it"
+    else:
+        code, message = (
+            NO_ORDER,
+            f"it says which record of a key in {table} is newer, and the record has no value for it",
+        )
+    return RecordFailure(
+        "convert", code, f"{column}: {message}", field_path=column, expected="a value", actual="nothing"
+    )
 
 
-def without_key(rows: pa.Table, policy: TablePolicy) -> Iterator[tuple[str, Mask]]:
-    """The key columns, in order, that some rows have no value for, and which rows these are; of one that is not there
-    all."""
-    for column in absent_keys(rows.column_names, policy):
+def without_value(rows: pa.Table, policy: TablePolicy) -> Iterator[tuple[str, Mask]]:
+    """The needed columns, in order, that some rows have no value for, and which rows these are; of one that is not
+    there all."""
+    for column in absent_columns(rows.column_names, policy):
         yield column, np.ones(len(rows), dtype=bool)
-    for column in key_columns(rows.column_names, policy):
+    for column in needed_columns(rows.column_names, policy):
         values = rows.column(column)
         if values.null_count:
             yield column, values.is_null().to_numpy()

@@ -1,10 +1,10 @@
 """Tables that follow their keys, as one block sees them: which records delete, where those that do go, and where all
 of them go as well.
 
-In: the plan and the tables of a block. Out: for each such table a second target, with the key columns alone; for its
-history, where it has one, a target for each thing that a record does; and the names under which all of them travel. A
-record that deletes takes the same ways as any other, so its key is converted exactly as a row's is. Such names never
-leave `framework.record`: `table_of` gives the table's own.
+In: the plan and the tables of a block. Out: for each such table a second target, with the key columns and the one that
+orders records alone; for its history, where it has one, a target for each thing that a record does; and the names under
+which all of them travel. A record that deletes takes the same ways as any other, so its key is converted exactly as a
+row's is. Such names never leave `framework.record`: `table_of` gives the table's own.
 """
 
 from __future__ import annotations
@@ -137,33 +137,48 @@ def keyed_tables(plan: Plan, tables: Mapping[str, TableTarget]) -> KeyedTables |
 
 def key_columns(names: Iterable[str], policy: TablePolicy) -> tuple[str, ...]:
     """Of these names those of the key, as they are spelled there, in the order of the policy's key."""
+    return _spelled(names, policy.write.key, policy)
+
+
+def order_column(names: Iterable[str], policy: TablePolicy) -> str | None:
+    """Of these names the column whose larger value is newer; None where the source's own order holds."""
+    field = policy.write.order_field
+    return next(iter(_spelled(names, (field,), policy)), None) if field is not None else None
+
+
+def needed_columns(names: Iterable[str], policy: TablePolicy) -> tuple[str, ...]:
+    """Of these names those that each record of the table has a value for: the key's, then the one that orders."""
+    return _spelled(names, policy.write.needed, policy)
+
+
+def _spelled(names: Iterable[str], wanted: Iterable[str], policy: TablePolicy) -> tuple[str, ...]:
     insensitive = policy.case is Case.INSENSITIVE
     spelled: dict[str, str] = {}
     for name in names:
         spelled.setdefault(fold(name, insensitive), name)
-    return tuple(spelled[folded] for key in policy.write.key if (folded := fold(key, insensitive)) in spelled)
+    return tuple(spelled[folded] for each in wanted if (folded := fold(each, insensitive)) in spelled)
 
 
-def absent_keys(names: Iterable[str], policy: TablePolicy) -> list[str]:
-    """The columns of the policy's key, in order, that none of these names is."""
+def absent_columns(names: Iterable[str], policy: TablePolicy) -> list[str]:
+    """The columns that each record must have a value for, in order, that none of these names is."""
     insensitive = policy.case is Case.INSENSITIVE
     present = {fold(name, insensitive) for name in names}
-    return [key for key in policy.write.key if fold(key, insensitive) not in present]
+    return [each for each in policy.write.needed if fold(each, insensitive) not in present]
 
 
 def delete_target(target: TableTarget) -> TableTarget:
-    """The second target of a table: its key columns, as they are."""
+    """The second target of a table: its key columns, and the one that orders records, as they are."""
     return replace(
         target,
         name=deletes_of(target.name),
-        schema_json=_key_schema(target.schema_json, target.policy.write.key, target.policy.case),
+        schema_json=_schema_of_deletes(target.schema_json, target.policy.write.needed, target.policy.case),
         policy=delete_policy(target.policy),
     )
 
 
 @lru_cache(maxsize=1024)
-def _key_schema(schema_json: str, key: tuple[str, ...], case: Case) -> str:
+def _schema_of_deletes(schema_json: str, columns: tuple[str, ...], case: Case) -> str:
     schema = parse_schema(schema_json)
-    policy = TablePolicy(case=case, write=WritePolicy(key=key))
+    policy = TablePolicy(case=case, write=WritePolicy(key=columns))
     by_name = {field.name: field for field in schema.fields}
     return Schema(*(by_name[name] for name in key_columns(by_name, policy))).model_dump_json()

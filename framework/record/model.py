@@ -14,7 +14,7 @@ from itertools import accumulate
 import numpy as np
 import pyarrow as pa
 
-from framework.commit.events.event_types import DataFile, KeysFile
+from framework.commit.events.event_types import DataFile, KeysFile, Tombstones
 from framework.record.arrays import Ints, Numbers
 from framework.table.key_index import KeyRun
 from framework.table.model import ColumnDetail, ObservedType, TableNeed, TableTarget
@@ -124,8 +124,8 @@ class AlikeRows:
 @dataclass(frozen=True)
 class KeyedRows:
     """Changes of a table that follows its keys, from one block: `upserts` in the table's file schema, and `deletes`, of
-    which only the key columns are there, in the order of the policy's `key`. Each has the source offsets of its rows,
-    ascending."""
+    which only the key columns are there, in the order of the policy's `key`, and the one that orders records. Each has
+    the source offsets of its rows, ascending."""
 
     upserts: pa.Table
     upsert_offsets: Ints
@@ -203,6 +203,7 @@ class KeyedPart:
     ignored: int
     run: KeyRun | None = None
     lost_runs: tuple[str, ...] = ()
+    tombstones: Tombstones | None = None
 
     @property
     def changes(self) -> int:

@@ -7,8 +7,8 @@ accounting, or an error that stops the batch before anything is announced. Keeps
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from framework.commit.events.event_types import (
     Accounting,
@@ -19,6 +19,7 @@ from framework.commit.events.event_types import (
     KeyedChanges,
     SourceRange,
     TableCommitPolicy,
+    Tombstones,
 )
 from framework.commit.events.split import number_parts, split_data_written
 from framework.commit.offsets import PartitionKey
@@ -190,7 +191,16 @@ def keyed_changes(reports: Iterable[TaskReport], table: str) -> KeyedChanges | N
         inserted=sum(part.inserted for part in parts),
         updated=sum(part.updated for part in parts),
         deleted=sum(part.deleted for part in parts),
+        tombstones=_tombstones([part.tombstones for part in parts if part.tombstones is not None]),
     )
+
+
+def _tombstones(parts: Sequence[Tombstones]) -> Tombstones | None:
+    """What all tasks say of deleted keys; what was made before the batch each of them says."""
+    if not parts:
+        return None
+    added = dict.fromkeys(file for part in parts for file in part.added)
+    return replace(parts[0], added=tuple(added))
 
 
 def _check_coverage(scope: BatchScope, reports: list[TaskReport]) -> None:

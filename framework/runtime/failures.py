@@ -6,7 +6,7 @@ import logging
 import re
 from collections.abc import Callable
 
-from framework.errors import AccountingError, FloeError, RetriableError, SetupError
+from framework.errors import AccountingError, FloeError, RetriableError, SetupError, TableBlocked
 
 log = logging.getLogger(__name__)
 
@@ -27,8 +27,9 @@ _OF_TASKS: dict[str, type[FloeError]] = {
     "FLOE-R108": AccountingError,
     "FLOE-R141": RetriableError,
     "FLOE-E112": SetupError,
+    "FLOE-R146": TableBlocked,
 }
-_TOLD = re.compile(r"error\[(FLOE-[A-Z]\d+)\] (.*?)(?: \(([^()]*)\))?$", re.MULTILINE)
+_TOLD = re.compile(r"error\[(FLOE-[A-Z]\d+)\] (.*?)(?: \(([^()]*)\))?$(?:\n\s*remedy: (.*)$)?", re.MULTILINE)
 
 
 def of_task(error: BaseException) -> FloeError | None:
@@ -36,7 +37,8 @@ def of_task(error: BaseException) -> FloeError | None:
     for found in _TOLD.finditer(str(error)):
         kind = _OF_TASKS.get(found[1])
         if kind is not None:
-            return kind(found[2], code=found[1], place=found[3] or "", remedy=LOG_REMEDY)
+            remedy = found[4] if kind is TableBlocked and found[4] else LOG_REMEDY
+            return kind(found[2], code=found[1], place=found[3] or "", remedy=remedy)
     return None
 
 

@@ -9,6 +9,7 @@ cannot be made up for.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -19,6 +20,7 @@ from framework.adapters.iceberg.tables import IcebergTables
 from framework.plan.model import Plan
 from framework.record.model import TaskReport
 from framework.runtime.key_indexes import KeyIndexes
+from framework.runtime.remembered_deletes import RememberedDeletes
 from framework.runtime.unique_keys import UniqueKeys
 from framework.table.model import TableTarget
 
@@ -31,9 +33,16 @@ LOADERS = 4
 class KeyedTables:
     """Of one run of a pipeline; what was read of a table is kept until its head moves."""
 
-    def __init__(self, plan: Plan, catalog: IcebergTables, say: Callable[[str], None] = lambda text: None) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        catalog: IcebergTables,
+        say: Callable[[str], None] = lambda text: None,
+        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
         self.indexes = KeyIndexes(lambda name: catalog.io_properties([name])[name])
         self._unique = UniqueKeys(lambda name: catalog.io_properties([name])[name], say)
+        self._deletes = RememberedDeletes(lambda name: catalog.io_properties([name])[name], now_ms)
         self._plan = plan
         self._catalog = catalog
         self._known: dict[str, KeyedTarget] = {}
@@ -60,7 +69,10 @@ class KeyedTables:
             self._known = dict(zip(keyed, found, strict=True))
         for name, each in self._known.items():
             self._unique.check(keyed[name], each)
-        indexed = {name: self._indexed(keyed[name], each) for name, each in self._known.items()}
+        indexed = {
+            name: self._deletes.ready(keyed[name], self._indexed(keyed[name], each))
+            for name, each in self._known.items()
+        }
         self._loaded = [(keyed[name], each) for name, each in indexed.items()]
         return indexed
 

@@ -164,5 +164,5 @@ def _judged(
     references = catalog.references(name)
     if references is None or references.table_uuid != before.table_uuid:
         return TableOrphans(name, skipped="it was dropped or replaced in the meantime")
-    result = sort_out(files, references.paths, keys, int(time.time() * 1000), older_than_ms)
+    result = sort_out(files, references.paths, keys, int(time.time() * 1000), older_than_ms, references.kept_folder)
     return TableOrphans(name, result.orphans, result.spared)

@@ -37,9 +37,9 @@ _OUTAGE_CODES = frozenset(
 )
 
 
-# Rows of a table cannot be replaced by key until somebody mends it. Records of its batches cannot be left out, nor can
-# others go ahead of them: the batch is tried again.
-_HOLDING_CODES = frozenset({"FLOE-R144"})
+# Rows of a table cannot be replaced by key, or what it remembers of deleted keys is lost, until somebody mends it.
+# Records of its batches cannot be left out, nor can others go ahead of them: the batch is tried again.
+_HOLDING_CODES = frozenset({"FLOE-R144", "FLOE-R146"})
 
 
 @dataclass(frozen=True)

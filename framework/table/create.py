@@ -32,6 +32,7 @@ from framework.table.changes import CreateTable, Refusal
 from framework.table.column_details import with_details
 from framework.table.column_limit import CODE as TOO_WIDE
 from framework.table.column_limit import too_wide, within
+from framework.table.keys import unordered
 from framework.table.model import ColumnDetail, ObservedType, TableNeed
 from framework.table.name_clashes import without_clashes
 from framework.table.new_fields import FieldIds, build_type, children
@@ -82,6 +83,8 @@ def plan_create(
     identifiers = _identifiers(Schema(*fields), policy, need.table)
     if isinstance(identifiers, Refusal):
         return identifiers
+    if (refused := _order_refused(Schema(*fields), policy, need.table)) is not None:
+        return refused
     fields = [with_details(field, _details(need, policy), insensitive) for field in fields]
     schema = _with_hints_on_columns(fields, hints, identifiers, insensitive)
     partition_by = []
@@ -135,6 +138,20 @@ def _identifiers(schema: Schema, policy: TablePolicy, table: str) -> frozenset[i
             return Refusal(table, names, reason, "FLOE-T108")
         found.add(field.field_id)
     return frozenset(found)
+
+
+def _order_refused(schema: Schema, policy: TablePolicy, table: str) -> Refusal | None:
+    """Why the column that is to say which record is newer cannot."""
+    column = policy.write.order_field
+    if column is None:
+        return None
+    try:
+        field = schema.find_field(column, case_sensitive=policy.case is not Case.INSENSITIVE)
+    except ValueError:
+        reason = f"{column} says which record is newer, but no record so far has a value for it; declare it under source.schema"
+        return Refusal(table, (column,), reason, "FLOE-T107")
+    reason_of_type = unordered(field)
+    return Refusal(table, (column,), reason_of_type, "FLOE-T114") if reason_of_type is not None else None
 
 
 def _details(need: TableNeed, policy: TablePolicy) -> dict[str, ColumnDetail]:

@@ -1,6 +1,6 @@
 """Whether a table that is there can be upserted by a key. In: the table and its policy. Out: a Refusal, or the columns
-of the key as the table spells them and what is worth telling. Pure; the preview of a plan and whoever writes the table
-ask the same.
+of the key, and the one that orders records, as the table spells them. Pure; the preview of a plan and whoever writes
+the table ask the same.
 """
 
 from __future__ import annotations
@@ -8,7 +8,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pyiceberg.schema import Schema
-from pyiceberg.types import DoubleType, FloatType, NestedField
+from pyiceberg.types import (
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IcebergType,
+    IntegerType,
+    LongType,
+    NestedField,
+    StringType,
+    TimestampNanoType,
+    TimestampType,
+    TimestamptzNanoType,
+    TimestamptzType,
+    TimeType,
+)
 
 from framework.config.spec import Case, Deletes
 from framework.table.arrow_schema import parse_schema
@@ -17,14 +32,28 @@ from framework.table.model import TableTarget
 
 DELETES_SINCE = 2
 DELETION_VECTORS_SINCE = 3
+# Of which any two values are equal or one is larger, for every reader in the same way; texts by their UTF-8 bytes.
+_ORDERED = (
+    IntegerType,
+    LongType,
+    DecimalType,
+    DateType,
+    TimeType,
+    TimestampType,
+    TimestamptzType,
+    TimestampNanoType,
+    TimestamptzNanoType,
+    StringType,
+)
 
 
 @dataclass(frozen=True)
 class TableKey:
     """The columns of a key in the order of the policy, with ids and types of the table; `optional` are those that may
-    be null."""
+    be null. The larger value of `order` is newer; None where the source's own order holds."""
 
     fields: tuple[NestedField, ...]
+    order: NestedField | None = None
 
     @property
     def optional(self) -> tuple[str, ...]:
@@ -46,7 +75,31 @@ def key_of(table: TableTarget) -> TableKey | Refusal:
             reason = f"column {column} is {field.field_type}, which cannot be part of a key"
             return Refusal(table.name, (column,), reason, "FLOE-T112")
         fields.append(field)
-    return TableKey(tuple(fields))
+    if write.order_field is None:
+        return TableKey(tuple(fields))
+    order = _column(schema, write.order_field, table.policy.case is Case.INSENSITIVE)
+    if order is None:
+        reason = f"the table has no column {write.order_field}, which says which record is newer"
+        return Refusal(table.name, (write.order_field,), reason, "FLOE-T114")
+    if (reason := unordered(order)) is not None:
+        return Refusal(table.name, (write.order_field,), reason, "FLOE-T114")
+    return TableKey(tuple(fields), order)
+
+
+def unordered(field: NestedField) -> str | None:
+    """Why the values of a column do not say which record is newer; None where they do."""
+    if not is_ordered(field.field_type):
+        return f"column {field.name} is {field.field_type}, which says of no two records for certain which is newer"
+    if field.initial_default is not None:
+        return (
+            f"column {field.name} has a default for rows that were written without it, which floe does not compare by"
+        )
+    return None
+
+
+def is_ordered(kind: IcebergType) -> bool:
+    """Whether of any two values of this type it is certain which is larger."""
+    return isinstance(kind, _ORDERED)
 
 
 def _deletes_lacking(table: TableTarget) -> str | None:

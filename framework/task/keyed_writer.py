@@ -61,6 +61,7 @@ class _Changes:
 
     pieces: list[tuple[bytes, bool]] = field(default_factory=list)
     keys: list[pa.Table] = field(default_factory=list)
+    order: list[pa.ChunkedArray] = field(default_factory=list)
     positions: list[pa.Table] = field(default_factory=list)
 
 
@@ -111,8 +112,11 @@ class KeyedWriter:
     def add(self, table: str, change: str, rows: bytes) -> None:
         """Take a piece of changes: an Arrow stream of rows, or of keys to delete, with their positions."""
         changes = self._changes.setdefault(table, _Changes())
-        names = _key_names(self._context.tables[table], self._context.keyed[table].key_ids)
-        head = _columns(rows, [*names, *_POSITIONS])
+        base = self._context.keyed[table]
+        names = _key_names(self._context.tables[table], base.key_ids)
+        ordered = [] if base.order is None else _key_names(self._context.tables[table], (base.order.field_id,))
+        head = _columns(rows, [*names, *ordered, *_POSITIONS])
+        changes.order += [head.column(name) for name in ordered]
         changes.pieces.append((rows, change == DELETE))
         changes.keys.append(head.select(names))
         changes.positions.append(head.select(_POSITIONS))
@@ -141,24 +145,36 @@ class KeyedWriter:
 
     def _finish(self, table: str, changes: _Changes) -> KeyedPart:
         from framework.adapters.file_io import file_io
+        from framework.adapters.iceberg.row_order import lost
         from framework.adapters.key_hash import hash_keys
         from framework.adapters.key_lookup import look_up
         from framework.adapters.keys_file import write_keys
         from framework.adapters.parquet.files import layout_of
+        from framework.adapters.tombstone_files import UnusableTombstones
         from framework.config.table_names import catalog_of
+        from framework.task.row_order import hits_of, newer_than_table, remember
 
         target, base = self._context.tables[table], self._context.keyed[table]
         keys = pa.concat_tables(changes.keys).combine_chunks()
         hashes = hash_keys(keys.columns)
+        values = pa.chunked_array([c for each in changes.order for c in each.chunks]) if changes.order else None
         order = np.argsort(hashes.high)
-        winners = newest_by_hash(hashes.high, hashes.low, _positions(changes.positions), order)
+        winners = newest_by_hash(hashes.high, hashes.low, _positions(changes.positions), order, values)
         if len(winners) < len(keys):
             keys, hashes, order = keys.take(pa.array(winners)), hashes.take(winners), order_of(winners, order)
+            values = values.take(pa.array(winners)) if values is not None else None
         layout = layout_of(target)
         io = file_io(self._context.io_properties[catalog_of(table)], target.location)
         candidates = partial(files_to_search, base, target, keys)
         found = look_up(io, base.files.by_path, candidates, base.key_ids, keys, hashes, order, base.index)
         hits = found.hits
+        if base.order is not None and values is not None:
+            try:
+                kept = newer_than_table(io, base.order, found, hashes, values)
+            except UnusableTombstones as error:
+                raise lost(table, str(error)) from error
+            winners, hashes, order = winners[kept], hashes.take(kept), order_of(kept, order)
+            values, keys, hits = values.take(pa.array(kept)), keys.take(pa.array(kept)), hits_of(hits, kept)
         ids = row_ids(len(keys), hits.keys, hits.row_ids)
 
         if base.index is not None:
@@ -168,6 +184,9 @@ class KeyedWriter:
         is_live = np.zeros(len(keys), np.bool_)
         is_live[hits.keys] = True
         counts = count(is_delete, is_winner, is_live)
+        tombstones = None
+        if base.order is not None and values is not None:
+            tombstones = remember(io, base.order, hashes, values, is_delete[is_winner])
         name = f"{self._context.plan.pipeline}-{self._context.run}-{self._context.batch}-{uuid.uuid4()}-keys.parquet"
         path = layout.locations.new_data_location(name)
         keys = keys.cast(pa.schema([layout.arrow.field(place) for place in _places(target, base.key_ids)]))
@@ -182,6 +201,7 @@ class KeyedWriter:
             counts.superseded,
             counts.ignored,
             lost_runs=found.lost_runs,
+            tombstones=tombstones,
         )
 
     def _write_rows(

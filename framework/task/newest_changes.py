@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from framework.record.arrays import Ints
 
@@ -48,25 +49,30 @@ class ChangeCounts:
         return self.superseded + self.inserted + self.updated + self.deleted + self.ignored
 
 
-def newest(codes: Ints, positions: Positions) -> Ints:
+def newest(codes: Ints, positions: Positions, ranks: Ints | None = None) -> Ints:
     """The rows of the newest change of each key, ascending.
 
     Args:
         codes: for each change a number that stands for its key.
+        ranks: where a column orders changes, the rank of its value; positions then decide between equal ones.
     """
     if not len(codes):
         return np.empty(0, np.int64)
-    order = np.lexsort((positions.offsets, positions.partitions, positions.topics, codes))
+    by = (codes,) if ranks is None else (ranks, codes)
+    order = np.lexsort((positions.offsets, positions.partitions, positions.topics, *by))
     ordered = codes[order]
     is_last = np.append(ordered[1:] != ordered[:-1], True)
     return np.sort(order[is_last])
 
 
-def newest_by_hash(high: Words, low: Words, positions: Positions, order: Ints) -> Ints:
+def newest_by_hash(
+    high: Words, low: Words, positions: Positions, order: Ints, values: pa.Array | pa.ChunkedArray | None = None
+) -> Ints:
     """The rows of the newest change of each key, ascending, by hashes that are equal where the keys are.
 
     Args:
         order: what sorts `high`.
+        values: of the column that orders changes, no nulls; None where the source's own order holds.
     """
     is_same = high[order][1:] == high[order][:-1]
     if not is_same.any():
@@ -78,7 +84,10 @@ def newest_by_hash(high: Words, low: Words, positions: Positions, order: Ints) -
     is_next = (ordered_high[1:] != ordered_high[:-1]) | (ordered_low[1:] != ordered_low[:-1])
     codes = np.empty(len(rows), np.int64)
     codes[by_key] = np.append(0, np.cumsum(is_next))
-    last = newest(codes, Positions(positions.topics[rows], positions.partitions[rows], positions.offsets[rows]))
+    ranks = None
+    if values is not None:
+        ranks = np.asarray(pc.rank(values.take(pa.array(rows)), tiebreaker="dense")).astype(np.int64)
+    last = newest(codes, Positions(positions.topics[rows], positions.partitions[rows], positions.offsets[rows]), ranks)
     return np.sort(np.concatenate([order[~several], rows[last]]))
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from framework.adapters.key_hash import hash_keys
 from framework.record.arrays import Ints
-from framework.record.keyed_tables import key_columns
+from framework.record.keyed_tables import key_columns, order_column
 from framework.record.model import KeyedRows
 from framework.table.model import TableTarget
 from framework.task.newest_changes import Positions, newest_by_hash, number_of_topic
@@ -41,7 +41,12 @@ def newest_rows(target: TableTarget, parts: Sequence[SourceChanges]) -> pa.Table
     names = key_columns(upserts.column_names, target.policy)
     keys = pa.concat_tables([upserts.select(names), deletes.select(names)])
     hashes = hash_keys(keys.columns)
-    winners = newest_by_hash(hashes.high, hashes.low, _positions(parts), np.argsort(hashes.high))
+    column = order_column(upserts.column_names, target.policy)
+    values = None
+    if column is not None:
+        chunks = [*upserts.column(column).chunks, *deletes.column(column).chunks]
+        values = pa.chunked_array(chunks, upserts.column(column).type)
+    winners = newest_by_hash(hashes.high, hashes.low, _positions(parts), np.argsort(hashes.high), values)
     return upserts.take(pa.array(winners[winners < len(upserts)]))
 
 

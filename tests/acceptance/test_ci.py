@@ -251,7 +251,10 @@ def edit(folder: Path, mistake: Mistake) -> tuple[str, str, int]:
 
 @pytest.mark.parametrize(
     ("example", "row"),
-    [*(("github-actions.yml", row) for row in MISTAKES), *(("gitlab-ci.yml", row) for row in SOME)],
+    [
+        *(("github-actions.yml", row) for row in MISTAKES),
+        *(pytest.param("gitlab-ci.yml", row, marks=pytest.mark.slow) for row in SOME),
+    ],
 )
 def test_a_mistake_is_red_at_its_place(project: Path, env: dict[str, str], example: str, row: str) -> None:
     """Each mistake that the page names ends the job, with an annotation at the line that holds it."""
@@ -262,6 +265,7 @@ def test_a_mistake_is_red_at_its_place(project: Path, env: dict[str, str], examp
     assert place in told.places, (told.places, told.log)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", SOME)
 def test_a_mistake_is_not_committed(project: Path, env: dict[str, str], hooks: Path, row: str) -> None:
     """The hooks refuse a commit with it, and name the line."""

@@ -36,7 +36,7 @@ PIPELINE = """
     routes: {{rules: [{{table: shop.orders}}], allow_tables: ["shop.*"]}}
     tables:
       defaults:
-        write: {{mode: upsert, key: [id], delete_when: {{field: op, equals: d}}}}
+        write: {{mode: upsert, key: [id], order: {order}, delete_when: {{field: op, equals: d}}}}
         create: {{partition_by: [region], properties: {{format-version: "{version}"}}}}
         commit: {{interval: 1s}}
     errors: {{policy: dead_letter, dead_letter_table: shop.dead_letters}}
@@ -45,9 +45,11 @@ Document = dict[str, Any]
 
 
 class Flow:
-    """Keeps writing changes to a topic, through every outage of the broker, until it is told to stop."""
+    """Keeps writing changes to a topic, through every outage of the broker, until it is told to stop. With `disorder` to
+    any partition, and a tenth of them later than others."""
 
-    def __init__(self, broker: FragileBroker, topic: str, chance: random.Random) -> None:
+    def __init__(self, broker: FragileBroker, topic: str, chance: random.Random, disorder: bool = False) -> None:
+        self.disorder = disorder
         self.pause = threading.Lock()
         self._stop = threading.Event()
         self._arguments = broker, topic, chance
@@ -57,23 +59,29 @@ class Flow:
     def _run(self) -> None:
         broker, topic, chance = self._arguments
         number = 0
+        late: list[Document] = []
         while not self._stop.wait(0.3):
-            documents = []
+            documents, late = late, []
             for _ in range(200):
                 number += 1
                 key = chance.randrange(2_000)
                 op, region = chance.choice("uuuud"), chance.choice(["eu", "us", "ap"])
-                documents.append({"id": key, "op": op, "region": region, "n": number})
+                is_late = self.disorder and chance.random() < 0.1
+                (late if is_late else documents).append({"id": key, "op": op, "region": region, "n": number})
+            if self.disorder:
+                chance.shuffle(documents)
+            keys = [str(chance.random() if self.disorder else each["id"]) for each in documents]
             with self.pause, contextlib.suppress(AssertionError):
-                broker.produce(topic, documents, keys=[str(each["id"]) for each in documents])
+                broker.produce(topic, documents, keys=keys)
 
     def stop(self) -> None:
         self._stop.set()
         self._thread.join(60)
 
 
-def topic_as_it_is(bootstrap_servers: str, topic: str) -> tuple[int, dict[int, Document]]:
-    """How many changes the topic holds, and the row of each key behind them; a key is in one partition alone."""
+def topic_as_it_is(bootstrap_servers: str, topic: str, by_n: bool = False) -> tuple[int, dict[int, Document]]:
+    """How many changes the topic holds, and the row of each key behind them: of its largest `n`, or of the last one, for
+    which a key is in one partition alone."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap_servers,
@@ -95,22 +103,21 @@ def topic_as_it_is(bootstrap_servers: str, topic: str) -> tuple[int, dict[int, D
                     break  # the partition's end
                 count += 1
                 document = json.loads(message.value())
-                assert home.setdefault(document["id"], partition) == partition
-                rows.pop(document["id"], None)
-                if document["op"] != "d":
+                assert by_n or home.setdefault(document["id"], partition) == partition
+                if not by_n or document["n"] >= rows.get(document["id"], document)["n"]:
                     rows[document["id"]] = document
     finally:
         consumer.close()
-    return count, rows
+    return count, {key: row for key, row in rows.items() if row["op"] != "d"}
 
 
-def run_kills(tmp_path: Path, broker: FragileBroker, kills: int, seed: int, version: str) -> None:
+def run_kills(tmp_path: Path, broker: FragileBroker, kills: int, seed: int, version: str, order: str) -> None:
     print(f"FLOE_CHAOS_SEED={seed} FLOE_CHAOS_KILLS={kills}")
     began = time.monotonic()
     chance = random.Random(seed)
     project = Project(tmp_path, broker.bootstrap_servers)
     topic = broker.new_topic("changes", partitions=PARTITIONS)
-    file = project.pipeline("changes", PIPELINE.format(topic=topic, version=version))
+    file = project.pipeline("changes", PIPELINE.format(topic=topic, version=version, order=order))
     commands: dict[str, tuple[str | Path, ...]] = {
         "driver": ("run", file),
         "coordinator": ("coordinator", "--control-topic", project.control_topic),
@@ -123,7 +130,8 @@ def run_kills(tmp_path: Path, broker: FragileBroker, kills: int, seed: int, vers
         alive[name] = Running(project, *commands[name])
         started.append(alive[name])
 
-    flow = Flow(broker, topic, random.Random(seed + 1))
+    by_n = order != "source"
+    flow = Flow(broker, topic, random.Random(seed + 1), disorder=by_n)
     try:
         for name in commands:
             start(name)
@@ -152,25 +160,32 @@ def run_kills(tmp_path: Path, broker: FragileBroker, kills: int, seed: int, vers
         flow.stop()
         for run in started:
             run.__exit__()
-    count, rows = topic_as_it_is(broker.bootstrap_servers, topic)
+    count, rows = topic_as_it_is(broker.bootstrap_servers, topic, by_n)
     found = project.table("shop.orders").select(["id", "op", "region", "n"]).to_pylist()
     assert len(found) == len({row["id"] for row in found}), "two rows of one key"
     assert sorted(found, key=lambda row: row["id"]) == [rows[key] for key in sorted(rows)]
     assert project.tables("shop") == ["shop.orders"]
     deaths = ", ".join(f"{number} of the {name}" for name, number in sorted(Counter(story).items()))
     print(
-        f"seed {seed}, version {version}: {len(story)} kills ({deaths}) in {(time.monotonic() - began) / 60:.0f} min, "
-        f"{count} changes, {len(rows)} rows as in the topic"
+        f"seed {seed}, version {version}, order {order}: {len(story)} kills ({deaths}) in "
+        f"{(time.monotonic() - began) / 60:.0f} min, {count} changes, {len(rows)} rows as in the topic"
     )
 
 
 @pytest.mark.chaos
 @pytest.mark.timeout(3 * 3600)
-@pytest.mark.parametrize("version", ["2", "3"])
+@pytest.mark.parametrize(
+    ("version", "order"),
+    [
+        pytest.param("2", "source", id="2"),
+        pytest.param("3", "source", id="3"),
+        pytest.param("2", "{field: n}", id="2-by-a-column"),
+    ],
+)
 def test_a_table_follows_its_keys_through_random_kills(
-    tmp_path: Path, fragile_broker: FragileBroker, version: str
+    tmp_path: Path, fragile_broker: FragileBroker, version: str, order: str
 ) -> None:
     """Twenty deaths (FLOE_CHAOS_KILLS) of driver, coordinator and broker: the table has the newest row of each key, and
-    no other."""
+    no other, also where a column says which of records in any order is the newest."""
     seed = int(os.environ.get("FLOE_CHAOS_SEED") or random.SystemRandom().randrange(1_000_000))
-    run_kills(tmp_path, fragile_broker, int(os.environ.get("FLOE_CHAOS_KILLS") or KILLS), seed, version)
+    run_kills(tmp_path, fragile_broker, int(os.environ.get("FLOE_CHAOS_KILLS") or KILLS), seed, version, order)

@@ -6,6 +6,7 @@ import pickle
 import uuid
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 from zlib import crc32
 
 import numpy as np
@@ -85,7 +86,7 @@ class Pipeline:
         )
 
     def reports(
-        self, context: TaskContext, changes: Sequence[Change], block: int = 3
+        self, context: TaskContext, changes: Sequence[Any], block: int = 3
     ) -> tuple[BatchScope, list[TaskReport]]:
         """What tasks report, one for each partition, with an exchange between them."""
         schema = arrow_schema(parse_schema(context.tables[self.name].schema_json))
@@ -96,7 +97,7 @@ class Pipeline:
             run = TaskRun(context, outbox := Outbox(self.plan))
             for first in range(0, len(own), block):
                 run.add(
-                    BlockResult(keyed={self.name: keyed_rows(own[first : first + block], start + first, schema)}),
+                    BlockResult(keyed={self.name: self.keyed_rows(own[first : first + block], start + first, schema)}),
                     "events",
                     partition,
                 )
@@ -112,7 +113,11 @@ class Pipeline:
         self.batch += 1
         return BatchScope("run", self.batch, starts, dict(self.offsets), {"events": "id"}), reports
 
-    def announce(self, changes: Sequence[Change]) -> DataWritten:
+    def keyed_rows(self, changes: Sequence[tuple[Key, Any]], first: int, schema: pa.Schema) -> KeyedRows:
+        """These changes of one partition as tasks read them, the first of them at this offset."""
+        return keyed_rows(changes, first, schema)
+
+    def announce(self, changes: Sequence[Any]) -> DataWritten:
         scope, reports = self.reports(self.context(), changes)
         self.tables.indexes.add(reports)
         written, complete = summarise(self.plan, scope, reports, Accounting()).events

@@ -211,7 +211,7 @@ def test_find_is_a_join(held: list[tuple[int, int]], wanted: list[tuple[int, int
 
     held, wanted = sorted(held, key=lambda pair: pair[0]), sorted(wanted, key=lambda pair: pair[0])
     run = Entries(hashes(held), np.zeros(len(held), np.int64), np.arange(len(held)), None)
-    found = find(run, hashes(wanted).high, hashes(wanted).low)
+    found = find(run.hashes, hashes(wanted).high, hashes(wanted).low)
     pairs = sorted(zip(found[0].tolist(), found[1].tolist(), strict=True))
     assert pairs == [(k, e) for k, key in enumerate(wanted) for e, entry in enumerate(held) if entry == key]
 

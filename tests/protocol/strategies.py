@@ -31,6 +31,8 @@ from framework.commit.events.event_types import (
     StopRequested,
     Subject,
     TableCommitPolicy,
+    TombstoneFile,
+    Tombstones,
 )
 
 names = st.text(min_size=1, max_size=12)
@@ -75,6 +77,14 @@ data_files = st.builds(
     sort_order_id=st.none() | st.integers(0, 9),
 )
 policies = st.builds(TableCommitPolicy, numbers, numbers, numbers, names)
+tombstone_files = st.builds(TombstoneFile, names, numbers, numbers, times)
+tombstones = st.builds(
+    Tombstones,
+    order_id=st.integers(1, 10_000),
+    known=st.lists(names, max_size=3).map(tuple),
+    added=st.lists(tombstone_files, max_size=2).map(tuple),
+    removed=st.lists(names, max_size=2).map(tuple),
+)
 keyed_changes = st.builds(
     KeyedChanges,
     base_snapshot_id=st.none() | numbers,
@@ -83,6 +93,7 @@ keyed_changes = st.builds(
     inserted=numbers,
     updated=numbers,
     deleted=numbers,
+    tombstones=st.none() | tombstones,
 )
 data_written = st.builds(
     DataWritten,

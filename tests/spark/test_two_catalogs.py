@@ -122,7 +122,7 @@ def killed_in_the_commits(project: TwoCatalogs, file: Path) -> None:
         assert all(path.startswith(f"file://{project.root}/{warehouse}/") for path in found)
     shown = project.run("plan", file)
     assert [name for name in (EU, US, HOT, LETTERS) if name not in shown] == []
-    assert "tables: 0 to make, 0 to change, 0 refused" in shown
+    assert "tables: 0 to create, 0 to change, 0 refused" in shown
 
 
 def paused_then_taken_away(project: TwoCatalogs, broker: Broker, topic: str, file: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterable
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import Broker
+from tests.iceberg.filled_tables import local
 from tests.project import Project
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.iceberg]
@@ -172,3 +174,66 @@ def test_a_history_has_each_change_once(tmp_path: Path, broker: Broker, fault: s
     found = [{name: row[name] for name in ("id", "op", "region", "n")} for row in history]
     assert sorted(found, key=lambda row: row["n"]) == sorted(produced, key=lambda row: row["n"])
     assert all(row["_op"] == ("delete" if row["op"] == "d" else "upsert") for row in history)
+
+
+def newest(documents: Iterable[Document]) -> Rows:
+    """What a table holds whose larger `n` is newer, whatever came first."""
+    found: Rows = {}
+    for each in documents:
+        if each["id"] not in found or found[each["id"]]["n"] < each["n"]:
+            found[each["id"]] = each
+    return {key: each for key, each in found.items() if each["op"] != "d"}
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    ("version", "fault"),
+    [
+        ("2", "announced=kill"),
+        pytest.param("3", "files-written=kill", marks=pytest.mark.slow),
+        pytest.param("3", "before-commit=kill", marks=pytest.mark.slow),
+        pytest.param("2", "committed=kill", marks=pytest.mark.slow),
+    ],
+)
+def test_a_column_says_which_record_is_newer(tmp_path: Path, broker: Broker, version: str, fault: str) -> None:
+    """Invariant 19 end to end: records of a key in any partition and any order, over three runs of which one is killed; the
+    history has each of them once."""
+    project = Project(tmp_path, broker.bootstrap_servers)
+    topic = broker.new_topic("ordered", partitions=3)
+    text = PIPELINE.format(topic=topic, version=version, partition_by="region")
+    words = "equals: d}, order: {field: n}, history: shop.orders_changes}"
+    file = project.pipeline("ordered", text.replace("equals: d}}", words))
+    documents = changes(1, 9_000)
+    pick = random.Random(1)
+    pick.shuffle(documents)
+    for run in range(3):
+        part = documents[run * 3_000 : (run + 1) * 3_000]
+        broker.produce(topic, part, keys=[str(pick.random()) for _ in part])
+        dies: Document = {"code": None, "env": {"FLOE_FAULT": fault}} if run == 1 else {}
+        project.run("run", file, "--until-caught-up", timeout_s=300, **dies)
+    rows = newest(documents)
+    assert rows != fold({}, documents)
+    check(project, rows)
+    history = project.table("shop.orders_changes").to_pylist()
+    assert len({(row["_kafka_partition"], row["_kafka_offset"]) for row in history}) == len(history)
+    assert sorted(row["n"] for row in history) == sorted(each["n"] for each in documents)
+    assert all(row["_op"] == ("delete" if row["op"] == "d" else "upsert") for row in history)
+    if version == "2":  # PyIceberg writes no metadata of version 3
+        deleted = next(each for each in documents if each["id"] not in rows)
+        produce(broker, topic, [late := {**deleted, "op": "u", "n": -1}])
+        ends_where_deletes_are_lost(project, file, rows, late)
+
+
+def ends_where_deletes_are_lost(project: Project, file: Path, rows: Rows, late: Document) -> None:
+    """A run ends by name and brings no older record in; when the table is told to forget, the next one goes on."""
+    table = project.catalog().load_table("shop.orders")
+    for each in json.loads(table.properties["floe.tombstones"])["files"]:
+        local(each["path"]).unlink()
+    said = project.run("run", file, "--until-caught-up", timeout_s=300, code=6)
+    assert "FLOE-R146" in said
+    assert "SET TBLPROPERTIES ('floe.tombstones' = 'forget')" in said
+    check(project, rows)
+    with table.transaction() as change:
+        change.set_properties({"floe.tombstones": "forget"})
+    project.run("run", file, "--until-caught-up", timeout_s=300)
+    check(project, {**rows, late["id"]: late})

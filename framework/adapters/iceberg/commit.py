@@ -48,6 +48,7 @@ from framework.adapters.iceberg.private.manifests import (
     to_iceberg,
 )
 from framework.adapters.iceberg.private.snapshot_id import new_snapshot_id
+from framework.adapters.iceberg.row_order import mark_at_head
 from framework.adapters.iceberg.supported_tables import unreadable, unwritable
 from framework.adapters.iceberg.views import head_of, snapshot_by_id, start_of, view_of
 from framework.adapters.secrets import hidden
@@ -62,7 +63,15 @@ from framework.commit.machine.effects import (
     RecoverTable,
 )
 from framework.commit.machine.progress import PROGRESS_PROPERTY, SUMMARY_COMMIT_ID, merge, parse, summary
+from framework.commit.tombstones import (
+    TOMBSTONES_PROPERTY,
+    Remembered,
+    after_commit,
+    text_of,
+    tombstones_summary,
+)
 from framework.config.table_names import identifier_of
+from framework.errors import StateDisagreement
 
 log = logging.getLogger(__name__)
 
@@ -110,7 +119,7 @@ class TableCommits:
             return CommitFailed(effect.table, effect.commit_id, reason, FailureCause.REFUSED)
         try:
             # Without its keys a batch cannot be committed at all, so they are looked for however young they are.
-            looked_for = dict.fromkeys((*effect.examine, *_key_paths(effect)))
+            looked_for = dict.fromkeys((*effect.examine, *(path for one in effect.keyed for path in one.paths)))
             missing = tuple(path for path in looked_for if not table.io.new_input(path).exists())
         except Exception as error:  # each store has exceptions of its own, and nothing was sent yet
             said = f"it is unclear whether its files exist: {_words(error)}"
@@ -177,6 +186,8 @@ class TableCommits:
             deletes = rows_to_delete(table.io, metadata, effect.view.branch, live, effect.keyed)
         written = files.write(parent.snapshot_id if parent else None, listed, added, deletes, live)
         own = summary(effect.progress, effect.commit_id, effect.valid_through_ms)
+        mark = mark_at_head(metadata, effect.view.branch)
+        own |= tombstones_summary(metadata.properties.get(TOMBSTONES_PROPERTY), effect.keyed, mark)
         if isinstance(effect, RecoverTable):
             own |= effect.notes
         snapshot = _snapshot(metadata, snapshot_id, parent, written, added, own)
@@ -194,6 +205,9 @@ class TableCommits:
         )
         # Invariant 3: progress moves in the same commit that adds the files.
         properties = {PROGRESS_PROPERTY: merge(metadata.properties.get(PROGRESS_PROPERTY), effect.progress)}
+        # What is remembered of deleted keys changes in the commit that deletes them.
+        if (remembered := _remembered(effect, metadata)) is not None:
+            properties[TOMBSTONES_PROPERTY] = text_of(remembered)
         if isinstance(effect, RecoverTable):
             properties |= effect.properties
         updates = (
@@ -267,6 +281,15 @@ def _key_paths(effect: CommitTable) -> list[str]:
     return [file.path for one in effect.keyed for file in one.keys]
 
 
+def _remembered(effect: CommitTable, metadata: TableMetadata) -> Remembered | None:
+    """What the table remembers of deleted keys with this commit; None where it says nothing of them.
+
+    Raises:
+        StateDisagreement: the table no longer names what the batch was compared with.
+    """
+    return after_commit(metadata.properties.get(TOMBSTONES_PROPERTY), effect.keyed)
+
+
 def _changed(effect: CommitTable, metadata: TableMetadata) -> str | None:
     """Why the conditions of the commit no longer hold; None when all of them do."""
     view = effect.view
@@ -305,6 +328,10 @@ def _unsupported(effect: CommitTable, metadata: TableMetadata) -> str | None:
         return f"progress would move back from {before.control_offset} to {effect.progress.control_offset}"
     if len({file.path for file in effect.files}) < len(effect.files):  # invariant 5
         return "a data file is named twice"
+    try:
+        _remembered(effect, metadata)
+    except StateDisagreement as error:
+        return f"{error.message}; {error.remedy}"
     return None
 
 

@@ -19,8 +19,10 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.manifest import ManifestEntryStatus
 from pyiceberg.table import Table, TableProperties
 
+from framework.adapters.iceberg.row_order import tombstones_of
 from framework.commit.machine.progress import PROGRESS_PROPERTY
 from framework.commit.recovery.orphans import StoredFile
+from framework.commit.tombstones import root_of
 
 __all__ = ["StoredFile", "TablePlace", "TableReferences", "list_files", "path_key", "place_of", "references_of"]
 
@@ -37,10 +39,12 @@ class TablePlace:
 
 @dataclass(frozen=True)
 class TableReferences:
-    """`paths`: keys of all files that the table refers to, as `path_key` makes them."""
+    """`paths`: keys of all files that the table refers to, as `path_key` makes them. `kept_folder`: the key of a folder
+    whose files stay, since the table should say which of them it needs and does not; "" where there is none."""
 
     table_uuid: str
     paths: frozenset[str]
+    kept_folder: str = ""
 
 
 def path_key(location: str) -> str:
@@ -68,7 +72,10 @@ def references_of(table: Table) -> TableReferences:
                 found.add(entry.data_file.file_path)
     found |= {statistics.statistics_path for statistics in metadata.statistics}
     found |= {statistics.statistics_path for statistics in metadata.partition_statistics}
-    return TableReferences(str(metadata.table_uuid), frozenset(path_key(path) for path in found if path))
+    remembered = tombstones_of(metadata)
+    found |= set(remembered or ())
+    kept_folder = "" if remembered is not None else path_key(root_of(metadata.location))
+    return TableReferences(str(metadata.table_uuid), frozenset(path_key(path) for path in found if path), kept_folder)
 
 
 def place_of(table: Table) -> TablePlace:

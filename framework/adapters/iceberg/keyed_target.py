@@ -8,12 +8,13 @@ table.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyiceberg.table import Table
 
 from framework.adapters.iceberg.private import row_lineage as lineage
 from framework.adapters.iceberg.private.live_files import LiveFiles, UnsupportedDeletes, live_files
+from framework.adapters.iceberg.row_order import RowOrder, row_order_of
 from framework.adapters.iceberg.views import head_of
 from framework.adapters.key_search import ROW_ID_FIELD
 from framework.errors import TableBlocked
@@ -31,13 +32,15 @@ ROW_ID = "_row_id"
 class KeyedTarget:
     """`snapshot_id` is the head at which live rows are looked for, None where the table has no snapshot; `key_ids` are
     the field ids of its key columns, in the order of the pipeline file. Of `files` only the bounds of key columns are
-    kept. `index` helps to find rows faster, where the table has one."""
+    kept. `index` helps to find rows faster, where the table has one. `order` is there where a column says which record
+    is newer."""
 
     snapshot_id: int | None
     key_ids: tuple[int, ...]
     files: LiveFiles
     format_version: int
     index: KeyIndex | None = None
+    order: RowOrder | None = None
 
 
 def keyed_target_of(loaded: Table, target: TableTarget, known: KeyedTarget | None = None) -> KeyedTarget:
@@ -61,21 +64,24 @@ def keyed_target_of(loaded: Table, target: TableTarget, known: KeyedTarget | Non
             raise blocked(target.name, f"its key column {name} was dropped", "bring the column back")
     head = head_of(metadata, target.policy.commit.branch)
     snapshot_id = head.snapshot_id if head is not None else None
-    if known is not None and (known.snapshot_id, known.key_ids, known.format_version) == (
+    order = row_order_of(metadata, target, key_ids)
+    if known is not None and (known.snapshot_id, known.key_ids, known.format_version, _ordered_by(known.order)) == (
         snapshot_id,
         key_ids,
         metadata.format_version,
+        _ordered_by(order),
     ):
-        return known
+        return known if known.order == order else replace(known, order=order)
     if head is None:
-        return KeyedTarget(None, key_ids, LiveFiles({}, frozenset()), metadata.format_version)
+        return KeyedTarget(None, key_ids, LiveFiles({}, frozenset()), metadata.format_version, order=order)
     manifests = (
         lineage.read_manifests(loaded.io, head.manifest_list)
         if metadata.format_version >= lineage.VERSION
         else head.manifests(loaded.io)
     )
     try:
-        files = live_files(loaded.io, manifests, metadata.format_version, key_ids)
+        bounds_of = key_ids if order is None else (*key_ids, order.field_id)
+        files = live_files(loaded.io, manifests, metadata.format_version, bounds_of)
     except UnsupportedDeletes as error:
         raise blocked(
             target.name,
@@ -83,7 +89,11 @@ def keyed_target_of(loaded: Table, target: TableTarget, known: KeyedTarget | Non
             "CALL system.rewrite_data_files(table => '...', options => map('delete-file-threshold', '1')) in Spark applies "
             "them; let no other writer make such deletes",
         ) from error
-    return KeyedTarget(snapshot_id, key_ids, files, metadata.format_version)
+    return KeyedTarget(snapshot_id, key_ids, files, metadata.format_version, order=order)
+
+
+def _ordered_by(order: RowOrder | None) -> int | None:
+    return order.field_id if order is not None else None
 
 
 def key_ids_of(target: TableTarget) -> tuple[int, ...]:

@@ -36,6 +36,7 @@ from framework.commit.machine.progress import (
     SUMMARY_MAINTENANCE,
 )
 from framework.commit.maintenance.others import ForeignReplace, engine_of
+from framework.commit.tombstones import SUMMARY_TOMBSTONES
 
 CONFLICTS = 8
 FIRST_PAUSE_S = 0.05
@@ -174,12 +175,13 @@ def _snapshot(
 
 
 def _progress(metadata: TableMetadata, head: Snapshot) -> dict[str, str]:
-    """What the newest of floe's snapshots says of the table's progress, which is true of the same rows in other
-    files."""
+    """What the newest of floe's snapshots says of the table's progress and of its deleted keys, which is true of the same
+    rows in other files."""
     for snapshot in ancestry(metadata, head):
         said = snapshot.summary.additional_properties if snapshot.summary else {}
         if SUMMARY_CONTROL_TOPIC_ID in said and SUMMARY_CONTROL_OFFSET in said:
-            return {key: said[key] for key in (SUMMARY_CONTROL_TOPIC_ID, SUMMARY_CONTROL_OFFSET)}
+            kept = (SUMMARY_CONTROL_TOPIC_ID, SUMMARY_CONTROL_OFFSET, SUMMARY_TOMBSTONES)
+            return {key: said[key] for key in kept if key in said}
     return {}
 
 

@@ -13,7 +13,7 @@ import json
 import re
 from typing import Any
 
-from framework.commit.events.event_shapes import FILE, KEYED_VERSION, SHAPES, VERSION
+from framework.commit.events.event_shapes import FILE, KEYED_VERSION, SHAPES, TOMBSTONES_VERSION, VERSION
 from framework.commit.events.event_types import ControlEvent, DataFile, DataWritten
 from framework.commit.events.json_shape import Malformed
 from framework.errors import FloeError
@@ -28,7 +28,7 @@ def encode(event: ControlEvent) -> bytes:
     """The event as compact JSON. Raises FloeError when a value has no JSON form (NaN, bytes)."""
     value = SHAPES[type(event).__name__].write(event)
     if isinstance(event, DataWritten) and event.keyed is not None:
-        value["version"] = KEYED_VERSION
+        value["version"] = KEYED_VERSION if event.keyed.tombstones is None else TOMBSTONES_VERSION
     return _dump(value, type(event).__name__)
 
 
@@ -64,7 +64,7 @@ def decode(value: bytes | None) -> ControlEvent | None:
         return None
     if (first := _FIRST_TYPE.match(value or b"")) is not None and first[1].decode() != parsed["type"]:
         raise _malformed(f"its type is given twice, {first[1].decode()} and {parsed['type']}")
-    expected = KEYED_VERSION if parsed["type"] == DataWritten.__name__ and parsed.get("keyed") is not None else VERSION
+    expected = _version_of(parsed)
     if parsed.get("version") != expected or parsed["version"] is True:
         raise _malformed(f"its version is {parsed.get('version')!r} and this floe reads version {expected}")
     try:
@@ -72,6 +72,14 @@ def decode(value: bytes | None) -> ControlEvent | None:
         return event
     except (Malformed, RecursionError) as error:
         raise _malformed(f"{parsed['type']}: {error}") from error
+
+
+def _version_of(parsed: dict[str, Any]) -> int:
+    """The version that an event with these fields has."""
+    keyed = parsed.get("keyed") if parsed["type"] == DataWritten.__name__ else None
+    if keyed is None:
+        return VERSION
+    return TOMBSTONES_VERSION if isinstance(keyed, dict) and keyed.get("tombstones") is not None else KEYED_VERSION
 
 
 def foreign(value: bytes | None) -> str:

@@ -31,6 +31,8 @@ from framework.commit.events.event_types import (
     StopRequested,
     Subject,
     TableCommitPolicy,
+    TombstoneFile,
+    Tombstones,
 )
 from framework.commit.events.json_shape import (
     BOOL,
@@ -59,6 +61,8 @@ VERSION = 1
 # Of announcements that take rows away: a coordinator that does not know how must stop there, rather than add files
 # alone.
 KEYED_VERSION = 2
+# Of those that say what becomes of deleted keys that the table remembers: one that does not know them would forget.
+TOMBSTONES_VERSION = 3
 
 INTS = map_of(int)
 TEXTS = map_of(str)
@@ -134,6 +138,15 @@ ACCOUNTING = object_of(
 )
 POLICY = object_of(Shape(TableCommitPolicy, {}, interval_ms=INT, max_bytes=INT, max_rows=INT, branch=TEXT))
 KEYS_FILE = Shape(KeysFile, {}, path=TEXT, record_count=INT, file_size_bytes=INT)
+TOMBSTONE_FILE = Shape(TombstoneFile, {}, path=TEXT, record_count=INT, file_size_bytes=INT, newest_ms=INT)
+TOMBSTONES = Shape(
+    Tombstones,
+    {},
+    order_id=INT,
+    known=list_of(str, "texts"),
+    added=objects_of(TOMBSTONE_FILE),
+    removed=list_of(str, "texts"),
+)
 KEYED = Shape(
     KeyedChanges,
     {},
@@ -143,6 +156,7 @@ KEYED = Shape(
     inserted=INT,
     updated=INT,
     deleted=INT,
+    tombstones=sparse(optional_object(TOMBSTONES), lambda: None),
 )
 HEARTBEAT = _event(
     Heartbeat,

@@ -120,12 +120,37 @@ class KeysFile:
 
 
 @dataclass(frozen=True)
+class TombstoneFile:
+    """An Arrow file of deleted keys, by hash, each with the value that ordered its delete. `newest_ms` is when the
+    newest of them was deleted."""
+
+    path: str
+    record_count: int
+    file_size_bytes: int
+    newest_ms: int
+
+
+@dataclass(frozen=True)
+class Tombstones:
+    """What a batch does to the deleted keys that a table remembers, where a column orders its records.
+
+    `order_id` is that column's field id. The changes were compared with the files in `known`, which the table must
+    still name; from the commit on it names those in `added`, too, and those in `removed` no longer.
+    """
+
+    order_id: int
+    known: tuple[str, ...] = ()
+    added: tuple[TombstoneFile, ...] = ()
+    removed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class KeyedChanges:
     """What a batch does to a table that follows its keys, besides adding files: the rows of `keys` that are live go.
 
     `base_snapshot_id` is the head at which the live rows were looked for, None if the table had no snapshot. `key_ids`
     are the field ids of the key columns, in the order of the pipeline file. The counts are of keys, as they were found
-    there.
+    there. `tombstones` are there where a column orders the table's records.
     """
 
     base_snapshot_id: int | None
@@ -134,6 +159,13 @@ class KeyedChanges:
     inserted: int = 0
     updated: int = 0
     deleted: int = 0
+    tombstones: Tombstones | None = None
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Every file that must be there for the commit."""
+        deleted = self.tombstones.added if self.tombstones is not None else ()
+        return (*(each.path for each in self.keys), *(each.path for each in deleted))
 
 
 @dataclass(frozen=True)
@@ -169,8 +201,8 @@ class DataWritten:
     @property
     def paths(self) -> tuple[str, ...]:
         """Every file that it names, of rows and of keys."""
-        keys = self.keyed.keys if self.keyed is not None else ()
-        return (*(file.path for file in self.files), *(each.path for each in keys))
+        keyed = self.keyed.paths if self.keyed is not None else ()
+        return (*(file.path for file in self.files), *keyed)
 
     @property
     def rows(self) -> int:

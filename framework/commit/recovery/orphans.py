@@ -7,17 +7,21 @@ young, or that is of no kind that floe writes, is never an orphan.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import Enum
 
+from framework.commit.tombstones import FOLDER
 from framework.config.maintenance import ORPHAN_SAFETY_AGE_MS
 
 DAY_MS = 24 * 60 * 60 * 1000
 SAFETY_AGE_MS = ORPHAN_SAFETY_AGE_MS
 DEFAULT_AGE_MS = 3 * DAY_MS
 SUFFIXES = (".parquet", ".avro", ".puffin")
+# Of deleted keys that tables remember. Runs of a key index are their driver's own.
+_TOMBSTONES = re.compile(rf"/{FOLDER}/[^/]+\.arrow$")
 
 
 @dataclass(frozen=True)
@@ -39,14 +43,19 @@ class Verdict(str, Enum):
 
 
 def judge(
-    file: StoredFile, referenced: Collection[str], announced: Collection[str], now_ms: int, older_than_ms: int
+    file: StoredFile,
+    referenced: Collection[str],
+    announced: Collection[str],
+    now_ms: int,
+    older_than_ms: int,
+    kept_folder: str = "",
 ) -> Verdict:
-    """Invariant 12, for one file."""
-    if file.key in referenced:
+    """Invariant 12, for one file; all in `kept_folder` may be in use."""
+    if file.key in referenced or (kept_folder and inside(kept_folder, file.key)):
         return Verdict.REFERENCED
     if file.key in announced:
         return Verdict.ANNOUNCED
-    if not file.key.endswith(SUFFIXES):
+    if not file.key.endswith(SUFFIXES) and _TOMBSTONES.search(file.key) is None:
         return Verdict.OTHER
     if file.modified_ms is None or file.modified_ms > now_ms - older_than_ms:
         return Verdict.YOUNG
@@ -71,11 +80,12 @@ def sort_out(
     announced: Collection[str],
     now_ms: int,
     older_than_ms: int,
+    kept_folder: str = "",
 ) -> Sorted:
     orphans: list[StoredFile] = []
     spared: Counter[str] = Counter()
     for file in files:
-        verdict = judge(file, referenced, announced, now_ms, older_than_ms)
+        verdict = judge(file, referenced, announced, now_ms, older_than_ms, kept_folder)
         if verdict is Verdict.ORPHAN:
             orphans.append(file)
         else:

@@ -10,17 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from framework.config.metadata import metadata_column
+from framework.config.metadata import DEBEZIUM_MOMENTS, PREFIX, metadata_column
 from framework.config.rules.create import column_kind, is_column, missing_column
 from framework.config.rules.rules import Document, Rule, at, table_policies
 from framework.config.spec import KeySpec
-from framework.config.tree import Entry, Mapping, Node, Path, Scalar
+from framework.config.tree import Entry, Node, Path, Scalar
 from framework.diagnose.diagnostic import Diagnostic
 from framework.diagnose.suggest import listed
 
 _DEFAULTS: Path = ("tables", "defaults")
 _NO_KEYS = ("float", "double", "list", "map", "struct")
-_NO_ORDER = (*_NO_KEYS, "boolean")
+_NO_ORDER = (*_NO_KEYS, "boolean", "binary", "fixed", "uuid")
 _DEFAULT_VERSION = "2"
 _VERSION_OF = {"deletion_vectors": "3", "position_deletes": "2"}
 _RAW_KEY = metadata_column("key")
@@ -148,13 +148,27 @@ def _order_findings(found: UpsertPolicy) -> Iterator[Diagnostic]:
     column, node = document.text(*path), document.node(*path)
     if column is None or node is None or not is_column(column):
         return
+    folded = str if found.text("case") == "sensitive" else str.lower
+    if "." in column:
+        message = f"`{column}` lies inside another column, and a column at the top says which record is newer"
+        yield at("FLOE-C453", message, node, path, "choose a column at the top of the table")
+        return
+    if folded(column) in {folded(key) for _, _, key in found.key}:
+        message = f"`{column}` is part of the key, so all records of a key have the same value of it"
+        yield at("FLOE-C453", message, node, path, "choose a column that grows with each change of a row")
+        return
     missing = list(missing_column(document, column, node, path))
     yield from missing
     kind, declared = column_kind(document, column), document.mapping("source", "schema")
+    is_debezium = document.text("source", "format", "envelope") == "debezium"
+    is_given = is_debezium and column in DEBEZIUM_MOMENTS
     if kind in _NO_ORDER:
         message = f"`{column}` is `{kind}`, which says of no two records for certain which is newer"
         yield at("FLOE-C453", message, node, path, "choose a time, a whole number or a decimal")
-    elif not kind and declared and not missing:
+    elif not kind and _is_left_out(found, column):
+        message = f"`evolve.include` and `evolve.exclude` keep `{column}` out of the table"
+        yield at("FLOE-C453", message, node, path, "let the column in, or choose another one")
+    elif not kind and declared and not missing and not is_given:
         message = f"`{column}` says which record is newer, and `source.schema` does not declare it"
         yield at("FLOE-C453", message, node, path, f"declare it: `source: {{schema: {{{column}: timestamptz}}}}`")
 
@@ -178,6 +192,14 @@ def _delete_findings(found: UpsertPolicy) -> Iterator[Diagnostic]:
             if reason := _not_in_record_key(document, column):
                 message = f"a tombstone has no value, and `{column}` {reason}"
                 yield at("FLOE-C457", message, item, item_path, _key_remedy(document))
+        field = (*found.place("write", "order"), "field")
+        newer_by, node = document.text(*field), document.node(*field)
+        if newer_by is None or node is None or newer_by.lower().startswith(PREFIX):
+            return
+        if reason := _not_in_record_key(document, newer_by):
+            message = f"a tombstone has no value, and `{newer_by}`, which says which record is newer, {reason}"
+            remedy = "use `order: {field: _kafka_timestamp}` with `source: {metadata_columns: [timestamp]}`"
+            yield at("FLOE-C457", message, node, field, remedy)
 
 
 def _not_in_record_key(document: Document, column: str) -> str:
@@ -245,13 +267,10 @@ def identifiers_are_the_key(document: Document) -> Iterator[Diagnostic]:
 def not_yet(document: Document) -> Iterator[Diagnostic]:
     """Words of upsert tables that this version refuses; a branch goes as soon as the word does what it says."""
     for found in upsert_policies(document):
-        write = found.place("write", "order"), found.place("write", "deletes")
-        order, deletes = (document.entry(*path) for path in write)
-        if order is not None and isinstance(order.value, Mapping):
-            remedy = "use `order: source`: the newest record of a key is the last one in its partition"
-            yield at("FLOE-C501", "`order: {field: ...}` is not supported yet", order, write[0], remedy)
-        if deletes is not None and document.text(*write[1]) == "copy_on_write":
-            yield at("FLOE-C501", "`copy_on_write` is not supported yet", deletes, write[1], "use `deletes: auto`")
+        place = found.place("write", "deletes")
+        deletes = document.entry(*place)
+        if deletes is not None and document.text(*place) == "copy_on_write":
+            yield at("FLOE-C501", "`copy_on_write` is not supported yet", deletes, place, "use `deletes: auto`")
 
 
 RULES: tuple[Rule, ...] = (

@@ -111,7 +111,7 @@ def table_shape(target: TableTarget, hints: tuple[FieldHint, ...], metadata_colu
     """The shape of a table; cached per schema, hints and case policy."""
     reads_text = target.policy.values.text_as_number is TextAsNumber.READ
     write = target.policy.write
-    key = write.key if write.is_upsert else ()
+    key = write.needed if write.is_upsert else ()
     return _shape(target.schema_json, hints, metadata_columns, target.policy.case is Case.INSENSITIVE, reads_text, key)
 
 

@@ -16,7 +16,17 @@ from framework.cli.main import VERBS, run_main
 from framework.errors import ConfigError, DataLossError, FencedError, FloeError, SetupError
 from tests.unit.config.in_memory import PIPELINE, TARGET
 
-HEAVY = ("pyspark", "pyarrow", "confluent_kafka", "pyiceberg", "pandas", "numpy", "prometheus_client")
+HEAVY = (
+    "pyspark",
+    "pyarrow",
+    "confluent_kafka",
+    "starlette",
+    "uvicorn",
+    "pyiceberg",
+    "pandas",
+    "numpy",
+    "prometheus_client",
+)
 
 
 @pytest.fixture
@@ -132,8 +142,10 @@ def test_every_format_can_be_read_by_its_readers(folder: Path, capsys: pytest.Ca
     assert [result["locations"][0]["physicalLocation"]["region"]["startLine"] for result in run["results"]] == [3, 3]
     suite = ElementTree.fromstring(printed["junit"].encode())
     assert suite.get("failures") == "2"
-    assert len(printed["github"].splitlines()) == 2
-    assert all(line.startswith("::error file=a.yaml,line=3,col=") for line in printed["github"].splitlines())
+    *annotations, closing = printed["github"].splitlines()
+    assert len(annotations) == 2
+    assert all(line.startswith("::error file=a.yaml,line=3,col=") for line in annotations)
+    assert closing == "found 2 errors in 1 file"
 
 
 def test_all_files_right_is_said_in_each_format(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

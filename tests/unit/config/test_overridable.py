@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from framework.config.overridable import PARTS, overridable
-from tests.target_schema import pipeline, target
+from tests.target_schema import PARTS, overridable, pipeline, target
 
 
 def test_a_target_overrides_all_that_a_pipeline_holds() -> None:

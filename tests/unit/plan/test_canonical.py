@@ -107,3 +107,16 @@ def test_the_first_difference_is_found_at_any_depth() -> None:
     assert first_difference({"a": 1}, {"a": 1, "c": None, "d": 5}) == "d: null -> 5"
     assert first_difference([1], [1, 2]) == ": [1] -> [1, 2]"
     assert first_difference({"a": 1}, {"a": 1}) == ""
+
+
+def test_only_tables_that_remember_deletes_say_for_how_long() -> None:
+    """How long deleted keys are remembered is in the value, and in the hash, of tables that a column orders alone."""
+
+    def hash_of_policy(write: WritePolicy) -> str:
+        spec = replace(loaded().spec, tables=TablesSpec(TablePolicy(write=write)))
+        return plan_hash([replace(loaded(), spec=spec)])
+
+    by_source = WritePolicy(WriteMode.UPSERT, ("id",))
+    by_field = replace(by_source, order_field="version")
+    assert hash_of_policy(by_source) == hash_of_policy(replace(by_source, remember_deletes_ms=1))
+    assert hash_of_policy(by_field) != hash_of_policy(replace(by_field, remember_deletes_ms=1))

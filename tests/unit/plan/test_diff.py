@@ -49,9 +49,9 @@ def in_catalogs(*overrides: tuple[str, str]) -> TablesSpec:
     return TablesSpec(TablePolicy(), tuple((glob, TablePolicy(catalog=catalog)) for glob, catalog in overrides))
 
 
-def upserted(*key: str, glob: str = "") -> TablesSpec:
+def upserted(*key: str, glob: str = "", order: str | None = None) -> TablesSpec:
     """Tables that are upserted by a key: all of them, or those that match a pattern."""
-    policy = TablePolicy(write=WritePolicy(WriteMode.UPSERT, key))
+    policy = TablePolicy(write=WritePolicy(WriteMode.UPSERT, key, order_field=order))
     return TablesSpec(TablePolicy(), ((glob, policy),)) if glob else TablesSpec(policy)
 
 
@@ -216,11 +216,27 @@ DANGERS: list[tuple[str, LoadedPipeline, LoadedPipeline, str, str | None, str | 
         "id",
         "id, region",
     ),
+    (
+        "P112",
+        changed(tables=upserted("id")),
+        changed(tables=upserted("id", order="updated_at")),
+        "tables.defaults.write.order",
+        "source",
+        "updated_at",
+    ),
+    (
+        "P112",
+        changed(tables=upserted("id", order="updated_at")),
+        changed(tables=upserted("id", order="version")),
+        "tables.defaults.write.order",
+        "updated_at",
+        "version",
+    ),
 ]
 
 
 # What is a danger in the one direction and in the other.
-BOTH_WAYS = ("P104", "P107", "P109", "P110", "P111")
+BOTH_WAYS = ("P104", "P107", "P109", "P110", "P111", "P112")
 
 
 @pytest.mark.parametrize(("code", "before", "after", "subject", "was", "is_now"), DANGERS)

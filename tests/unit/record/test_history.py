@@ -116,6 +116,21 @@ def test_a_record_is_in_both_or_in_none(way: Way) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+def test_a_history_of_ordered_records_has_those_that_are_too_old(way: Way) -> None:
+    """Whatever wins in the table, each record that has what orders it is in the history, as it came; one that has not
+    is in neither."""
+    chosen = keyed(columns=EvolveMode.EVOLVE)
+    chosen = replace(chosen, write=replace(chosen.write, order_field="name"))
+    made = with_history(plan(defaults=chosen, hints=(HINTS[0], FieldHint("name", "string"))))
+    values = [{"id": 1, "name": "b"}, {"id": 1, "name": "a"}, {"id": 1, "name": "0", "op": "d"}, {"id": 1, "op": "d"}]
+    given = {"ns.t": target(columns=COLUMNS, table_policy=chosen)}
+    result = landed(values, made, way, given)
+    assert rows_of(result, "name", "_op") == [("b", "upsert"), ("a", "upsert"), ("0", "delete")]
+    assert changes(result) == ([0, 1], [2])
+    assert [(d.offset, d.code) for d in result.dead_letters] == [(3, "FLOE-D312")]
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 def test_the_history_has_the_columns_of_the_table(way: Way) -> None:
     """A history that is made later has the columns and types that the table has, however it came by them; columns of
     its own names are its own."""

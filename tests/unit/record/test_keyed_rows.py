@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
 
@@ -195,6 +196,23 @@ def test_a_record_without_its_key_is_a_dead_letter() -> None:
         found = every_way(values, plan(defaults=chosen), tables, TYPES)
         assert found["refused"] == [no_key(offset) for offset in (1, 2, 3, 4)]
         assert found["upserts"] == {0: {"id": 1, "name": "a"}}
+
+
+def test_a_record_without_what_orders_it_is_a_dead_letter() -> None:
+    """Where a column orders records, each has a value for it, also one that deletes, and deletes carry it."""
+    values = [
+        {"id": 1, "name": "a"},
+        {"id": 1, "name": None},
+        {"id": 2},
+        {"id": 1, "name": "b", "op": "d"},
+        {"id": 1, "op": "d"},
+    ]
+    chosen = keyed()
+    chosen = replace(chosen, write=replace(chosen.write, order_field="name"))
+    found = every_way(values, plan(defaults=chosen), {"ns.t": target(columns=COLUMNS, table_policy=chosen)}, TYPES)
+    assert found["upserts"] == {0: {"id": 1, "name": "a"}}
+    assert found["deletes"] == {3: {"id": 1, "name": "b"}}
+    assert [each[:3] for each in found["refused"]] == [(n, "FLOE-D312", "name") for n in (1, 2, 4)]
 
 
 def test_a_composite_key_is_whole_or_refused() -> None:
@@ -420,6 +438,20 @@ def test_a_key_may_be_a_column_that_floe_fills() -> None:
     assert found["upserts"] == {0: {"name": "a", "_kafka_key_text": "1"}}
     assert found["deletes"] == {1: {"_kafka_key_text": "1"}}
     assert found["refused"] == [no_key(2, "_kafka_key_text")]
+
+
+def test_a_tombstone_is_ordered_by_kafkas_timestamp() -> None:
+    """It has no value of its own, and takes the timestamp of its record along; so does a delete by a field."""
+    chosen = keyed("key_id", delete_when=BY_TOMBSTONE)
+    chosen = replace(chosen, write=replace(chosen.write, order_field="_kafka_timestamp"))
+    columns: dict[str, str | object] = {"key_id": "long", "name": "string", "_kafka_timestamp": "timestamptz"}
+    tables = {"ns.t": target(columns=columns, table_policy=chosen)}
+    made = _with_key(plan(defaults=chosen, metadata=("timestamp",)))
+    found = every_way([{"name": "a"}, None], made, tables, keys=[b'{"id": 1}', b'{"id": 1}'])
+    first, second = (datetime.fromtimestamp(1_700_000_000 + n / 1000, UTC) for n in (0, 1))
+    assert found["upserts"] == {0: {"key_id": 1, "name": "a", "_kafka_timestamp": first}}
+    assert found["deletes"] == {1: {"key_id": 1, "_kafka_timestamp": second}}
+    assert found["refused"] == []
 
 
 def test_a_record_of_several_tables_is_in_all_of_them_or_none() -> None:

@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from framework.errors import RetriableError, SetupError
+from framework.errors import RetriableError, SetupError, TableBlocked
 from framework.runtime.failures import of_task
-from framework.runtime.patience import is_outage
+from framework.runtime.patience import holds_batches, is_outage
 
 TRACE = """An error occurred while calling o52.collectToPython.
 : org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 3.0 failed 4 times:
@@ -34,6 +34,16 @@ def test_the_registry_s_errors_keep_their_meaning(line: str, kind: type, outage:
     assert (error.code, error.place) == (re.findall(r"FLOE-[A-Z]\d+", line)[0], "http://r")
     assert f"] {error.message} (" in line
     assert is_outage(error) is outage
+
+
+def test_lost_deletes_in_a_task_hold_the_pipeline() -> None:
+    """A task that finds a damaged file of deleted keys is a table in trouble, with its own remedy, and no failed
+    batch."""
+    line = "framework.errors.TableBlocked: error[FLOE-R146] the deleted keys cannot be used: damaged (shop.orders)"
+    error = of_task(RuntimeError(TRACE % line))
+    assert isinstance(error, TableBlocked)
+    assert (error.code, error.place, error.remedy) == ("FLOE-R146", "shop.orders", "the batch waits and is tried again")
+    assert holds_batches(error)
 
 
 def test_other_errors_of_tasks_stay_as_they_were() -> None:

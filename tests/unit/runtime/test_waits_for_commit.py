@@ -166,5 +166,5 @@ def test_a_table_whose_rows_cannot_be_replaced_holds_the_pipeline(run: Run) -> N
     assert not gives_up(error, Trouble(50, 0.0), now_s=1_000.0, has_an_end=False)
     assert gives_up(error, Trouble(1, 0.0), now_s=1.0, has_an_end=True)
     assert gives_up(TableBlocked("dropped", place="ns.t"), Trouble(1, 0.0), now_s=1.0, has_an_end=False)
-    run.standing.failed(error, 1)
+    run.standing.failed(error, failures=1, batch=1)
     assert run.told == [Health.BLOCKED]

@@ -196,6 +196,21 @@ def test_the_key_of_an_upsert_table_identifies_its_rows() -> None:
         assert change.code == code
 
 
+def test_the_column_that_orders_an_upsert_table_is_there_and_has_an_order() -> None:
+    """It stays optional, since rows of before may lack it; one that has no value yet, or no order, makes no table."""
+
+    def ordered(column: str) -> CreateTable | Refusal:
+        policy = TablePolicy(write=WritePolicy(WriteMode.UPSERT, ("id",), order_field=column))
+        return plan_create(TableNeed("ns.t", FIELDS), policy, (), ())
+
+    schema = schema_of(ordered("NAME"))
+    assert [field.name for field in schema.fields if field.required] == ["id"]
+    for column, code in (("x", "FLOE-T114"), ("missing", "FLOE-T107")):
+        change = ordered(column)
+        assert isinstance(change, Refusal)
+        assert (change.code, change.path) == (code, (column,))
+
+
 @pytest.mark.parametrize(
     ("path", "case", "code"),
     [

@@ -7,9 +7,19 @@ from dataclasses import replace
 import pytest
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 from pyiceberg.schema import Schema
-from pyiceberg.types import DoubleType, IcebergType, ListType, LongType, NestedField, StringType, StructType
+from pyiceberg.types import (
+    BooleanType,
+    DoubleType,
+    IcebergType,
+    ListType,
+    LongType,
+    NestedField,
+    StringType,
+    StructType,
+)
 
 from framework.config.spec import Case, Deletes, TablePolicy, WriteMode, WritePolicy
+from framework.table.arrow_schema import parse_schema
 from framework.table.changes import Refusal
 from framework.table.keys import TableKey, key_of
 from framework.table.model import TableTarget
@@ -63,6 +73,43 @@ def test_what_cannot_be_upserted_is_refused_by_name(found: TableTarget, code: st
 
     assert isinstance(refusal, Refusal)
     assert refusal.code == code
+
+
+@pytest.mark.parametrize(
+    ("column", "reason"),
+    [
+        ("number", "no column number"),
+        ("price", "double"),
+        ("tags", "list"),
+        ("customer", "struct"),
+        ("flag", "boolean"),
+        ("version", "a default for rows"),
+    ],
+)
+def test_what_cannot_order_records_is_refused_by_name(column: str, reason: str) -> None:
+    """A column that is not there, whose values have no exact order, or that has values for rows written without it."""
+    found = table("id")
+    schema = parse_schema(found.schema_json)
+    more = (
+        NestedField(6, "flag", BooleanType(), required=False),
+        NestedField(7, "version", LongType(), required=False, initial_default=1),
+    )
+    write = replace(found.policy.write, order_field=column)
+    policy = replace(found.policy, write=write)
+    schema_json = Schema(*schema.fields, *more).model_dump_json()
+    refusal = key_of(replace(found, policy=policy, schema_json=schema_json))
+    assert isinstance(refusal, Refusal)
+    assert (refusal.code, refusal.path) == ("FLOE-T114", (column,))
+    assert reason in refusal.reason
+
+
+def test_the_column_that_orders_is_found_under_the_case_policy() -> None:
+    """As the table spells it."""
+    found = table("id")
+    key = key_of(replace(found, policy=replace(found.policy, write=replace(found.policy.write, order_field="REGION"))))
+    assert isinstance(key, TableKey)
+    assert key.order is not None
+    assert key.order.name == "region"
 
 
 @pytest.mark.parametrize("deletes", [Deletes.AUTO, Deletes.COPY_ON_WRITE])

@@ -1,0 +1,1 @@
+"""The web page of operations and its REST surface; knows no engine, no broker and no catalog."""

@@ -1,0 +1,145 @@
+// Keeps the page as the server has it, ages counted, and keys at hand. It draws nothing and stores no data; a token stays in
+// this tab's session. What it puts into the page comes from this server alone, escaped there.
+"use strict";
+const link = document.getElementById("link");
+const enter = document.getElementById("enter");
+const wait = (ms) => new Promise((done) => setTimeout(done, ms));
+
+function age(seconds) {
+  if (seconds < 0) return "in the future";
+  if (seconds < 60) return Math.floor(seconds) + "s ago";
+  if (seconds < 3600) return Math.floor(seconds / 60) + "m ago";
+  if (seconds < 86400) return Math.floor(seconds / 3600) + "h " + Math.floor((seconds % 3600) / 60) + "m ago";
+  return Math.floor(seconds / 86400) + "d ago";
+}
+
+function ages() {
+  const now = Date.now();
+  for (const each of document.querySelectorAll("time[datetime]")) {
+    const text = age((now - Date.parse(each.dateTime)) / 1000);
+    if (each.textContent !== text) each.textContent = text;
+  }
+}
+
+function put(name, part) {
+  const place = document.getElementById(name);
+  if (!place || place.dataset.digest === part.digest) return;
+  const held = document.activeElement;
+  const inside = place.contains(held) && held !== place;
+  // Who types keeps what is typed: the part is put in place once the field is left.
+  if (inside && /^(INPUT|SELECT)$/.test(held.tagName)) {
+    held.addEventListener("blur", () => put(name, part), { once: true });
+    return;
+  }
+  const address = inside ? held.getAttribute("href") : null;
+  const id = inside ? held.id : null;
+  place.innerHTML = part.html;
+  place.dataset.digest = part.digest;
+  const again = (id && document.getElementById(id)) || (address && place.querySelector('a[href="' + CSS.escape(address) + '"]'));
+  if (again) again.focus({ preventScroll: true });
+}
+
+function live(is, text) {
+  link.dataset.live = is ? "yes" : "no";
+  link.textContent = text;
+}
+
+async function listen() {
+  const token = sessionStorage.getItem("floe-token");
+  const headers = token ? { Authorization: "Bearer " + token } : {};
+  const at = location.pathname + location.search;
+  const answer = await fetch("/events?at=" + encodeURIComponent(at), { headers, cache: "no-store" });
+  if (answer.status === 401) {
+    sessionStorage.removeItem("floe-token");
+    enter.hidden = false;
+    live(false, token ? "this token does not count" : "not live");
+    return false;
+  }
+  if (!answer.ok) throw new Error(String(answer.status));
+  enter.hidden = true;
+  live(true, "live");
+  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return true;
+    const events = (rest + value).split("\n\n");
+    rest = events.pop();
+    for (const event of events) {
+      const data = event.split("\n").find((line) => line.startsWith("data: "));
+      if (!data) continue;
+      for (const [name, part] of Object.entries(JSON.parse(data.slice(6)))) put(name, part);
+      ages();
+    }
+  }
+}
+
+async function follow() {
+  for (let pause = 1000; ; pause = Math.min(pause * 2, 30000)) {
+    try {
+      if (!(await listen())) return;
+      pause = 500;
+    } catch (error) {
+      // told below
+    }
+    live(false, "not live: the server does not answer");
+    await wait(pause + Math.random() * 500);
+  }
+}
+
+function theme() {
+  const dark = matchMedia("(prefers-color-scheme: dark)").matches;
+  const now = document.documentElement.dataset.theme || (dark ? "dark" : "light");
+  document.documentElement.dataset.theme = now === "dark" ? "light" : "dark";
+  localStorage.setItem("floe-theme", document.documentElement.dataset.theme);
+}
+
+function step(by) {
+  const links = [...document.querySelectorAll("main a[href]")];
+  const at = links.indexOf(document.activeElement);
+  const next = links[at < 0 ? (by > 0 ? 0 : links.length - 1) : at + by];
+  if (next) next.focus();
+}
+
+document.addEventListener("keydown", (event) => {
+  const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName);
+  if (event.key === "Escape") {
+    if (typing) event.target.blur();
+    else if (location.pathname !== "/") location.assign("/");
+    return;
+  }
+  if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.key === "/") {
+    const field = document.getElementById("q");
+    if (field) { event.preventDefault(); field.focus(); field.select(); }
+  } else if (event.key === "j") step(1);
+  else if (event.key === "k") step(-1);
+  else if (event.key === "t") theme();
+});
+document.addEventListener("click", async (event) => {
+  const button = event.target.closest("button.copy");
+  if (!button) return;
+  try {
+    await navigator.clipboard.writeText(button.dataset.copy);
+    button.textContent = "Copied";
+  } catch (error) {
+    const range = document.createRange();
+    range.selectNodeContents(button.previousElementSibling);
+    getSelection().removeAllRanges();
+    getSelection().addRange(range);
+    button.textContent = "Selected";
+  }
+  setTimeout(() => { button.textContent = "Copy"; }, 1500);
+});
+document.getElementById("theme").addEventListener("click", theme);
+enter.addEventListener("submit", (event) => {
+  event.preventDefault();
+  sessionStorage.setItem("floe-token", document.getElementById("token").value.trim());
+  document.getElementById("token").value = "";
+  follow();
+});
+const chosen = localStorage.getItem("floe-theme");
+if (chosen === "light" || chosen === "dark") document.documentElement.dataset.theme = chosen;
+setInterval(ages, 1000);
+ages();
+follow();
