@@ -14,6 +14,7 @@ from typing import Any
 from framework.config.spec import TablesSpec
 from framework.diagnose.secrets import is_secret_name
 from framework.record.json.strict_parser import NumberText
+from framework.table.policy.admitted import excluded_of_any
 
 MASKED = "masked"
 
@@ -28,9 +29,8 @@ class Masks:
     @classmethod
     def of(cls, fields: Collection[str], tables: TablesSpec | None = None) -> Masks:
         """Those that a person names, and what a pipeline file keeps out of every table or of some: `evolve.exclude`."""
-        policies = () if tables is None else (tables.defaults, *(policy for _, policy in tables.overrides))
-        globs = {glob.lower() for policy in policies for glob in policy.evolve.exclude}
-        return cls(frozenset(name.lower() for name in fields), tuple(sorted(globs)))
+        globs = () if tables is None else excluded_of_any(tables)
+        return cls(frozenset(name.lower() for name in fields), globs)
 
     def hides(self, path: str) -> bool:
         """Whether a field's value is hidden, with all below it. A secret is, whoever asks."""

@@ -39,6 +39,12 @@ def never_admitted(name: str, policy: TablePolicy) -> bool:
     return not any("." in glob or "*" in glob or "?" in glob or "[" in glob for glob in evolve.include)
 
 
+def excluded_of_any(tables: TablesSpec) -> tuple[str, ...]:
+    """The globs of all fields that some table never has, in lower case."""
+    policies = (tables.defaults, *(policy for _, policy in tables.overrides))
+    return tuple(sorted({glob.lower() for policy in policies for glob in policy.evolve.exclude}))
+
+
 def most_columns(policy: TablePolicy) -> int:
     """How many columns records may give a table, fields inside of columns counted."""
     return policy.evolve.max_columns
