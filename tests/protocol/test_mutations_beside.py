@@ -141,18 +141,20 @@ def information_is_not_bounded(patch: pytest.MonkeyPatch) -> None:
 
 def announcements_are_not_asked(patch: pytest.MonkeyPatch) -> None:
     real = orphans.judge
-    patch.setattr(orphans, "judge", lambda file, referenced, announced, now, age: real(file, referenced, (), now, age))
+    patch.setattr(orphans, "judge", lambda file, referenced, announced, *other: real(file, referenced, (), *other))
 
 
 def references_are_not_asked(patch: pytest.MonkeyPatch) -> None:
     real = orphans.judge
-    patch.setattr(orphans, "judge", lambda file, referenced, announced, now, age: real(file, (), announced, now, age))
+    patch.setattr(orphans, "judge", lambda file, referenced, announced, *other: real(file, (), announced, *other))
 
 
 def young_files_are_taken(patch: pytest.MonkeyPatch) -> None:
     real = orphans.judge
     patch.setattr(
-        orphans, "judge", lambda file, referenced, announced, now, age: real(file, referenced, announced, now, 0)
+        orphans,
+        "judge",
+        lambda file, referenced, announced, now, age, *other: real(file, referenced, announced, now, 0, *other),
     )
 
 
