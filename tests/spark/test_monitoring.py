@@ -214,7 +214,15 @@ def stalled(project: Project, where: str = "") -> dict[str, Any] | None:
 
 
 @pytest.mark.parametrize(
-    "point", ["files-written", "in-transaction@3", "announced", "before-commit", "manifests-written", "committed"]
+    "point",
+    [
+        *(
+            pytest.param(point, marks=pytest.mark.slow)
+            for point in ("files-written", "in-transaction@3", "before-commit", "manifests-written")
+        ),
+        "announced",
+        "committed",
+    ],
 )
 def test_status_and_metrics_agree_where_a_run_hangs(
     project: Project, broker: Broker, run: list[Running], point: str
