@@ -35,6 +35,8 @@ def with_lineage(project: Project, lineage: str) -> None:
     target.write_text(target.read_text() + f"lineage: {lineage}\n")
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_events_of_a_run_say_what_its_tables_hold(project: Project, broker: Broker) -> None:
     """START, a RUNNING event for each commit, COMPLETE: of one run, valid, with all offsets, rows and dead letters, each
     once, and without a record's value; so for a second run, which goes on where the first one ended."""
