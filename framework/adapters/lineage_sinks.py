@@ -37,7 +37,9 @@ class FileSink:
         self._path = path
 
     def send(self, key: str, event: bytes) -> None:
-        descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, _OWNER_AND_GROUP)
+        descriptor = os.open(
+            self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, _OWNER_AND_GROUP
+        )
         try:
             line = event + b"\n"
             if os.write(descriptor, line) != len(line):

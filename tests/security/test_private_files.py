@@ -221,6 +221,7 @@ LEFT = {
     ("adapters/spark/class_archive.py", "open"),  # with the mode, and only if it is new
     ("adapters/iceberg/private/avro.py", "write_bytes"),  # into memory
     ("cli/main.py", "open"),  # /dev/null
+    ("adapters/lineage_sinks.py", "open"),  # for its owner and group, whose collector reads it, and no link is followed
     ("deploy/log_pump.py", "open"),  # for its owner alone, and no link is followed
     ("cli/options.py", "write_text"),  # a report, where its user asked for it, for the tools of theirs that read it
     ("deploy/package.py", "open"),  # a tar file over a stream that is open
