@@ -346,9 +346,10 @@ def test_each_way_to_install_that_the_page_names(tmp_path: Path) -> None:
         binaries = tmp_path / way / "fresh" / "bin"
         env = {
             **environment(tmp_path / "home", binaries),
-            # The locked packages, but not floe itself, which is there as a link to its sources.
+            # The locked packages. floe is there, too, as a link to its sources, which pip would count as installed.
             "PYTHONPATH": str(Path(pytest.__file__).parents[1]),
             "PIP_NO_DEPS": "1",
+            "PIP_IGNORE_INSTALLED": "1",
             "PIP_DISABLE_PIP_VERSION_CHECK": "1",
             "CC": "/bin/false",
             "GIT_CONFIG_COUNT": "1",

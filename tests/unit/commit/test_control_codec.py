@@ -196,9 +196,12 @@ def test_an_event_with_a_field_missing_or_of_another_type_is_refused(event: Cont
     """No field of an event is ever guessed."""
     value = json.loads(encode(event))
     optional = {"valid_through_ms", "blocked", "blocked_pipelines", "base_batch", "gaps", "given_up", "after_batch"}
-    optional |= {"CommitComplete": {"paused", "more_blocked"}, "Discarded": {"table_uuids", "batches"}}.get(
-        value["type"], set()
-    )
+    of_one = {
+        "CommitComplete": {"paused", "more_blocked"},
+        "Discarded": {"table_uuids", "batches"},
+        "Acted": {"detail"},
+    }
+    optional |= of_one.get(value["type"], set())
     key = data.draw(st.sampled_from(sorted(set(value) - {"type"} - optional)))
     if data.draw(st.booleans()):
         value[key] = {"list": 1} if isinstance(value[key], list) else [["no"]]
