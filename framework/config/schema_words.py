@@ -89,11 +89,13 @@ def _unknown_keys(node: Mapping, path: Path, schema: Any, root: Any) -> Iterator
     for entry in node.entries:
         if entry.key in known or entry.key.startswith("x-"):
             continue
-        free = [key for key in known if key not in node.keys]
+        # What a template gives lies below this file, which may give it, too.
+        given = {each.key for each in node.entries if each.key_span.file == entry.key_span.file}
+        free = [key for key in known if key not in given]
         hint = did_you_mean(entry.key, free) or _same_key(entry.key, free)
         remedy = "correct the name; keys of your own begin with `x-`"
         if hint is None:
-            hint = _belongs(entry.key, path, [name for name in known if name in node.keys], root)
+            hint = _belongs(entry.key, path, [name for name in known if name in given], root)
             remedy = f"{'correct its place or its name' if hint else f'use {listed(known)}'}; keys of your own begin with `x-`"
         where = dotted((*path, entry.key))
         message = f"unknown key `{entry.key}` {place}"
