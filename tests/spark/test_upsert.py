@@ -208,7 +208,7 @@ def test_a_column_says_which_record_is_newer(tmp_path: Path, broker: Broker, ver
     topic = broker.new_topic("ordered", partitions=3)
     text = pipeline_text(topic, version)
     words = "equals: d}, order: {field: n}, history: shop.orders_changes}"
-    file = project.pipeline("ordered", text.replace("equals: d}}", words))
+    file = project.pipeline("ordered", text.replace("equals: d}, deletes: auto}", words))
     documents = changes(1, 9_000)
     pick = random.Random(1)
     pick.shuffle(documents)
