@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 # A first index that takes longer is finished beside the batches.
-FIRST_INDEX_WAIT_S = 60.0
+FIRST_INDEX_WAIT_S = 180.0
 
 
 @dataclass
