@@ -213,64 +213,6 @@ def stalled(project: Project, where: str = "") -> dict[str, Any] | None:
     return next((each for each in pipelines if each["state"] == "STALLED" and where in each["reason"]), None)
 
 
-@pytest.mark.parametrize(
-    "point",
-    [
-        *(
-            pytest.param(point, marks=pytest.mark.slow)
-            for point in ("files-written", "in-transaction@3", "before-commit", "manifests-written")
-        ),
-        "announced",
-        "committed",
-    ],
-)
-def test_status_and_metrics_agree_where_a_run_hangs(
-    project: Project, broker: Broker, run: list[Running], point: str
-) -> None:
-    """Wherever a thread of a run hangs, `floe status` and the metrics agree to the record, and say STALLED: of the
-    pipeline, or of the table whose commit it is; the exit code says so, too. A look at the tables finds what the log
-    says, but for a commit of which nobody could tell yet: that is shown as the difference."""
-    topic = broker.new_topic("frozen", partitions=2)
-    broker.produce(topic, orders(30))
-    monitored(project, listen=f"127.0.0.1:{free_port()}", stalled_after_ms=10_000)
-    file = project.pipeline("frozen", FAN_OUT.format(topic=topic))
-    driver = Running(project, "run", file, env={"FLOE_FAULT": f"{point}=hang"})
-    run.append(driver)
-    url = address(driver)
-    of_commit = point in ("before-commit", "manifests-written", "committed")
-
-    def page() -> Page:
-        return Page(get(f"{url}/metrics")[1])
-
-    def is_stalled() -> bool:
-        seen = page()
-        if of_commit:
-            return seen.is_one("floe_table_state", state="STALLED")
-        return seen.is_one("floe_pipeline_state", state="STALLED")
-
-    def status_of_stall() -> dict[str, Any] | None:
-        # Both at once: on a busy machine the start of a run may count as a stall, too, which then ends.
-        status = project.status()
-        lines = status["tables"] if of_commit else status["pipelines"]
-        return status if is_stalled() and any(each["state"] == "STALLED" for each in lines) else None
-
-    status = wait_for(status_of_stall, "a stall")
-    agree(page(), status)
-    if of_commit:
-        [table] = [each for each in status["tables"] if each["state"] == "STALLED"]
-        assert (table["code"], table["pending"]["rows"] > 0) == ("FLOE-R151", True)
-        assert "floe doctor" in table["remedy"]
-    assert status["exit_code"] == 9
-    looked = project.status("--verify")
-    differs = {each["table"]: each["differs"] for each in looked["tables"] if each["differs"]}
-    if point == "committed":
-        assert list(differs) == [table["table"]]
-        assert f"with {table['pending']['rows']} rows" in differs[table["table"]]
-    else:
-        agree(page(), looked)
-        assert differs == {}
-
-
 def test_a_short_run_leaves_its_metrics_behind(project: Project, broker: Broker, tmp_path: Path) -> None:
     """A run that ends before anybody scrapes it leaves a whole file for the node exporter, and pushes to a gateway; a
     gateway that is away ends no run."""
