@@ -103,9 +103,9 @@ class Coordinator:
 
     @property
     def knows_the_owner(self) -> bool:
-        """Whether the group has told it that it coordinates, or that another one does."""
+        """Whether the group has told it that it coordinates, or that another one does, and it can hear the group."""
         turns = self._turns
-        return turns is not None and turns.has_joined and self.alive
+        return turns is not None and turns.has_joined and self.alive and not self.measures.hangs
 
     def _run(self) -> None:
         try:

@@ -16,7 +16,9 @@ from dataclasses import dataclass, replace
 from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.kafka.control import ControlReader
 from framework.adapters.kafka.control_topic import check_control_topic
+from framework.adapters.kafka.record_time import record_time_ms
 from framework.adapters.kafka.seat import Mark, mark_of
+from framework.commit.dangers import USED_MOST, Held
 from framework.commit.offsets import PartitionKey, SafeOffset, decode_metadata
 from framework.commit.recovery.letter_replay import is_replay, is_replay_topic
 from framework.errors import StateDisagreement
@@ -69,6 +71,7 @@ class OverviewReader:
         self._built_at = 0.0
         self._asked_at = 0.0
         self._looked_at = time.monotonic()
+        self._first_waiting: dict[PartitionKey, tuple[int, int | None]] = {}
 
     def start(self) -> None:
         """Read what is there, then go on in the background.
@@ -172,6 +175,7 @@ class OverviewReader:
         with self._lock:
             if stored is not None:
                 self._fold.everything_is_in(stored.offset)
+            self._fold.coordinated_by(owner or "", now_ms)
             found = BrokerSeen(0, owner, log_end, max(self._fold.low_water, 0), pipelines)
             has_changed = replace(self._broker, at_ms=0) != found
             self._is_dirty = self._is_dirty or has_changed
@@ -185,6 +189,7 @@ class OverviewReader:
         found = self._admin.topics(topics)
         keys = [(topic, partition) for topic, facts in found.items() for partition in facts.partitions]
         ends = self._admin.end_offsets(keys) if keys else {}
+        starts = self._admin.start_offsets(keys) if keys else {}
         group: dict[PartitionKey, SafeOffset] = {}
         foreign = ""
         stored = self._admin.group_offsets(group_id(self._looked.prefix, name), keys, settled=False) if keys else {}
@@ -200,11 +205,22 @@ class OverviewReader:
                 end,
                 max(0, end - group[key].offset) if key in group else end,
                 group[key].gaps if key in group else (),
+                starts[key],
+                self._waits_since(key, starts[key], end, group[key].offset if key in group else 0),
             )
             for key, end in sorted(ends.items())
         )
         runs = tuple(m.run for m in live_members(self._admin, self._looked.prefix, name) if m.run)
         return PipelineFactsSeen(runs, partitions, tuple(t for t in topics if t not in found), foreign)
+
+    def _waits_since(self, key: PartitionKey, start: int, end: int, safe_offset: int) -> int | None:
+        """The time of the first record that is not announced; looked for where retention is near it alone, and once."""
+        if Held(*key, start, end, safe_offset).used <= USED_MOST:
+            return None
+        first = max(start, safe_offset)
+        if self._first_waiting.get(key, (-1, None))[0] != first:
+            self._first_waiting[key] = (first, record_time_ms(self._looked.kafka, *key, first))
+        return self._first_waiting[key][1]
 
 
 def _pass_over(offset: int, why: str, value: bytes) -> None:

@@ -144,7 +144,7 @@ def truth(bootstrap_servers: str, catalog: Catalog, prefix: str, topic: str, con
             announced.setdefault(event["table"], []).append({file["path"] for file in event["files"]})
         elif event["type"] == "CommitToTable":
             told.setdefault(event["table"], []).append(event["snapshot_id"])
-        elif event["type"] == "DataComplete":
+        elif event["type"] in ("DataComplete", "Heartbeat"):
             batch = max(batch, event["batch"])
     waits: dict[str, Waits] = {}
     untold: dict[str, int] = {}

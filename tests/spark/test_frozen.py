@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import signal
+import json
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,14 +12,14 @@ import pytest
 
 from framework.adapters.faults import HANGS, POINTS
 from framework.local.broker import free_port
-from tests.chaos.harness import Running, descendants, kill
+from tests.chaos.harness import Running, descendants
 from tests.conftest import Broker
 from tests.project import FLOE, Project, kill_group
 from tests.recovery.test_ops_page import ops
 from tests.spark import views
 from tests.spark.frozen_checker import Truth, truth
 from tests.spark.test_end_to_end import FAN_OUT, orders
-from tests.spark.test_monitoring import address, get, monitored
+from tests.spark.test_monitoring import address, get, monitored, own_page
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.iceberg, pytest.mark.timeout(900)]
 NAME = "frozen"
@@ -46,7 +47,8 @@ def run(project: Project, broker: Broker) -> Iterator[Callable[[str], Running]]:
         topic = broker.new_topic("frozen", partitions=2)
         project.frozen_topic = topic  # type: ignore[attr-defined]
         broker.produce(topic, mixed(0))
-        monitored(project, listen=f"127.0.0.1:{free_port()}", stalled_after_ms=10_000)
+        at = {"listen": f"127.0.0.1:{free_port()}", "page": f"127.0.0.1:{free_port()}"}
+        monitored(project, **at, stalled_after_ms=10_000)
         file = project.pipeline(NAME, FAN_OUT.format(topic=topic))
         started.append(Running(project, "run", file, env={"FLOE_FAULT": fault}))
         return started[-1]
@@ -73,8 +75,9 @@ def test_all_views_agree_with_an_independent_count(
 ) -> None:
     """Wherever a thread or a task of a run hangs, `floe status`, `floe top`, the page, REST and `/metrics` agree with
     each other and, to the record, with a count made by hand from topics, tables and files; a batch or a commit that
-    hangs is STALLED, and the exit code says so. A look at the tables finds what the log says, but for a commit of which
-    nobody could tell yet: that is shown as the difference."""
+    hangs is STALLED, and the exit code says so; a coordinator that hangs is not ready, and shows no tables any more. A
+    look at the tables finds what the log says, but for a commit of which nobody could tell yet: that is shown as the
+    difference."""
     nth = "" if point in ONCE else "@2"
     driver = run(f"{point}{nth}={'stop' if point == IN_A_TASK else 'hang'}")
     url = address(driver)
@@ -90,7 +93,7 @@ def test_all_views_agree_with_an_independent_count(
             produced += 30
 
     with ops(project.root, project.control_topic, "--listen", "127.0.0.1:0") as page_url:
-        found = settled(project, broker, topic, url, page_url, point)
+        found = settled(project, broker, topic, driver, page_url, point)
 
     status, counted = found
     states = {table["table"]: table for table in status["tables"]}
@@ -98,29 +101,33 @@ def test_all_views_agree_with_an_independent_count(
         [table] = [each for each in states.values() if each["state"] == "STALLED"]
         assert (table["code"], table["pending"]["rows"] > 0) == ("FLOE-R151", True)
         assert "floe doctor" in table["remedy"]
-    elif point not in OF_THE_COORDINATOR:
+    elif point in OF_THE_COORDINATOR:
+        code, body = get(f"{url}/readyz")
+        assert (code, json.loads(body)["checks"]["coordinator"]) == (503, False)
+    else:
         assert status["pipelines"][0]["state"] == "STALLED"
     if point not in OF_THE_COORDINATOR:
         assert status["exit_code"] == TROUBLE
     looked = project.status("--verify")
     differs = {each["table"]: each["differs"] for each in looked["tables"] if each["differs"]}
     untold = {name: rows for name, rows in counted.untold_rows.items() if rows}
+    assert set(differs) == set(untold)
+    for name, said in differs.items():
+        assert f"with {counted.waits[name].rows} rows" in said
     if point == "committed":
-        assert list(untold) == list(differs) == [table["table"]]
-        assert f"with {counted.waits[table['table']].rows} rows" in differs[table["table"]]
-    else:
-        assert (differs, untold) == ({}, {})
+        assert list(untold) == [table["table"]]
+    elif point not in OF_THE_COORDINATOR:
+        assert untold == {}
 
 
 def settled(
-    project: Project, broker: Broker, topic: str, url: str, page_url: str, point: str
+    project: Project, broker: Broker, topic: str, driver: Running, page_url: str, point: str
 ) -> tuple[dict[str, object], Truth]:
     """The status and the count once all views agree and say what is stalled; it fails with what they say otherwise."""
+    url = address(driver)
     limit = time.monotonic() + PATIENCE_S
     while True:
-        counted = truth(
-            broker.bootstrap_servers, project.catalog(), project.prefix, topic, project.control_topic
-        )
+        counted = truth(broker.bootstrap_servers, project.catalog(), project.prefix, topic, project.control_topic)
         status = project.status()
         found = {
             "count": views.of_truth(counted),
@@ -128,6 +135,7 @@ def settled(
             "metrics": views.of_metrics(get(f"{url}/metrics")[1], NAME),
             "top": views.of_top(top(project), NAME),
             "page": views.of_page(page_url, NAME),
+            "its own page": views.of_page(own_page(driver), NAME),
             "rest": views.of_rest(page_url, NAME),
         }
         differences = views.differences(found)
@@ -135,12 +143,12 @@ def settled(
         if not differences and (is_stalled or point in OF_THE_COORDINATOR):
             return status, counted
         if time.monotonic() > limit:
-            raise AssertionError("\n".join(["views disagree, or nothing is stalled", *differences, str(found["status"])]))
+            raise AssertionError(
+                "\n".join(["views disagree, or nothing is stalled", *differences, str(found["status"])])
+            )
         time.sleep(2)
 
 
 def top(project: Project) -> str:
-    import subprocess
-
     command = [*FLOE, "top", "--once", "--target", "it", "--control-topic", project.control_topic]
     return subprocess.run(command, cwd=project.root, capture_output=True, text=True, check=True).stdout

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+import requests
 from prometheus_client.parser import text_string_to_metric_families
 
 from framework.local.broker import free_port
@@ -85,6 +86,14 @@ def address(running: Running) -> str:
     return match[1]
 
 
+def own_page(running: Running) -> str:
+    """Where a started driver or coordinator serves its page."""
+    running.wait_for_output(" is at http://")
+    match = re.search(r"the page of \S+ is at (http://\S+)/", running.output)
+    assert match is not None
+    return match[1]
+
+
 def of(document: dict[str, Any], kind: str, name: str) -> dict[str, Any]:
     return next(each for each in document[f"{kind}s"] if each[kind] == name)
 
@@ -94,16 +103,22 @@ def test_a_run_shows_the_figures_of_status_and_tables(
 ) -> None:
     """`/metrics` of a driver agrees with `floe status` and with the tables to the record: what is written, what is a
     dead letter and why, where the safe offset is, what waits for a paused table; no request without the token is
-    answered, and neither the token nor a record is on the page."""
+    answered, and neither the token nor a record is on the page. The page that it serves shows the same, asks for the
+    same token, and nobody acts through it."""
     monkeypatch.setenv("FLOE_TEST_METRICS_TOKEN", SECRET)
     topic = broker.new_topic("watched", partitions=2)
     broker.produce(topic, [*orders(30), {"id": "not a number", "kind": "no-such", "marker": "unmistakable"}])
-    monitored(project, listen=f"127.0.0.1:{free_port()}", token="${secret:env:FLOE_TEST_METRICS_TOKEN}")
+    at = {"listen": f"127.0.0.1:{free_port()}", "page": f"0.0.0.0:{free_port()}"}
+    monitored(project, **at, token="${secret:env:FLOE_TEST_METRICS_TOKEN}")
     driver = Running(project, "run", project.pipeline("watched", FAN_OUT.format(topic=topic)))
     run.append(driver)
     url = address(driver)
     assert get(f"{url}/healthz")[0] == get(f"{url}/metrics")[0] == get(f"{url}/readyz", "wrong")[0] == 401
     assert get(f"{url}/healthz", SECRET) == (200, "alive\n")
+
+    page_url = own_page(driver).replace("0.0.0.0", "127.0.0.1")
+    assert get(f"{page_url}/v1/overview")[0] == get(f"{page_url}/v1/overview", "wrong")[0] == 401
+    assert "watched" not in get(page_url)[1]
 
     def page() -> Page:
         return Page(get(f"{url}/metrics", SECRET)[1])
@@ -133,6 +148,12 @@ def test_a_run_shows_the_figures_of_status_and_tables(
     status = project.status()
     agree(page(), status)
     assert of(status, "table", "shop.refunds")["state"] == "PAUSED"
+    seen_by_page = wait_for(lambda: paused(page_url), "the page of the run")
+    assert seen_by_page["waiting"]["rows"] == 3
+    bring = {"Authorization": f"Bearer {SECRET}"}
+    for method, path, code in (("PUT", "pause", 403), ("GET", "config", 501)):
+        answer = requests.request(method, f"{page_url}/connectors/watched/{path}", headers=bring, timeout=20)
+        assert answer.status_code == code, answer.text
     text = page().text
     assert SECRET not in text
     assert "unmistakable" not in text
@@ -143,6 +164,13 @@ def test_a_run_shows_the_figures_of_status_and_tables(
     agree(page(), project.status())
     driver.process.send_signal(signal.SIGTERM)
     assert driver.wait() == 0, driver.output
+
+
+def paused(page_url: str) -> dict[str, Any] | None:
+    """The table as the page has it, once it is held."""
+    code, body = get(f"{page_url}/v1/tables/shop.refunds", SECRET)
+    found: dict[str, Any] = json.loads(body)
+    return found if code == 200 and found["condition"]["state"] == "PAUSED" else None
 
 
 def agree(page: Page, status: dict[str, Any], but_tables: bool = False) -> None:
@@ -234,8 +262,8 @@ def test_a_short_run_leaves_its_metrics_behind(project: Project, broker: Broker,
 
 def test_a_coordinator_alone_says_that_it_coordinates(project: Project, run: list[Running]) -> None:
     """`floe coordinator` serves the same pages: it is ready once the group has taken it in, a second one is too and
-    stands by, and each has a port of its own."""
-    monitored(project, listen=f"127.0.0.1:{free_port()}")
+    stands by, and each has ports of its own."""
+    monitored(project, listen=f"127.0.0.1:{free_port()}", page=f"127.0.0.1:{free_port()}")
     urls = []
     for _ in range(2):
         coordinator = Running(project, "coordinator")
@@ -243,7 +271,10 @@ def test_a_coordinator_alone_says_that_it_coordinates(project: Project, run: lis
         url = address(coordinator)
         urls.append(url)
         wait_for(lambda url=url: get(f"{url}/readyz")[0] == 200, "a coordinator that is ready")  # type: ignore[misc]
-    assert len(set(urls)) == 2
+    pages = [own_page(each) for each in run]
+    assert len({*urls, *pages}) == 4
+    for each in pages:
+        assert "Nothing is in trouble" in get(each)[1]
 
     def owners() -> list[float]:
         return [Page(get(f"{url}/metrics")[1]).value("floe_coordinator_owner") for url in urls]

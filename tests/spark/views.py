@@ -75,7 +75,7 @@ def of_status(document: Mapping[str, Any], name: str) -> Figures:
 
 
 def of_metrics(text: str, name: str) -> Figures:
-    """`/metrics` of the driver."""
+    """`/metrics` of the driver; of tables only while it coordinates."""
     samples = [s for family in text_string_to_metric_families(text) for s in family.samples]
 
     def values(metric: str, label: str) -> dict[str, float]:
@@ -96,7 +96,8 @@ def of_metrics(text: str, name: str) -> Figures:
     figures |= {f"end {partition}": int(value) for partition, value in ends.items()}
     figures |= {f"safe {partition}": int(value) for partition, value in safe.items()}
     rows = values("floe_table_announced_records", "table")
-    figures["waiting rows"] = sum(map(int, rows.values()))
+    if "1.0" in [str(value) for value in values("floe_coordinator_owner", "control_topic").values()]:
+        figures["waiting rows"] = sum(map(int, rows.values()))
     for table in rows:
         for each, metric in (("announcements",) * 2, ("rows", "records"), ("files",) * 2, ("bytes",) * 2):
             figures[f"{each} of {table}"] = int(values(f"floe_table_announced_{metric}", "table")[table])
@@ -114,7 +115,7 @@ def of_top(text: str, name: str) -> Figures:
         if cells[0] in ("pipeline", "table") and cells[1:2] == ["state"]:
             kind = cells[0]
         elif kind == "pipeline" and cells[0] == name:
-            _, state, batch, lag, _, dead, waiting, _ = cells
+            _, state, batch, _, lag, _, dead, waiting, _ = cells
             figures |= {"state": state, "batch": number(batch), "lag": number(lag)}
             figures |= {"dead_lettered": number(dead), "waiting rows": number(waiting)}
         elif kind == "table" and len(cells) > 5:
