@@ -16,6 +16,7 @@ import requests
 from prometheus_client.parser import text_string_to_metric_families
 
 from framework.local.broker import free_port
+from testbed.servers.pushgateway import pushgateway
 from tests.chaos.harness import Running, descendants, kill
 from tests.chaos.harness import wait_for as wait_patiently
 from tests.conftest import Broker
@@ -242,21 +243,37 @@ def stalled(project: Project, where: str = "") -> dict[str, Any] | None:
 
 
 def test_a_short_run_leaves_its_metrics_behind(project: Project, broker: Broker, tmp_path: Path) -> None:
-    """A run that ends before anybody scrapes it leaves a whole file for the node exporter, and pushes to a gateway; a
-    gateway that is away ends no run."""
+    """A run that ends before anybody scrapes it leaves a whole file for the node exporter, and pushes the same to a real
+    Pushgateway, which takes all of it; the next run of the pipeline replaces what it has. A gateway that is away ends no
+    run."""
     topic = broker.new_topic("short")
     broker.produce(topic, orders(30))
     folder = tmp_path / "textfiles"
     folder.mkdir()
-    monitored(project, textfile=str(folder), pushgateway=f"http://127.0.0.1:{free_port()}")
-    output = project.run("run", project.pipeline("short", FAN_OUT.format(topic=topic)), "--until-caught-up")
+    file = project.pipeline("short", FAN_OUT.format(topic=topic))
+    with pushgateway() as url:
+        monitored(project, textfile=str(folder), pushgateway=url)
+        output = project.run("run", file, "--until-caught-up")
+        assert "does not take" not in output
+        pushed = Page(get(f"{url}/metrics")[1])
+    [written] = folder.iterdir()
+    page = Page(written.read_text())
+    assert written.name == "floe-it-short.prom"
+    for each in (page, pushed):
+        assert each.value("floe_records_total", outcome="written") == 30
+        assert each.value("floe_table_announced_records") == 0
+        assert each.is_one("floe_pipeline_state", state="STOPPED")
+    assert pushed.value("floe_info", job="floe", instance="it-short") == 1
+    assert pushed.value("push_failure_time_seconds", job="floe", instance="it-short") == 0
+    own = {(s.name, *sorted(s.labels.items())) for s in page.samples}
+    theirs = {
+        (s.name, *sorted((k, v) for k, v in s.labels.items() if k not in ("job", "instance")))
+        for s in pushed.samples
+        if s.labels.get("job") == "floe" and s.name.startswith("floe_")
+    }
+    assert theirs == own
 
-    [file] = folder.iterdir()
-    page = Page(file.read_text())
-    assert file.name == "floe-it-short.prom"
-    assert page.value("floe_records_total", outcome="written") == 30
-    assert page.value("floe_table_announced_records") == 0
-    assert page.is_one("floe_pipeline_state", state="STOPPED")
+    output = project.run("run", file, "--until-caught-up")
     assert "metrics: the pushgateway does not take them" in output
 
 
