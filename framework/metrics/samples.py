@@ -86,6 +86,7 @@ def _of_process(figures: Figures) -> Iterator[Sample]:
         yield Sample(d.SERVICE_UP, (service.value,), int(is_up))
     for each in Service:
         yield Sample(d.RETRIES, (each.value,), figures.retries.get(each, 0))
+    yield Sample(d.LINEAGE_DROPPED, (), figures.lineage_dropped)
 
 
 def _of_pipeline(pipeline: PipelineFigures, at_ms: int) -> Iterator[Sample]:

@@ -63,6 +63,8 @@ class Coordinator:
         self._say = say
         self._stopping = threading.Event()
         self._lineage = lineage
+        if lineage is not None:
+            lineage.reads(control_topic)
         self._requests = CatalogRequests(catalog, say, *(() if lineage is None else (lineage.committed,)))
         self._limits = Limits(stalled_ms=stalled_after_ms)
         self._turns: CoordinatorTurns | None = None

@@ -11,7 +11,7 @@ import json
 import queue
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -33,7 +33,9 @@ from framework.lineage.values import (
     committed,
     kafka_namespace,
 )
+from framework.plan.compile import group_id
 from framework.runtime.failures import in_words, say_safely
+from framework.runtime.told_plans import newest_told
 
 QUEUED = 1_000
 CLOSE_TIMEOUT_S = 5.0
@@ -46,6 +48,8 @@ class LineageTeller:
     Args:
         open_sink: makes the sink, on the thread that sends.
         schema_of: a table as it is now; asked again when a commit has another schema.
+        plan_of: what a pipeline's newest run told on one of these control topics, for a coordinator that began to read
+            behind that word; asked once.
     """
 
     def __init__(
@@ -55,7 +59,11 @@ class LineageTeller:
         schema_of: Callable[[str], TableSchema | None],
         say: Callable[[str], None],
         queued: int = QUEUED,
+        plan_of: Callable[[str, Iterable[str]], Mapping[str, Any] | None] = lambda pipeline, topics: None,
     ) -> None:
+        self._plan_of = plan_of
+        self._control_topics: set[str] = set()
+        self._asked: set[str] = set()
         self.dropped = 0
         self.sent = 0
         self._names = names
@@ -72,11 +80,15 @@ class LineageTeller:
         self._thread = threading.Thread(target=self._send_all, name="lineage", daemon=True)
         self._thread.start()
 
+    def reads(self, control_topic: str) -> None:
+        """A coordinator of this process reads that topic."""
+        self._control_topics.add(control_topic)
+
     def note(self, event: ControlEvent) -> None:
         """The coordinator has read an event: whose run it is, or what the run says that it runs."""
         if isinstance(event, Deployed):
-            plan = event.plan.get("plan")
-            if isinstance(plan, dict):
+            plan = plan_in(event)
+            if plan is not None:
                 self._plans[event.pipeline] = plan
         if isinstance(event, DataWritten | DataComplete | Heartbeat):
             self._runs[event.pipeline] = event.run
@@ -159,7 +171,21 @@ class LineageTeller:
             return [run_began(item, self._names)]
         if isinstance(item, RunEnded):
             return [run_ended(item, self._names)]
+        for pipeline in item.reads:
+            self._find_plan(pipeline)
         return table_committed(item, self._runs, self._plans, self._schema(item), self._names)
+
+    def _find_plan(self, pipeline: str) -> None:
+        if pipeline in self._plans or pipeline in self._asked:
+            return
+        self._asked.add(pipeline)
+        try:
+            found = self._plan_of(pipeline, sorted(self._control_topics))
+        except Exception:  # the broker's trouble is told by those who need it; the columns' origin is left out
+            self._asked.discard(pipeline)
+            return
+        if found is not None:
+            self._plans.setdefault(pipeline, found)
 
     def _schema(self, commit: TableCommitted) -> TableSchema | None:
         known = self._schemas.get(commit.table)
@@ -197,7 +223,21 @@ def lineage_of(
         found = catalog.load_target(table, TablePolicy())
         return None if found is None else TableSchema(found.schema_json, found.schema_id, found.location)
 
-    return LineageTeller(names, open_sink, schema_of, say)
+    def plan_of(pipeline: str, control_topics: Iterable[str]) -> Mapping[str, Any] | None:
+        for topic in control_topics:
+            group = group_id(target.prefix, pipeline)
+            told = newest_told(resolve(target.kafka[connection]), topic, {pipeline: group}).get(pipeline)
+            if told is not None:
+                return plan_in(told)
+        return None
+
+    return LineageTeller(names, open_sink, schema_of, say, plan_of=plan_of)
+
+
+def plan_in(event: Deployed) -> dict[str, Any] | None:
+    """The plan that a run told; None where it was too large, or of another version."""
+    plan = event.plan.get("plan")
+    return plan if isinstance(plan, dict) else None
 
 
 def now_ms() -> int:

@@ -70,7 +70,9 @@ class Monitor:
         workers: Sequence[PipelineWorker],
         coordinators: Sequence[Coordinator],
         say: Callable[[str], None],
+        lineage_dropped: Callable[[], int] = int,
     ) -> None:
+        self._lineage_dropped = lineage_dropped
         self._connections = connections
         self._spec = connections.target.monitoring
         self._workers = workers
@@ -153,6 +155,7 @@ class Monitor:
             memory_bytes={process: found for process, found in memory.items() if found is not None},
             services={service: up for service, probe in self._probes.items() if (up := probe.is_up) is not None},
             retries=dict(retries),
+            lineage_dropped=self._lineage_dropped(),
         )
 
     def checks(self) -> dict[str, bool]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import pytest
 
@@ -115,6 +115,38 @@ def test_a_commit_is_told_of_the_run_that_announced_it() -> None:
     assert len(sink.events) == 4
     assert len({event["run"]["runId"] for event in sink.events}) == 1  # type: ignore[index]
     assert asked == ["shop.orders"]
+
+
+PLAN = {
+    "transform": None,
+    "decode": {"format": {"type": "json", "envelope": "none", "column": ""}, "key": None, "hints": []},
+}
+SCHEMA = '{"type": "struct", "fields": [{"id": 1, "name": "total", "type": "long", "required": false}]}'
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_coordinator_that_began_behind_what_a_run_told_looks_it_up(fails: bool) -> None:
+    """After its restart the columns of a commit have their origin all the same; it is asked for once, on the topics that
+    are read, and again where the broker did not answer."""
+    sink, asked = Sink(), list[tuple[str, list[str]]]()
+
+    def plan_of(pipeline: str, topics: Iterable[str]) -> dict[str, object]:
+        asked.append((pipeline, list(topics)))
+        if fails and len(asked) == 1:
+            raise OSError("no broker")
+        return PLAN
+
+    schema = TableSchema(SCHEMA, 0, "")
+    lineage = LineageTeller(NAMES, lambda: sink, lambda table: schema, lambda text: None, plan_of=plan_of)
+    lineage.reads("control")
+    lineage.note(DataWritten("shop", "run-9", 1, "shop.orders", "uuid", 0, (), (), TableCommitPolicy(1, 1, 1)))
+    for _ in range(3):
+        lineage.committed(EFFECT, DONE)
+    lineage.close()
+    columns = [event["outputs"][0]["facets"].get("columnLineage") for event in sink.events]  # type: ignore[index]
+    assert [each is not None for each in columns] == [not fails, True, True]
+    assert set(columns[-1]["fields"]) == {"total"}
+    assert asked == [("shop", ["control"])] * (1 + fails)
 
 
 @pytest.mark.parametrize("fails", ["open", "schema"])
