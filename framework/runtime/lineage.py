@@ -11,8 +11,9 @@ import json
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import Any
 
 from framework.adapters.iceberg.tables import IcebergTables
@@ -22,12 +23,13 @@ from framework.commit.events.event_types import ControlEvent, DataComplete, Data
 from framework.commit.machine.effects import CommitTable, Committed
 from framework.config.spec import TablePolicy, TargetSpec
 from framework.diagnose.counted import counted
-from framework.lineage.events import Event, run_began, run_ended, table_committed
+from framework.lineage.events import Event, run_began, run_ended, table_committed, table_recovered
 from framework.lineage.values import (
     Names,
     RunBegan,
     RunEnded,
     TableCommitted,
+    TableRecovered,
     TableSchema,
     catalog_namespace,
     committed,
@@ -39,7 +41,7 @@ from framework.runtime.told_plans import newest_told
 
 QUEUED = 1_000
 CLOSE_TIMEOUT_S = 5.0
-_Item = RunBegan | RunEnded | TableCommitted
+_Item = RunBegan | RunEnded | TableCommitted | TableRecovered
 
 
 class LineageTeller:
@@ -99,6 +101,11 @@ class LineageTeller:
             self._offer(committed(effect, outcome))
         except Exception as error:  # a commit that was made is made, whatever can be told of it
             self._drop(1, error)
+
+    def recovered(self, verb: str, effect: CommitTable, outcome: Committed) -> None:
+        """A verb of recovery has changed a table."""
+        commit = replace(committed(effect, outcome), reads={})
+        self._offer(TableRecovered(verb, replace(commit, rows=0, files=0, bytes=0, replaced=0)))
 
     def run(self, told: RunBegan | RunEnded) -> None:
         """A run begins or has ended."""
@@ -171,6 +178,8 @@ class LineageTeller:
             return [run_began(item, self._names)]
         if isinstance(item, RunEnded):
             return [run_ended(item, self._names)]
+        if isinstance(item, TableRecovered):
+            return [table_recovered(item, self._schema(item.commit), self._names)]
         for pipeline in item.reads:
             self._find_plan(pipeline)
         return table_committed(item, self._runs, self._plans, self._schema(item), self._names)
@@ -232,6 +241,19 @@ def lineage_of(
         return None
 
     return LineageTeller(names, open_sink, schema_of, say, plan_of=plan_of)
+
+
+@contextmanager
+def told_recovery(
+    target: TargetSpec, connection: str, catalog: IcebergTables, say: Callable[[str], None]
+) -> Iterator[Callable[[str, CommitTable, Committed], None]]:
+    """For a verb of recovery: what it is to call with each table that it has changed."""
+    teller = lineage_of(target, connection, catalog, say)
+    try:
+        yield teller.recovered if teller is not None else lambda verb, effect, outcome: None
+    finally:
+        if teller is not None:
+            teller.close()
 
 
 def plan_in(event: Deployed) -> dict[str, Any] | None:
