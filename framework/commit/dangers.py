@@ -55,10 +55,16 @@ def retention_used(held: Iterable[Held]) -> float:
     return max((each.used for each in held), default=0.0)
 
 
+def in_danger(held: Iterable[Held]) -> Held | None:
+    """The worst partition, if retention is near what is not announced of it."""
+    worst = max(held, key=lambda each: each.used, default=None)
+    return worst if worst is not None and worst.used > USED_MOST else None
+
+
 def retention_near(pipeline: str, held: Iterable[Held]) -> Danger | None:
     """Retention is about to remove records that were not read, or does so already."""
-    worst = max(held, key=lambda each: each.used, default=None)
-    if worst is None or worst.used <= USED_MOST:
+    worst = in_danger(held)
+    if worst is None:
         return None
     where = f"{worst.topic}-{worst.partition}"
     lost = worst.log_start - worst.safe_offset

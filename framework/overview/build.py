@@ -127,7 +127,7 @@ def pipeline_view(
         ),
         minutes=_hour(found.minutes.found, minute),
         phases=_phases(found, minute),
-        at_risk=as_condition(near) if (near := retention_near(name, _held(facts.partitions))) is not None else None,
+        at_risk=as_condition(near) if (near := retention_near(name, held_of(facts.partitions))) is not None else None,
     )
 
 
@@ -146,10 +146,13 @@ def as_condition(danger: Danger) -> Condition:
     return Condition(Health.DEGRADED, danger.reason, danger.remedy, danger.code, danger.since_ms)
 
 
-def _held(partitions: Iterable[PartitionView]) -> Iterable[Held]:
-    for each in partitions:
-        safe_offset = each.safe_offset if each.safe_offset is not None else 0
-        yield Held(each.topic, each.partition, each.log_start, each.log_end, safe_offset, each.waits_since_ms)
+def held_of(partitions: Iterable[PartitionView]) -> tuple[Held, ...]:
+    """What topics hold of the partitions of which something was announced: of others nobody knows where a run begins."""
+    return tuple(
+        Held(each.topic, each.partition, each.log_start, each.log_end, each.safe_offset, each.waits_since_ms)
+        for each in partitions
+        if each.safe_offset is not None
+    )
 
 
 def table_view(found: TableFold, fold: LogFold, coordinated: bool, minute: int) -> TableView:

@@ -18,11 +18,11 @@ from framework.adapters.kafka.control import ControlReader
 from framework.adapters.kafka.control_topic import check_control_topic
 from framework.adapters.kafka.record_time import record_time_ms
 from framework.adapters.kafka.seat import Mark, mark_of
-from framework.commit.dangers import USED_MOST, Held
+from framework.commit.dangers import in_danger
 from framework.commit.offsets import PartitionKey, SafeOffset, decode_metadata
 from framework.commit.recovery.letter_replay import is_replay, is_replay_topic
 from framework.errors import StateDisagreement
-from framework.overview.build import Built, overview
+from framework.overview.build import Built, held_of, overview
 from framework.overview.fold import LogFold
 from framework.overview.values import BrokerSeen, Overview, PartitionView, PipelineFactsSeen
 from framework.plan.compile import coordinator_group, group_id
@@ -71,7 +71,9 @@ class OverviewReader:
         self._built_at = 0.0
         self._asked_at = 0.0
         self._looked_at = time.monotonic()
-        self._first_waiting: dict[PartitionKey, tuple[int, int | None]] = {}
+        self._waiting_since: dict[
+            str, tuple[PartitionKey, int | None, float]
+        ] = {}  # by pipeline, and when it was asked
 
     def start(self) -> None:
         """Read what is there, then go on in the background.
@@ -206,21 +208,28 @@ class OverviewReader:
                 max(0, end - group[key].offset) if key in group else end,
                 group[key].gaps if key in group else (),
                 starts[key],
-                self._waits_since(key, starts[key], end, group[key].offset if key in group else 0),
             )
             for key, end in sorted(ends.items())
         )
         runs = tuple(m.run for m in live_members(self._admin, self._looked.prefix, name) if m.run)
+        partitions = self._with_danger(name, partitions)
         return PipelineFactsSeen(runs, partitions, tuple(t for t in topics if t not in found), foreign)
 
-    def _waits_since(self, key: PartitionKey, start: int, end: int, safe_offset: int) -> int | None:
-        """The time of the first record that is not announced; looked for where retention is near it alone, and once."""
-        if Held(*key, start, end, safe_offset).used <= USED_MOST:
-            return None
-        first = max(start, safe_offset)
-        if self._first_waiting.get(key, (-1, None))[0] != first:
-            self._first_waiting[key] = (first, record_time_ms(self._looked.kafka, *key, first))
-        return self._first_waiting[key][1]
+    def _with_danger(self, name: str, partitions: tuple[PartitionView, ...]) -> tuple[PartitionView, ...]:
+        """The worst partition gets since when its records wait, where retention is near them: looked for seldom."""
+        worst = in_danger(held_of(partitions))
+        if worst is None:
+            self._waiting_since.pop(name, None)
+            return partitions
+        key, first = (worst.topic, worst.partition), max(worst.log_start, worst.safe_offset)
+        known = self._waiting_since.get(name)
+        if known is None or known[0] != key or time.monotonic() - known[2] >= ASK_SELDOM_S:
+            since_ms = record_time_ms(self._looked.kafka, *key, first)
+            known = self._waiting_since[name] = (key, since_ms, time.monotonic())
+        return tuple(
+            replace(each, waits_since_ms=known[1]) if (each.topic, each.partition) == key else each
+            for each in partitions
+        )
 
 
 def _pass_over(offset: int, why: str, value: bytes) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.kafka.record_time import record_time_ms
-from framework.commit.dangers import USED_MOST, Held
+from framework.commit.dangers import Held, in_danger
 from framework.commit.maintenance.health import TableHealth
 from framework.commit.offsets import PartitionKey, SafeOffset, decode_metadata
 from framework.commit.recovery.letter_replay import is_replay_topic
@@ -126,21 +126,24 @@ def _pipeline(admin: KafkaAdmin, kafka: dict[str, str], prefix: str, name: str, 
         tuple(member.run for member in live_members(admin, prefix, name) if member.run),
         tuple(topic for topic in topics if topic not in found),
         ends,
-        tuple(_held(kafka, key, start, ends[key], group) for key, start in admin.start_offsets(keys).items())
-        if keys
-        else (),
+        _held(kafka, admin.start_offsets([key for key in keys if key in group]), ends, group),
     )
 
 
 def _held(
-    kafka: dict[str, str], key: PartitionKey, start: int, end: int, group: Mapping[PartitionKey, SafeOffset]
-) -> Held:
-    """What a topic holds; since when records wait is looked for where retention is near them alone."""
-    safe_offset = group[key].offset if key in group else 0
-    held = Held(*key, start, end, safe_offset)
-    if held.used <= USED_MOST:
-        return held
-    return replace(held, waits_since_ms=record_time_ms(kafka, *key, max(start, safe_offset)))
+    kafka: dict[str, str],
+    starts: Mapping[PartitionKey, int],
+    ends: Mapping[PartitionKey, int],
+    group: Mapping[PartitionKey, SafeOffset],
+) -> tuple[Held, ...]:
+    """What topics hold of the partitions of which something was announced; the worst one with since when its records wait,
+    where retention is near them."""
+    found = tuple(Held(*key, start, ends[key], group[key].offset) for key, start in starts.items())
+    worst = in_danger(found)
+    if worst is None:
+        return found
+    since_ms = record_time_ms(kafka, worst.topic, worst.partition, max(worst.log_start, worst.safe_offset))
+    return (replace(worst, waits_since_ms=since_ms),)
 
 
 def _look(name: str, catalog: IcebergTables, is_committed: bool, with_health: bool) -> TableLook:

@@ -9,8 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from confluent_kafka import TopicPartition
 
-from framework.commit.events.event_types import Health, StateChanged, Subject
+from framework.commit.events.event_types import CommitComplete, Health, StateChanged, Subject
 from framework.runtime.status import Status, filtered, read_status
 from tests.conftest import Broker
 from tests.kafka.wide_log import COORDINATOR, ROWS, RUN, WideLog, now_ms
@@ -161,6 +162,42 @@ def test_a_log_with_which_nobody_can_go_on_is_trouble(project: Project, broker: 
     assert "no coordinator can go on" in shown
     assert "belongs to control topic another" in shown
     assert status_of(log).control.code == "FLOE-R113"
+
+
+def test_what_threatens_is_told_by_status_and_top(project: Project, broker: Broker) -> None:
+    """Retention that has come to the safe offset of a pipeline, and a seat that goes round: both are told with since when
+    and the command by `floe status` and `floe top`, the exit code says so, and the states are what they were. While most
+    of what a topic holds is announced nothing is said."""
+    log = wide(project, broker, 1)
+    log.commit(log.announce())
+    assert status_of(log).dangers == ()
+    began = now_ms()
+    [future] = log.admin.raw.delete_records([TopicPartition(log.topic, 0, 1)]).values()
+    future.result(20)
+    broker.produce(log.topic, ["{}"] * 5)
+    for number in range(5):
+        log.tell(CommitComplete(f"c{number % 2}", 0, now_ms(), position=0))
+
+    found = status_of(log)
+    retention, flaps = found.dangers
+    assert (retention.kind, retention.name, retention.code) == ("pipeline", "wide", "FLOE-R152")
+    assert f"of the 9 that {log.topic}-0 still holds 100% are not announced" in retention.reason
+    assert retention.since_ms is not None
+    assert began - 60_000 < retention.since_ms <= began  # of the first record that waits, not of the newest
+    assert (flaps.kind, flaps.name, flaps.code) == ("coordinator", log.control_topic, "FLOE-R153")
+    assert found.exit_code == 9
+    assert {each.state for each in found.tables} == {Health.IDLE}
+    assert filtered(found, pipelines=["other"]).exit_code == 0
+
+    shown = project.run("status", code=9)
+    command = [*FLOE, "top", "--once", "--target", "it", "--control-topic", project.control_topic]
+    top = subprocess.run(command, cwd=project.root, capture_output=True, text=True, check=True).stdout
+    for text in (shown, top):
+        assert f"--alter --topic {log.topic} --add-config retention.ms=" in text
+        assert "`floe log --last 200` shows who" in text
+    for _ in range(3):
+        log.announce()
+    assert [danger.code for danger in status_of(log).dangers] == ["FLOE-R153"]  # a third of it is announced
 
 
 def test_an_error_is_json_where_json_was_asked_for(project: Project, broker: Broker) -> None:

@@ -255,6 +255,7 @@ def test_a_short_run_leaves_its_metrics_behind(project: Project, broker: Broker,
         monitored(project, textfile=str(folder), pushgateway=url)
         output = project.run("run", file, "--until-caught-up")
         assert "does not take" not in output
+        assert "incubator" not in output  # what Java says at each start tells nobody anything
         pushed = Page(get(f"{url}/metrics")[1])
     [written] = folder.iterdir()
     page = Page(written.read_text())
