@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -20,14 +21,21 @@ from tests.project import FLOE, Project
 pytestmark = pytest.mark.kafka
 
 TABLES = 1_000
-# Of a quiet machine it takes a third of this; nothing that loads tables comes near it.
-CPU_S = 3.0
+# Half a second of the processor on a machine that adds two million squares in PACE_S; on a slower one as much longer.
+CPU_S, PACE_S = 0.5, 0.1
 ENGINES = ("pyarrow", "pyiceberg", "pandas", "numpy", "pyspark", "sqlalchemy")
 
 
 @pytest.fixture
 def project(tmp_path: Path, broker: Broker) -> Project:
     return Project(tmp_path, broker.bootstrap_servers)
+
+
+def pace() -> float:
+    """How many times as long as there everything takes on this machine, now."""
+    begun = time.process_time()
+    assert sum(n * n for n in range(2_000_000)) > 0
+    return (time.process_time() - begun) / PACE_S
 
 
 def wide(project: Project, broker: Broker, tables: int) -> WideLog:
@@ -40,7 +48,8 @@ def status_of(log: WideLog) -> Status:
 
 def test_a_thousand_tables_are_told_without_loading_one(project: Project, broker: Broker) -> None:
     """With 1,000 tables in the log, whose catalog does not even answer, `floe status` tells the last commit of each and
-    what waits for it to the record, imports no engine, and takes a bounded time of the processor."""
+    what waits for it to the record, imports no engine, and takes less than half a second of a processor
+    of usual pace."""
     log = wide(project, broker, TABLES)
     for _ in range(3):
         log.commit(log.announce())
@@ -52,12 +61,17 @@ def test_a_thousand_tables_are_told_without_loading_one(project: Project, broker
         f"print(json.dumps([code, used.ru_utime + used.ru_stime, [e for e in {ENGINES!r} if e in sys.modules]]))"
     )
     command = [sys.executable, "-c", program, *project.command("status", "--json")[len(FLOE) :]]
-    done = subprocess.run(command, cwd=project.root, env=os.environ, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    document, (code, cpu_s, engines) = map(json.loads, done.stdout.splitlines())
-
-    assert (code, engines) == (0, [])
-    assert cpu_s < CPU_S
+    took: list[float] = []
+    for _ in range(3):  # a busy machine is slow for moments
+        before = pace()
+        done = subprocess.run(command, cwd=project.root, env=os.environ, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr
+        document, (code, cpu_s, engines) = map(json.loads, done.stdout.splitlines())
+        assert (code, engines) == (0, [])
+        took.append(cpu_s / max(before, pace()))
+        if took[-1] < CPU_S:
+            break
+    assert min(took) < CPU_S, took
     assert (document["verified"], document["word"]["by"]) == (False, COORDINATOR)
     assert len(document["tables"]) == TABLES
     for number, table in enumerate(document["tables"]):
