@@ -88,12 +88,14 @@ class MaintenancePolicy:
 @dataclass(frozen=True)
 class MaintenanceLimits:
     """What maintenance may take on a target. `window` is the first and the last minute of the day (UTC) in which it
-    begins something, None: at any time; `max_bytes_per_hour` counts the bytes that compaction reads."""
+    begins something, None: at any time; `max_bytes_per_hour` counts the bytes that compaction reads; `max_cpu_share` is of
+    one core, for each table that is maintained at the same time."""
 
     enabled: bool = True
     window: tuple[int, int] | None = None
     max_bytes_per_hour: int = 20 * 1024 * MIB
     max_tables: int = 1
+    max_cpu_share: float = 1.0
 
     def is_open(self, minute_of_day: int) -> bool:
         """Whether the window holds a minute of the day (UTC); it may go past midnight."""

@@ -217,6 +217,8 @@ def _maintenance(values: dict[str, Any]) -> MaintenanceLimits:
         given["max_bytes_per_hour"] = size_bytes(values["max_bytes_per_hour"])
     if "max_tables" in values:
         given["max_tables"] = int(values["max_tables"])
+    if "max_cpu_share" in values:
+        given["max_cpu_share"] = float(values["max_cpu_share"])
     return MaintenanceLimits(**given)
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from framework.adapters.iceberg.tables import IcebergTables, TablePlace
 from framework.adapters.table_care import TableCare
 from framework.commit.events.event_types import Deployed
-from framework.commit.maintenance.rounds import Rounds
+from framework.commit.maintenance.rounds import Rounds, rest_s
 from framework.config.maintenance import DAY_MS, HOUR_MS, MaintenanceLimits, MaintenancePolicy
 from framework.config.spec import TablesSpec
 from framework.diagnose.counted import counted
@@ -148,7 +148,7 @@ class TableKeeper:
             self._left.add(name)
             self._say(Line(f"the files of {name} are left to {told_of(table.other)}", table=name))
         done = (
-            self._care.compact(name, policy.compaction, False, allowance_bytes, self._goes_on)
+            self._care.compact(name, policy.compaction, False, allowance_bytes, self._paced())
             if allowance_bytes and rewrites
             else None
         )
@@ -201,6 +201,19 @@ class TableKeeper:
         if self._view is not None:
             self._view.announced.close()
             self._view = None
+
+    def _paced(self) -> Callable[[], bool]:
+        """`_goes_on`, after the rest that the work since the last question asks for."""
+        since_s = time.thread_time()
+
+        def goes_on() -> bool:
+            nonlocal since_s
+            worked_s = time.thread_time() - since_s
+            self._stopping.wait(rest_s(worked_s, self._limits))
+            since_s = time.thread_time()
+            return self._goes_on()
+
+        return goes_on
 
     def _goes_on(self) -> bool:
         """A gap that is over for a moment does not end a round: another owner, or the end of this process, does."""

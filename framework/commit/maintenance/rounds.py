@@ -71,3 +71,8 @@ class Rounds:
 
     def _with(self, table: str, found: TableRounds) -> Rounds:
         return replace(self, tables={**self.tables, table: found})
+
+
+def rest_s(worked_s: float, limits: MaintenanceLimits) -> float:
+    """How long to rest after so much CPU time, so that both together keep to the share of a core."""
+    return worked_s * (1 / limits.max_cpu_share - 1)

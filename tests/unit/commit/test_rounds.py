@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from framework.commit.maintenance.rounds import AFTER_FAILURE_MS, COMMITS_BETWEEN, LEAST_MS, MOST_MS, Rounds
+from framework.commit.maintenance.rounds import AFTER_FAILURE_MS, COMMITS_BETWEEN, LEAST_MS, MOST_MS, Rounds, rest_s
 from framework.config.maintenance import HOUR_MS, MaintenanceLimits
 
 ANY = MaintenanceLimits()
@@ -49,6 +49,12 @@ def test_an_hour_has_its_bytes() -> None:
     assert read.allowance_bytes(limits, 2_000) == 30
     assert read.began("a").ended("a", 70, False, 2_000).allowance_bytes(limits, 3_000) == 0
     assert read.allowance_bytes(limits, 1_000 + HOUR_MS) == 100
+
+
+def test_work_and_rest_keep_to_the_share_of_a_core() -> None:
+    """At a quarter, three times as much rest as work; without a limit, none."""
+    assert rest_s(2.0, MaintenanceLimits(max_cpu_share=0.25)) == 6.0
+    assert rest_s(2.0, ANY) == 0.0
 
 
 def test_a_failed_round_waits_and_comes_again() -> None:
