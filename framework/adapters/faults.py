@@ -3,7 +3,7 @@
 In: the environment variable FLOE_FAULT: `point=action` or `point@n=action` (the n-th time in this process), several
 with commas between; actions are `kill` (SIGKILL to itself), `stop` (SIGSTOP), `hang` (this
 thread waits for ever), `raise` and `break` (an error that nobody
-foresaw). Out: nothing, or the end of the process.
+foresaw). Out: nothing, or the end of the process; of `hang` a line on stderr, since nothing else shows it.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ MAINTENANCE_POINTS = (
     "snapshots-expired",  # they have left the metadata, and their files are still there
     "file-removed",  # one of those files is gone
 )
+HANGS = "a thread hangs at fault point"
 _reached: Counter[str] = Counter()
 
 
@@ -75,6 +76,7 @@ def _act(point: str, action: str) -> None:
     elif action == "stop":
         os.kill(os.getpid(), signal.SIGSTOP)
     elif action == "hang":
+        os.write(2, f"{HANGS} {point}\n".encode())
         threading.Event().wait()
     elif action == "break":
         raise ValueError(f"{point} breaks what nobody foresaw")

@@ -56,7 +56,7 @@ def coordinator(target: str | None, connection: str | None, control_topic: str, 
         lineage,
     )
     connections = Connections(control.target, (control.kafka,), (control.topic,), catalog, catalog.catalogs)
-    monitor = Monitor(connections, (), (committer,), say)
+    monitor = Monitor(connections, (), (committer,), say, lambda: lineage.dropped if lineage is not None else 0)
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import socket
-import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import click
@@ -12,10 +10,8 @@ import click
 from framework.adapters.sinks import log_line
 from framework.cli.target_options import open_control, target_options
 from framework.config.rules.monitoring import host_and_port
-from framework.errors import SetupError
 
 LISTEN = "127.0.0.1:8765"
-NEEDED = ("starlette", "uvicorn")
 
 
 @click.command()
@@ -52,13 +48,9 @@ def ops(
     floe ops --target prod
     floe ops --target prod --listen 0.0.0.0:8765 --tokens ops-tokens --allow-host floe.example.com
     """
-    if missing := [name for name in NEEDED if find_spec(name) is None]:
-        raise SetupError(
-            f"package {missing[0]} is not installed",
-            code="FLOE-E411",
-            place=sys.prefix,
-            remedy="install floe with its page: `pip install 'floe-pipelines[ops]'`",
-        )
+    from framework.runtime.page import check_installed
+
+    check_installed()
     address = host_and_port(listen)
     if address is None:
         raise click.BadParameter(f"`{listen}` is not HOST:PORT, such as {LISTEN}", param_hint="--listen")

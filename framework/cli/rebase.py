@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 import click
@@ -72,6 +72,7 @@ def rebase(
     from framework.adapters.kafka.admin import KafkaAdmin
     from framework.commit.recovery.rebase import RebaseChoice, plan_rebase
     from framework.recovery.rebase import begin_offsets, perform_rebase, read_facts
+    from framework.runtime.lineage import told_recovery
     from framework.runtime.liveness import refuse_live
 
     if begin_at and (same_offsets or from_log_start):
@@ -92,7 +93,8 @@ def rebase(
         show_plan(plan)
     done = not dry_run and not plan.settled
     if done:
-        perform_rebase(at, decide, plan, DOING)
+        with told_recovery(loaded.target, at.plan.read.connection, at.catalog, at.say) as told:
+            perform_rebase(replace(at, told=told), decide, plan, DOING)
     if as_json:
         click.echo(
             json.dumps({"command": "rebase", "ok": True, "dry_run": dry_run, "done": done, "plan": asdict(plan)})

@@ -56,6 +56,7 @@ def rollback(
     from framework.recovery.discard import ControlPlace
     from framework.recovery.rollback import decide_rollback, perform_rollback, refuse_live_pipelines
     from framework.runtime.job import open_catalog
+    from framework.runtime.lineage import told_recovery
 
     if replay == skip:
         raise click.UsageError("say what happens to the records in the snapshots given up: --replay or --skip")
@@ -69,7 +70,12 @@ def rollback(
         refuse_live_pipelines(at, plan)
     if not as_json:
         _show(plan)
-    snapshot_id = perform_rollback(at, plan, whoami(), why) if not dry_run and not plan.settled else None
+    snapshot_id = None
+    if not dry_run and not plan.settled:
+        with told_recovery(
+            control.target, control.connection, catalog, lambda text: click.echo(text, err=True)
+        ) as told:
+            snapshot_id = perform_rollback(at, plan, whoami(), why, told)
     if as_json:
         document = {"command": "rollback", "ok": True, "dry_run": dry_run, "snapshot_id": snapshot_id}
         click.echo(json.dumps({**document, "plan": asdict(plan)}))

@@ -53,6 +53,9 @@ def _lines(found: Status, colour: bool) -> Iterator[str]:
     yield whose_word(found, now_ms)
     if c.reason:
         yield from trouble(f"no coordinator can go on with {c.topic}", c.reason, c.remedy)
+    for danger in found.dangers:
+        since = f" for {age(now_ms - danger.since_ms)}" if danger.since_ms is not None else ""
+        yield from trouble(f"{danger.kind} {danger.name}: at risk{since}", danger.reason, danger.remedy)
     for pause in found.pauses:
         yield (
             f"{pause.holds.value} of `{pause.pattern}` is paused by {pause.by} for {age(now_ms - pause.timestamp_ms)}"

@@ -27,6 +27,7 @@ COLOURS = {
     Health.STOPPED: "dim",
 }
 ACTS_SHOWN = 5
+IDLE_PHASES = ("waiting", "starting")
 # What a screen has at most of troubles, so that pipelines and tables keep some lines.
 TROUBLES_SHARE = 0.5
 LINES_OF_A_TROUBLE = 3
@@ -100,13 +101,16 @@ def _cut(
 
 
 def _pipelines(lines: Iterable[PipelineView], now_ms: int) -> Table:
-    table = _grid("pipeline", "state", "batch", "lag", "records/min", "dead letters", "waiting rows", "valid through")
+    table = _grid(
+        "pipeline", "state", "batch", "took", "lag", "records/min", "dead letters", "waiting rows", "valid through"
+    )
     for each in lines:
         last = each.minutes[-1] if each.minutes and each.minutes[-1].minute >= now_ms // 60_000 - 1 else None
         table.add_row(
             _line(each.pipeline),
             _state(each.condition.state),
             f"{each.batch:,}",
+            _took(each),
             f"{each.lag:,}",
             f"{last.records:,}" if last is not None else "0",
             f"{each.totals.dead_lettered:,}",
@@ -114,6 +118,15 @@ def _pipelines(lines: Iterable[PipelineView], now_ms: int) -> Table:
             _ago(each.valid_through_ms, now_ms),
         )
     return table
+
+
+def _took(pipeline: PipelineView) -> str:
+    """How long the newest batch took, but for the time in which there was nothing to do, and most of it in what."""
+    busy = [each for each in pipeline.phases if each.phase not in IDLE_PHASES and each.newest_ms]
+    if not busy:
+        return "-"
+    most = max(busy, key=lambda each: each.newest_ms)
+    return f"{sum(each.newest_ms for each in busy) / 1000:.1f}s, {most.phase} {most.newest_ms / 1000:.1f}s"
 
 
 def _tables(lines: Iterable[TableView], now_ms: int) -> Table:

@@ -483,10 +483,11 @@ SettingValue = str | SecretRef
 
 @dataclass(frozen=True)
 class MonitoringSpec:
-    """How a target's drivers and coordinators are watched. `listen`: `host:port`, "" for no server; `textfile` and
-    `pushgateway`: "" for none. Off loopback there is a `token`."""
+    """How a target's drivers and coordinators are watched. `listen` (metrics) and `page`: `host:port`, "" for no server;
+    `textfile` and `pushgateway`: "" for none. Off loopback there is a `token`."""
 
     listen: str = ""
+    page: str = ""
     token: SettingValue = ""
     textfile: str = ""
     pushgateway: str = ""

@@ -184,6 +184,7 @@ def _monitoring(found: dict[str, Any]) -> MonitoringSpec:
     token = secret_of(str(found.get("token", "")))
     return MonitoringSpec(
         listen=str(found.get("listen", MonitoringSpec.listen)),
+        page=str(found.get("page", MonitoringSpec.page)),
         token=SecretRef(*token) if token else "",
         textfile=str(found.get("textfile", MonitoringSpec.textfile)),
         pushgateway=str(found.get("pushgateway", MonitoringSpec.pushgateway)),

@@ -6,21 +6,17 @@ of its safe offsets, which points to it; those of others near the end of the con
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from framework.adapters.kafka.admin import KafkaAdmin
-from framework.adapters.kafka.control import ControlReader
 from framework.adapters.secrets import resolve
 from framework.commit.events.event_types import Deployed
 from framework.commit.offsets import decode_metadata
 from framework.config.spec import LoadedPipeline
 from framework.deploy.history import History
-from framework.errors import StateDisagreement
 from framework.plan.compile import compile_plan
 from framework.plan.model import Plan
-
-TAIL = 20_000
-POINTED_TIMEOUT_S = 10.0
+from framework.runtime.told_plans import told_at
 
 
 def read_histories(pipelines: Sequence[LoadedPipeline]) -> History:
@@ -53,49 +49,4 @@ def read_history(kafka: dict[str, str], control_topic: str, plans: Iterable[Plan
             pointers[plan.pipeline] = newest.deployed_at
     if control_topic not in admin.topics([control_topic]):
         return History(has_run=frozenset(pointers))
-    return History(_told(kafka, control_topic, pointers), frozenset(pointers))
-
-
-def newest_told(kafka: dict[str, str], control_topic: str, groups: Mapping[str, str]) -> Mapping[str, Deployed]:
-    """What the newest run of each pipeline told, by the pipeline's consumer group; one whose group holds offsets of
-    somebody else is only looked for near the end of the log."""
-    admin = KafkaAdmin(kafka)
-    pointers: dict[str, int | None] = {}
-    for pipeline, group in groups.items():
-        try:
-            safe = [
-                decode_metadata(g.offset, g.metadata, f"group {group}") for g in admin.group_offsets(group).values()
-            ]
-        except StateDisagreement:
-            safe = []
-        newest = max(safe, key=lambda each: each.batch, default=None)
-        pointers[pipeline] = newest.deployed_at if newest is not None else None
-    return _told(kafka, control_topic, pointers)
-
-
-def _told(kafka: dict[str, str], control_topic: str, pointers: Mapping[str, int | None]) -> dict[str, Deployed]:
-    reader = ControlReader(kafka, control_topic, only=Deployed.__name__)
-    try:
-        start, end = reader.start_offset(), reader.end_offset()
-        tail = max(start, end - TAIL)
-        found: dict[str, Deployed] = {}
-        for pipeline, offset in pointers.items():
-            if offset is not None and start <= offset < tail:
-                event = _at(reader, offset)
-                if event is not None and event.pipeline == pipeline:
-                    found[pipeline] = event
-        if tail < end:
-            reader.seek(tail)
-            for _, told in reader.read_until(end):
-                if isinstance(told, Deployed):
-                    found[told.pipeline] = told
-        return found
-    finally:
-        reader.close()
-
-
-def _at(reader: ControlReader, offset: int) -> Deployed | None:
-    reader.seek(offset)
-    for at, event in reader.poll(POINTED_TIMEOUT_S):
-        return event if at == offset and isinstance(event, Deployed) else None
-    return None
+    return History(told_at(kafka, control_topic, pointers), frozenset(pointers))

@@ -240,6 +240,40 @@ ENTRIES = (
         ),
     ),
     Code(
+        "FLOE-R152",
+        "Retention is about to take records that were not read",
+        "Of what a partition of the source still holds more than 80 % is not announced. The pipeline may be RUNNING and too slow, held, or stopped; what retention removes before it is read is lost. `since` is the time of the first record that waits.",
+        transcript=Transcript(
+            "status -t prod",
+            "retention is about to remove records that were not read: of the 5,000 that orders-0 still holds 90% are not announced",
+            "pipeline orders: at risk for 6d 2h",
+            "keep them longer first: `kafka-configs.sh --bootstrap-server BROKER --alter --topic orders --add-config retention.ms=604800000`; then see why it is behind: `floe readiness FILE` says how long is left",
+            (
+                "# Keep the records longer first, then see why the pipeline is behind:",
+                "kafka-configs.sh --bootstrap-server BROKER --alter --topic orders --add-config retention.ms=1209600000",
+                "floe readiness orders.yaml -t prod",
+                "floe status -t prod --pipeline orders",
+            ),
+            ShownAs.STATUS,
+        ),
+    ),
+    Code(
+        "FLOE-R153",
+        "Who coordinates changes again and again",
+        "The seat of the coordinator went to another process more than three times in 15 minutes. Each reads the control log again before it commits, so that tables are late; nothing is lost. Drivers that start and fail, a machine short of CPU or memory, or a broker that is restarted do this.",
+        transcript=Transcript(
+            "status -t prod",
+            "who coordinates changed 6 times in 15 minutes, and each reads the log again before it commits",
+            "coordinator control-iceberg: at risk for 14m 3s",
+            "`floe log --last 200` shows who; end drivers that start and fail, and look whether machines lack memory or the broker is restarted; `floe coordinator` on a quiet machine keeps the seat",
+            (
+                "floe log -t prod --last 200",
+                "floe coordinator -t prod",
+            ),
+            ShownAs.STATUS,
+        ),
+    ),
+    Code(
         "FLOE-R322",
         "Too many dead letters in a batch",
         "`errors.max_ratio` is exceeded. The batch was not announced.",

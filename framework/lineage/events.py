@@ -23,6 +23,7 @@ from framework.lineage.values import (
     RunBegan,
     RunEnded,
     TableCommitted,
+    TableRecovered,
     TableSchema,
     column_sources,
 )
@@ -103,6 +104,17 @@ def table_committed(
         event["outputs"] = [_output(commit, schema, plan, topics, names)]
         found.append(event)
     return found
+
+
+def table_recovered(told: TableRecovered, schema: TableSchema | None, names: Names) -> Event:
+    """COMPLETE of a job that bears the verb's name: the table has another state, and no records came."""
+    commit = told.commit
+    event = _event("COMPLETE", commit.at_ms, f"floe.{told.verb}", commit.commit_id, names)
+    event["job"]["facets"]["jobType"] = _facet(
+        "jobType", processingType="BATCH", integration="FLOE", jobType="RECOVERY"
+    )
+    event["outputs"] = [_output(commit, schema, None, (), names)]
+    return event
 
 
 def _event(kind: str, at_ms: int, pipeline: str, run: str, names: Names) -> Event:

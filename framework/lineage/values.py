@@ -58,6 +58,14 @@ class TableCommitted:
 
 
 @dataclass(frozen=True)
+class TableRecovered:
+    """What a person did to a table with a verb of recovery: a commit that brings no records."""
+
+    verb: str
+    commit: TableCommitted
+
+
+@dataclass(frozen=True)
 class TableSchema:
     """A table as it was found: Iceberg's JSON of its schema, and where it lies."""
 

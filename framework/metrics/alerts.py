@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 from enum import Enum
 
+from framework.commit.dangers import TAKEOVERS_MIN, TAKEOVERS_MOST, USED_MOST
 from framework.metrics import definitions as d
 
 RUNBOOK = "docs/operations.md"
@@ -117,7 +118,7 @@ ALERTS: tuple[Alert, ...] = (
         ), 50, _OF_PIPELINE,
     ),
     Alert(
-        "FloeRetentionNear", _PAGE, f"{d.RETENTION_USED.name} > 0.8", 5,
+        "FloeRetentionNear", _PAGE, f"{d.RETENTION_USED.name} > {USED_MOST}", 5,
         "Retention is about to remove records that pipeline {{ $labels.pipeline }} has not read",
         "{{ $value | humanizePercentage }} of what a partition still holds is not announced.",
         (Series(f'{d.RETENTION_USED.name}{{pipeline="orders"}}', "0.2 0.9x60"),), 10, _OF_PIPELINE,
@@ -183,7 +184,7 @@ ALERTS: tuple[Alert, ...] = (
     ),
     Alert(
         "FloeCoordinatorFlaps", _TICKET,
-        f"sum by (control_topic) (increase({d.TAKEOVERS.name}[15m])) > 3", 0,
+        f"sum by (control_topic) (increase({d.TAKEOVERS.name}[{TAKEOVERS_MIN}m])) > {TAKEOVERS_MOST}", 0,
         "Who coordinates {{ $labels.control_topic }} changes again and again",
         "{{ $value | humanize }} takeovers in 15 minutes: each reads the log again before it commits.",
         (Series(f'{d.TAKEOVERS.name}{{control_topic="control"}}', "1+1x60"),), 15, _OF_TOPIC,

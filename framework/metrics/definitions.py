@@ -203,6 +203,12 @@ WAITING_BYTES = _gauge(
 )
 RETRIES = _counter("floe_retries_total", "What was or will be tried again, by whose failure it was.", Label.SERVICE)
 
+LINEAGE_DROPPED = _counter(
+    "floe_lineage_dropped_events_total",
+    "Lineage events that were dropped, because nobody took them or too many waited. 0 without lineage.",
+    unit="events",
+)
+
 OWNER = _gauge("floe_coordinator_owner", "1: this process coordinates. 0: it stands by.", Label.CONTROL_TOPIC)
 OWNER_SINCE = _gauge(
     "floe_coordinator_owner_since_timestamp_seconds",
@@ -284,7 +290,7 @@ METRICS: tuple[Metric, ...] = (
     INFO, CONTRACT, SUMMED, MEMORY, SERVICE_UP,
     PIPELINE_STATE, PIPELINE_SINCE, LAG_RECORDS, LAG_SECONDS, RETENTION_USED, SAFE_OFFSET, LOG_END,
     RECORDS, DEAD_LETTERS, DROPPED, BATCH, BATCHES, BATCH_SECONDS, PHASE_SECONDS, PHASE, PROGRESS, STALLED,
-    WAITING_BATCHES, WAITING_BYTES, RETRIES,
+    WAITING_BATCHES, WAITING_BYTES, RETRIES, LINEAGE_DROPPED,
     OWNER, OWNER_SINCE, TAKEOVERS, LEADER_EPOCH, LOW_WATER, POSITION,
     TABLES, TABLE_STATE, PENDING_ANNOUNCEMENTS, PENDING_RECORDS, PENDING_FILES, PENDING_BYTES, OLDEST, VALID_THROUGH,
     LAST_COMMIT, COMMITS, COMMIT_SECONDS, OLDEST_REQUEST,

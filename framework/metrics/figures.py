@@ -146,3 +146,4 @@ class Figures:
     memory_bytes: Mapping[str, int] = field(default_factory=dict)  # by process
     services: Mapping[Service, bool] = field(default_factory=dict)  # whether each answered when it was last asked
     retries: Mapping[Service, int] = field(default_factory=dict)
+    lineage_dropped: int = 0

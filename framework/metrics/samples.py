@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TypeVar
 
+from framework.commit import dangers
+from framework.commit.dangers import Held
 from framework.commit.events.event_types import Health
 from framework.metrics import definitions as d
 from framework.metrics.definitions import OTHERS, Metric
@@ -70,9 +72,8 @@ def lag_seconds(partitions: Iterable[PartitionFigures], at_ms: int) -> float:
 
 def retention_used(partitions: Iterable[PartitionFigures]) -> float:
     """The largest part of what a partition still holds that is not announced; 0 where nothing was removed yet."""
-    return max(
-        (each.lag / (each.log_end - each.log_start) for each in partitions if 0 < each.log_start < each.log_end),
-        default=0.0,
+    return dangers.retention_used(
+        Held(each.topic, each.partition, each.log_start, each.log_end, each.safe_offset) for each in partitions
     )
 
 
@@ -85,6 +86,7 @@ def _of_process(figures: Figures) -> Iterator[Sample]:
         yield Sample(d.SERVICE_UP, (service.value,), int(is_up))
     for each in Service:
         yield Sample(d.RETRIES, (each.value,), figures.retries.get(each, 0))
+    yield Sample(d.LINEAGE_DROPPED, (), figures.lineage_dropped)
 
 
 def _of_pipeline(pipeline: PipelineFigures, at_ms: int) -> Iterator[Sample]:

@@ -17,12 +17,12 @@ from framework.commit.events.event_types import Deployed, Holds, PauseChanged
 from framework.config.connector.translate import import_connector
 from framework.config.load import load_pipeline
 from framework.config.world import World
-from framework.deploy.last_deployed import newest_told
 from framework.errors import ConfigError, FloeError
 from framework.overview.values import Overview
 from framework.plan.compile import group_id
 from framework.recovery.requests import say_pause
 from framework.runtime.overview_reader import Looked, OverviewReader
+from framework.runtime.told_plans import newest_told
 from framework.web.connect import PLUGIN
 from framework.web.desk import Finding
 

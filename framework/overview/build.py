@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from framework.commit.dangers import RETENTION_NEAR, Danger, Held, coordinator_flaps, retention_near
 from framework.commit.events.event_types import Accounting, Health, Holds
-from framework.commit.machine.condition import PipelineFacts, TableFacts, pipeline_condition, table_condition
+from framework.commit.machine.condition import Condition, PipelineFacts, TableFacts, pipeline_condition, table_condition
 from framework.commit.machine.effects import OUTCOME_UNKNOWN
 from framework.commit.machine.pauses import holding
 from framework.commit.recovery.letter_replay import is_replay
@@ -22,6 +23,8 @@ from framework.overview.values import (
     Minute,
     Outcome,
     Overview,
+    PartitionView,
+    PhaseTime,
     PipelineFactsSeen,
     PipelineView,
     TableView,
@@ -62,8 +65,11 @@ def overview(
     fold.touched.clear()
     tables = tuple(built.tables[name] for name in sorted(built.tables))
     pipelines = tuple(pipeline_view(fold.pipelines[name], fold, broker, minute) for name in sorted(fold.pipelines))
+    flaps = coordinator_flaps(control_topic, fold.takeovers, at_ms)
     lines = [
         *(Trouble("pipeline", each.pipeline, each.condition) for each in pipelines),
+        *(Trouble("pipeline", each.pipeline, each.at_risk) for each in pipelines if each.at_risk is not None),
+        *((Trouble("coordinator", control_topic, as_condition(flaps)),) if flaps is not None else ()),
         *(Trouble("table", each.table, each.condition) for each in tables),
     ]
     return Overview(
@@ -120,6 +126,32 @@ def pipeline_view(
             w for t in found.tables for q in fold.tables[t].waiting.values() for w in q if w.pipeline == name
         ),
         minutes=_hour(found.minutes.found, minute),
+        phases=_phases(found, minute),
+        at_risk=as_condition(near) if (near := retention_near(name, held_of(facts.partitions))) is not None else None,
+    )
+
+
+def _phases(found: PipelineFold, minute: int) -> tuple[PhaseTime, ...]:
+    lately = [spent for at, spent in found.phases if at > minute - MINUTES]
+    names = {name for spent in lately for name in spent}
+    times = (
+        PhaseTime(name, lately[-1].get(name, 0), sum(spent.get(name, 0) for spent in lately) // len(lately))
+        for name in sorted(names)
+    )
+    return tuple(sorted(times, key=lambda each: -each.mean_ms))
+
+
+def as_condition(danger: Danger) -> Condition:
+    """A danger beside the states: it comes before what is DEGRADED, and is shown like it."""
+    return Condition(Health.DEGRADED, danger.reason, danger.remedy, danger.code, danger.since_ms)
+
+
+def held_of(partitions: Iterable[PartitionView]) -> tuple[Held, ...]:
+    """What topics hold of the partitions of which something was announced: of others nobody knows where a run begins."""
+    return tuple(
+        Held(each.topic, each.partition, each.log_start, each.log_end, each.safe_offset, each.waits_since_ms)
+        for each in partitions
+        if each.safe_offset is not None
     )
 
 
@@ -133,12 +165,14 @@ def table_view(found: TableFold, fold: LogFold, coordinated: bool, minute: int) 
         examined = (Health.BLOCKED, report.reason)
     condition = table_condition(
         TableFacts(
+            table=found.table,
             pending=waiting.announcements,
             examined=examined,
             report=report,
             last_commit_ms=last_commit_ms,
             pause=holding(fold.pauses, Holds.COMMITS, found.table),
             coordinated=coordinated,
+            blocked_since_ms=found.blocked_since_ms,
         )
     )
     minutes = _hour(found.minutes.found, minute)
@@ -200,6 +234,7 @@ def _ordered(lines: Iterable[Trouble]) -> tuple[Trouble, ...]:
     ordered = sorted(
         lines,
         key=lambda line: (
+            line.condition.code != RETENTION_NEAR,  # nothing brings back what that takes
             URGENCY.index(line.condition.state),
             line.kind != "pipeline",
             line.condition.since_ms if line.condition.since_ms is not None else 2**53,

@@ -34,6 +34,7 @@ ENTRIES = 40
 ACTS = 100
 CHANGES = 20
 RUNS = 4
+TAKEOVERS = 100
 MINUTES = 60
 MINUTE_MS = 60_000
 
@@ -79,6 +80,7 @@ class TableFold:
     commit: CommitToTable | None = None
     report: StateChanged | None = None
     blocked: str = ""
+    blocked_since_ms: int | None = None
     schema_id: int | None = None
     schema_changes: deque[SchemaChange] = field(default_factory=lambda: deque(maxlen=CHANGES))
 
@@ -88,6 +90,9 @@ class PipelineFold:
     pipeline: str
     link: DataComplete | Heartbeat | None = None
     minutes: Minutes = field(default_factory=Minutes)
+    phases: deque[tuple[int, dict[str, int]]] = field(
+        default_factory=lambda: deque(maxlen=MINUTES)
+    )  # with their minute
     reports: dict[str, StateChanged] = field(default_factory=dict)  # by run, the newest last
     broken: str = ""
     valid_through_ms: int | None = None
@@ -106,6 +111,9 @@ class LogFold:
         self.acts: deque[ActView] = deque(maxlen=ACTS)
         self.low_water = 0
         self.touched: set[str] = set()
+        self.takeovers: deque[int] = deque(maxlen=TAKEOVERS)  # when another one began to coordinate
+        self._coordinator = ""
+        self._coordinator_ms = 0
         self._begin: int | None = None
         self._names: dict[str, set[str]] = {}  # a table's uuid -> the names under which it was announced
 
@@ -187,6 +195,8 @@ class LogFold:
     def _complete(self, event: DataComplete, at_ms: int | None) -> None:
         pipeline = self._pipeline(event.pipeline)
         pipeline.link = event
+        if event.phase_ms and at_ms is not None:
+            pipeline.phases.append((at_ms // MINUTE_MS, event.phase_ms))
         a = event.accounting
         pipeline.minutes.add(at_ms, records=a.offsets, dead_letters=a.dead_lettered, batches=1, rows=a.rows)
 
@@ -194,7 +204,7 @@ class LogFold:
         table = self._table(event.table, event.table_uuid)
         if table.commit is not None and table.commit.snapshot_id == event.snapshot_id:
             return  # told twice
-        table.commit, table.blocked = event, ""
+        table.commit, table.blocked, table.blocked_since_ms = event, "", None
         entry = TimelineEntry(
             Outcome.SNAPSHOT,
             offset,
@@ -228,13 +238,13 @@ class LogFold:
         if self._begin is not None and event.position >= self._begin:
             self.pauses = with_repeated(self.pauses, offset, event, 0)
         self.everything_is_in(event.low_water)
+        self.coordinated_by(event.coordinator, event.timestamp_ms)
         for table in self.tables.values():
             blocked = event.blocked.get(table.table, "")
             if blocked != table.blocked and not (table.blocked and event.more_blocked):
-                table.blocked = blocked
-                self.touched.add(table.table)
+                self._block(table, blocked, event.timestamp_ms)
         for name in event.blocked:
-            self._table(name).blocked = event.blocked[name]
+            self._block(self._table(name), event.blocked[name], event.timestamp_ms)
         for name, pipeline in self.pipelines.items():
             pipeline.broken = event.blocked_pipelines.get(name, "")
         for name, link in event.chain.items():
@@ -243,6 +253,20 @@ class LogFold:
                 found.link = link
         for name, valid_ms in event.valid_through_ms.items():
             self._pipeline(name).valid_through_ms = valid_ms
+
+    def _block(self, table: TableFold, blocked: str, at_ms: int) -> None:
+        if not table.blocked or not blocked:
+            table.blocked_since_ms = at_ms if blocked else None
+        table.blocked = blocked
+        self.touched.add(table.table)
+
+    def coordinated_by(self, who: str, at_ms: int) -> None:
+        """Somebody coordinates: its own word, or what a broker said. An older word of another one says nothing new."""
+        if not who or who == self._coordinator or at_ms < self._coordinator_ms:
+            return
+        if self._coordinator:
+            self.takeovers.append(at_ms)
+        self._coordinator, self._coordinator_ms = who, at_ms
 
     def _state(self, event: StateChanged) -> None:
         if event.subject is Subject.TABLE:

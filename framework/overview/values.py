@@ -18,7 +18,8 @@ from framework.commit.offsets import Gaps
 
 @dataclass(frozen=True)
 class PartitionView:
-    """`safe_offset` None: never announced. `lag` is in records, up to the last stable offset."""
+    """`safe_offset` None: never announced. `lag` is in records, up to the last stable offset. `waits_since_ms`: the time of
+    the first record that is not announced, where retention is near it."""
 
     topic: str
     partition: int
@@ -26,6 +27,8 @@ class PartitionView:
     log_end: int
     lag: int
     gaps: Gaps = ()
+    log_start: int = 0
+    waits_since_ms: int | None = None
 
 
 @dataclass(frozen=True)
@@ -82,8 +85,18 @@ class WaitingView:
 
 
 @dataclass(frozen=True)
+class PhaseTime:
+    """How long a phase took of the newest batch that told, and on average of the newest ones, up to an hour."""
+
+    phase: str
+    newest_ms: int
+    mean_ms: int
+
+
+@dataclass(frozen=True)
 class PipelineView:
-    """`valid_through_ms`: no older record is still to come in its tables."""
+    """`valid_through_ms`: no older record is still to come in its tables. `at_risk`: what threatens it, in whatever state it
+    is. `phases`: where the time of its batches went, the longest first."""
 
     pipeline: str
     condition: Condition
@@ -95,6 +108,8 @@ class PipelineView:
     valid_through_ms: int | None
     waiting: WaitingView
     minutes: tuple[Minute, ...]
+    at_risk: Condition | None = None
+    phases: tuple[PhaseTime, ...] = ()
 
 
 class Outcome(str, Enum):
@@ -170,7 +185,7 @@ class ActView:
 
 @dataclass(frozen=True)
 class Trouble:
-    """One line of the first screen: what is not as it should be."""
+    """One line of the first screen: what is not as it should be. `kind` is `pipeline`, `table` or `coordinator`."""
 
     kind: str
     name: str

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.kafka.admin import KafkaAdmin
@@ -32,7 +33,7 @@ from framework.errors import StateDisagreement
 from framework.plan.compile import group_id
 from framework.plan.model import Plan
 from framework.record.letters.replay import marks_table
-from framework.recovery.recover_table import BRANCH, commit_recovery, recover_table
+from framework.recovery.recover_table import BRANCH, Recovered, commit_recovery, recover_table, untold
 from framework.recovery.source_offsets import Where, announce_settled, own_offset
 from framework.runtime.control_log import ControlLog, read_control_log
 from framework.runtime.liveness import exclusive
@@ -52,6 +53,7 @@ class Recovery:
     kafka: dict[str, str]
     catalog: IcebergTables
     say: Say
+    told: Recovered = untold
 
     @property
     def where(self) -> Where:
@@ -190,7 +192,7 @@ def perform_rebase(at: Recovery, decide: Callable[[RebaseFacts], RebasePlan], ex
                 text = without_elsewhere(found.progress_text, name, progress)
                 return recover_table(found, progress, run, {PROGRESS_PROPERTY: text}, {SUMMARY_RECOVERY: "rebase"})
 
-            commit_recovery(at.catalog, table.table, plan.control_topic_id, decide_table)
+            commit_recovery(at.catalog, table.table, plan.control_topic_id, decide_table, partial(at.told, "rebase"))
             at.say(f"{table.table}: {name} is taken over ({number} of {len(steps)})")
         announce_settled(at.where, producer, plan.event(run, int(time.time() * 1000)))
 

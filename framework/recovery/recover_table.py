@@ -55,10 +55,23 @@ def recover_table(
     )
 
 
+Recovered = Callable[[str, RecoverTable, Committed], None]
+"""Told of each table that a verb has changed: the verb, what was committed, and what came of it."""
+
+
+def untold(verb: str, effect: RecoverTable, outcome: Committed) -> None:
+    """Nobody wants to know."""
+
+
 def commit_recovery(
-    catalog: IcebergTables, table: str, control_topic_id: str, decide: Callable[[RecordedTable], RecoverTable | None]
+    catalog: IcebergTables,
+    table: str,
+    control_topic_id: str,
+    decide: Callable[[RecordedTable], RecoverTable | None],
+    told: Callable[[RecoverTable, Committed], None] | None = None,
 ) -> Committed | None:
-    """One conditional commit, decided anew from the table as it is while others change it; None: nothing to do.
+    """One conditional commit, decided anew from the table as it is while others change it; None: nothing to do. `told`
+    gets what was committed.
 
     Raises:
         TableBlocked: the table is gone, or changes all the time. FloeError: the catalog refuses, or does not answer.
@@ -76,6 +89,8 @@ def commit_recovery(
             return None
         outcome = catalog.commit(effect)
         if isinstance(outcome, Committed):
+            if told is not None:
+                told(effect, outcome)
             reach("table-recovered")
             return outcome
         if not isinstance(outcome, CommitConflict):

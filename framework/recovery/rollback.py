@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 
 from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.kafka.control import ControlPublisher, ControlReader
@@ -21,7 +22,7 @@ from framework.commit.recovery.missing import gaps_of, gaps_text
 from framework.commit.recovery.rollback import RollbackPlan, gaps_between, plan_rollback, target_of
 from framework.errors import StateDisagreement, TableBlocked
 from framework.recovery.discard import ControlPlace
-from framework.recovery.recover_table import BRANCH, commit_recovery, no_such_table, recover_table
+from framework.recovery.recover_table import BRANCH, Recovered, commit_recovery, no_such_table, recover_table, untold
 from framework.runtime.liveness import exclusive, refuse_live
 
 DOING = "floe rollback"
@@ -84,9 +85,12 @@ def refuse_live_pipelines(at: ControlPlace, plan: RollbackPlan) -> None:
         refuse_live(admin, at.prefix, pipeline, DOING)
 
 
-def perform_rollback(at: ControlPlace, plan: RollbackPlan, by: str = "", why: str = "") -> int:
+def perform_rollback(
+    at: ControlPlace, plan: RollbackPlan, by: str = "", why: str = "", told: Recovered = untold
+) -> int:
     """Go back, if the table is still as it was looked at; returns the new snapshot's id. Who does it and why stands in
-    the control log before: a rollback that nobody knows of is worse than a word about one that did not come.
+    the control log before: a rollback that nobody knows of is worse than a word about one that did not come. `told` gets
+    the commit.
 
     Raises:
         SetupError: a pipeline is live. StateDisagreement: the table has changed. FloeError: as `commit_recovery`.
@@ -118,6 +122,6 @@ def perform_rollback(at: ControlPlace, plan: RollbackPlan, by: str = "", why: st
             publisher.publish((Acted("rollback", plan.table, by, why, int(time.time() * 1000), detail),))
         finally:
             publisher.close()
-        outcome = commit_recovery(at.catalog, plan.table, control_topic_id, decide)
+        outcome = commit_recovery(at.catalog, plan.table, control_topic_id, decide, partial(told, "rollback"))
     assert outcome is not None  # `decide` always asks for a commit
     return outcome.snapshot_id

@@ -20,7 +20,15 @@ from framework.adapters.kafka.transactions import (
 )
 from framework.adapters.parquet.read import read_files
 from framework.commit.events.codec import MAX_EVENT_BYTES, encode
-from framework.commit.events.event_types import Accounting, DataWritten, Deployed, Heartbeat, SourceRange
+from framework.commit.events.event_types import (
+    Accounting,
+    ControlEvent,
+    DataComplete,
+    DataWritten,
+    Deployed,
+    Heartbeat,
+    SourceRange,
+)
 from framework.commit.offsets import Gaps, PartitionKey, SafeOffset, add_gap, current_offsets, encode_metadata
 from framework.commit.read_back import AnnounceState, check_owner, read_back
 from framework.config.table_names import catalog_of
@@ -62,6 +70,8 @@ class Announcer:
         self.base_batch = 0
         self.control_offset = 0
         self.last_ms = 0
+        self.phases_ms: Callable[[], dict[str, int]] = dict
+        """Where the time went since the last announcement; set by whoever measures it."""
         self.stand = Stand(0, {}, Accounting())
         """As of the last announcement; replaced at the moment in which its outcome is known."""
         self._plan = plan
@@ -153,7 +163,9 @@ class Announcer:
             RetriableError: it certainly was not announced. OutcomeUnknown: `settle` finds out.
             FencedError: another run has taken over; final. StateDisagreement: something else writes to the group.
         """
-        self._once(scope.batch, result.ranges, result.totals, lambda offsets: self._send(result, offsets))
+        spent = self.phases_ms()
+        told = replace(result, events=tuple(_with_phases(event, spent) for event in result.events))
+        self._once(scope.batch, result.ranges, result.totals, lambda offsets: self._send(told, offsets))
         reach("announced")
 
     def _once(
@@ -271,6 +283,10 @@ class Announcer:
             batches = read_files(self._catalog.io_properties((catalog,))[catalog], paths)
             letters = (letter for batch in batches for letter in letter_messages(batch))
         self.control_offset = self._producer.announce(result.events, offsets, letters, write.dead_letter_topic or "")
+
+
+def _with_phases(event: ControlEvent, spent: dict[str, int]) -> ControlEvent:
+    return replace(event, phase_ms=spent) if isinstance(event, DataComplete) else event
 
 
 def now_ms() -> int:

@@ -15,6 +15,9 @@ from framework.metrics.figures import Distribution, Service
 from framework.metrics.services import outcome_of, service_of_commit
 from framework.runtime.run_measures import steady_ms
 
+# A turn waits for the broker as long as that where it publishes.
+HANGS_AFTER_MS = 45_000
+
 
 class CommitMeasures:
     """Of one coordinator. Every method may be called by any thread."""
@@ -26,8 +29,18 @@ class CommitMeasures:
         self.takeovers = 0
         self.owns: bool | None = None
         self.owner_since_ms: int | None = None
+        self._turned_ms = steady_ms()
         self._under_way: dict[int, tuple[str, int]] = {}
         self._lock = threading.Lock()
+
+    def turned(self) -> None:
+        """Its loop goes round."""
+        self._turned_ms = steady_ms()
+
+    @property
+    def hangs(self) -> bool:
+        """Its loop has not gone round for so long that what it knows is old, and the group may have another one."""
+        return steady_ms() - self._turned_ms > HANGS_AFTER_MS
 
     def assigned(self, owns: bool) -> None:
         """This process coordinates from now on, or does no longer."""

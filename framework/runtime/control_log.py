@@ -73,6 +73,7 @@ class ControlLog:
     by_word: bool = False
     words: dict[str, Word] = field(default_factory=dict)  # by pipeline, the newest of any of its runs
     word: Word | None = None  # the newest of any coordinator
+    takeovers_ms: list[int] = field(default_factory=list)  # when a coordinator told something behind another one
     writers: dict[str, frozenset[str]] = field(default_factory=dict)  # by table, pipelines whose batches named it
 
     def read(self, record: Read, catalog: IcebergTables | None) -> None:
@@ -108,9 +109,9 @@ class ControlLog:
         elif isinstance(event, StateChanged) and event.subject is Subject.PIPELINE:
             self.words[event.name] = Word(event.by, event.timestamp_ms)
         elif isinstance(event, StateChanged):
-            self.word = Word(event.by, event.timestamp_ms)
+            self._speaks(Word(event.by, event.timestamp_ms))
         elif isinstance(event, CommitComplete):
-            self.word = Word(event.coordinator, event.timestamp_ms)
+            self._speaks(Word(event.coordinator, event.timestamp_ms))
         elif isinstance(event, CommitToTable):
             self.word = Word(self.word.by if self.word is not None else "", event.timestamp_ms)
         if isinstance(event, DataComplete):
@@ -118,6 +119,11 @@ class ControlLog:
                 known = self.writers.get(table, frozenset())
                 if event.pipeline not in known:
                     self.writers[table] = known | {event.pipeline}
+
+    def _speaks(self, word: Word) -> None:
+        if self.word is not None and self.word.by and word.by != self.word.by:
+            self.takeovers_ms.append(word.timestamp_ms)
+        self.word = word
 
     def _is_in(self, name: str, below: int) -> None:
         """A table holds what was announced for it below an offset, as a coordinator has said."""

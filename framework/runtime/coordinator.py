@@ -63,6 +63,8 @@ class Coordinator:
         self._say = say
         self._stopping = threading.Event()
         self._lineage = lineage
+        if lineage is not None:
+            lineage.reads(control_topic)
         self._requests = CatalogRequests(catalog, say, *(() if lineage is None else (lineage.committed,)))
         self._limits = Limits(stalled_ms=stalled_after_ms)
         self._turns: CoordinatorTurns | None = None
@@ -103,9 +105,9 @@ class Coordinator:
 
     @property
     def knows_the_owner(self) -> bool:
-        """Whether the group has told it that it coordinates, or that another one does."""
+        """Whether the group has told it that it coordinates, or that another one does, and it can hear the group."""
         turns = self._turns
-        return turns is not None and turns.has_joined and self.alive
+        return turns is not None and turns.has_joined and self.alive and not self.measures.hangs
 
     def _run(self) -> None:
         try:

@@ -92,6 +92,7 @@ class CoordinatorTurns:
             StateDisagreement: a person must decide.
             FloeError: the broker does not answer, or the log cannot be read.
         """
+        self._requests.measures.turned()
         self._hold_back(not wants_more(self.state))
         for update in self._seat.poll(self._timeout_s()):
             self._take_in(update)

@@ -108,17 +108,19 @@ def partition_figures(
 def coordinator_figures(
     control_topic: str, state: CoordinatorState, measures: CommitMeasures, now_ms: int
 ) -> CoordinatorFigures:
-    """One coordinator, and, while it owns the control topic, the tables that it knows."""
+    """One coordinator, and, while it owns the control topic, the tables that it knows. One that hangs owns nothing: what
+    it knows is old, and its seat is given to another one."""
+    owns = measures.owns and not measures.hangs
     figures = CoordinatorFigures(
         control_topic,
-        measures.owns,
+        owns,
         measures.owner_since_ms,
         measures.takeovers,
         outcomes=dict(measures.outcomes),
         durations=measures.durations,
         oldest_request_ms={catalog: now_ms - age_ms for catalog, age_ms in measures.oldest_ms().items()},
     )
-    if not measures.owns or not state.assigned:
+    if not owns or not state.assigned:
         return figures
     names = sorted(set(state.tables) | set(state.last_commits))
     return replace(
@@ -137,6 +139,7 @@ def _table(state: CoordinatorState, name: str, now_ms: int) -> TableFigures:
     waits = table is not None and pending > 0
     condition = table_condition(
         TableFacts(
+            table=name,
             pending=pending + unread.announcements if waits else 0,
             examined=table_health(state, table, now_ms)[:2] if table is not None else (Health.IDLE, ""),
             report=state.reports.get(name),

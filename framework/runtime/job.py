@@ -262,7 +262,7 @@ class Job:
             catalog,
             tuple(catalogs),
         )
-        return Monitor(connections, self._workers, tuple(self._coordinators.values()), self._say)
+        return Monitor(connections, self._workers, tuple(self._coordinators.values()), self._say, self._lineage.dropped)
 
     def _run_workers(self) -> None:
         reach("before-query")

@@ -52,6 +52,10 @@ class JobLineage:
         name = worker.plan.pipeline
         teller.run(RunEnded(name, worker.run_id, now_ms(), end, code, report.batches, report.accounting))
 
+    def dropped(self) -> int:
+        """How many events were not delivered."""
+        return sum(teller.dropped for teller in self._tellers.values() if teller is not None)
+
     def close(self) -> None:
         """Send what is left, for a few seconds at most."""
         for teller in self._tellers.values():

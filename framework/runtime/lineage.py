@@ -11,8 +11,9 @@ import json
 import queue
 import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import Any
 
 from framework.adapters.iceberg.tables import IcebergTables
@@ -22,22 +23,25 @@ from framework.commit.events.event_types import ControlEvent, DataComplete, Data
 from framework.commit.machine.effects import CommitTable, Committed
 from framework.config.spec import TablePolicy, TargetSpec
 from framework.diagnose.counted import counted
-from framework.lineage.events import Event, run_began, run_ended, table_committed
+from framework.lineage.events import Event, run_began, run_ended, table_committed, table_recovered
 from framework.lineage.values import (
     Names,
     RunBegan,
     RunEnded,
     TableCommitted,
+    TableRecovered,
     TableSchema,
     catalog_namespace,
     committed,
     kafka_namespace,
 )
+from framework.plan.compile import group_id
 from framework.runtime.failures import in_words, say_safely
+from framework.runtime.told_plans import newest_told
 
 QUEUED = 1_000
 CLOSE_TIMEOUT_S = 5.0
-_Item = RunBegan | RunEnded | TableCommitted
+_Item = RunBegan | RunEnded | TableCommitted | TableRecovered
 
 
 class LineageTeller:
@@ -46,6 +50,8 @@ class LineageTeller:
     Args:
         open_sink: makes the sink, on the thread that sends.
         schema_of: a table as it is now; asked again when a commit has another schema.
+        plan_of: what a pipeline's newest run told on one of these control topics, for a coordinator that began to read
+            behind that word; asked once.
     """
 
     def __init__(
@@ -55,7 +61,11 @@ class LineageTeller:
         schema_of: Callable[[str], TableSchema | None],
         say: Callable[[str], None],
         queued: int = QUEUED,
+        plan_of: Callable[[str, Iterable[str]], Mapping[str, Any] | None] = lambda pipeline, topics: None,
     ) -> None:
+        self._plan_of = plan_of
+        self._control_topics: set[str] = set()
+        self._asked: set[str] = set()
         self.dropped = 0
         self.sent = 0
         self._names = names
@@ -72,11 +82,15 @@ class LineageTeller:
         self._thread = threading.Thread(target=self._send_all, name="lineage", daemon=True)
         self._thread.start()
 
+    def reads(self, control_topic: str) -> None:
+        """A coordinator of this process reads that topic."""
+        self._control_topics.add(control_topic)
+
     def note(self, event: ControlEvent) -> None:
         """The coordinator has read an event: whose run it is, or what the run says that it runs."""
         if isinstance(event, Deployed):
-            plan = event.plan.get("plan")
-            if isinstance(plan, dict):
+            plan = plan_in(event)
+            if plan is not None:
                 self._plans[event.pipeline] = plan
         if isinstance(event, DataWritten | DataComplete | Heartbeat):
             self._runs[event.pipeline] = event.run
@@ -87,6 +101,11 @@ class LineageTeller:
             self._offer(committed(effect, outcome))
         except Exception as error:  # a commit that was made is made, whatever can be told of it
             self._drop(1, error)
+
+    def recovered(self, verb: str, effect: CommitTable, outcome: Committed) -> None:
+        """A verb of recovery has changed a table."""
+        commit = replace(committed(effect, outcome), reads={})
+        self._offer(TableRecovered(verb, replace(commit, rows=0, files=0, bytes=0, replaced=0)))
 
     def run(self, told: RunBegan | RunEnded) -> None:
         """A run begins or has ended."""
@@ -159,7 +178,23 @@ class LineageTeller:
             return [run_began(item, self._names)]
         if isinstance(item, RunEnded):
             return [run_ended(item, self._names)]
+        if isinstance(item, TableRecovered):
+            return [table_recovered(item, self._schema(item.commit), self._names)]
+        for pipeline in item.reads:
+            self._find_plan(pipeline)
         return table_committed(item, self._runs, self._plans, self._schema(item), self._names)
+
+    def _find_plan(self, pipeline: str) -> None:
+        if pipeline in self._plans or pipeline in self._asked:
+            return
+        self._asked.add(pipeline)
+        try:
+            found = self._plan_of(pipeline, sorted(self._control_topics))
+        except Exception:  # the broker's trouble is told by those who need it; the columns' origin is left out
+            self._asked.discard(pipeline)
+            return
+        if found is not None:
+            self._plans.setdefault(pipeline, found)
 
     def _schema(self, commit: TableCommitted) -> TableSchema | None:
         known = self._schemas.get(commit.table)
@@ -197,7 +232,34 @@ def lineage_of(
         found = catalog.load_target(table, TablePolicy())
         return None if found is None else TableSchema(found.schema_json, found.schema_id, found.location)
 
-    return LineageTeller(names, open_sink, schema_of, say)
+    def plan_of(pipeline: str, control_topics: Iterable[str]) -> Mapping[str, Any] | None:
+        for topic in control_topics:
+            group = group_id(target.prefix, pipeline)
+            told = newest_told(resolve(target.kafka[connection]), topic, {pipeline: group}).get(pipeline)
+            if told is not None:
+                return plan_in(told)
+        return None
+
+    return LineageTeller(names, open_sink, schema_of, say, plan_of=plan_of)
+
+
+@contextmanager
+def told_recovery(
+    target: TargetSpec, connection: str, catalog: IcebergTables, say: Callable[[str], None]
+) -> Iterator[Callable[[str, CommitTable, Committed], None]]:
+    """For a verb of recovery: what it is to call with each table that it has changed."""
+    teller = lineage_of(target, connection, catalog, say)
+    try:
+        yield teller.recovered if teller is not None else lambda verb, effect, outcome: None
+    finally:
+        if teller is not None:
+            teller.close()
+
+
+def plan_in(event: Deployed) -> dict[str, Any] | None:
+    """The plan that a run told; None where it was too large, or of another version."""
+    plan = event.plan.get("plan")
+    return plan if isinstance(plan, dict) else None
 
 
 def now_ms() -> int:

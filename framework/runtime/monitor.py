@@ -30,6 +30,8 @@ from framework.metrics.samples import Sample, samples
 from framework.runtime.coordinator import Coordinator
 from framework.runtime.failures import in_words, say_safely
 from framework.runtime.figures import RunFacts, coordinator_figures, pipeline_figures
+from framework.runtime.overview_reader import Looked
+from framework.runtime.page import Page
 from framework.runtime.probes import Probe
 from framework.runtime.run_measures import steady_ms
 from framework.runtime.source import PipelineSource
@@ -68,7 +70,9 @@ class Monitor:
         workers: Sequence[PipelineWorker],
         coordinators: Sequence[Coordinator],
         say: Callable[[str], None],
+        lineage_dropped: Callable[[], int] = int,
     ) -> None:
+        self._lineage_dropped = lineage_dropped
         self._connections = connections
         self._spec = connections.target.monitoring
         self._workers = workers
@@ -80,16 +84,20 @@ class Monitor:
         self._threads: list[threading.Thread] = []
         self._probes: dict[Service, Probe] = {}
         self._server_close: Callable[[], None] = lambda: None
+        self._pages: list[Page] = []
 
     def start(self) -> None:
         """Begin to watch; serve and deliver what the target says.
 
         Raises:
-            SetupError: FLOE-E034, the address cannot be listened at. FLOE-E002, there is no token.
+            SetupError: FLOE-E034 or FLOE-E036, an address cannot be listened at. FLOE-E002, there is no token. FLOE-E411,
+                what serves the page is not installed.
         """
         if self._workers:
             self._begin("stall-watch", self._watch)
             self._spark.start(lambda: [worker.measures for worker in self._workers], self._spec.stalled_after_ms)
+        if self._spec.page:
+            self._serve_pages()
         if not (self._spec.listen or self._spec.textfile or self._spec.pushgateway):
             return
         looked = [PipelineSource(worker.plan, worker.source.settings) for worker in self._workers]
@@ -115,6 +123,8 @@ class Monitor:
         if self._probes:
             self._deliver()
         self._server_close()
+        for page in self._pages:
+            page.close()
 
     # ---- what it shows -------------------------------------------------------------------------------------------
 
@@ -145,6 +155,7 @@ class Monitor:
             memory_bytes={process: found for process, found in memory.items() if found is not None},
             services={service: up for service, probe in self._probes.items() if (up := probe.is_up) is not None},
             retries=dict(retries),
+            lineage_dropped=self._lineage_dropped(),
         )
 
     def checks(self) -> dict[str, bool]:
@@ -214,10 +225,22 @@ class Monitor:
 
         parts = host_and_port(self._spec.listen)
         assert parts is not None, "the rules of a target refuse another form"
-        token = resolve({"token": self._spec.token})["token"] if self._spec.token else ""
+        token = self._token()
         server = MetricsServer(*parts, token, registry_of_samples(self.samples), self.checks)
         self._server_close = server.close
         self._say(f"metrics and health at http://{server.address}/metrics, /healthz and /readyz")
+
+    def _serve_pages(self) -> None:
+        parts = host_and_port(self._spec.page)
+        assert parts is not None, "the rules of a target refuse another form"
+        target = self._connections.target
+        for kafka, topic in zip(self._connections.kafka, self._connections.control_topics, strict=True):
+            looked = Looked(target.name, target.prefix, kafka, topic)
+            self._pages.append(Page(looked, *parts, self._token(), self._say))
+            self._say(f"the page of {topic} is at http://{self._pages[-1].address}/")
+
+    def _token(self) -> str:
+        return resolve({"token": self._spec.token})["token"] if self._spec.token else ""
 
     def _deliver_often(self) -> None:
         while not self._closing.wait(DELIVER_EVERY_S):

@@ -16,11 +16,13 @@ from dataclasses import dataclass, replace
 from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.kafka.control import ControlReader
 from framework.adapters.kafka.control_topic import check_control_topic
+from framework.adapters.kafka.record_time import record_time_ms
 from framework.adapters.kafka.seat import Mark, mark_of
+from framework.commit.dangers import in_danger
 from framework.commit.offsets import PartitionKey, SafeOffset, decode_metadata
 from framework.commit.recovery.letter_replay import is_replay, is_replay_topic
 from framework.errors import StateDisagreement
-from framework.overview.build import Built, overview
+from framework.overview.build import Built, held_of, overview
 from framework.overview.fold import LogFold
 from framework.overview.values import BrokerSeen, Overview, PartitionView, PipelineFactsSeen
 from framework.plan.compile import coordinator_group, group_id
@@ -69,6 +71,9 @@ class OverviewReader:
         self._built_at = 0.0
         self._asked_at = 0.0
         self._looked_at = time.monotonic()
+        self._waiting_since: dict[
+            str, tuple[PartitionKey, int | None, float]
+        ] = {}  # by pipeline, and when it was asked
 
     def start(self) -> None:
         """Read what is there, then go on in the background.
@@ -172,6 +177,7 @@ class OverviewReader:
         with self._lock:
             if stored is not None:
                 self._fold.everything_is_in(stored.offset)
+            self._fold.coordinated_by(owner or "", now_ms)
             found = BrokerSeen(0, owner, log_end, max(self._fold.low_water, 0), pipelines)
             has_changed = replace(self._broker, at_ms=0) != found
             self._is_dirty = self._is_dirty or has_changed
@@ -185,6 +191,7 @@ class OverviewReader:
         found = self._admin.topics(topics)
         keys = [(topic, partition) for topic, facts in found.items() for partition in facts.partitions]
         ends = self._admin.end_offsets(keys) if keys else {}
+        starts = self._admin.start_offsets(keys) if keys else {}
         group: dict[PartitionKey, SafeOffset] = {}
         foreign = ""
         stored = self._admin.group_offsets(group_id(self._looked.prefix, name), keys, settled=False) if keys else {}
@@ -200,11 +207,29 @@ class OverviewReader:
                 end,
                 max(0, end - group[key].offset) if key in group else end,
                 group[key].gaps if key in group else (),
+                starts[key],
             )
             for key, end in sorted(ends.items())
         )
         runs = tuple(m.run for m in live_members(self._admin, self._looked.prefix, name) if m.run)
+        partitions = self._with_danger(name, partitions)
         return PipelineFactsSeen(runs, partitions, tuple(t for t in topics if t not in found), foreign)
+
+    def _with_danger(self, name: str, partitions: tuple[PartitionView, ...]) -> tuple[PartitionView, ...]:
+        """The worst partition gets since when its records wait, where retention is near them: looked for seldom."""
+        worst = in_danger(held_of(partitions))
+        if worst is None:
+            self._waiting_since.pop(name, None)
+            return partitions
+        key, first = (worst.topic, worst.partition), max(worst.log_start, worst.safe_offset)
+        known = self._waiting_since.get(name)
+        if known is None or known[0] != key or time.monotonic() - known[2] >= ASK_SELDOM_S:
+            since_ms = record_time_ms(self._looked.kafka, *key, first)
+            known = self._waiting_since[name] = (key, since_ms, time.monotonic())
+        return tuple(
+            replace(each, waits_since_ms=known[1]) if (each.topic, each.partition) == key else each
+            for each in partitions
+        )
 
 
 def _pass_over(offset: int, why: str, value: bytes) -> None:

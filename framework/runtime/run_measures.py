@@ -41,6 +41,7 @@ class RunMeasures:
         self.newest_ms: dict[PartitionKey, int] = {}  # of records, by partition
         now_ms = steady_ms()
         self.progress = Progress(Phase.STARTING, now_ms, now_ms)
+        self._told_s: Mapping[Phase, float] = {}
         self._lock = threading.Lock()
 
     def enter(self, phase: Phase, batch: int | None = None) -> None:
@@ -54,6 +55,14 @@ class RunMeasures:
     def got_on(self) -> None:
         with self._lock:
             self.progress = self.progress.got_on(steady_ms())
+
+    def phases_ms(self) -> dict[str, int]:
+        """By phase how long, since it was asked for this the last time."""
+        with self._lock:
+            spent, before = self.progress.seconds_at(steady_ms()), self._told_s
+            self._told_s = spent
+        found = {phase.value: int((spent[phase] - before.get(phase, 0.0)) * 1000) for phase in spent}
+        return {phase: ms for phase, ms in found.items() if ms > 0}
 
     def look(self, facts: Mapping[PartitionKey, PartitionFacts], positions: Mapping[PartitionKey, int]) -> None:
         """The source was looked at."""

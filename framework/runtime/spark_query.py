@@ -27,6 +27,7 @@ from framework.adapters import spark as spark_room
 from framework.adapters.memory import MMAP_THRESHOLD, MMAP_THRESHOLD_BYTES
 from framework.adapters.private_files import private_dir, touch_private
 from framework.adapters.spark.class_archive import AT_EXIT, archive_options
+from framework.adapters.spark.java_stderr import start_java
 from framework.adapters.spark.python import python_command
 from framework.adapters.spark.source import FloeDataSource, ready_file, to_offsets
 from framework.commit.offsets import PartitionKey
@@ -116,6 +117,11 @@ def start_session(name: str, master: str, conf: Mapping[str, str], log_dir: Path
     for key, value in settings.items():
         builder = builder.config(key, value)
     try:
+        if starts_java:
+            from pyspark import SparkContext
+
+            if SparkContext._gateway is None:  # else a JVM runs in this process already
+                SparkContext._ensure_initialized(gateway=start_java(settings, master, name))
         spark = builder.getOrCreate()
     except (PySparkException, Py4JError, OSError, RuntimeError) as error:
         raise SetupError(

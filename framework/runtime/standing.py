@@ -8,9 +8,10 @@ are and how old. The states are judged by the functions that the metrics use.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 
+from framework.commit.dangers import Danger, Held, coordinator_flaps, retention_near
 from framework.commit.events.event_types import (
     Accounting,
     CommitToTable,
@@ -46,13 +47,14 @@ from framework.runtime.status_model import (
 @dataclass(frozen=True)
 class PipelineSeen:
     """What the broker shows of a pipeline: its group's offsets (or why they are not its own), its live runs, and which
-    of its topics are there, with their ends."""
+    of its topics are there, with their ends and what they still hold."""
 
     group: Mapping[PartitionKey, SafeOffset] = field(default_factory=dict)
     foreign: str = ""
     live: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     ends: Mapping[PartitionKey, int] = field(default_factory=dict)
+    held: tuple[Held, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -115,7 +117,18 @@ def status_of(target: str, log: ControlLog, seen: Seen, now_ms: int, looked: Loo
         read_ms=now_ms,
         word=log.word,
         verified=looked is not None,
+        dangers=tuple(_dangers(log, seen, now_ms)),
     )
+
+
+def _dangers(log: ControlLog, seen: Seen, now_ms: int) -> Iterator[Danger]:
+    for name in pipeline_names(log):
+        near = retention_near(name, seen.pipelines[name].held) if name in seen.pipelines else None
+        if near is not None:
+            yield near
+    flaps = coordinator_flaps(log.facts.name, log.takeovers_ms, now_ms)
+    if flaps is not None:
+        yield flaps
 
 
 def template_of(told: Deployed | None) -> TemplateUse | None:
@@ -226,6 +239,7 @@ def _one_table(
     health = table_health(log.state, state)[:2] if state is not None and examined else (Health.IDLE, "")
     condition = table_condition(
         TableFacts(
+            table=name,
             pending=pending.announcements,
             examined=health if examined else None,
             report=log.state.reports.get(name),

@@ -8,10 +8,14 @@ imported: the time does not depend on what the tables hold.
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from framework.adapters.kafka.admin import KafkaAdmin
+from framework.adapters.kafka.record_time import record_time_ms
+from framework.commit.dangers import Held, in_danger
 from framework.commit.maintenance.health import TableHealth
 from framework.commit.offsets import PartitionKey, SafeOffset, decode_metadata
 from framework.commit.recovery.letter_replay import is_replay_topic
@@ -91,7 +95,9 @@ def read_status(
         members = pool.submit(admin.group_members, group)
         log, looked_log = read_word(admin, kafka, control_topic, group, catalog)
         names = pipeline_names(log)
-        pipelines = dict(zip(names, pool.map(lambda name: _pipeline(admin, prefix, name, log), names), strict=True))
+        pipelines = dict(
+            zip(names, pool.map(lambda name: _pipeline(admin, kafka, prefix, name, log), names), strict=True)
+        )
         owner = next((m.client_id for m in members.result() if (control_topic, 0) in m.partitions), None)
     looked = None
     if catalog is not None and looked_log is not None:
@@ -100,7 +106,7 @@ def read_status(
     return status_of(target_name, log, Seen(owner, pipelines), int(time.time() * 1000), looked)
 
 
-def _pipeline(admin: KafkaAdmin, prefix: str, name: str, log: ControlLog) -> PipelineSeen:
+def _pipeline(admin: KafkaAdmin, kafka: dict[str, str], prefix: str, name: str, log: ControlLog) -> PipelineSeen:
     group: dict[PartitionKey, SafeOffset] = {}
     foreign = ""
     for key, value in admin.group_offsets(group_id(prefix, name)).items():
@@ -113,13 +119,31 @@ def _pipeline(admin: KafkaAdmin, prefix: str, name: str, log: ControlLog) -> Pip
     topics = [topic for topic in topics if not is_replay_topic(topic)]
     found = admin.topics(topics) if topics else {}
     keys = [(topic, partition) for topic, facts in found.items() for partition in facts.partitions]
+    ends = admin.end_offsets(keys) if keys else {}
     return PipelineSeen(
         group,
         foreign,
         tuple(member.run for member in live_members(admin, prefix, name) if member.run),
         tuple(topic for topic in topics if topic not in found),
-        admin.end_offsets(keys) if keys else {},
+        ends,
+        _held(kafka, admin.start_offsets([key for key in keys if key in group]), ends, group),
     )
+
+
+def _held(
+    kafka: dict[str, str],
+    starts: Mapping[PartitionKey, int],
+    ends: Mapping[PartitionKey, int],
+    group: Mapping[PartitionKey, SafeOffset],
+) -> tuple[Held, ...]:
+    """What topics hold of the partitions of which something was announced; the worst one with since when its records wait,
+    where retention is near them."""
+    found = tuple(Held(*key, start, ends[key], group[key].offset) for key, start in starts.items())
+    worst = in_danger(found)
+    if worst is None:
+        return found
+    since_ms = record_time_ms(kafka, worst.topic, worst.partition, max(worst.log_start, worst.safe_offset))
+    return (replace(worst, waits_since_ms=since_ms),)
 
 
 def _look(name: str, catalog: IcebergTables, is_committed: bool, with_health: bool) -> TableLook:

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
+from framework.commit.dangers import Danger
 from framework.commit.events.event_types import Accounting, Health, Holds
 from framework.commit.offsets import Gaps
 from framework.config.table_names import name_matches
@@ -142,7 +143,7 @@ class ControlStatus:
 @dataclass(frozen=True)
 class Status:
     """As of `read_ms`. `word` is the newest thing that a coordinator said, None where it said nothing in the part of the
-    log that was read. `verified`: the tables were looked at besides.
+    log that was read. `verified`: the tables were looked at besides. `dangers` threaten what may be well still.
     """
 
     target: str
@@ -154,12 +155,14 @@ class Status:
     read_ms: int = 0
     word: Word | None = None
     verified: bool = False
+    dangers: tuple[Danger, ...] = ()
 
     @property
     def exit_code(self) -> int:
         """0, or `TROUBLE` where something needs a person."""
         states = {p.state for p in self.pipelines} | {t.state for t in self.tables}
-        return TROUBLE if self.control.reason or states & TROUBLED else 0
+        is_troubled = self.control.reason or self.dangers or states & TROUBLED
+        return TROUBLE if is_troubled else 0
 
     def to_json(self) -> dict[str, object]:
         """The document that `floe status --json` prints."""
@@ -191,4 +194,9 @@ def filtered(
         status,
         pipelines=tuple(p for p in shown if not states or p.state in states),
         tables=tuple(t for t in status.tables if wanted(t) and (not states or t.state in states)),
+        dangers=tuple(
+            danger
+            for danger in status.dangers
+            if (named(danger.name) if danger.kind == "pipeline" else not (pipelines or tables)) and not states
+        ),
     )

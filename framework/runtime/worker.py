@@ -73,6 +73,7 @@ class PipelineWorker:
         self._tables = TableRegistry(plan, catalog, say)
         self.standing.follow_tables(lambda: self._tables.troubles)
         self.announcer = Announcer(plan, kafka, self.source, catalog, self.run_id, say)
+        self.announcer.phases_ms = self.measures.phases_ms
         self.chain = BatchChain(plan, self.run_id, self.source, self.announcer, self.standing, self.report, say)
         self._pacer = BatchPacer(plan)
         self._handover = BatchHandover()

@@ -73,6 +73,11 @@ def parse_tokens(text: str, place: str) -> tuple[Token, ...]:
     return tuple(found)
 
 
+def token_of(name: str, role: Role, token: str) -> Token:
+    """A token that stands in no file."""
+    return Token(Identity(name, role), _digest(token))
+
+
 def refused(message: str, place: str, remedy: str = f"make one: `{MAKE_ONE}`") -> SetupError:
     return SetupError(message, code="FLOE-E037", place=place, remedy=remedy)
 

@@ -11,7 +11,7 @@ import hashlib
 import re
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -24,7 +24,7 @@ from markupsafe import Markup, escape
 from framework.commit.events.event_types import Health
 from framework.diagnose.counted import counted
 from framework.diagnose.shown import shown
-from framework.overview.values import IN_TROUBLE, URGENCY, Minute, Overview, PipelineView, TableView
+from framework.overview.values import IN_TROUBLE, URGENCY, Minute, Overview
 from framework.web import plots
 
 HERE = Path(__file__).parent
@@ -99,8 +99,6 @@ def shell(looked: Looked, made: Mapping[str, Part], title: str, needs_token: boo
 
 
 def _first(found: Overview, looked: Looked) -> dict[str, str]:
-    lines: tuple[PipelineView | TableView, ...] = (*found.pipelines, *found.tables)
-    troubled = [each for each in lines if each.condition.state in IN_TROUBLE]
     chosen = [
         each
         for each in _urgent(found.tables)
@@ -109,7 +107,7 @@ def _first(found: Overview, looked: Looked) -> dict[str, str]:
     pages = max(1, -(-len(chosen) // LINES))
     number = min(looked.number, pages)
     return {
-        "troubles": _render("troubles.html", found=found, headline=_headline(found, troubled)),
+        "troubles": _render("troubles.html", found=found, headline=_headline(found)),
         "pipelines": _render("pipelines.html", pipelines=_urgent(found.pipelines)[:LINES], count=len(found.pipelines)),
         "tables": _render(
             "tables.html",
@@ -125,15 +123,17 @@ def _first(found: Overview, looked: Looked) -> dict[str, str]:
     }
 
 
-def _headline(found: Overview, troubled: Sequence[PipelineView | TableView]) -> str:
+def _headline(found: Overview) -> str:
     if found.broker.trouble:
         return "The broker cannot be asked"
-    pipelines = sum(isinstance(each, PipelineView) for each in troubled)
-    tables = len(troubled) - pipelines
+    pipelines = sum(each.condition.state in IN_TROUBLE or each.at_risk is not None for each in found.pipelines)
+    tables = sum(each.condition.state in IN_TROUBLE for each in found.tables)
+    seats = sum(each.kind == "coordinator" for each in found.troubles)
     told = [counted(count, word) for count, word in ((pipelines, "pipeline"), (tables, "table")) if count]
+    told += ["the coordinator"] * seats
     if not told:
         return "Nothing is in trouble"
-    return f"{' and '.join(told)} {'is' if len(troubled) == 1 else 'are'} in trouble"
+    return f"{' and '.join(told)} {'is' if pipelines + tables + seats == 1 else 'are'} in trouble"
 
 
 def _pipeline(found: Overview, name: str) -> dict[str, str]:
@@ -186,8 +186,13 @@ def _plain(value: object) -> object:
     return shown(value)
 
 
-def _moment(at_ms: int | None) -> Markup:
-    """A moment as a time that the browser turns into an age."""
+def _lasting(at_ms: int) -> Markup:
+    """A beginning as a time that the browser turns into how long it has lasted."""
+    return _moment(at_ms, "since ")
+
+
+def _moment(at_ms: int | None, word: str = "") -> Markup:
+    """A moment as a time that the browser turns into an age; with a word before it, into how long it has lasted."""
     if at_ms is None:
         return Markup('<span class="quiet">never</span>')
     try:
@@ -195,7 +200,9 @@ def _moment(at_ms: int | None) -> Markup:
     except (ValueError, OverflowError, OSError):
         return escape(f"{at_ms} ms")
     text = moment.strftime("%Y-%m-%d %H:%M:%S UTC")
-    return Markup('<time datetime="{}" title="{}">{}</time>').format(moment.strftime("%Y-%m-%dT%H:%M:%SZ"), text, text)
+    lasts = Markup(" data-lasts") if word else ""
+    stamp = moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return Markup('<time datetime="{}"{} title="{}">{}{}</time>').format(stamp, lasts, text, word, text)
 
 
 def _coded(text: str) -> Markup:
@@ -207,9 +214,12 @@ def _coded(text: str) -> Markup:
 
 
 def _commands(text: str, target: str) -> list[str]:
-    """The commands of floe in a sentence, to be copied: for this target, which the sentence does not know."""
-    found = [each for each in _CODE.findall(text) if each.startswith("floe ")]
-    return [each if _TARGETED.search(each) else f"{each} -t {shlex.quote(target)}" for each in found]
+    """The commands in a sentence, to be copied: those of floe for this target, which the sentence does not know."""
+    found = [each for each in _CODE.findall(text) if each.startswith(("floe ", "kafka-"))]
+    return [
+        each if _TARGETED.search(each) or not each.startswith("floe ") else f"{each} -t {shlex.quote(target)}"
+        for each in found
+    ]
 
 
 def _size(size: int) -> str:
@@ -218,6 +228,10 @@ def _size(size: int) -> str:
     while number >= 1024 and (larger := next(units, None)) is not None:
         number, unit = number / 1024, larger
     return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
+
+
+def _took(ms: int) -> str:
+    return f"{ms / 1000:,.1f} s" if ms >= 100 else f"{ms} ms"
 
 
 def _number(value: int | None) -> str:
@@ -237,7 +251,15 @@ _ENGINE = Environment(
     lstrip_blocks=True,
 )
 _ENGINE.filters.update(
-    moment=_moment, coded=_coded, commands=_commands, size=_size, number=_number, url=_url, kind=plots.kind_of
+    moment=_moment,
+    lasting=_lasting,
+    coded=_coded,
+    commands=_commands,
+    size=_size,
+    took=_took,
+    number=_number,
+    url=_url,
+    kind=plots.kind_of,
 )
 _ENGINE.globals.update(bars=plots.bars, lanes=plots.lanes, states=tuple(each.value for each in URGENCY))
 

@@ -18,7 +18,10 @@ KEEP_ALIVE_S = 30
 MOST_CONNECTIONS = 500
 
 
-def bind(host: str, port: int) -> socket.socket:
+LISTEN_REMEDY = "name another address with --listen, such as `--listen 127.0.0.1:8766`"
+
+
+def bind(host: str, port: int, remedy: str = LISTEN_REMEDY) -> socket.socket:
     """A socket that listens there.
 
     Raises:
@@ -36,8 +39,8 @@ def bind(host: str, port: int) -> socket.socket:
             f"the page cannot be served: {error.strerror or error}",
             code="FLOE-E036",
             place=f"{host}:{port}",
-            remedy="name another address with --listen, such as `--listen 127.0.0.1:8766`",
-        ) from None
+            remedy=remedy,
+        ) from error
     return bound
 
 

@@ -19,6 +19,7 @@ from framework.deploy.history import changes_since
 from framework.errors import ConfigError
 from framework.plan.compile import compile_plan
 from framework.plan.consent import check_consent
+from framework.runtime import told_plans
 from framework.runtime.job import open_catalog, told
 from framework.runtime.worker import PipelineWorker
 from tests.conftest import Broker
@@ -131,7 +132,7 @@ def test_plan_and_diff_through_a_pipeline_s_life(
     assert (code, "metadata.name: orders -> new-orders" in output) == (2, True)
 
     # The pointer beside the safe offsets finds what was told, however much has been announced since.
-    monkeypatch.setattr(last_deployed, "TAIL", 0)
+    monkeypatch.setattr(told_plans, "TAIL", 0)
     (again,) = load_or_raise([file], "it")
     with pytest.raises(ConfigError, match="1m"):
         check_consent({"orders": changes_since(again, last_deployed.read_histories([again])) or ()}, ())

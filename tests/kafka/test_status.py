@@ -6,11 +6,13 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
+from confluent_kafka import TopicPartition
 
-from framework.commit.events.event_types import Health, StateChanged, Subject
+from framework.commit.events.event_types import CommitComplete, Health, StateChanged, Subject
 from framework.runtime.status import Status, filtered, read_status
 from tests.conftest import Broker
 from tests.kafka.wide_log import COORDINATOR, ROWS, RUN, WideLog, now_ms
@@ -19,14 +21,21 @@ from tests.project import FLOE, Project
 pytestmark = pytest.mark.kafka
 
 TABLES = 1_000
-# Of a quiet machine it takes a third of this; nothing that loads tables comes near it.
-CPU_S = 3.0
+# Half a second of the processor on a machine that adds two million squares in PACE_S; on a slower one as much longer.
+CPU_S, PACE_S = 0.5, 0.1
 ENGINES = ("pyarrow", "pyiceberg", "pandas", "numpy", "pyspark", "sqlalchemy")
 
 
 @pytest.fixture
 def project(tmp_path: Path, broker: Broker) -> Project:
     return Project(tmp_path, broker.bootstrap_servers)
+
+
+def pace() -> float:
+    """How many times as long as there everything takes on this machine, now."""
+    begun = time.process_time()
+    assert sum(n * n for n in range(2_000_000)) > 0
+    return (time.process_time() - begun) / PACE_S
 
 
 def wide(project: Project, broker: Broker, tables: int) -> WideLog:
@@ -39,7 +48,8 @@ def status_of(log: WideLog) -> Status:
 
 def test_a_thousand_tables_are_told_without_loading_one(project: Project, broker: Broker) -> None:
     """With 1,000 tables in the log, whose catalog does not even answer, `floe status` tells the last commit of each and
-    what waits for it to the record, imports no engine, and takes a bounded time of the processor."""
+    what waits for it to the record, imports no engine, and takes less than half a second of a processor
+    of usual pace."""
     log = wide(project, broker, TABLES)
     for _ in range(3):
         log.commit(log.announce())
@@ -51,12 +61,17 @@ def test_a_thousand_tables_are_told_without_loading_one(project: Project, broker
         f"print(json.dumps([code, used.ru_utime + used.ru_stime, [e for e in {ENGINES!r} if e in sys.modules]]))"
     )
     command = [sys.executable, "-c", program, *project.command("status", "--json")[len(FLOE) :]]
-    done = subprocess.run(command, cwd=project.root, env=os.environ, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    document, (code, cpu_s, engines) = map(json.loads, done.stdout.splitlines())
-
-    assert (code, engines) == (0, [])
-    assert cpu_s < CPU_S
+    took: list[float] = []
+    for _ in range(3):  # a busy machine is slow for moments
+        before = pace()
+        done = subprocess.run(command, cwd=project.root, env=os.environ, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr
+        document, (code, cpu_s, engines) = map(json.loads, done.stdout.splitlines())
+        assert (code, engines) == (0, [])
+        took.append(cpu_s / max(before, pace()))
+        if took[-1] < CPU_S:
+            break
+    assert min(took) < CPU_S, took
     assert (document["verified"], document["word"]["by"]) == (False, COORDINATOR)
     assert len(document["tables"]) == TABLES
     for number, table in enumerate(document["tables"]):
@@ -161,6 +176,42 @@ def test_a_log_with_which_nobody_can_go_on_is_trouble(project: Project, broker: 
     assert "no coordinator can go on" in shown
     assert "belongs to control topic another" in shown
     assert status_of(log).control.code == "FLOE-R113"
+
+
+def test_what_threatens_is_told_by_status_and_top(project: Project, broker: Broker) -> None:
+    """Retention that has come to the safe offset of a pipeline, and a seat that goes round: both are told with since when
+    and the command by `floe status` and `floe top`, the exit code says so, and the states are what they were. While most
+    of what a topic holds is announced nothing is said."""
+    log = wide(project, broker, 1)
+    log.commit(log.announce())
+    assert status_of(log).dangers == ()
+    began = now_ms()
+    [future] = log.admin.raw.delete_records([TopicPartition(log.topic, 0, 1)]).values()
+    future.result(20)
+    broker.produce(log.topic, ["{}"] * 5)
+    for number in range(5):
+        log.tell(CommitComplete(f"c{number % 2}", 0, now_ms(), position=0))
+
+    found = status_of(log)
+    retention, flaps = found.dangers
+    assert (retention.kind, retention.name, retention.code) == ("pipeline", "wide", "FLOE-R152")
+    assert f"of the 9 that {log.topic}-0 still holds 100% are not announced" in retention.reason
+    assert retention.since_ms is not None
+    assert began - 60_000 < retention.since_ms <= began  # of the first record that waits, not of the newest
+    assert (flaps.kind, flaps.name, flaps.code) == ("coordinator", log.control_topic, "FLOE-R153")
+    assert found.exit_code == 9
+    assert {each.state for each in found.tables} == {Health.IDLE}
+    assert filtered(found, pipelines=["other"]).exit_code == 0
+
+    shown = project.run("status", code=9)
+    command = [*FLOE, "top", "--once", "--target", "it", "--control-topic", project.control_topic]
+    top = subprocess.run(command, cwd=project.root, capture_output=True, text=True, check=True).stdout
+    for text in (shown, top):
+        assert f"--alter --topic {log.topic} --add-config retention.ms=" in text
+        assert "`floe log --last 200` shows who" in text
+    for _ in range(3):
+        log.announce()
+    assert [danger.code for danger in status_of(log).dangers] == ["FLOE-R153"]  # a third of it is announced
 
 
 def test_an_error_is_json_where_json_was_asked_for(project: Project, broker: Broker) -> None:

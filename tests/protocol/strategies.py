@@ -140,6 +140,7 @@ events: st.SearchStrategy[ControlEvent] = st.one_of(
         st.lists(names, max_size=3).map(tuple),
         range_tuples,
         range_tuples,
+        st.dictionaries(names, numbers, max_size=2),
     ),
     heartbeats,
     st.builds(

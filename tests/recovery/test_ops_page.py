@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,12 +28,12 @@ READER, ACTOR = "read-token-of-these-tests-000", "act-token-of-these-tests-0000"
 
 
 @contextmanager
-def ops(hand: HandRun, *arguments: str) -> Iterator[str]:
+def ops(root: Path, control_topic: str, *arguments: str) -> Iterator[str]:
     """The verb in a process of its own; its address."""
     command = [sys.executable, "-m", "framework.cli.main", "ops", "--target", "it"]
     process = subprocess.Popen(
-        [*command, "--control-topic", hand.control_topic, *arguments],
-        cwd=hand.project.root,
+        [*command, "--control-topic", control_topic, *arguments],
+        cwd=root,
         env={**os.environ, "PYTHONPATH": os.getcwd()},
         stderr=subprocess.PIPE,
         text=True,
@@ -69,7 +70,7 @@ def test_the_page_agrees_with_the_log_and_acts_have_an_author(hand: HandRun) -> 
     tokens.chmod(0o600)
     options = ("--control-topic", hand.control_topic)
     named = ("--allow-host", "floe.example.com")
-    with ops(hand, "--listen", "0.0.0.0:0", "--tokens", str(tokens), *named) as url:
+    with ops(hand.project.root, hand.control_topic, "--listen", "0.0.0.0:0", "--tokens", str(tokens), *named) as url:
         assert requests.get(url, headers={"Host": "floe.example.com"}, timeout=20).status_code == 200
         assert requests.get(f"{url}/v1/overview", timeout=20).status_code == 401
         status = json.loads(hand.floe("status", "--json", *options))
@@ -121,7 +122,7 @@ def test_the_page_agrees_with_the_log_and_acts_have_an_author(hand: HandRun) -> 
 def test_without_tokens_this_machine_reads_and_nobody_acts(hand: HandRun) -> None:
     """On loopback the page is there at once, with its data; a name that is not this machine's is refused."""
     hand.announce(3, 3)
-    with ops(hand, "--listen", "127.0.0.1:0") as url:
+    with ops(hand.project.root, hand.control_topic, "--listen", "127.0.0.1:0") as url:
         assert hand.names[0] in requests.get(url, timeout=20).text
         assert requests.put(f"{url}/connectors/hand/pause", timeout=20).status_code == 403
         assert requests.get(url, headers={"Host": "evil.example.com"}, timeout=20).status_code == 421

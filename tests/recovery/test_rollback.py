@@ -46,6 +46,9 @@ def test_a_table_goes_back_and_its_pipeline_goes_on(hand: HandRun) -> None:
     """The snapshots given up are shown, and refused while a run is live; afterwards the table is not blocked, later
     batches are added to it, progress did not move back, and what it lacks is noted by source ranges."""
     first, *_ = three_commits(hand)
+    told = hand.project.root / "lineage.jsonl"
+    target = hand.project.root / "pipelines" / "targets" / "it.yaml"
+    target.write_text(target.read_text() + f"lineage: {{file: '{told}'}}\n")
     table, options = hand.names[0], ("--control-topic", hand.control_topic)
     before = hand.everything()
     shown = hand.floe_json("rollback", "--table", table, "--to", str(first), "--replay", "--dry-run", *options)
@@ -64,6 +67,9 @@ def test_a_table_goes_back_and_its_pipeline_goes_on(hand: HandRun) -> None:
 
     text = hand.floe("rollback", "--table", table, "--to", str(first), "--replay", *options)
     assert "floe replay FILE" in text
+    [event] = map(json.loads, told.read_text().splitlines())
+    assert event["job"]["name"] == "floe.rollback"
+    assert event["outputs"][0]["facets"]["version"]["datasetVersion"] == str(snapshots(hand)[-1])
     assert rows_of_first(hand) == expected(hand, (0, 10))
     assert hand.ends(table) == {"0": 30, "1": 30}
     assert [gap["topics"][hand.topic]["partitions"] for gap in missing(hand)] == [  # type: ignore[index]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +93,12 @@ def test_a_server_that_is_down_stops_no_run(project: Project, broker: Broker) ->
     broker.produce(topic, [{"id": i} for i in range(10)])
     file = project.pipeline("shop", PIPELINE.format(topic=topic))
     with_lineage(project, "{http: 'http://127.0.0.1:1/api/v1/lineage'}")
+    target = project.root / "pipelines" / "targets" / "it.yaml"
+    target.write_text(target.read_text() + f"monitoring: {{textfile: '{project.root}'}}\n")
     output = project.run("run", file, "--until-caught-up")
     assert output.count("are not delivered and are dropped") == 1
     assert "3 events were dropped" in output
+    [metrics] = project.root.glob("*.prom")
+    [dropped] = re.findall(r"^floe_lineage_dropped_events_total (\S+)$", metrics.read_text(), re.MULTILINE)
+    assert float(dropped) >= 1  # the last ones are sent, or dropped, when the metrics are written already
     assert project.table("shop.orders").num_rows == 10

@@ -12,9 +12,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+import requests
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
 
 from framework.local.broker import free_port
+from testbed.servers.pushgateway import pushgateway
 from tests.chaos.harness import Running, descendants, kill
 from tests.chaos.harness import wait_for as wait_patiently
 from tests.conftest import Broker
@@ -85,6 +88,14 @@ def address(running: Running) -> str:
     return match[1]
 
 
+def own_page(running: Running) -> str:
+    """Where a started driver or coordinator serves its page."""
+    running.wait_for_output(" is at http://")
+    match = re.search(r"the page of \S+ is at (http://\S+)/", running.output)
+    assert match is not None
+    return match[1]
+
+
 def of(document: dict[str, Any], kind: str, name: str) -> dict[str, Any]:
     return next(each for each in document[f"{kind}s"] if each[kind] == name)
 
@@ -94,16 +105,22 @@ def test_a_run_shows_the_figures_of_status_and_tables(
 ) -> None:
     """`/metrics` of a driver agrees with `floe status` and with the tables to the record: what is written, what is a
     dead letter and why, where the safe offset is, what waits for a paused table; no request without the token is
-    answered, and neither the token nor a record is on the page."""
+    answered, and neither the token nor a record is on the page. The page that it serves shows the same, asks for the
+    same token, and nobody acts through it."""
     monkeypatch.setenv("FLOE_TEST_METRICS_TOKEN", SECRET)
     topic = broker.new_topic("watched", partitions=2)
     broker.produce(topic, [*orders(30), {"id": "not a number", "kind": "no-such", "marker": "unmistakable"}])
-    monitored(project, listen=f"127.0.0.1:{free_port()}", token="${secret:env:FLOE_TEST_METRICS_TOKEN}")
+    at = {"listen": f"127.0.0.1:{free_port()}", "page": f"0.0.0.0:{free_port()}"}
+    monitored(project, **at, token="${secret:env:FLOE_TEST_METRICS_TOKEN}")
     driver = Running(project, "run", project.pipeline("watched", FAN_OUT.format(topic=topic)))
     run.append(driver)
     url = address(driver)
     assert get(f"{url}/healthz")[0] == get(f"{url}/metrics")[0] == get(f"{url}/readyz", "wrong")[0] == 401
     assert get(f"{url}/healthz", SECRET) == (200, "alive\n")
+
+    page_url = own_page(driver).replace("0.0.0.0", "127.0.0.1")
+    assert get(f"{page_url}/v1/overview")[0] == get(f"{page_url}/v1/overview", "wrong")[0] == 401
+    assert "watched" not in get(page_url)[1]
 
     def page() -> Page:
         return Page(get(f"{url}/metrics", SECRET)[1])
@@ -133,6 +150,12 @@ def test_a_run_shows_the_figures_of_status_and_tables(
     status = project.status()
     agree(page(), status)
     assert of(status, "table", "shop.refunds")["state"] == "PAUSED"
+    seen_by_page = wait_for(lambda: paused(page_url), "the page of the run")
+    assert seen_by_page["waiting"]["rows"] == 3
+    bring = {"Authorization": f"Bearer {SECRET}"}
+    for method, path, code in (("PUT", "pause", 403), ("GET", "config", 501)):
+        answer = requests.request(method, f"{page_url}/connectors/watched/{path}", headers=bring, timeout=20)
+        assert answer.status_code == code, answer.text
     text = page().text
     assert SECRET not in text
     assert "unmistakable" not in text
@@ -143,6 +166,13 @@ def test_a_run_shows_the_figures_of_status_and_tables(
     agree(page(), project.status())
     driver.process.send_signal(signal.SIGTERM)
     assert driver.wait() == 0, driver.output
+
+
+def paused(page_url: str) -> dict[str, Any] | None:
+    """The table as the page has it, once it is held."""
+    code, body = get(f"{page_url}/v1/tables/shop.refunds", SECRET)
+    found: dict[str, Any] = json.loads(body)
+    return found if code == 200 and found["condition"]["state"] == "PAUSED" else None
 
 
 def agree(page: Page, status: dict[str, Any], but_tables: bool = False) -> None:
@@ -213,87 +243,49 @@ def stalled(project: Project, where: str = "") -> dict[str, Any] | None:
     return next((each for each in pipelines if each["state"] == "STALLED" and where in each["reason"]), None)
 
 
-@pytest.mark.parametrize(
-    "point",
-    [
-        *(
-            pytest.param(point, marks=pytest.mark.slow)
-            for point in ("files-written", "in-transaction@3", "before-commit", "manifests-written")
-        ),
-        "announced",
-        "committed",
-    ],
-)
-def test_status_and_metrics_agree_where_a_run_hangs(
-    project: Project, broker: Broker, run: list[Running], point: str
-) -> None:
-    """Wherever a thread of a run hangs, `floe status` and the metrics agree to the record, and say STALLED: of the
-    pipeline, or of the table whose commit it is; the exit code says so, too. A look at the tables finds what the log
-    says, but for a commit of which nobody could tell yet: that is shown as the difference."""
-    topic = broker.new_topic("frozen", partitions=2)
-    broker.produce(topic, orders(30))
-    monitored(project, listen=f"127.0.0.1:{free_port()}", stalled_after_ms=10_000)
-    file = project.pipeline("frozen", FAN_OUT.format(topic=topic))
-    driver = Running(project, "run", file, env={"FLOE_FAULT": f"{point}=hang"})
-    run.append(driver)
-    url = address(driver)
-    of_commit = point in ("before-commit", "manifests-written", "committed")
-
-    def page() -> Page:
-        return Page(get(f"{url}/metrics")[1])
-
-    def is_stalled() -> bool:
-        seen = page()
-        if of_commit:
-            return seen.is_one("floe_table_state", state="STALLED")
-        return seen.is_one("floe_pipeline_state", state="STALLED")
-
-    def status_of_stall() -> dict[str, Any] | None:
-        # Both at once: on a busy machine the start of a run may count as a stall, too, which then ends.
-        status = project.status()
-        lines = status["tables"] if of_commit else status["pipelines"]
-        return status if is_stalled() and any(each["state"] == "STALLED" for each in lines) else None
-
-    status = wait_for(status_of_stall, "a stall")
-    agree(page(), status)
-    if of_commit:
-        [table] = [each for each in status["tables"] if each["state"] == "STALLED"]
-        assert (table["code"], table["pending"]["rows"] > 0) == ("FLOE-R151", True)
-        assert "floe doctor" in table["remedy"]
-    assert status["exit_code"] == 9
-    looked = project.status("--verify")
-    differs = {each["table"]: each["differs"] for each in looked["tables"] if each["differs"]}
-    if point == "committed":
-        assert list(differs) == [table["table"]]
-        assert f"with {table['pending']['rows']} rows" in differs[table["table"]]
-    else:
-        agree(page(), looked)
-        assert differs == {}
-
-
 def test_a_short_run_leaves_its_metrics_behind(project: Project, broker: Broker, tmp_path: Path) -> None:
-    """A run that ends before anybody scrapes it leaves a whole file for the node exporter, and pushes to a gateway; a
-    gateway that is away ends no run."""
+    """A run that ends before anybody scrapes it leaves a whole file for the node exporter, and pushes the same to a real
+    Pushgateway, which takes all of it; the next run of the pipeline replaces what it has. A gateway that is away ends no
+    run."""
     topic = broker.new_topic("short")
     broker.produce(topic, orders(30))
     folder = tmp_path / "textfiles"
     folder.mkdir()
-    monitored(project, textfile=str(folder), pushgateway=f"http://127.0.0.1:{free_port()}")
-    output = project.run("run", project.pipeline("short", FAN_OUT.format(topic=topic)), "--until-caught-up")
+    file = project.pipeline("short", FAN_OUT.format(topic=topic))
+    with pushgateway() as url:
+        monitored(project, textfile=str(folder), pushgateway=url)
+        output = project.run("run", file, "--until-caught-up")
+        assert "does not take" not in output
+        assert "incubator" not in output  # what Java says at each start tells nobody anything
+        pushed = Page(get(f"{url}/metrics")[1])
+    [written] = folder.iterdir()
+    page = Page(written.read_text())
+    assert written.name == "floe-it-short.prom"
+    for each in (page, pushed):
+        assert each.value("floe_records_total", outcome="written") == 30
+        assert each.value("floe_table_announced_records") == 0
+        assert each.is_one("floe_pipeline_state", state="STOPPED")
+    assert pushed.value("floe_info", job="floe", instance="it-short") == 1
+    assert pushed.value("push_failure_time_seconds", job="floe", instance="it-short") == 0
+    theirs = [s for s in pushed.samples if s.labels.get("job") == "floe" and s.name.startswith("floe_")]
+    assert set(map(series, theirs)) == set(map(series, page.samples))
 
-    [file] = folder.iterdir()
-    page = Page(file.read_text())
-    assert file.name == "floe-it-short.prom"
-    assert page.value("floe_records_total", outcome="written") == 30
-    assert page.value("floe_table_announced_records") == 0
-    assert page.is_one("floe_pipeline_state", state="STOPPED")
+    output = project.run("run", file, "--until-caught-up")
     assert "metrics: the pushgateway does not take them" in output
+
+
+def series(sample: Sample) -> tuple[object, ...]:
+    """What tells a series from others, but for what a gateway adds; a bound is the same number, however it is written."""
+    labels = {name: value for name, value in sample.labels.items() if name not in ("job", "instance")}
+    if "le" in labels:
+        labels["le"] = str(float(labels["le"]))
+    return sample.name, *sorted(labels.items())
 
 
 def test_a_coordinator_alone_says_that_it_coordinates(project: Project, run: list[Running]) -> None:
     """`floe coordinator` serves the same pages: it is ready once the group has taken it in, a second one is too and
-    stands by, and each has a port of its own."""
-    monitored(project, listen=f"127.0.0.1:{free_port()}")
+    stands by, and each has ports of its own."""
+    monitored(project, listen=f"127.0.0.1:{free_port()}", page=f"127.0.0.1:{free_port()}")
     urls = []
     for _ in range(2):
         coordinator = Running(project, "coordinator")
@@ -301,7 +293,10 @@ def test_a_coordinator_alone_says_that_it_coordinates(project: Project, run: lis
         url = address(coordinator)
         urls.append(url)
         wait_for(lambda url=url: get(f"{url}/readyz")[0] == 200, "a coordinator that is ready")  # type: ignore[misc]
-    assert len(set(urls)) == 2
+    pages = [own_page(each) for each in run]
+    assert len({*urls, *pages}) == 4
+    for each in pages:
+        assert "Nothing is in trouble" in get(each)[1]
 
     def owners() -> list[float]:
         return [Page(get(f"{url}/metrics")[1]).value("floe_coordinator_owner") for url in urls]

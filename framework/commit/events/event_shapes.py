@@ -203,6 +203,7 @@ EVENTS = (
         tables=list_of(str, "text"),
         gaps=optional(RANGES, tuple),
         given_up=sparse(OTHER_RANGES, tuple),
+        phase_ms=sparse(INTS, dict),
     ),
     _event(
         OffsetsSet,

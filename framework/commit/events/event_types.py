@@ -222,7 +222,8 @@ class DataComplete:
     batch.
 
     `gaps` are the offsets that were gone before they could be read; together they are the accounting's `lost`. A batch
-    with gaps has nothing else in it. `given_up` are the ends of partitions that a person gave up.
+    with gaps has nothing else in it. `given_up` are the ends of partitions that a person gave up. `phase_ms`: where the
+    run's time went since it announced the batch before, for people; nothing is decided by it.
     """
 
     pipeline: str
@@ -234,6 +235,7 @@ class DataComplete:
     tables: tuple[str, ...] = ()
     gaps: tuple[SourceRange, ...] = ()
     given_up: tuple[SourceRange, ...] = ()
+    phase_ms: dict[str, int] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True)

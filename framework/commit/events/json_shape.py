@@ -59,7 +59,7 @@ class Shape:
         found = dict(self._head)
         for name, write, sparse in self._writes:
             field = getattr(value, name)
-            if not (sparse and (field is None or field in ((), {}))):
+            if not (sparse and (field is None or field is False or field in ((), {}))):
                 found[name] = write(field)
         return found
 

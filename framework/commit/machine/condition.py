@@ -10,13 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from framework.commit.events.event_types import Health, PauseChanged, StateChanged
-from framework.commit.machine.health import (
-    BLOCKED_REMEDY,
-    FAILING_REMEDY,
-    STALLED_BATCH,
-    STALLED_COMMIT,
-    STALLED_COMMIT_REMEDY,
-)
+from framework.commit.machine.blocked_remedies import FAILING_REMEDY, blocked_remedy
+from framework.commit.machine.health import STALLED_BATCH, STALLED_COMMIT, STALLED_COMMIT_REMEDY
 from framework.commit.machine.pauses import describe, resume_command
 from framework.commit.watch import Waiting, hold_reason
 from framework.diagnose.counted import counted
@@ -53,8 +48,9 @@ class PipelineFacts:
 @dataclass(frozen=True)
 class TableFacts:
     """`examined`: state and reason as a coordinator would find them now, without what only its memory knows; None:
-    nobody looked, and what was told counts."""
+    nobody looked, and what was told counts. `blocked_since_ms`: when a commit's word first named it as blocked."""
 
+    table: str
     pending: int
     examined: tuple[Health, str] | None
     report: StateChanged | None
@@ -62,6 +58,7 @@ class TableFacts:
     pause: PauseChanged | None
     coordinated: bool
     unreadable: str = ""
+    blocked_since_ms: int | None = None
 
 
 def pipeline_condition(facts: PipelineFacts) -> Condition:
@@ -144,8 +141,9 @@ def table_condition(facts: TableFacts) -> Condition:
         return _as_told(report)
     state, reason = facts.examined or (Health.RUNNING, "")
     if facts.pending and state is Health.BLOCKED:
-        since_ms = report.since_ms if report is not None and report.state is Health.BLOCKED else None
-        return Condition(Health.BLOCKED, reason, BLOCKED_REMEDY, "FLOE-R110", since_ms)
+        is_told = report is not None and report.state is Health.BLOCKED
+        since_ms = report.since_ms if report is not None and is_told else facts.blocked_since_ms
+        return Condition(Health.BLOCKED, reason, blocked_remedy(facts.table, reason), "FLOE-R110", since_ms)
     if facts.pending and state is Health.STALLED:
         return Condition(state, reason, STALLED_COMMIT_REMEDY, STALLED_COMMIT)
     if facts.pending and report is not None and report.state in (Health.DEGRADED, Health.FAILED):

@@ -7,6 +7,7 @@ in ten seconds) and when its reason does (in five minutes). Information only: no
 from __future__ import annotations
 
 from framework.commit.events.event_types import Health, Holds, StateChanged, Subject
+from framework.commit.machine.blocked_remedies import FAILING_REMEDY, blocked_remedy
 from framework.commit.machine.changed import changed
 from framework.commit.machine.cycle import waiting_reason
 from framework.commit.machine.effects import Publish
@@ -14,13 +15,11 @@ from framework.commit.machine.model import CoordinatorState, Phase, TableState
 from framework.commit.machine.pauses import describe, holding, resume_command
 from framework.commit.machine.step_draft import Turn
 
-BLOCKED_REMEDY = "fix what the reason names; the table goes on by itself within a minute, and nothing announced is lost"
 STALLED_BATCH, STALLED_COMMIT = "FLOE-R150", "FLOE-R151"
 STALLED_COMMIT_REMEDY = (
     "the catalog or the store does not answer: `floe doctor` asks both; ending the process is safe, since the next "
     "coordinator finds out what became of the commit"
 )
-FAILING_REMEDY = "check that the catalog and the store answer (`floe doctor`); floe tries again by itself"
 
 
 def table_health(state: CoordinatorState, table: TableState, now_ms: int | None = None) -> tuple[Health, str, str]:
@@ -32,7 +31,7 @@ def table_health(state: CoordinatorState, table: TableState, now_ms: int | None 
         return Health.FAILED, table.failure, FAILING_REMEDY
     reason = waiting_reason(state, table)
     if reason is not None:
-        return Health.BLOCKED, reason, BLOCKED_REMEDY
+        return Health.BLOCKED, reason, blocked_remedy(table.table, reason)
     if stalls_ms(state, table) <= (state.clock_ms if now_ms is None else now_ms):
         return Health.STALLED, "its commit is under way and makes no progress", STALLED_COMMIT_REMEDY
     if table.failures:

@@ -34,23 +34,25 @@ def is_loopback(host: str) -> bool:
 
 def monitoring_rules(resolved: Mapping) -> Iterator[Diagnostic]:
     """An address that others reach needs a token; other forms of address are refused."""
-    listen = find(resolved, ("monitoring", "listen"))
-    if not isinstance(listen, Scalar) or not isinstance(listen.value, str):
-        return
-    parts = host_and_port(listen.value)
-    if parts is None:
-        yield Diagnostic(
-            "FLOE-C707",
-            f"`{listen.value}` is no address to listen at",
-            listen.span,
-            path="monitoring.listen",
-            remedy="write `host:port`, such as `127.0.0.1:9464`",
-        )
-    elif not is_loopback(parts[0]) and find(resolved, ("monitoring", "token")) is None:
-        yield Diagnostic(
-            "FLOE-C708",
-            f"others can reach `{listen.value}`, and there is no token",
-            listen.span,
-            path="monitoring.listen",
-            remedy="add `token: ${secret:env:FLOE_METRICS_TOKEN}`, or listen at `127.0.0.1`",
-        )
+    for key, port in (("listen", 9464), ("page", 8765)):
+        listen = find(resolved, ("monitoring", key))
+        if not isinstance(listen, Scalar) or not isinstance(listen.value, str):
+            continue
+        parts = host_and_port(listen.value)
+        path = f"monitoring.{key}"
+        if parts is None:
+            yield Diagnostic(
+                "FLOE-C707",
+                f"`{listen.value}` is no address to listen at",
+                listen.span,
+                path=path,
+                remedy=f"write `host:port`, such as `127.0.0.1:{port}`",
+            )
+        elif not is_loopback(parts[0]) and find(resolved, ("monitoring", "token")) is None:
+            yield Diagnostic(
+                "FLOE-C708",
+                f"others can reach `{listen.value}`, and there is no token",
+                listen.span,
+                path=path,
+                remedy="add `token: ${secret:env:FLOE_METRICS_TOKEN}`, or listen at `127.0.0.1`",
+            )

@@ -6,17 +6,18 @@ const enter = document.getElementById("enter");
 const wait = (ms) => new Promise((done) => setTimeout(done, ms));
 
 function age(seconds) {
-  if (seconds < 0) return "in the future";
-  if (seconds < 60) return Math.floor(seconds) + "s ago";
-  if (seconds < 3600) return Math.floor(seconds / 60) + "m ago";
-  if (seconds < 86400) return Math.floor(seconds / 3600) + "h " + Math.floor((seconds % 3600) / 60) + "m ago";
-  return Math.floor(seconds / 86400) + "d ago";
+  if (seconds < 60) return Math.floor(seconds) + "s";
+  if (seconds < 3600) return Math.floor(seconds / 60) + "m";
+  if (seconds < 86400) return Math.floor(seconds / 3600) + "h " + Math.floor((seconds % 3600) / 60) + "m";
+  return Math.floor(seconds / 86400) + "d";
 }
 
 function ages() {
   const now = Date.now();
   for (const each of document.querySelectorAll("time[datetime]")) {
-    const text = age((now - Date.parse(each.dateTime)) / 1000);
+    const seconds = (now - Date.parse(each.dateTime)) / 1000;
+    const lasts = "lasts" in each.dataset;
+    const text = lasts ? "for " + age(Math.max(0, seconds)) : seconds < 0 ? "in the future" : age(seconds) + " ago";
     if (each.textContent !== text) each.textContent = text;
   }
 }

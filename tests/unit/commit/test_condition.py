@@ -11,7 +11,7 @@ from framework.commit.machine.condition import Condition, PipelineFacts, TableFa
 
 PAUSE = PauseChanged(Holds.READING, "orders", True, "a migration", "me@here", 5_000)
 LIVE = PipelineFacts("orders", ("r2",), (), 0, "", (), "", None)
-QUIET = TableFacts(0, (Health.IDLE, ""), None, 9_000, None, True)
+QUIET = TableFacts("shop.orders", 0, (Health.IDLE, ""), None, 9_000, None, True)
 
 
 def report(state: Health, by: str = "r2", at: int = 7_000, subject: Subject = Subject.PIPELINE) -> StateChanged:

@@ -26,7 +26,7 @@ VERSION_1 = {
     "floe_source_log_end_offset", "floe_records_total", "floe_dead_letters_total", "floe_dropped_records_total",
     "floe_batch_number", "floe_batches_total", "floe_batch_duration_seconds", "floe_batch_phase_seconds_total",
     "floe_batch_phase", "floe_batch_progress_timestamp_seconds", "floe_pipeline_stalled", "floe_announced_batches",
-    "floe_announced_bytes", "floe_retries_total", "floe_coordinator_owner",
+    "floe_announced_bytes", "floe_retries_total", "floe_lineage_dropped_events_total", "floe_coordinator_owner",
     "floe_coordinator_owner_since_timestamp_seconds", "floe_coordinator_takeovers_total",
     "floe_control_topic_leader_epoch", "floe_control_topic_low_water_offset", "floe_control_topic_position_offset",
     "floe_tables", "floe_table_state", "floe_table_announced_announcements", "floe_table_announced_records",

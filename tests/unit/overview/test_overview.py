@@ -135,6 +135,25 @@ def test_the_most_urgent_comes_first_and_a_commit_ends_what_was_told_before_it()
     assert [line.name for line in seen(folded(*events, well)).troubles] == ["z.blocked"]
 
 
+def test_where_the_time_of_batches_goes() -> None:
+    """Phases that a run told of its batches are shown by the newest batch and by the mean of the last hour, the longest
+    first; the time in which there was nothing to do is no part of what a batch took."""
+    told = [
+        replace(complete(1), phase_ms={"waiting": 9_000, "writing": 3_000, "tables": 100}),
+        replace(complete(2), phase_ms={"writing": 1_000, "announcing": 500}),
+        complete(3),
+    ]
+    found = seen(folded(*told))
+    [pipeline] = found.pipelines
+    assert [(each.phase, each.newest_ms, each.mean_ms) for each in pipeline.phases] == [
+        ("waiting", 0, 4_500),
+        ("writing", 1_000, 2_000),
+        ("announcing", 500, 250),
+        ("tables", 0, 50),
+    ]
+    assert "1.5s, writing 1.0s" in text(found)
+
+
 def test_many_tables_with_one_cause_are_few_lines() -> None:
     """1,000 blocked tables are three lines, the last of which says how many more there are."""
     names = [f"a.t{number}" for number in range(1_000)]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from framework.commit.events.event_types import DataWritten, TableCommitPolicy
 from framework.commit.machine.effects import CommitTable, Committed, PipelineProgress, TableProgress, TableView
 from framework.lineage.values import Names, RunBegan, TableSchema
 from framework.runtime.lineage import LineageTeller
+from tests.unit.lineage.schemas import check_event
 
 NAMES = Names("prod", "kafka://b:9092", {})
 VIEW = TableView("shop.orders", "uuid", "main", 1, 0, None)
@@ -115,6 +117,56 @@ def test_a_commit_is_told_of_the_run_that_announced_it() -> None:
     assert len(sink.events) == 4
     assert len({event["run"]["runId"] for event in sink.events}) == 1  # type: ignore[index]
     assert asked == ["shop.orders"]
+
+
+PLAN = {
+    "transform": None,
+    "decode": {"format": {"type": "json", "envelope": "none", "column": ""}, "key": None, "hints": []},
+}
+SCHEMA = '{"type": "struct", "fields": [{"id": 1, "name": "total", "type": "long", "required": false}]}'
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_coordinator_that_began_behind_what_a_run_told_looks_it_up(fails: bool) -> None:
+    """After its restart the columns of a commit have their origin all the same; it is asked for once, on the topics that
+    are read, and again where the broker did not answer."""
+    sink, asked = Sink(), list[tuple[str, list[str]]]()
+
+    def plan_of(pipeline: str, topics: Iterable[str]) -> dict[str, object]:
+        asked.append((pipeline, list(topics)))
+        if fails and len(asked) == 1:
+            raise OSError("no broker")
+        return PLAN
+
+    schema = TableSchema(SCHEMA, 0, "")
+    lineage = LineageTeller(NAMES, lambda: sink, lambda table: schema, lambda text: None, plan_of=plan_of)
+    lineage.reads("control")
+    lineage.note(DataWritten("shop", "run-9", 1, "shop.orders", "uuid", 0, (), (), TableCommitPolicy(1, 1, 1)))
+    for _ in range(3):
+        lineage.committed(EFFECT, DONE)
+    lineage.close()
+    columns = [event["outputs"][0]["facets"].get("columnLineage") for event in sink.events]  # type: ignore[index]
+    assert [each is not None for each in columns] == [not fails, True, True]
+    assert set(columns[-1]["fields"]) == {"total"}
+    assert asked == [("shop", ["control"])] * (1 + fails)
+
+
+def test_a_table_that_a_person_rolled_back_is_told_without_records() -> None:
+    """A verb of recovery is a job of its own, complete at once, whose output is the table at its new snapshot: valid by the
+    published schemas, with no rows, no pipeline and no input."""
+    sink = Sink()
+    lineage = LineageTeller(NAMES, lambda: sink, lambda table: TableSchema(SCHEMA, 0, ""), lambda text: None)
+    lineage.recovered("rollback", EFFECT, DONE)
+    lineage.close()
+    [event] = sink.events
+    check_event(event)
+    job: Any = event["job"]
+    [output] = event["outputs"]  # type: ignore[misc]
+    commit = output["outputFacets"]["floe_commit"]
+    assert (event["eventType"], job["name"], event["inputs"]) == ("COMPLETE", "floe.rollback", [])
+    assert output["facets"]["version"]["datasetVersion"] == "7"
+    assert (commit["rows"], commit["files"], commit["pipelines"]) == (0, 0, [])
+    assert "outputStatistics" not in output["outputFacets"]
 
 
 @pytest.mark.parametrize("fails", ["open", "schema"])

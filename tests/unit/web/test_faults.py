@@ -6,16 +6,23 @@ In: what runs and coordinators tell of a fault, in the words of the code that te
 from __future__ import annotations
 
 import html
+import io
 import re
 from dataclasses import replace
 
 import pytest
+from rich.console import Console
 
-from framework.commit.events.event_types import ControlEvent, Health, StateChanged, Subject
-from framework.commit.machine.health import BLOCKED_REMEDY, FAILING_REMEDY, STALLED_COMMIT_REMEDY
+from framework.cli.status_text import print_status
+from framework.cli.top_text import screen
+from framework.commit.dangers import Held, coordinator_flaps, retention_near
+from framework.commit.events.event_types import CommitComplete, ControlEvent, Health, StateChanged, Subject
+from framework.commit.machine.blocked_remedies import FAILING_REMEDY, blocked_remedy
+from framework.commit.machine.health import STALLED_COMMIT_REMEDY
 from framework.overview.build import Built, overview
 from framework.overview.fold import LogFold
-from framework.overview.values import BrokerSeen, PartitionView, PipelineFactsSeen
+from framework.overview.values import BrokerSeen, Overview, PartitionView, PipelineFactsSeen
+from framework.runtime.status_model import ControlStatus, Status
 from framework.web.page import Looked, parts
 from tests.unit.web.desk import NOW_MS, complete, written
 
@@ -35,6 +42,12 @@ def of_run(state: Health, reason: str, remedy: str, code: str) -> tuple[ControlE
 
 
 TRIED = "it is tried again by itself"
+POISONED = (
+    "a column that the files of batch 1 of pipeline orders hold (schema 3) was dropped or changed its type; schema 4 is "
+    "current"
+)
+NEAR = PartitionView("orders", 0, 1_500, 6_000, 4_500, log_start=1_000, waits_since_ms=NOW_MS - 60_000)
+SEATS = tuple(CommitComplete(f"c{n % 2}", 0, NOW_MS - 60_000 + n) for n in range(-1, 4))
 FAULTS: dict[str, tuple[tuple[ControlEvent, ...], PipelineFactsSeen, str]] = {
     "catalog-down": (
         of_table(Health.FAILED, "the catalog does not answer: connection refused", FAILING_REMEDY, "FLOE-R136"),
@@ -52,9 +65,11 @@ FAULTS: dict[str, tuple[tuple[ControlEvent, ...], PipelineFactsSeen, str]] = {
         f"DEGRADED orders pipeline {SINCE} FLOE-E112 the registry at http://registry:8081 does not answer Do {TRIED}",
     ),
     "poison-schema": (
-        of_table(Health.BLOCKED, "column total is gone, and files that wait hold it", BLOCKED_REMEDY, "FLOE-R110"),
+        of_table(Health.BLOCKED, POISONED, blocked_remedy("shop.orders", POISONED), "FLOE-R110"),
         PipelineFactsSeen(("run-1",)),
-        f"BLOCKED shop.orders table {SINCE} FLOE-R110 column total is gone, and files that wait hold it Do {{blocked}}",
+        f"BLOCKED shop.orders table {SINCE} FLOE-R110 {POISONED} Do put it back as it was: the table goes on by itself within a "
+        "minute, and nothing announced is lost. If it is gone for good, floe discard --table shop.orders --dry-run shows what "
+        "giving it up would give up floe discard --table shop.orders --dry-run -t prod Copy",
     ),
     "hung-task": (
         of_run(Health.DEGRADED, "batch 12 makes no progress in writing", "`floe stop orders`", "FLOE-R150"),
@@ -73,6 +88,23 @@ FAULTS: dict[str, tuple[tuple[ControlEvent, ...], PipelineFactsSeen, str]] = {
         f"BLOCKED orders pipeline {SINCE} FLOE-R313 orders-0: the committed offset 7 was not written by floe Do "
         "floe offsets set orders --from-log writes the announced offsets back "
         "floe offsets set orders --from-log -t prod Copy",
+    ),
+    "retention-near": (
+        of_run(Health.RUNNING, "", "", ""),
+        PipelineFactsSeen(("run-1",), (NEAR,)),
+        f"DEGRADED orders pipeline {SINCE} FLOE-R152 retention is about to remove records that were not read: of the 5,000 that "
+        "orders-0 still holds 90% are not announced Do keep them longer first: kafka-configs.sh --bootstrap-server BROKER "
+        "--alter --topic orders --add-config retention.ms=604800000 ; then see why it is behind: floe readiness FILE says how "
+        "long is left kafka-configs.sh --bootstrap-server BROKER --alter --topic orders --add-config retention.ms=604800000 "
+        "Copy floe readiness FILE -t prod Copy",
+    ),
+    "coordinator-flapping": (
+        SEATS,
+        PipelineFactsSeen(("run-1",)),
+        f"DEGRADED control-iceberg coordinator {SINCE} FLOE-R153 who coordinates changed 4 times in 15 minutes, and each reads "
+        "the log again before it commits Do floe log --last 200 shows who; end drivers that start and fail, and look whether "
+        "machines lack memory or the broker is restarted; floe coordinator on a quiet machine keeps the seat "
+        "floe log --last 200 -t prod Copy floe coordinator -t prod Copy",
     ),
     "run-killed": (
         of_run(Health.RUNNING, "", "", ""),
@@ -95,12 +127,15 @@ FAULTS: dict[str, tuple[tuple[ControlEvent, ...], PipelineFactsSeen, str]] = {
 
 
 def first_screen(events: tuple[ControlEvent, ...], facts: PipelineFactsSeen, owner: str | None = "c") -> str:
+    return parts(look(events, facts, owner), Looked())["troubles"].html
+
+
+def look(events: tuple[ControlEvent, ...], facts: PipelineFactsSeen, owner: str | None = "c") -> Overview:
     fold = LogFold()
     for offset, event in enumerate(events):
         fold.observe(offset, event, NOW_MS)
     broker = BrokerSeen(NOW_MS, owner, fold.position, 0, {"orders": facts})
-    found = overview(fold, broker, Built(), NOW_MS, 1, "prod", "control-iceberg")
-    return parts(found, Looked())["troubles"].html
+    return overview(fold, broker, Built(), NOW_MS, 1, "prod", "control-iceberg")
 
 
 def text_of(markup: str) -> str:
@@ -112,10 +147,61 @@ def test_the_first_screen_names_the_part_since_when_and_what_to_do(fault: str) -
     """For each planted fault the first trouble says what is wrong with what, since when, why, and the remedy."""
     events, facts, expected = FAULTS[fault]
     shown = first_screen(events, facts)
-    remedies = {"failing": FAILING_REMEDY, "blocked": BLOCKED_REMEDY, "stalled": STALLED_COMMIT_REMEDY}
+    remedies = {"failing": FAILING_REMEDY, "stalled": STALLED_COMMIT_REMEDY}
     first = text_of(re.findall(r"<article.*?</article>", shown, re.DOTALL)[0])
     plain = {name: " ".join(text.replace("`", " ").split()) for name, text in remedies.items()}
     assert first.startswith(expected.format(**plain)), first
+
+
+@pytest.mark.parametrize("fault", ["retention-near", "coordinator-flapping"])
+def test_a_danger_is_told_by_top_and_status_as_by_the_page(fault: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """What no state shows, part, since when and command, is on all three first screens; `floe status` ends with 9."""
+    events, facts, expected = FAULTS[fault]
+    held = [Held(each.topic, each.partition, 1_000, 6_000, 1_500, NOW_MS - 60_000) for each in facts.partitions]
+    takeovers = [event.timestamp_ms for event in events[1:] if isinstance(event, CommitComplete)]
+    [danger] = filter(None, (retention_near("orders", held), coordinator_flaps("control-iceberg", takeovers, NOW_MS)))
+    control = ControlStatus("control-iceberg", "id", 0, 9, 9)
+    status = Status("prod", control, None, (), (), (), NOW_MS, dangers=(danger,))
+    assert (status.exit_code, replace(status, dangers=()).exit_code) == (9, 0)
+    print_status(status)
+    said = [capsys.readouterr().out]
+    out = io.StringIO()
+    Console(file=out, width=1_000).print(screen(look(events, facts), NOW_MS, 1_000, None))
+    said.append(out.getvalue())
+    for text in said:
+        for part in (danger.kind, danger.name, danger.reason, danger.remedy, "for 1m 0s"):
+            assert part in text
+    assert text_of(danger.reason) in expected
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "it is missing: the table does not exist",
+        "it was replaced: the files of batch 3 of pipeline p were written for the table with uuid a, and b is there now",
+        POISONED,
+        "announced files are gone from the store, s3://x/a.parquet: somebody removed them as orphans while they waited.",
+        "it was rolled back: progress 7 is recorded, its branch main holds 3; `floe rollback --table a.t --to 81` with --replay",
+        "its recorded progress is gone; it was 7. Set the table property floe.progress again",
+        "its progress belongs to control topic A, not to B",
+        "its recorded progress went back from 9 to 3: it was put back. Put the newer one back; or `floe rebase FILE` reads",
+        "pipeline p: batch 4 does not follow batch 2",
+        "pipeline p: batch 3: it records batch 1. The table was put back; `floe rebase FILE` reads again what it lacks",
+        "batches of two pipelines change its rows at once: a and b",
+        "12 commits failed, the last one with: the store is full",
+        "not committed by the deadline",
+        "not committed by the deadline: the store is full",
+        "whatever a later version says",
+    ],
+)
+def test_each_reason_of_a_blocked_table_has_a_command(reason: str) -> None:
+    """Whoever is woken has something to type for each cause, with the table or pipeline that the reason is about."""
+    told = CommitComplete("c", 0, NOW_MS - 60_000, blocked={"a.t": reason}, position=3)
+    shown = text_of(first_screen((written("a.t", 1), complete(1), told), PipelineFactsSeen(("run-1",))))
+    assert SINCE in shown
+    [*commands] = re.findall(r"(floe [a-z]+(?: [^`]*?)?) -t prod Copy", shown)
+    assert commands, shown
+    assert "FILE" in shown or "a.t" in commands[-1] or " p " in f"{commands[-1]} " or "floe doctor" in commands[-1]
 
 
 def test_a_coordinator_that_is_gone_is_told_with_what_waits() -> None:

@@ -111,7 +111,7 @@ def test_what_is_in_trouble_comes_first_with_since_and_command() -> None:
     assert "the catalog does not answer" in found
     assert "floe discard --table X -t prod" in found
     assert "floe resume --reading &#39;orders&#39; -t prod" in found
-    assert re.search(r'since <time datetime="[0-9T:Z-]+"', found)
+    assert re.search(r'<time datetime="[0-9T:Z-]+" data-lasts title="[^"]+">since 20', found)
 
 
 def test_nothing_in_trouble_is_said() -> None:

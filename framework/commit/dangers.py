@@ -1,0 +1,98 @@
+"""What is not in trouble yet and will be: records that retention is about to take, and a seat that nobody keeps.
+
+In: what a broker says of partitions, and when somebody else began to coordinate, as values; the time is an argument.
+Out: a `Danger` or None. The alerts fire at the same bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from framework.diagnose.counted import counted
+
+RETENTION_NEAR, COORDINATOR_FLAPS = "FLOE-R152", "FLOE-R153"
+USED_MOST = 0.8
+TAKEOVERS_MOST = 3
+TAKEOVERS_MIN = 15
+A_WEEK_MS = 604_800_000
+
+
+@dataclass(frozen=True)
+class Danger:
+    """`kind` is `pipeline` or `coordinator`; `name` the pipeline's or the control topic's."""
+
+    kind: str
+    name: str
+    reason: str
+    remedy: str
+    code: str
+    since_ms: int | None
+
+
+@dataclass(frozen=True)
+class Held:
+    """What a topic still holds of one partition, and how far it is announced. `waits_since_ms`: the time of the first
+    record that is not, where somebody looked."""
+
+    topic: str
+    partition: int
+    log_start: int
+    log_end: int
+    safe_offset: int
+    waits_since_ms: int | None = None
+
+    @property
+    def used(self) -> float:
+        """The part of it that is not announced; 0 while retention has removed nothing."""
+        if not 0 < self.log_start < self.log_end:
+            return 0.0
+        return max(0, self.log_end - self.safe_offset) / (self.log_end - self.log_start)
+
+
+def retention_used(held: Iterable[Held]) -> float:
+    """Of the worst partition."""
+    return max((each.used for each in held), default=0.0)
+
+
+def in_danger(held: Iterable[Held]) -> Held | None:
+    """The worst partition, if retention is near what is not announced of it."""
+    worst = max(held, key=lambda each: each.used, default=None)
+    return worst if worst is not None and worst.used > USED_MOST else None
+
+
+def retention_near(pipeline: str, held: Iterable[Held]) -> Danger | None:
+    """Retention is about to remove records that were not read, or does so already."""
+    worst = in_danger(held)
+    if worst is None:
+        return None
+    where = f"{worst.topic}-{worst.partition}"
+    lost = worst.log_start - worst.safe_offset
+    gone = f"; {counted(lost, 'record')} that it had not read {'is' if lost == 1 else 'are'} gone" if lost > 0 else ""
+    return Danger(
+        "pipeline",
+        pipeline,
+        f"retention is about to remove records that were not read: of the {worst.log_end - worst.log_start:,} that {where} "
+        f"still holds {min(1.0, worst.used):.0%} are not announced{gone}",
+        f"keep them longer first: `kafka-configs.sh --bootstrap-server BROKER --alter --topic {worst.topic} --add-config "
+        f"retention.ms={A_WEEK_MS}`; then see why it is behind: `floe readiness FILE` says how long is left",
+        RETENTION_NEAR,
+        worst.waits_since_ms,
+    )
+
+
+def coordinator_flaps(control_topic: str, takeovers_ms: Iterable[int], now_ms: int) -> Danger | None:
+    """Who coordinates has changed too often lately."""
+    lately = [at_ms for at_ms in takeovers_ms if now_ms - at_ms <= TAKEOVERS_MIN * 60_000]
+    if len(lately) <= TAKEOVERS_MOST:
+        return None
+    return Danger(
+        "coordinator",
+        control_topic,
+        f"who coordinates changed {counted(len(lately), 'time')} in {TAKEOVERS_MIN} minutes, and each reads the log again before "
+        "it commits",
+        "`floe log --last 200` shows who; end drivers that start and fail, and look whether machines lack memory or the "
+        "broker is restarted; `floe coordinator` on a quiet machine keeps the seat",
+        COORDINATOR_FLAPS,
+        min(lately),
+    )

@@ -1,0 +1,45 @@
+"""What to type when a table is blocked, by the reason that a coordinator tells.
+
+In: a table's name and the reason. Out: a remedy, which has a command for every reason. The reasons are floe's own
+sentences, and they stand in control logs of earlier versions, too: each is known by the words it is made with.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+GOES_ON = "the table goes on by itself within a minute, and nothing announced is lost"
+FAILING_REMEDY = "check that the catalog and the store answer (`floe doctor`); floe tries again by itself"
+_ROLLED_BACK = re.compile(r"`floe rollback --table (?:\S+) --to (\S+)`")
+
+
+def blocked_remedy(table: str, reason: str) -> str:
+    """What a person does about it."""
+    named = shlex.quote(table)
+    give_up = f"`floe discard --table {named} --dry-run` shows what giving it up would give up"
+    if (found := _ROLLED_BACK.search(reason)) is not None:
+        settle = f"`floe rollback --table {named} --to {found[1]} --replay --dry-run`"
+        return f"{settle} shows what the table then lacks and can be read again; with --skip that is given up"
+    if "floe rebase FILE" in reason or reason.startswith("its progress belongs to control topic"):
+        return "drain the pipeline; `floe rebase FILE --dry-run` shows where it would go on, and what is read again"
+    if reason.startswith("its recorded progress is gone"):
+        return f"set the property again; `floe status --table {named} --verify` says whether that is enough; {GOES_ON}"
+    if reason.startswith(("it is missing", "it was replaced")) or "was dropped or changed its type" in reason:
+        return f"put it back as it was: {GOES_ON}. If it is gone for good, {give_up}"
+    if reason.startswith("announced files are gone"):
+        return f"put the files back: {GOES_ON}. If they are gone for good, {give_up}"
+    if (pipeline := _pipeline_of(reason)) is not None:
+        name = shlex.quote(pipeline)
+        return f"`floe stop {name}`, then `floe offsets set {name} --from-log` goes on where its good chain ends"
+    if " commits failed, the last one with: " in reason or reason.startswith("not committed by the deadline: "):
+        return FAILING_REMEDY
+    if reason == "not committed by the deadline":
+        return f"it goes on by itself; `floe status --table {named} --verify` says how far it is"
+    return f"mend what the reason names: {GOES_ON}. If it cannot be mended, {give_up}"
+
+
+def _pipeline_of(reason: str) -> str | None:
+    """The pipeline whose chain is broken, if that is the reason."""
+    found = re.match(r"pipeline (\S+): ", reason)
+    return found[1] if found is not None else None
