@@ -11,21 +11,20 @@ import json
 import re
 from functools import cache
 from importlib.resources import files
-from typing import Any
-
-from jsonschema import Draft7Validator, FormatChecker
+from typing import TYPE_CHECKING, Any
 
 from framework.config.patterns import unfit
-from framework.config.schema_words import explain, without_echoes
+from framework.config.schema_verdict import Verdict, verdict
 from framework.config.tree import Mapping, Node, Path, Scalar, Sequence, plain
 from framework.diagnose.diagnostic import Diagnostic
 
+if TYPE_CHECKING:
+    from jsonschema import Draft7Validator
+
 _REFERENCE = "|\\$\\{|\\{\\{"
 _QUOTED = {"integer", "number", "boolean"}
-_FORMATS = FormatChecker(formats=())
 
 
-@_FORMATS.checks("regex")
 def _is_regex(value: object) -> bool:
     return not isinstance(value, str) or unfit(value) is None
 
@@ -43,8 +42,19 @@ def resolved(name: str) -> Any:
 
 
 @cache
+def _verdict(name: str, below: str | None) -> Verdict:
+    """For a document, or for the value of one key at its top."""
+    schema = resolved(name)
+    return verdict(schema if below is None else schema["properties"][below], _is_regex)
+
+
+@cache
 def _validator(name: str) -> Draft7Validator:
-    return Draft7Validator(resolved(name), format_checker=_FORMATS)
+    from jsonschema import Draft7Validator, FormatChecker
+
+    formats = FormatChecker(formats=())
+    formats.checks("regex")(_is_regex)
+    return Draft7Validator(resolved(name), format_checker=formats)
 
 
 def _without_references(schema: Any) -> Any:
@@ -76,8 +86,14 @@ def check(
     """
     schema = resolved(name)
     tree = _coerce(tree, schema)
+    document = plain(tree)
+    if _verdict(name, below)(document if below is None else document.get(below)):
+        return tree, []
+    # Most files are right: what finds the words for the others takes longer to import than a file to check.
+    from framework.config.schema_words import explain, without_echoes
+
     findings: list[Diagnostic] = []
-    for error in _validator(name).iter_errors(plain(tree)):
+    for error in _validator(name).iter_errors(document):
         if below is not None and (not error.absolute_path or error.absolute_path[0] != below):
             continue
         if tuple(error.absolute_path) not in skip:

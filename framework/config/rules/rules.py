@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 
 from framework.config.spec import TargetSpec
+from framework.config.table_names import matches_glob
 from framework.config.tree import Entry, Mapping, Node, Path, Scalar, Sequence, dotted, find
 from framework.diagnose.diagnostic import Diagnostic, Severity
 
@@ -53,11 +53,7 @@ class Document:
         """Whether a table's name, or the beginning of one, matches a pattern under the `case` policy."""
         if (self.text("tables", "defaults", "case") or "insensitive") == "insensitive":
             name, pattern = name.lower(), pattern.lower()
-        wild = next((at for at, character in enumerate(pattern) if character in "*?["), -1)
-        if wild < 0 or (wild == len(pattern) - 1 and pattern[-1] == "*"):
-            # What most patterns are needs no regular expression of its own.
-            return name == pattern if wild < 0 else name.startswith(pattern[:-1])
-        return fnmatchcase(name, pattern)
+        return matches_glob(name, pattern)
 
     def mapping(self, *path: str | int) -> tuple[Entry, ...]:
         node = self.node(*path)
