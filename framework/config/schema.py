@@ -109,11 +109,11 @@ def _coerce(node: Node, schema: Any) -> Node:
         return node
     if isinstance(node, Mapping):
         properties, others = schema.get("properties", {}), schema.get("additionalProperties")
-        entries = tuple(
+        entries = tuple([
             entry if (value := _coerce(entry.value, properties.get(entry.key, others))) is entry.value
             else type(entry)(entry.key, entry.key_span, value)
             for entry in node.entries
-        )  # fmt: skip
+        ])  # fmt: skip
         return node if _same(entries, node.entries) else Mapping(entries, node.span)
     if isinstance(node, Sequence):
         items = tuple(_coerce(item, schema.get("items")) for item in node.items)

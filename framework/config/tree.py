@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from operator import is_
 from typing import Any, NamedTuple
 
 import yaml
@@ -81,6 +82,10 @@ class _Loader(_Fast):  # type: ignore[misc]  # PyYAML's loaders have no types
 
     def resolve(self, kind: type[yaml.Node], value: object, implicit: object) -> str:
         return _UNTAGGED
+
+    # Resolvers by path, which nobody has added, are asked for each node.
+    descend_resolver = is_
+    ascend_resolver = tuple
 
 
 class _Stop(Exception):

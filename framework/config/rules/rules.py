@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from framework.config.spec import TargetSpec
 from framework.config.table_names import matches_glob
@@ -66,6 +67,16 @@ class Document:
             tuple(((*path, index), item) for index, item in enumerate(node.items)) if isinstance(node, Sequence) else ()
         )
 
+    @cached_property
+    def policies(self) -> tuple[Path, ...]:
+        """The paths of the table policies; many rules go through them."""
+        return (("tables", "defaults"), *(path for path, _ in self.items("tables", "overrides")))
+
+    @cached_property
+    def says_how_to_write(self) -> bool:
+        """Whether any policy has a `write`: without it no table is upserted."""
+        return any(self.entry(*policy, "write") is not None for policy in self.policies)
+
 
 Rule = Callable[[Document], Iterator[Diagnostic]]
 
@@ -86,6 +97,4 @@ def at(
 
 def table_policies(document: Document) -> Iterator[Path]:
     """The paths of the table policies of a file: the defaults and each override."""
-    yield ("tables", "defaults")
-    for path, _ in document.items("tables", "overrides"):
-        yield path
+    return iter(document.policies)

@@ -10,9 +10,8 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 # What a value may not hold, since it could then leave the quotes around its `{{ }}`.
 UNSAFE = re.compile(r"[\"'\\\x00-\x1f\x7f\x85\u2028\u2029\ue000-\ue003]")
@@ -44,21 +43,18 @@ class _NotSimple(Exception):
     """Jinja must be asked."""
 
 
-@dataclass(frozen=True)
-class _Output:
+class _Output(NamedTuple):
     path: tuple[str, ...]
     filters: tuple[tuple[str, tuple[str | int, ...]], ...]
 
 
-@dataclass(frozen=True)
-class _For:
+class _For(NamedTuple):
     name: str
     items: tuple[str, ...] | list[str | int]  # the path of a list, or one that is written out
     body: tuple[_Part, ...]
 
 
-@dataclass(frozen=True)
-class _If:
+class _If(NamedTuple):
     negated: bool
     path: tuple[str, ...]
     compare: str | None

@@ -51,8 +51,13 @@ def _long(text: str) -> int:
     return (int(text) + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
+def _double(text: str) -> float:
+    """Connect reads a decimal first, which has no zero below zero."""
+    return float(text) if set(re.split("[eE]", text)[0]) - set("-0.") else 0.0
+
+
 def _refused(text: str) -> Value:
     raise ValueError(f"{text} is no number")
 
 
-_DECODER = json.JSONDecoder(parse_int=_long, parse_constant=_refused)
+_DECODER = json.JSONDecoder(parse_int=_long, parse_float=_double, parse_constant=_refused)
