@@ -291,7 +291,7 @@ _SYNTAX = (
     (
         "mapping values are not allowed",
         "a second `key:` on one line, a line indented too far, or no `:` on the line before",
-        "put quotes around text that holds `: `, or correct the indentation",
+        "put quotes around text that holds `: `, correct the indentation, or add the `:`",
         False,
     ),
     ("could not find expected ':'", "this line has no `: ` after its key", "write `key: value`", True),
