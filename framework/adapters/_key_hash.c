@@ -118,6 +118,85 @@ static void hash_value(const uint64_t start[8], const uint8_t *value, uint64_t l
     write_word(result + 8, h[1]);
 }
 
+/* Four short values at once, one in each lane of a vector. Where the machine has AVX2 that takes a third of the time; the
+ * compiler makes both forms and the loader chooses. Elsewhere the compiler does with narrower vectors what it can. */
+#define LANES 4
+typedef uint64_t lanes __attribute__((vector_size(8 * LANES)));
+
+#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
+#define FOR_EACH_MACHINE __attribute__((target_clones("avx2", "default")))
+#else
+#define FOR_EACH_MACHINE
+#endif
+
+#define ROTATED(words, bits) (((words) >> (bits)) | ((words) << (64 - (bits))))
+#define MIX_LANES(a, b, c, d, x, y)           \
+    do {                                      \
+        v[a] += v[b] + (x);                   \
+        v[d] = ROTATED(v[d] ^ v[a], 32);      \
+        v[c] += v[d];                         \
+        v[b] = ROTATED(v[b] ^ v[c], 24);      \
+        v[a] += v[b] + (y);                   \
+        v[d] = ROTATED(v[d] ^ v[a], 16);      \
+        v[c] += v[d];                         \
+        v[b] = ROTATED(v[b] ^ v[c], 63);      \
+    } while (0)
+
+/* `blocks` are filled with zeros behind each value, `lengths` are at most BLOCK_BYTES. */
+FOR_EACH_MACHINE static void hash_lanes(const uint64_t start[8], const uint64_t blocks[LANES][16],
+                                        const uint64_t lengths[LANES], uint64_t results[2][LANES])
+{
+    lanes m[16], v[16];
+    for (int i = 0; i < 16; i++)
+        for (int lane = 0; lane < LANES; lane++)
+            m[i][lane] = blocks[lane][i];
+    for (int i = 0; i < 8; i++)
+        for (int lane = 0; lane < LANES; lane++) {
+            v[i][lane] = start[i];
+            v[i + 8][lane] = START[i];
+        }
+    for (int lane = 0; lane < LANES; lane++)
+        v[12][lane] ^= lengths[lane];
+    v[14] = ~v[14];
+    for (int round = 0; round < ROUNDS; round++) {
+        const uint8_t *s = ORDER[round];
+        MIX_LANES(0, 4, 8, 12, m[s[0]], m[s[1]]);
+        MIX_LANES(1, 5, 9, 13, m[s[2]], m[s[3]]);
+        MIX_LANES(2, 6, 10, 14, m[s[4]], m[s[5]]);
+        MIX_LANES(3, 7, 11, 15, m[s[6]], m[s[7]]);
+        MIX_LANES(0, 5, 10, 15, m[s[8]], m[s[9]]);
+        MIX_LANES(1, 6, 11, 12, m[s[10]], m[s[11]]);
+        MIX_LANES(2, 7, 8, 13, m[s[12]], m[s[13]]);
+        MIX_LANES(3, 4, 9, 14, m[s[14]], m[s[15]]);
+    }
+    for (int i = 0; i < 2; i++)
+        for (int lane = 0; lane < LANES; lane++)
+            results[i][lane] = start[i] ^ v[i][lane] ^ v[i + 8][lane];
+}
+
+/* True where the next values are all short, and done. */
+static int hash_short(const uint64_t start[8], const uint8_t *values, const int64_t *bounds, uint8_t *result)
+{
+    uint64_t blocks[LANES][16], lengths[LANES], results[2][LANES];
+    for (int lane = 0; lane < LANES; lane++) {
+        lengths[lane] = (uint64_t)(bounds[lane + 1] - bounds[lane]);
+        if (lengths[lane] > BLOCK_BYTES)
+            return 0;
+    }
+    memset(blocks, 0, sizeof blocks);
+    for (int lane = 0; lane < LANES; lane++) {
+        if (lengths[lane])
+            memcpy(blocks[lane], values + bounds[lane], (size_t)lengths[lane]);
+        for (int i = 0; i < 16; i++)
+            blocks[lane][i] = read_word((const uint8_t *)&blocks[lane][i]);
+    }
+    hash_lanes(start, (const uint64_t(*)[16])blocks, lengths, results);
+    for (int lane = 0; lane < LANES; lane++)
+        for (int i = 0; i < 2; i++)
+            write_word(result + lane * DIGEST_BYTES + 8 * i, results[i][lane]);
+    return 1;
+}
+
 static PyObject *hash_values(PyObject *module, PyObject *args)
 {
     (void)module;
@@ -142,6 +221,10 @@ static PyObject *hash_values(PyObject *module, PyObject *args)
     uint8_t *result = (uint8_t *)(uintptr_t)results;
     Py_BEGIN_ALLOW_THREADS
     for (Py_ssize_t i = 0; i < count; i++) {
+        if (count - i >= LANES && hash_short(start, values, bounds + i, result + i * DIGEST_BYTES)) {
+            i += LANES - 1;
+            continue;
+        }
         uint64_t size = (uint64_t)(bounds[i + 1] - bounds[i]);
         hash_value(start, size ? values + bounds[i] : NULL, size, result + i * DIGEST_BYTES);
     }

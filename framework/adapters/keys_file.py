@@ -33,7 +33,9 @@ class Found:
 
 def write_keys(io: FileIO, path: str, keys: pa.Table, hits: Hits, searched: Sequence[str]) -> KeysFile:
     """Write the keys with where their rows are; `searched` are the paths of the files that `hits` counts."""
-    without = np.setdiff1d(np.arange(len(keys), dtype=np.int64), hits.keys)
+    is_live = np.zeros(len(keys), np.bool_)
+    is_live[hits.keys] = True
+    without = np.flatnonzero(~is_live)
     rows = np.concatenate([hits.keys, without])
     nowhere = pa.nulls(len(without), pa.int32())
     used, places = np.unique(hits.files, return_inverse=True)
@@ -45,7 +47,8 @@ def write_keys(io: FileIO, path: str, keys: pa.Table, hits: Hits, searched: Sequ
     held = held.append_column(POSITION, positions)
     output = io.new_output(path)
     with output.create(overwrite=False) as stream:
-        pq.write_table(held, stream, compression="zstd", use_dictionary=[FILE])
+        # It is read once, by the next commit: to make it small takes longer than to move it.
+        pq.write_table(held, stream, compression="lz4", use_dictionary=[FILE], write_statistics=False)
     return KeysFile(path, len(held), len(output))
 
 

@@ -44,6 +44,8 @@ LINEAGE_SINCE = 3
 # Rows that are held to be shared out to partitions of another spec; encoding them takes about twice as much again.
 BUFFER_BYTES = 64 * 1024 * 1024
 _FIELD_ID = b"PARQUET:field_id"
+_NONE: Positions = np.empty(0, np.int64)
+NOTHING_GONE: Mapping[str, Positions] = {}
 
 
 @dataclass(frozen=True)
@@ -85,35 +87,43 @@ def rewrite(
     catalog: str,
     run: str,
     is_sorted: bool = True,
+    prefix: str = "compaction",
+    gone: Mapping[str, Positions] = NOTHING_GONE,
 ) -> Rewritten:
     """Write the live rows of some files into new ones.
 
     Args:
         target: the table as it is now; its partition spec and sort order are those of the new files.
         io_properties: the settings with which its files are written.
+        prefix: what the new files' names begin with, before `run`.
+        gone: by path the positions of rows that are left out besides those that are deleted already.
 
     Raises:
         OSError: a file cannot be read or written; what was written is removed again. Each store has exceptions of its
             own.
     """
     written = _written_by(target, is_sorted)
-    reader = _Reader(io, metadata, parse_schema(written.schema_json))
+    reader = _Reader(io, metadata, parse_schema(written.schema_json), gone)
     pieces = (table for file in files for table in reader.rows(file))
     if all(file.spec_id == target.spec_id for file in files):
-        one = write_long_file(io_properties, written, pieces, f"compaction-{run}")
+        one = write_long_file(io_properties, written, pieces, f"{prefix}-{run}")
         made = [one] if one is not None else []
     else:
-        made = _shared_out({catalog: io_properties}, written, pieces, run)
+        made = _shared_out({catalog: io_properties}, written, pieces, prefix, run)
     rows = sum(file.record_count for file in made)
     return Rewritten(tuple(made), rows, sum(file.file_size_bytes for file in files))
 
 
 def _shared_out(
-    io_properties: Mapping[str, Mapping[str, str]], written: TableTarget, pieces: Iterator[pa.Table], run: str
+    io_properties: Mapping[str, Mapping[str, str]],
+    written: TableTarget,
+    pieces: Iterator[pa.Table],
+    prefix: str,
+    run: str,
 ) -> list[DataFile]:
     """Rows in partitions of another spec than they were written for: each may become several files, for a later
     compaction to put together."""
-    writer = TableWriter(io_properties, "compaction", run, 0, BUFFER_BYTES, 2**62)
+    writer = TableWriter(io_properties, prefix, run, 0, BUFFER_BYTES, 2**62)
     try:
         for table in pieces:
             writer.add(written, table)
@@ -141,8 +151,11 @@ def _written_by(target: TableTarget, is_sorted: bool) -> TableTarget:
 class _Reader:
     """Rows of old files in the columns of new ones."""
 
-    def __init__(self, io: FileIO, metadata: TableMetadata, schema: Schema) -> None:
+    def __init__(
+        self, io: FileIO, metadata: TableMetadata, schema: Schema, gone: Mapping[str, Positions] = NOTHING_GONE
+    ) -> None:
         self._io = io
+        self._gone = gone
         self._metadata = metadata
         self._schema = schema
         self._arrow = arrow_schema(schema)
@@ -150,7 +163,7 @@ class _Reader:
 
     def rows(self, file: LiveFile) -> Iterator[pa.Table]:
         """The live rows of one file, in its order."""
-        gone = _deleted(self._io, file)
+        gone = np.union1d(_deleted(self._io, file), self._gone.get(file.path, _NONE))
         start = 0
         for table in self._all_rows(file):
             if file.first_row_id is not None:
@@ -183,7 +196,7 @@ class _Reader:
 
 def _deleted(io: FileIO, file: LiveFile) -> Positions:
     if file.vector is None and not file.position_deletes:
-        return np.empty(0, np.int64)
+        return _NONE
     return np.asarray(deleted_positions(io, file), np.int64)
 
 

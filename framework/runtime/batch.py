@@ -23,6 +23,7 @@ from framework.commit.events.event_types import (
 )
 from framework.commit.events.split import number_parts, split_data_written
 from framework.commit.offsets import PartitionKey
+from framework.config.spec import Deletes
 from framework.diagnose.counted import counted
 from framework.errors import AccountingError, RecordError, TooManyDeadLetters
 from framework.plan.model import Plan
@@ -99,7 +100,13 @@ def summarise(
         piece
         for table in sorted(files)
         for piece in _announcements(
-            plan, scope, table, files[table], ranges, after or {}, keyed_changes(reports, table)
+            plan,
+            scope,
+            table,
+            files[table],
+            ranges,
+            after or {},
+            keyed_changes(reports, table, plan.write.tables.policy_for(table).write.deletes),
         )
     ]
     events: list[ControlEvent] = [*number_parts(written)]
@@ -179,7 +186,7 @@ def _announcements(
     ]
 
 
-def keyed_changes(reports: Iterable[TaskReport], table: str) -> KeyedChanges | None:
+def keyed_changes(reports: Iterable[TaskReport], table: str, deletes: Deletes = Deletes.AUTO) -> KeyedChanges | None:
     """What the batch does to a table that follows its keys, over all tasks; None for a table that is appended to."""
     parts = [report.keyed[table] for report in reports if table in report.keyed]
     if not parts:
@@ -192,6 +199,7 @@ def keyed_changes(reports: Iterable[TaskReport], table: str) -> KeyedChanges | N
         updated=sum(part.updated for part in parts),
         deleted=sum(part.deleted for part in parts),
         tombstones=_tombstones([part.tombstones for part in parts if part.tombstones is not None]),
+        copy_on_write=deletes is Deletes.COPY_ON_WRITE,
     )
 
 

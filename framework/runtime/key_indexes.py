@@ -1,8 +1,8 @@
 """The key indexes of a run's tables: what tasks search by, kept up between batches.
 
 In: each table's live files at the head that a batch starts from, and what tasks made of their own files. Out: the runs
-that tasks search. The steps of `table.key_index` run as jobs of Spark beside the next batch. Nothing waits for an
-index, and nothing fails by one.
+that tasks search. The steps of `table.key_index` run as jobs of Spark beside the next batch. A batch waits, for a bounded
+time, only for an index of rows whose key columns it would have to read instead; nothing fails by an index.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _LOG = logging.getLogger(__name__)
+# A first index that takes longer is finished beside the batches.
+FIRST_INDEX_WAIT_S = 60.0
 
 
 @dataclass
@@ -84,8 +86,8 @@ class KeyIndexes:
         known = self._known.get(target.table_uuid)
         if known is None or keyed.index is None or known.job is not None:
             return
-        live = {path: file.record_count for path, file in keyed.files.by_path.items()}
-        steps = key_index.next_steps(live, list(known.runs.values()))
+        tasks = session.sparkContext.defaultParallelism
+        steps = key_index.next_steps(_live_rows(keyed), list(known.runs.values()), tasks)
         if not steps:
             return
         schema = arrow_schema(parse_schema(target.schema_json))
@@ -99,6 +101,16 @@ class KeyIndexes:
             tuple(plain_type(schema.field(ids.index(each)).type) for each in keyed.key_ids),
         )
         known.job = _beside(lambda: do_steps(session, table, steps))
+
+    def wait_for_first(self, session: SparkSession, target: TableTarget, keyed: KeyedTarget) -> bool:
+        """Where a batch is done sooner with an index that is not there yet, have it made; True where it is there now."""
+        known = self._known.get(target.table_uuid)
+        if known is None or keyed.index is None:
+            return False
+        if not key_index.is_worth_waiting(_live_rows(keyed), list(known.runs.values())):
+            return False
+        self.keep_up(session, target, keyed)
+        return known.job is not None and bool(wait([known.job], FIRST_INDEX_WAIT_S).done)
 
     def _load(self, target: TableTarget, keyed: KeyedTarget) -> _Index:
         io = file_io(self._io_properties(catalog_of(target.name)), target.location)
@@ -126,7 +138,7 @@ class KeyIndexes:
 
     def _drop_useless(self, known: _Index, keyed: KeyedTarget) -> None:
         """The batch before this one is committed, or will never be: whatever is not live now is gone."""
-        live = {path: file.record_count for path, file in keyed.files.by_path.items()}
+        live = _live_rows(keyed)
         kept = {run.path: run for run in key_index.useful(live, list(known.runs.values()))}
         gone = known.runs.keys() - kept.keys()
         if known.job is None:
@@ -137,6 +149,10 @@ class KeyIndexes:
             write_index(known.io, known.root, known.key_ids, list(known.runs.values()))
         except Exception as error:  # each store has exceptions of its own
             _LOG.warning("the key index in %s is not recorded for now: %s", known.root, error)
+
+
+def _live_rows(keyed: KeyedTarget) -> dict[str, int]:
+    return {path: file.record_count for path, file in keyed.files.by_path.items()}
 
 
 def _beside(do: Callable[[], list[Made]]) -> Future[list[Made]]:

@@ -76,6 +76,11 @@ class KeyedTables:
         self._loaded = [(keyed[name], each) for name, each in indexed.items()]
         return indexed
 
+    def wait_for_indexes(self, session: SparkSession) -> bool:
+        """Have those first indexes made that save the next batch time; True where `load` gives more than before."""
+        ready = [self.indexes.wait_for_first(session, target, keyed) for target, keyed in self._loaded]
+        return any(ready)
+
     def _indexed(self, target: TableTarget, found: KeyedTarget) -> KeyedTarget:
         index = self.indexes.of(target, found)
         return found if index is None else replace(found, index=index)

@@ -55,7 +55,10 @@ class StageOfBatch:
 
         def run(context: TaskContext) -> Sequence[TableNeed]:
             nonlocal work
-            context = replace(context, keyed=self.keyed.load(context.tables))
+            keyed = self.keyed.load(context.tables)
+            if self.keyed.wait_for_indexes(self.session):
+                keyed = self.keyed.load(context.tables)
+            context = replace(context, keyed=keyed)
             self.enter(Phase.WRITING)
             done, work, needs = run_stage(self.session, work, context)
             self.enter(Phase.TABLES)

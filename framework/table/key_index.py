@@ -21,8 +21,10 @@ LEAST_RUN_ROWS = 20_000
 # Data files without a run are covered when they have so many rows, or when there are so many of them.
 UNCOVERED_ROWS = 500_000
 UNCOVERED_FILES = 64
-# What one job reads into memory: 36 bytes a row, sorted.
+# What one task reads into memory: 36 bytes a row, sorted.
 RUN_ROWS = 8_000_000
+# To read the key columns of so many rows costs as much as to make an index of them, which then serves every batch.
+WORTH_WAITING_ROWS = 2_000_000
 FAN_OUT = 8
 # A run is no longer merged with others from here on: 40 M entries are 1.4 GB.
 MOST_RUN_ENTRIES = 40_000_000
@@ -80,12 +82,23 @@ def uncovered(live: Mapping[str, int], runs: Sequence[KeyRun]) -> list[str]:
     return [path for path, rows in live.items() if (path, rows) not in known]
 
 
-def next_steps(live: Mapping[str, int], runs: Sequence[KeyRun]) -> list[Step]:
-    """What to do now, each independent of the others; nothing where the index is as it should be."""
+def is_worth_waiting(live: Mapping[str, int], runs: Sequence[KeyRun]) -> bool:
+    """Whether a batch is done sooner when it waits for an index of what no run covers."""
+    return sum(live[path] for path in uncovered(live, runs)) >= WORTH_WAITING_ROWS
+
+
+def next_steps(live: Mapping[str, int], runs: Sequence[KeyRun], tasks: int = 1) -> list[Step]:
+    """What to do now, each independent of the others; nothing where the index is as it should be.
+
+    Args:
+        tasks: how many steps can be done at once; a large first build is shared out among them.
+    """
     steps: list[Step] = []
     missing = uncovered(live, runs)
-    if len(missing) >= UNCOVERED_FILES or sum(live[path] for path in missing) >= UNCOVERED_ROWS:
-        steps += [Cover(tuple(group)) for group in _groups(missing, live)]
+    rows = sum(live[path] for path in missing)
+    if len(missing) >= UNCOVERED_FILES or rows >= UNCOVERED_ROWS:
+        most_rows = min(RUN_ROWS, max(UNCOVERED_ROWS, -(-rows // tasks)))
+        steps += [Cover(tuple(group)) for group in _groups(missing, live, most_rows)]
     by_size: dict[int, list[KeyRun]] = defaultdict(list)
     for run in runs:
         if _dead_share(run, live) > MOST_DEAD_SHARE:
@@ -96,11 +109,11 @@ def next_steps(live: Mapping[str, int], runs: Sequence[KeyRun]) -> list[Step]:
     return steps
 
 
-def _groups(files: Sequence[str], live: Mapping[str, int]) -> Iterator[list[str]]:
+def _groups(files: Sequence[str], live: Mapping[str, int], most_rows: int) -> Iterator[list[str]]:
     group: list[str] = []
     rows = 0
     for path in files:
-        if group and rows + live[path] > RUN_ROWS:
+        if group and rows + live[path] > most_rows:
             yield group
             group, rows = [], 0
         group.append(path)

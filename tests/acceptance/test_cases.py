@@ -197,7 +197,6 @@ CLASSES = {
         "upsert/identifier-fields": "C460",
         "upsert/waiting-batches": "C461",
         "upsert/two-pipelines": "C462",
-        "upsert/not-yet": "C501",
     },
     "conflicting table policies": {
         "files/other-policy": "C423",

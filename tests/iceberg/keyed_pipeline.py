@@ -18,7 +18,7 @@ from framework.adapters.iceberg.keyed_target import keyed_target_of
 from framework.adapters.key_search import search
 from framework.commit.events.event_types import Accounting, DataComplete, DataWritten
 from framework.commit.machine.effects import Committed
-from framework.config.spec import KeyIndexUse, PartitionFieldSpec, WriteMode, WritePolicy
+from framework.config.spec import Deletes, KeyIndexUse, PartitionFieldSpec, TablePolicy, WriteMode, WritePolicy
 from framework.plan.model import Plan
 from framework.record.model import BlockResult, KeyedRows, Slice, SliceReport, TaskReport
 from framework.runtime.batch import BatchScope, summarise
@@ -49,19 +49,21 @@ Row = tuple[int, str] | None  # day and name; None: deleted
 Change = tuple[int, Key, Row]  # the source's partition comes first
 
 
-def upserting(name: str, slices: int = 3) -> Plan:
-    made = sample_plan(allow=("shop.*",), overrides=[(name, UPSERT)])
+def upserting(name: str, slices: int = 3, policy: TablePolicy = UPSERT) -> Plan:
+    made = sample_plan(allow=("shop.*",), overrides=[(name, policy)])
     return replace(made, read=replace(made.read, slices=slices))
 
 
 class Pipeline:
     """A run's driver and tasks without Spark, and the table's coordinator."""
 
-    def __init__(self, lake: Lake, name: str, key_index: KeyIndexUse = KeyIndexUse.NEVER) -> None:
-        self.policy = replace(UPSERT, write=replace(UPSERT.write, key_index=key_index))
+    def __init__(
+        self, lake: Lake, name: str, key_index: KeyIndexUse = KeyIndexUse.NEVER, deletes: Deletes = Deletes.AUTO
+    ) -> None:
+        self.policy = replace(UPSERT, write=replace(UPSERT.write, key_index=key_index, deletes=deletes))
         self.lake = lake
         self.name = name
-        self.plan = upserting(name)
+        self.plan = upserting(name, policy=self.policy)
         self.tables = KeyedTables(self.plan, lake.tables)
         self.offsets = {("events", 0): 0, ("events", 1): 0}
         self.batch = 0
@@ -183,6 +185,12 @@ def keyed_rows(changes: Sequence[tuple[Key, Row]], first: int, schema: pa.Schema
     )
 
 
-def made(lake: Lake, version: str, spec: str, key_index: KeyIndexUse = KeyIndexUse.NEVER) -> Pipeline:
+def made(
+    lake: Lake,
+    version: str,
+    spec: str,
+    key_index: KeyIndexUse = KeyIndexUse.NEVER,
+    deletes: Deletes = Deletes.AUTO,
+) -> Pipeline:
     name = lake.create(f"shop.t{uuid.uuid4().hex[:8]}", SCHEMA, SPECS[spec], format_version=version)
-    return Pipeline(lake, name, key_index)
+    return Pipeline(lake, name, key_index, deletes)

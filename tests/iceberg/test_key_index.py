@@ -27,7 +27,7 @@ from framework.adapters.key_runs import Entries, UnusableRun, find, merge_runs, 
 from framework.adapters.key_search import Hits
 from framework.config.spec import KeyIndexUse
 from framework.table import key_index
-from framework.table.key_index import Cover, KeyRun, Merge, next_steps, uncovered, useful
+from framework.table.key_index import Cover, KeyRun, Merge, is_worth_waiting, next_steps, uncovered, useful
 from framework.task.key_index_job import IndexedTable, do_step
 from tests.iceberg.conftest import Lake
 from tests.iceberg.keyed_pipeline import SPECS, Change, Pipeline, made
@@ -349,6 +349,21 @@ def test_files_without_a_run_are_covered_together(monkeypatch: pytest.MonkeyPatc
     (step,) = next_steps({str(number): 1 for number in range(64)}, [])
     assert isinstance(step, Cover)
     assert len(step.files) == 64
+
+
+def test_a_first_build_is_shared_out() -> None:
+    """Among as many tasks as run at once, in pieces that are worth a task."""
+    live = {f"f{number}": 1_000_000 for number in range(10)}
+    assert [len(step.files) for step in next_steps(live, [], 2) if isinstance(step, Cover)] == [5, 5]
+    assert [len(step.files) for step in next_steps(live, [], 100) if isinstance(step, Cover)] == [1] * 10
+    assert len(next_steps({f"f{number}": 10_000 for number in range(100)}, [], 16)) == 2
+
+
+def test_a_batch_waits_for_an_index_where_it_would_read_more() -> None:
+    """What is covered, and a little that is not, is no reason to wait."""
+    assert is_worth_waiting({"a": 1_500_000, "b": 1_500_000}, [])
+    assert not is_worth_waiting({"a": 1_500_000, "b": 1_500_000}, [run_of({"a": 1_500_000})])
+    assert not is_worth_waiting({}, [])
 
 
 def test_runs_are_merged_by_size() -> None:

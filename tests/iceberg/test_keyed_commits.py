@@ -6,6 +6,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyiceberg.schema import Schema
+from pyiceberg.table.snapshots import Operation
 from pyiceberg.types import LongType, NestedField, StringType
 
 from framework.adapters.iceberg import keyed_rows
+from framework.adapters.iceberg.commit import TableCommits
 from framework.adapters.iceberg.private.live_files import live_files
 from framework.adapters.iceberg.private.row_lineage import read_manifests
 from framework.adapters.key_search import Hits, search
@@ -58,7 +61,7 @@ class Table:
         spec = [PartitionFieldSpec("day", "identity")] if partitioned else []
         self.name = lake.create(f"shop.t{uuid.uuid4().hex[:8]}", SCHEMA, spec, format_version=version)
 
-    def probe(self, changes: dict[Key, Row]) -> CommitTable:
+    def probe(self, changes: dict[Key, Row], is_copied: bool = False) -> CommitTable:
         """What a batch announces, as its tasks found the table."""
         plain = self.lake.plain(self.name)
         head = plain.current_snapshot()
@@ -69,7 +72,7 @@ class Table:
         hits = search(plain.io, files, (1, 2), keys)
         path = f"{plain.location()}/data/{uuid.uuid4().hex}-keys.parquet"
         written = write_keys(plain.io, path, keys, hits, [file.path for file in files])
-        keyed = KeyedChanges(head.snapshot_id if head else None, (1, 2), (written,), len(keys), 0, 0)
+        keyed = KeyedChanges(head.snapshot_id if head else None, (1, 2), (written,), len(keys), copy_on_write=is_copied)
         rows = [
             {"shop": s, "code": c, "day": row[0], "name": row[1]} for (s, c), row in changes.items() if row is not None
         ]
@@ -138,7 +141,7 @@ foreign = st.one_of(
     st.tuples(st.just("rewrite")),
     st.tuples(st.just("compact")),
 )
-steps = st.lists(st.tuples(changes_of, st.lists(foreign, max_size=2)), min_size=1, max_size=5)
+steps = st.lists(st.tuples(changes_of, st.lists(foreign, max_size=2), st.booleans()), min_size=1, max_size=5)
 
 
 def interfere(table: Table, acts: Sequence[tuple[Any, ...]]) -> None:
@@ -151,30 +154,77 @@ def interfere(table: Table, acts: Sequence[tuple[Any, ...]]) -> None:
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps)
 def test_a_table_is_the_fold_of_its_changes(
-    lake: Lake, partitioned: bool, steps: list[tuple[dict[Key, Row], list[tuple[Any, ...]]]]
+    lake: Lake, partitioned: bool, steps: list[tuple[dict[Key, Row], list[tuple[Any, ...]], bool]]
 ) -> None:
-    """Inserts, updates, deletes, moves between partitions and keys that come back, with appends, deletes and rewrites
-    of others between search and commit: the table holds one row for each live key. Invariants 13 to 15."""
+    """Inserts, updates, deletes, moves between partitions and keys that come back, by deletes and by copies of files,
+    with appends, deletes and rewrites of others between search and commit: the table holds one row for each live key.
+    Invariants 13 to 15."""
     table = Table(lake, "2", partitioned)
-    for changes, acts in steps:
-        effect = table.probe(changes)
+    for changes, acts, is_copied in steps:
+        effect = table.probe(changes, is_copied)
         interfere(table, acts)
         table.commit(effect, changes)
         table.check()
 
 
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(st.tuples(changes_of, st.booleans()), min_size=1, max_size=6))
-def test_a_table_of_version_3_is_the_fold_of_its_changes(lake: Lake, steps: list[tuple[dict[Key, Row], bool]]) -> None:
-    """The same by deletion vectors, with compaction between search and commit; others that write version 3 are in the
-    tests with Spark."""
+@given(st.lists(st.tuples(changes_of, st.booleans(), st.booleans()), min_size=1, max_size=6))
+def test_a_table_of_version_3_is_the_fold_of_its_changes(
+    lake: Lake, steps: list[tuple[dict[Key, Row], bool, bool]]
+) -> None:
+    """The same by deletion vectors and copies, with compaction between search and commit; others that write version 3
+    are in the tests with Spark."""
     table = Table(lake, "3", False)
-    for changes, is_compacted in steps:
-        effect = table.probe(changes)
+    for changes, is_compacted, is_copied in steps:
+        effect = table.probe(changes, is_copied)
         if is_compacted:
             table.compact()
         table.commit(effect, changes)
         table.check()
+
+
+@pytest.mark.parametrize("version", ["2", "3"])
+def test_copies_leave_no_delete_for_readers(lake: Lake, version: str) -> None:
+    """Where rows go by copies of their files, nothing that is live deletes anything, not even what was deleted before in
+    such a file; the totals are those of the files that are there, and a file without rows is gone."""
+    table = Table(lake, version, False)
+    table.upsert({(1, "a"): (1, "x"), (2, "a"): (1, "x"), (3, "a"): (1, "x")})
+    table.upsert({(1, "a"): (1, "y")})
+    for changes in ({(2, "a"): (2, "z")}, {(1, "a"): None, (2, "a"): (1, "q"), (3, "b"): (1, "x")}):
+        table.commit(table.probe(changes, is_copied=True), changes)
+        table.check()
+    plain = lake.plain(table.name)
+    head = plain.current_snapshot()
+    assert head is not None
+    assert head.summary is not None
+    live = live_files(plain.io, read_manifests(plain.io, head.manifest_list), plain.format_version)
+    assert [file.path for file in live.by_path.values() if file.vector or file.position_deletes] == []
+    assert head.summary.operation is Operation.OVERWRITE
+    totals = {word: head.summary[f"total-{word}"] for word in ("records", "data-files", "delete-files")}
+    assert totals == {"records": "3", "data-files": str(len(live.by_path)), "delete-files": "0"}
+    assert sum(file.record_count for file in live.by_path.values()) == 3
+
+
+def test_copies_of_a_refused_commit_are_removed(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A commit that the catalog refuses for certain leaves none of the files that it wrote in place of others."""
+    table = Table(lake, "2", False)
+    table.upsert({(1, "a"): (1, "x"), (2, "a"): (1, "x")})
+    folder = Path(lake.plain(table.name).location().removeprefix("file://")) / "data"
+    effect = table.probe({(1, "a"): (1, "y")}, is_copied=True)
+    before = {path.name for path in folder.rglob("*.parquet")}
+    send = TableCommits._send
+
+    def refused(self: TableCommits, effect: CommitTable, loaded: Any, attempt: Any) -> Any:
+        """Others were faster by a moment."""
+        assert {path.name for path in folder.rglob("copy-*.parquet")} != set()
+        table.foreign_insert((3, "b"), (1, "x"))
+        return send(self, effect, loaded, attempt)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(TableCommits, "_send", refused)
+        assert isinstance(lake.tables.commit(effect), CommitConflict)
+    assert list(folder.rglob("copy-*.parquet")) == []
+    assert before < {path.name for path in folder.rglob("*.parquet")}
 
 
 def test_two_batches_that_were_announced_at_once_follow_one_another(lake: Lake) -> None:

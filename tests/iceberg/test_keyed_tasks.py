@@ -23,6 +23,7 @@ from framework.adapters.iceberg.keyed_target import KeyedTarget
 from framework.adapters.parquet.key_places import key_places
 from framework.adapters.parquet.partition import partitions
 from framework.commit.events.event_types import Accounting
+from framework.config.spec import Deletes
 from framework.errors import AccountingError, FloeError, TableBlocked
 from framework.record.model import BlockResult
 from framework.runtime.batch import summarise
@@ -46,23 +47,25 @@ batches = st.lists(
 @pytest.mark.parametrize("version", ["2", "3"])
 @pytest.mark.timeout(600)
 def test_batches_of_changes_are_a_fold(lake: Lake, version: str, spec: str) -> None:
-    """After each batch the table holds what a fold of its changes holds, and the announcement counts what happened."""
+    """After each batch the table holds what a fold of its changes holds, however rows go, and the announcement counts
+    what happened."""
 
     @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
-    @given(batches)
-    def holds(found: list[list[Change]]) -> None:
-        pipeline = made(lake, version, spec)
+    @given(batches, st.sampled_from([Deletes.AUTO, Deletes.COPY_ON_WRITE]))
+    def holds(found: list[list[Change]], deletes: Deletes) -> None:
+        pipeline = made(lake, version, spec, deletes=deletes)
         for changes in found:
             pipeline.do(changes)
 
     holds()
 
 
+@pytest.mark.parametrize("deletes", [Deletes.AUTO, Deletes.COPY_ON_WRITE])
 @pytest.mark.parametrize("spec", SPECS)
-def test_a_row_keeps_its_id_for_as_long_as_its_key_lives(lake: Lake, spec: str) -> None:
-    """Format version 3: an update keeps the row's id, also in another partition; a key that comes back has a new
-    one."""
-    pipeline = made(lake, "3", spec)
+def test_a_row_keeps_its_id_for_as_long_as_its_key_lives(lake: Lake, spec: str, deletes: Deletes) -> None:
+    """Format version 3: an update keeps the row's id, also in another partition and where its neighbours' file is
+    copied; a key that comes back has a new one."""
+    pipeline = made(lake, "3", spec, deletes=deletes)
     pipeline.do([(0, (1, "a"), (1, "x")), (0, (2, "b"), (1, "x")), (1, (3, "c"), (1, "x"))])
     first = pipeline.ids()
     pipeline.do([(0, (1, "a"), (2, "y")), (1, (4, "d"), (1, "x")), (1, (3, "c"), None)])

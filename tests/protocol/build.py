@@ -9,6 +9,8 @@ from framework.commit.events.event_types import (
     DataWritten,
     Heartbeat,
     Holds,
+    KeyedChanges,
+    KeysFile,
     OffsetsSet,
     PauseChanged,
     SourceRange,
@@ -51,8 +53,10 @@ def written(
     paths: tuple[str, ...] | None = None,
     base_batch: int = 0,
     after_batch: int | None = None,
+    keyed: bool = False,
 ) -> DataWritten:
-    names = paths or tuple(f"{table}/{pipeline}-{run}-{batch}-{part}-{n}" for n in range(files))
+    stem = f"{table}/{pipeline}-{run}-{batch}-{part}"
+    names = paths or tuple(f"{stem}-{n}" for n in range(files))
     return DataWritten(
         pipeline=pipeline,
         run=run,
@@ -67,6 +71,7 @@ def written(
         parts=parts,
         base_batch=base_batch,
         after_batch=after_batch,
+        keyed=KeyedChanges(None, (1,), (KeysFile(f"{stem}-keys", STEP, 100),)) if keyed else None,
     )
 
 

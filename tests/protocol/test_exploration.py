@@ -8,8 +8,9 @@ from __future__ import annotations
 import pytest
 
 from tests.protocol.explore import Scope, explore, explore_logs, logs
+from tests.protocol.world import KEYED
 
-T, U = "db.t", "db.u"
+T, U, K = "db.t", "db.u", KEYED
 TWO_BATCHES = (((T, U),), ((T,),))
 THREE_BATCHES = (((T, U), (T,)), ((T,),))
 THREE_SHARED = (((T, U), (T,)), ((T, U),))
@@ -26,6 +27,11 @@ NORMAL = {
     "three batches, a coordinator dies": scope(THREE_BATCHES, coordinator_crashes=1),
     "two batches, an outcome is unknown": scope(TWO_BATCHES, unknown_outcomes=1),
     "one table, a driver dies": scope((((T,),), ((T,),)), worker_crashes=1),
+    "a table by its keys, a coordinator dies": scope((((K,), (K,), (K, T)),), coordinator_crashes=1),
+    "a table by its keys, a driver dies, an outcome is unknown": scope(
+        (((K,), (K,)),), worker_crashes=1, unknown_outcomes=1
+    ),
+    "a table by its keys, somebody else commits": scope((((K,), (K,), (K,)),), foreign_commits=1),
     "a new table, a driver dies": scope((((T,), (T,)), ((T,),)), worker_crashes=1, new=True),
 }
 ALIAS = (("DB.T", T),)

@@ -23,10 +23,12 @@ from tests.protocol.build import STEP, pause
 HISTORIES = int(os.environ.get("FLOE_HISTORIES", "250"))
 
 seats = st.integers(0, 2)
-tables = st.sampled_from(["db.t", "db.u"])
+tables = st.sampled_from(["db.t", "db.u", "db.k"])
 pipelines = st.integers(0, 2)
 picks = st.integers(0, 99)
 SCRIPT = (("db.t", "DB.U"), ("db.t",), ("db.u", "db.t*2", "DB.U"), (), ("db.t*3",), ("DB.U",), ("db.t", "db.u"))
+# The pipeline that writes a table by its keys, alone, and other tables beside it.
+KEYED_SCRIPT = (("db.k", "db.t"), ("db.k",), ("db.k*2", "DB.U"), ("db.k",), (), ("db.t", "db.k*3"), ("db.k",))
 POSITIONS = {
     "a": (("src", "src-id", 0, 0),),
     "b": (("src", "src-id", 0, 0), ("src", "src-id", 1, 0)),
@@ -35,7 +37,8 @@ POSITIONS = {
 
 
 class Protocol(RuleBasedStateMachine):
-    """Three pipelines, two of them with two partitions; three coordinators; two tables, one of them with two names."""
+    """Three pipelines, two of them with two partitions; three coordinators; three tables, one of them with two names and
+    one that follows its keys."""
 
     # Replaced by mutations: the function under test.
     step = staticmethod(w.step)
@@ -55,8 +58,15 @@ class Protocol(RuleBasedStateMachine):
             store_ms=1,
         )
         self.world = w.World(
-            workers=tuple(w.Worker(name, SCRIPT, positions=POSITIONS[name]) for name in ("a", "b", "c")),
-            tables=(w.Table("db.t", "uuid-t"), w.Table("db.u", "uuid-u", names=("DB.U",))),
+            workers=tuple(
+                w.Worker(name, KEYED_SCRIPT if name == "a" else SCRIPT, positions=POSITIONS[name])
+                for name in ("a", "b", "c")
+            ),
+            tables=(
+                w.Table("db.t", "uuid-t"),
+                w.Table("db.u", "uuid-u", names=("DB.U",)),
+                w.Table(w.KEYED, "uuid-k"),
+            ),
             seats=(None, None, None),
         )
         self.world = w.assign(self.world, 0, self.step, self.limits)

@@ -54,6 +54,11 @@ def one_after_the_other() -> w.World:
     return announce(start(Scope((((T,), (U,), (T,)),)))[0], *"aaaaaa")
 
 
+def changed_by_key() -> w.World:
+    """Three batches for a table that follows its keys; the second only deletes."""
+    return announce(start(Scope((((w.KEYED,),) * 3,)))[0], *"aaaaaa")
+
+
 def in_parts() -> w.World:
     """One announcement in two parts."""
     return announce(start(Scope(((("db.t*2",), (T,)),)))[0], *"aaaaa")
@@ -595,6 +600,19 @@ def before_the_first_commit_nothing_is_known(patch: pytest.MonkeyPatch) -> w.Ste
     return step
 
 
+def changes_by_key_are_left_out(patch: pytest.MonkeyPatch) -> w.Step:
+    """Invariant 13: rows are added, and those that they replace stay."""
+    real = prefix.take_prefix
+    patch.setattr(schedule, "take_prefix", lambda *given: replace(real(*given), keyed=()))
+    return step
+
+
+def changes_by_key_share_a_commit(patch: pytest.MonkeyPatch) -> w.Step:
+    """Invariant 13: two batches that may change the same key go into one snapshot."""
+    patch.setattr(prefix, "batch_of", lambda event: ("", "", 0))
+    return step
+
+
 @dataclass(frozen=True)
 class Case:
     mutate: Patch
@@ -619,6 +637,8 @@ CASES = [
     Case(parts_are_divided, in_parts, replace(QUIET, commit_files=1)),
     Case(recorded_progress_is_ignored, one_after_the_other, TWO),
     Case(commits_are_not_conditional, one_after_the_other, TWO),
+    Case(changes_by_key_are_left_out, changed_by_key, QUIET),
+    Case(changes_by_key_share_a_commit, changed_by_key, replace(QUIET, commit_files=3)),
     Case(the_tables_record_is_not_asked, repeat_unknown_to_the_chain, QUIET),
     Case(reading_begins_at_the_end, one_after_the_other, QUIET),
     Case(low_water_is_the_position, one_after_the_other, QUIET),

@@ -30,7 +30,7 @@ from tests.protocol.test_histories import Protocol
 HISTORIES = int(os.environ.get("FLOE_HISTORIES", "400"))
 STEPS = 60
 
-TABLES = ["db.t", "db.u"]
+TABLES = ["db.t", "db.u", "db.k"]
 RULES: list[tuple[int, str, dict[str, list[object]]]] = [
     (12, "announce_a_batch", {"which": [0, 1, 2]}),
     (10, "announce", {"which": [0, 1, 2], "count": [1, 2, 3]}),
@@ -59,7 +59,7 @@ RULES: list[tuple[int, str, dict[str, list[object]]]] = [
     (2, "commits_are_paused", {"table": TABLES, "paused": [True, False]}),
     (4, "clock_moves", {"change": [1, 1_000, 60_000, 700_000, -50_000]}),
     (
-        5,
+        9,
         "somebody_touches_a_table",
         {
             "table": TABLES,
@@ -157,6 +157,8 @@ class Watched:
             "what waits is not kept": any(table.unread for table, _ in tables),
             "the log is read again": any(isinstance(effect, ReadAgain) for effect in effects),
             "a coordinator stops": any(isinstance(effect, Stop) for effect in effects),
+            "rows change by their keys": any(c.keyed for c in asked),
+            "rows only go": any(c.keyed and not c.files for c in asked),
             "pipelines share a commit": any(len({file.path.split("-")[0] for file in c.files}) > 1 for c in asked),
         }
         self._seen |= {name for name, happened in seen.items() if happened}
@@ -249,6 +251,8 @@ def test_no_history_has_a_fault(first: int) -> None:
 WORTH = {
     "a commit is made": 150,
     "pipelines share a commit": 150,
+    "rows change by their keys": 60,
+    "rows only go": 30,
     "somebody else commits": 60,
     "commits are held": 60,
     "what waits is not kept": 60,

@@ -342,6 +342,21 @@ def _newest(log: tuple[Entry, ...], begin: int, pipeline: str) -> Mapping[str, w
     return seen.newest(pipeline)
 
 
+KEYED = "db.k"
+"""A table that follows its keys: announcements for it say whose rows go. Every second batch only deletes."""
+
+
+def paths_of(event: DataWritten) -> tuple[str, ...]:
+    """What an announcement brings, each of which must come into its table once: its files, and its changes by key."""
+    changed = () if event.keyed is None else event.keyed.keys
+    return (*(file.path for file in event.files), *(keys.path for keys in changed))
+
+
+def brought_by(effect: CommitTable) -> tuple[str, ...]:
+    """What a commit brings, of the same kinds."""
+    return (*(file.path for file in effect.files), *(keys.path for one in effect.keyed for keys in one.keys))
+
+
 def worker_events(world: World, worker: Worker) -> tuple[ControlEvent, ...]:
     """The events of the worker's next batch, for the tables as they are now."""
     if not worker.script:
@@ -371,6 +386,8 @@ def worker_events(world: World, worker: Worker) -> tuple[ControlEvent, ...]:
                     parts=count,
                     base_batch=worker.base,
                     after_batch=before,
+                    keyed=table == KEYED and part == 0,
+                    files=0 if table == KEYED and worker.batch % 2 == 0 and count == 1 else 1,
                 )
             )
     events: list[ControlEvent] = [*split.number_parts(pieces)]
@@ -535,7 +552,7 @@ def truncate(world: World, end: int) -> World:
             world = crash(world, index)
     files = {file for table in world.tables for file in table.files}
     under_way = [*world.orphans, *(task for seat in world.seats if seat is not None for task in seat.tasks)]
-    files |= {file.path for task in under_way if isinstance(task, CommitTable) for file in task.files}
+    files |= {path for task in under_way if isinstance(task, CommitTable) for path in brought_by(task)}
     # Of a transaction whose end is lost nobody reads anything, until the next one of its writer ends.
     log = [*world.log[:end]]
     for offset in range(end - 1, -1, -1):
@@ -557,7 +574,7 @@ def discard_waiting(world: World, name: str) -> World:
         offset
         for offset, event in announced(world.log[: world.stable_end]).sound
         if same_name(event.table, name)
-        and not present.issuperset(file.path for file in event.files)
+        and not present.issuperset(paths_of(event))
         and not (table.exists and event.table_uuid == table.uuid)
     )
     run = list(takewhile(lambda pair: pair[0] == pair[1], zip(waiting, _sound_waiting(world, name), strict=False)))
@@ -598,9 +615,7 @@ def _sound_waiting(world: World, name: str) -> list[int]:
     return sorted(
         offset
         for offset, event in announced(world.log[: world.stable_end]).sound
-        if same_name(event.table, name)
-        and offset >= reached
-        and not present.issuperset(file.path for file in event.files)
+        if same_name(event.table, name) and offset >= reached and not present.issuperset(paths_of(event))
     )
 
 
@@ -636,10 +651,11 @@ def apply_commit(world: World, effect: CommitTable) -> World | None:
     before = table.progress.control_offset if table.progress is not None else 0
     if effect.progress.control_offset < before and not _cut_off(world, table):
         seen.append(f"{table.name}: progress moved back from {before} to {effect.progress.control_offset}")
-    paths = tuple(file.path for file in effect.files)
+    paths = brought_by(effect)
     number = table.made + 1
     snapshot = Snapshot(table.head, table.files + paths, effect.progress.control_offset)
     seen += _written_on(world, table, effect)
+    seen += _beside_keys(world, table, effect)
     marker = table.marker
     if marker is not None and marker < before and not table.unset:
         seen.append(f"{table.name}: it was rolled back to {marker}, and is written on before anybody settled that")
@@ -661,15 +677,26 @@ def apply_commit(world: World, effect: CommitTable) -> World | None:
 
 def _written_on(world: World, table: Table, effect: CommitTable) -> list[Fault]:
     """A table that was put back takes nothing whose announcement says what must be in it first, and is not."""
-    coming = {file.path for file in effect.files}
+    coming = set(brought_by(effect))
     gone = table.lost - coming
     sound = (e for _, e in announced(world.log).sound if e.table_uuid == table.uuid)
-    lost = {(e.pipeline, e.batch) for e in sound if gone.issuperset(f.path for f in e.files)}
+    lost = {(e.pipeline, e.batch) for e in sound if gone.issuperset(paths_of(e))}
     return [
         f"{table.name}: batch {e.batch} of {e.pipeline} is added, and batch {e.after_batch} before it was lost with its state"
         for e in _announced_for(world, table)
-        if (e.pipeline, e.after_batch) in lost and coming.issuperset(f.path for f in e.files)
+        if (e.pipeline, e.after_batch) in lost and coming.issuperset(paths_of(e))
     ]
+
+
+def _beside_keys(world: World, table: Table, effect: CommitTable) -> list[Fault]:
+    """A batch that changes rows by their keys has its commit to itself, and says once what it changes."""
+    if not effect.keyed:
+        return []
+    coming = set(brought_by(effect))
+    batches = {(e.pipeline, e.batch) for e in _announced_for(world, table) if coming.intersection(paths_of(e))}
+    if len(batches) <= 1 and len(effect.keyed) == 1:  # none where the log no longer has the announcement
+        return []
+    return [f"{table.name}: a commit that changes rows by their keys takes {sorted(batches)} at once"]
 
 
 def _announced_for(world: World, table: Table) -> list[DataWritten]:
@@ -1010,7 +1037,7 @@ def announced(log: tuple[Entry, ...]) -> Announced:
             begins = {(r.topic_id, r.partition): r.end for r in event.ranges}
             sound = [(at, w) for at, w in sound if w.pipeline != name or not _read_again(w, begins)]
             chains[name] = chains.get(name, Chain()).settled(event.batch, event.ranges, event.given_up)
-            unsound |= {file.path for _, w in waiting.pop(name, []) for file in w.files}
+            unsound |= {path for _, w in waiting.pop(name, []) for path in paths_of(w)}
             broken.discard(name)
             held = [(at, w) for at, w in held if w.pipeline != name]
             continue
@@ -1022,12 +1049,12 @@ def announced(log: tuple[Entry, ...]) -> Announced:
         if name not in broken and chain.takes(event.batch, event.ranges):
             chains[name] = chain.after(event.batch, event.ranges)
             sound += mine
-            paths |= {file.path for _, w in mine for file in w.files}
+            paths |= {path for _, w in mine for path in paths_of(w)}
             continue
         if name in broken or not chain.holds(event.batch, event.ranges):
             broken.add(name)
             held += mine
-        unsound |= {file.path for _, w in mine for file in w.files}
+        unsound |= {path for _, w in mine for path in paths_of(w)}
     return Announced(tuple(sound), tuple(held), frozenset(unsound - paths), chains)
 
 
@@ -1078,7 +1105,7 @@ def faults(world: World) -> list[Fault]:
         for offset, event in facts.sound:
             if event.table_uuid != table.uuid:
                 continue
-            held = present.issuperset(file.path for file in event.files)
+            held = present.issuperset(paths_of(event))
             # What was written where the log had been cut off is not below what was recorded or stored before that.
             anew = progress is not None and _later(world.log[offset].epoch, progress.leader_epoch)
             if not held and offset < reached and not anew:
@@ -1089,7 +1116,7 @@ def faults(world: World) -> list[Fault]:
                 found.append(f"{table.name}: low-water mark {world.low_water} passed the announcement at {offset}")
         for offset, event in facts.held:
             anew = progress is not None and _later(world.log[offset].epoch, progress.leader_epoch)
-            was_in = world.before_cut.issuperset(file.path for file in event.files)
+            was_in = world.before_cut.issuperset(paths_of(event))
             if event.table_uuid == table.uuid and offset < reached and not anew and not was_in:
                 found.append(f"{table.name}: progress {reached} passed the broken batch announced at {offset}")
         keys = Counter(_source_key(path) for path in files)
@@ -1116,7 +1143,7 @@ def _read_twice(world: World, table: Table) -> Iterator[Fault]:
     live = set(table.files)
     spans: dict[tuple[object, ...], list[tuple[int, int, int]]] = {}
     for event in _announced_for(world, table):
-        if event.part == 0 and live.issuperset(file.path for file in event.files):
+        if event.part == 0 and live.issuperset(paths_of(event)):
             for r in event.ranges:
                 if r.start < r.end:
                     key = event.pipeline, event.table, event.base_batch, r.topic_id, r.partition

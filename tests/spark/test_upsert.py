@@ -25,7 +25,7 @@ PIPELINE = """
       allow_tables: ["shop.*"]
     tables:
       defaults:
-        write: {{mode: upsert, key: [id], delete_when: {{field: op, equals: d}}}}
+        write: {{mode: upsert, key: [id], delete_when: {{field: op, equals: d}}, deletes: {deletes}}}
         create: {{partition_by: [{partition_by}], properties: {{format-version: "{version}"}}}}
         commit: {{interval: 1s}}
     errors: {{policy: dead_letter, dead_letter_table: shop.dead_letters}}
@@ -37,6 +37,10 @@ REGIONS = ["eu", "us", "ap"]
 
 Document = dict[str, Any]
 Rows = dict[int, Document]
+
+
+def pipeline_text(topic: str, version: str, partition_by: str = "region", deletes: str = "auto") -> str:
+    return PIPELINE.format(topic=topic, version=version, partition_by=partition_by, deletes=deletes)
 
 
 def changes(seed: int, count: int = COUNT) -> list[Document]:
@@ -74,21 +78,23 @@ def check(project: Project, rows: Rows) -> None:
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
-    ("version", "partition_by"),
+    ("version", "partition_by", "deletes"),
     [
-        pytest.param("2", "region", id="2-moves"),
-        pytest.param("3", "region", id="3-moves"),
-        pytest.param("2", '"bucket(4, id)"', id="2-by-key", marks=pytest.mark.slow),
-        pytest.param("3", "", id="3-unpartitioned", marks=pytest.mark.slow),
+        pytest.param("2", "region", "auto", id="2-moves", marks=pytest.mark.slow),
+        pytest.param("3", "region", "auto", id="3-moves"),
+        pytest.param("2", '"bucket(4, id)"', "auto", id="2-by-key", marks=pytest.mark.slow),
+        pytest.param("3", "", "auto", id="3-unpartitioned", marks=pytest.mark.slow),
+        pytest.param("3", "region", "copy_on_write", id="3-copies", marks=pytest.mark.slow),
+        pytest.param("2", '"bucket(4, id)"', "copy_on_write", id="2-copies", marks=pytest.mark.slow),
     ],
 )
 def test_a_table_holds_the_newest_row_of_each_key(
-    tmp_path: Path, broker: Broker, version: str, partition_by: str
+    tmp_path: Path, broker: Broker, version: str, partition_by: str, deletes: str
 ) -> None:
     """Three runs over changes of few keys, several batches each, and a column that appears: the table is the fold."""
     project = Project(tmp_path, broker.bootstrap_servers)
     topic = broker.new_topic("upsert", partitions=3)
-    file = project.pipeline("upsert", PIPELINE.format(topic=topic, version=version, partition_by=partition_by))
+    file = project.pipeline("upsert", pipeline_text(topic, version, partition_by, deletes))
     rows: Rows = {}
     for seed, count in ((1, COUNT), (2, 5_000)):
         documents = changes(seed, count)
@@ -129,7 +135,7 @@ def test_a_run_that_dies_leaves_no_key_with_two_rows(tmp_path: Path, broker: Bro
     """Whatever was announced or committed when a run was killed, the next one goes on from there."""
     project = Project(tmp_path, broker.bootstrap_servers)
     topic = broker.new_topic("upsert", partitions=2)
-    file = project.pipeline("upsert", PIPELINE.format(topic=topic, version="3", partition_by="region"))
+    file = project.pipeline("upsert", pipeline_text(topic, "3"))
     first = changes(1, 4_000)
     produce(broker, topic, first)
     project.run("run", file, "--until-caught-up", timeout_s=300)
@@ -147,7 +153,7 @@ def test_a_run_that_dies_leaves_no_key_with_two_rows(tmp_path: Path, broker: Bro
     "fault",
     [
         "announced=kill",
-        "before-commit=kill",
+        pytest.param("before-commit=kill", marks=pytest.mark.slow),
         pytest.param("files-written=kill", marks=pytest.mark.slow),
         pytest.param("committed=kill", marks=pytest.mark.slow),
     ],
@@ -157,8 +163,8 @@ def test_a_history_has_each_change_once(tmp_path: Path, broker: Broker, fault: s
     others of their batch replace, and the table is the fold of them."""
     project = Project(tmp_path, broker.bootstrap_servers)
     topic = broker.new_topic("history", partitions=2)
-    text = PIPELINE.format(topic=topic, version="3", partition_by="region")
-    file = project.pipeline("history", text.replace("equals: d}}", "equals: d}, history: shop.orders_changes}"))
+    text = pipeline_text(topic, "3")
+    file = project.pipeline("history", text.replace("deletes: auto}", "deletes: auto, history: shop.orders_changes}"))
     rows: Rows = {}
     produced: list[Document] = []
     for seed in (1, 2, 3):
@@ -200,9 +206,9 @@ def test_a_column_says_which_record_is_newer(tmp_path: Path, broker: Broker, ver
     history has each of them once."""
     project = Project(tmp_path, broker.bootstrap_servers)
     topic = broker.new_topic("ordered", partitions=3)
-    text = PIPELINE.format(topic=topic, version=version, partition_by="region")
+    text = pipeline_text(topic, version)
     words = "equals: d}, order: {field: n}, history: shop.orders_changes}"
-    file = project.pipeline("ordered", text.replace("equals: d}}", words))
+    file = project.pipeline("ordered", text.replace("equals: d}, deletes: auto}", words))
     documents = changes(1, 9_000)
     pick = random.Random(1)
     pick.shuffle(documents)

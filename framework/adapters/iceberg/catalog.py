@@ -101,7 +101,7 @@ class IcebergCatalog:
                 self._opened = None
             if self._opened is None:
                 catalog = self._load_catalog()
-                self._opened = (catalog, TableCommits(catalog))
+                self._opened = (catalog, TableCommits(catalog, self.io_properties))
             return self._opened
 
     def _renew_settings(self) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pyiceberg.catalog import Catalog, MetastoreCatalog
@@ -35,6 +35,7 @@ from pyiceberg.table.update import (
 from pyiceberg.types import IcebergType
 
 from framework.adapters.faults import reach
+from framework.adapters.iceberg.copy_on_write import copies_without
 from framework.adapters.iceberg.counters import counters
 from framework.adapters.iceberg.keyed_rows import rows_to_delete
 from framework.adapters.iceberg.manifest_lists import ManifestLists
@@ -47,10 +48,12 @@ from framework.adapters.iceberg.private.manifests import (
     schema_for_spec,
     to_iceberg,
 )
+from framework.adapters.iceberg.private.replaced_files import ReplacedFiles
 from framework.adapters.iceberg.private.snapshot_id import new_snapshot_id
 from framework.adapters.iceberg.row_order import mark_at_head
 from framework.adapters.iceberg.supported_tables import unreadable, unwritable
 from framework.adapters.iceberg.views import head_of, snapshot_by_id, start_of, view_of
+from framework.adapters.rewrite_files import cannot_rewrite
 from framework.adapters.secrets import hidden
 from framework.commit.machine.effects import (
     OUTCOME_UNKNOWN,
@@ -90,8 +93,10 @@ class _Attempt:
 class TableCommits:
     """Commits to the tables of one catalog. Safe for threads; two commits to one table are settled by the catalog."""
 
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: Catalog, io_properties: Callable[[], Mapping[str, str]] = dict) -> None:
+        """`io_properties` gives what data files are written with."""
         self._catalog = catalog
+        self._io_properties = io_properties
         self.lists = ManifestLists()
 
     def commit(self, effect: CommitTable, examined: Table | None = None) -> Outcome:
@@ -127,7 +132,7 @@ class TableCommits:
         if missing:
             return FilesGone(effect.table, effect.commit_id, missing)
         snapshot_id = new_snapshot_id()
-        files = SnapshotFiles(table.metadata, table.io, snapshot_id)
+        files = ReplacedFiles(table.metadata, table.io, snapshot_id)
         try:
             attempt = self._write(effect, table, files, snapshot_id)
         except Exception as error:  # the catalog has heard of none of these files: they can go
@@ -173,7 +178,7 @@ class TableCommits:
         self.lists.remember(table.metadata, MAIN_BRANCH, written)
         return table
 
-    def _write(self, effect: CommitTable, table: Table, files: SnapshotFiles, snapshot_id: int) -> _Attempt:
+    def _write(self, effect: CommitTable, table: Table, files: ReplacedFiles, snapshot_id: int) -> _Attempt:
         metadata = table.metadata
         added = _iceberg_files(effect, metadata)
         parent = _parent(effect, metadata)
@@ -184,7 +189,16 @@ class TableCommits:
                 table.io, listed, metadata.format_version, {each for one in effect.keyed for each in one.key_ids}
             )
             deletes = rows_to_delete(table.io, metadata, effect.view.branch, live, effect.keyed)
-        written = files.write(parent.snapshot_id if parent else None, listed, added, deletes, live)
+        if live is not None and deletes is not None and parent is not None and is_copied(effect):
+            for file in copies_without(
+                table.io, metadata, effect.table, self._io_properties(), live, deletes, effect.commit_id
+            ):
+                files.written.append(file.path)  # as the manifests: they go where the commit is refused
+                added.append(to_iceberg(file, _kinds(metadata, file.spec_id)))
+            replaced = {path: live.by_path[path] for path in deletes}
+            written = files.write_replacement(parent.snapshot_id, listed, added, replaced)
+        else:
+            written = files.write(parent.snapshot_id if parent else None, listed, added, deletes, live)
         own = summary(effect.progress, effect.commit_id, effect.valid_through_ms)
         mark = mark_at_head(metadata, effect.view.branch)
         own |= tombstones_summary(metadata.properties.get(TOMBSTONES_PROPERTY), effect.keyed, mark)
@@ -332,7 +346,14 @@ def _unsupported(effect: CommitTable, metadata: TableMetadata) -> str | None:
         _remembered(effect, metadata)
     except StateDisagreement as error:
         return f"{error.message}; {error.remedy}"
+    if is_copied(effect) and (reason := cannot_rewrite(metadata)):
+        return f"its data files cannot be written anew (`deletes: copy_on_write`): {reason}"
     return None
+
+
+def is_copied(effect: CommitTable) -> bool:
+    """Whether rows go by writing their files anew."""
+    return any(one.copy_on_write for one in effect.keyed)
 
 
 def _iceberg_files(effect: CommitTable, metadata: TableMetadata) -> list[DataFile]:
@@ -344,9 +365,14 @@ def _iceberg_files(effect: CommitTable, metadata: TableMetadata) -> list[DataFil
         if spec is None:
             raise UnknownSpec(f"{file.path} was written for partition spec {file.spec_id}, unknown to the table")
         if spec.spec_id not in kinds:
-            kinds[spec.spec_id] = partition_types(spec, schema_for_spec(metadata, spec))
+            kinds[spec.spec_id] = _kinds(metadata, spec.spec_id)
         files.append(to_iceberg(file, kinds[spec.spec_id]))
     return files
+
+
+def _kinds(metadata: TableMetadata, spec_id: int) -> list[IcebergType]:
+    spec = metadata.specs()[spec_id]
+    return partition_types(spec, schema_for_spec(metadata, spec))
 
 
 def _snapshot(
@@ -358,8 +384,8 @@ def _snapshot(
     own: dict[str, str],
 ) -> Snapshot:
     """A snapshot with the counters that every engine writes, and ours."""
-    operation = Operation.OVERWRITE if written.added_deletes else Operation.APPEND
-    counted = counters(added, written.added_deletes, written.removed_deletes)
+    operation = Operation.OVERWRITE if written.added_deletes or written.removed_files else Operation.APPEND
+    counted = counters(added, written.added_deletes, written.removed_deletes, written.removed_files)
     return Snapshot(
         snapshot_id=snapshot_id,
         parent_snapshot_id=parent.snapshot_id if parent else None,

@@ -157,6 +157,7 @@ KEYED = Shape(
     updated=INT,
     deleted=INT,
     tombstones=sparse(optional_object(TOMBSTONES), lambda: None),
+    copy_on_write=sparse(BOOL, lambda: False),
 )
 HEARTBEAT = _event(
     Heartbeat,

@@ -150,7 +150,8 @@ class KeyedChanges:
 
     `base_snapshot_id` is the head at which the live rows were looked for, None if the table had no snapshot. `key_ids`
     are the field ids of the key columns, in the order of the pipeline file. The counts are of keys, as they were found
-    there. `tombstones` are there where a column orders the table's records.
+    there. `tombstones` are there where a column orders the table's records. `copy_on_write`: rows go by writing their
+    data files anew; a coordinator that does not know the word marks them as deleted, which gives the same rows.
     """
 
     base_snapshot_id: int | None
@@ -160,6 +161,7 @@ class KeyedChanges:
     updated: int = 0
     deleted: int = 0
     tombstones: Tombstones | None = None
+    copy_on_write: bool = False
 
     @property
     def paths(self) -> tuple[str, ...]:

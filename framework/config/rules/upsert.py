@@ -266,15 +266,6 @@ def identifiers_are_the_key(document: Document) -> Iterator[Diagnostic]:
             yield at("FLOE-C460", message, node, place, "remove `identifier_fields`: new tables get the key's columns")
 
 
-def not_yet(document: Document) -> Iterator[Diagnostic]:
-    """Words of upsert tables that this version refuses; a branch goes as soon as the word does what it says."""
-    for found in upsert_policies(document):
-        place = found.place("write", "deletes")
-        deletes = document.entry(*place)
-        if deletes is not None and document.text(*place) == "copy_on_write":
-            yield at("FLOE-C501", "`copy_on_write` is not supported yet", deletes, place, "use `deletes: auto`")
-
-
 RULES: tuple[Rule, ...] = (
     words_need_upsert,
     key_identifies,
@@ -282,5 +273,4 @@ RULES: tuple[Rule, ...] = (
     deletes_are_said_once,
     version_knows_deletes,
     identifiers_are_the_key,
-    lambda document: _once(not_yet(document)),
 )
