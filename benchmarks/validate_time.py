@@ -1,5 +1,5 @@
 """How long `floe validate` takes in a fresh process: 100 files that are templates, half of them with a shared template
-too.
+too; and `floe plan` and `floe diff` of one of them, offline.
 
 In: a number of files and of rounds. Out: each round's wall and CPU time, the medians, and two ratios, each measured in turn
 on the same machine: to a process that only imports jsonschema and yaml, which is the smallest that a check of files could be,
@@ -140,11 +140,19 @@ def main() -> None:
             (*one_round(Path(folder), floe), *(one_round(Path(folder), base)[1] for base in (IMPORTS, read)))
             for _ in range(chosen.rounds)
         ]
+        saved = str(Path(folder) / "plan.json")
+        plan = ["-m", "framework.cli.main", "plan", files[0], "--offline"]
+        diff = ["-m", "framework.cli.main", "diff", files[0], "--against", saved]
+        one_round(Path(folder), [*plan, "--out", saved])
+        others = {verb[2]: [one_round(Path(folder), verb) for _ in range(chosen.rounds)] for verb in (plan, diff)}
     for wall, cpu, *_ in rounds:
         print(f"{wall:.2f} s, {cpu:.2f} s of CPU")
     wall, cpu, imports, reading = (statistics.median(column) for column in zip(*rounds, strict=True))
     print(f"median of {chosen.rounds}: {wall:.2f} s, {cpu:.2f} s of CPU, for {chosen.files} files")
     print(f"{cpu / imports:.1f} times the CPU of importing jsonschema and yaml alone, {imports:.3f} s")
+    for verb, measured in others.items():
+        wall_s, cpu_s = (statistics.median(column) for column in zip(*measured, strict=True))
+        print(f"floe {verb} of one file without broker and catalog: {wall_s:.2f} s, {cpu_s:.2f} s of CPU")
     print(f"{cpu / reading:.1f} times the CPU of importing them, and of reading the files with them, {reading:.3f} s")
 
 

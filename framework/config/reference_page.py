@@ -71,8 +71,6 @@ def _section(schema: Any, path: str, required: list[str]) -> Iterator[str]:
         if nested is not None:
             deeper.append((nested, f"{path}.{key}{suffix}" if path else f"{key}{suffix}"))
     for nested, nested_path in deeper:
-        if nested_path == "pipeline":  # of a template: the page of pipeline files has these keys
-            continue
         yield from _section(nested, nested_path, nested.get("required", []))
 
 
