@@ -33,22 +33,27 @@ class FloeError(Exception):
         code: stable identifier such as ``FLOE-R101``; see `framework.diagnose.codes`.
         place: what it is about: a file position, a topic-partition, a table, an address.
         remedy: one sentence that says what to do, with the command where there is one.
+        quoted: lines of somebody else's that belong to it, such as the end of a log.
     """
 
     exit_code = 1
     default_code = "FLOE-R001"
 
-    def __init__(self, message: str, *, code: str | None = None, place: str = "", remedy: str = "") -> None:
+    def __init__(
+        self, message: str, *, code: str | None = None, place: str = "", remedy: str = "", quoted: tuple[str, ...] = ()
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.code = code or self.default_code
         self.place = place
         self.remedy = remedy
+        self.quoted = quoted
 
     def __str__(self) -> str:
         place = f" ({self.place})" if self.place else ""
         remedy = f"\n  remedy: {self.remedy}" if self.remedy else ""
-        return f"error[{self.code}] {self.message}{place}{remedy}"
+        quoted = "".join(f"\n  | {line}" for line in self.quoted)
+        return f"error[{self.code}] {self.message}{place}{quoted}{remedy}"
 
 
 class ConfigError(FloeError):
@@ -57,8 +62,16 @@ class ConfigError(FloeError):
     exit_code = 2
     default_code = "FLOE-C001"
 
-    def __init__(self, message: str, diagnostics: tuple[Diagnostic, ...] = (), **kwargs: str) -> None:
-        super().__init__(message, **kwargs)
+    def __init__(
+        self,
+        message: str,
+        diagnostics: tuple[Diagnostic, ...] = (),
+        *,
+        code: str | None = None,
+        place: str = "",
+        remedy: str = "",
+    ) -> None:
+        super().__init__(message, code=code, place=place, remedy=remedy)
         self.diagnostics = diagnostics
 
 

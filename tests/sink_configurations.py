@@ -117,17 +117,17 @@ def prove_made_up(one: Configuration, text: str, random: Random, engine: SqlEngi
     values = one.document["records"]
     keys = set(one.settings.get("iceberg.tables.default-id-columns", "").split(","))
     # The first records come as they are, so that the tables have their columns before nulls come.
-    made = one.proof(text, [*values, *(_like(random.choice(values), random, keys) for _ in range(40))])
+    made = one.proof(text, [*values, *(like(random.choice(values), random, keys) for _ in range(40))])
     assert made.test is not None
     proved(text, FILE, made, None, lambda loaded: run_file(loaded, engine))
 
 
-def _like(value: Any, random: Random, keys: Collection[str] = ()) -> Any:
+def like(value: Any, random: Random, keys: Collection[str] = ()) -> Any:
     """A value of the same kind; fields may be null or missing, unless they are of a key."""
     if isinstance(value, dict):
         kept = {name: inner for name, inner in value.items() if name in keys or random.random() > 0.1}
         return {
-            name: None if name not in keys and random.random() < 0.1 else _like(inner, random)
+            name: None if name not in keys and random.random() < 0.1 else like(inner, random)
             for name, inner in kept.items()
         }
     if isinstance(value, bool):
@@ -139,5 +139,5 @@ def _like(value: Any, random: Random, keys: Collection[str] = ()) -> Any:
     if isinstance(value, str):
         return random.choice([value, value, value, "", "x", "it's", "a\\b", "\u00fc\U0001f600", "${HOME}", "{{x}}"])
     if isinstance(value, list):
-        return [_like(item, random) for item in value[: random.randrange(len(value) + 1)]]
+        return [like(item, random) for item in value[: random.randrange(len(value) + 1)]]
     return value

@@ -9,7 +9,6 @@ import errno
 import json
 import os
 import stat
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -86,6 +85,8 @@ def rewrite_text(path: Path, before: str, after: str) -> None:
         raise ConfigError("the file mixes two kinds of line endings", code="FLOE-R402", place=str(path), remedy=remedy)
     mark = b"\xef\xbb\xbf" if content.startswith(b"\xef\xbb\xbf") else b""
     path = path.resolve()
+    import tempfile  # what checks files writes none
+
     handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     with os.fdopen(handle, "wb") as stream:
         stream.write(mark + (after.replace("\n", "\r\n") if windows else after).encode())

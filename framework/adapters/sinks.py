@@ -25,7 +25,11 @@ def log_line(text: str) -> str:
 def error_text(error: FloeError) -> str:
     """An error as `FloeError.__str__` has it, each part in one line."""
     known = FloeError(
-        log_line(error.message), code=error.code, place=log_line(error.place), remedy=shown_lines(hidden(error.remedy))
+        log_line(error.message),
+        code=error.code,
+        place=log_line(error.place),
+        remedy=shown_lines(hidden(error.remedy)),
+        quoted=tuple(map(log_line, error.quoted)),
     )
     return str(known)
 

@@ -64,16 +64,17 @@ def build_pipeline(document: Values) -> PipelineSpec:
     metadata = document["metadata"]
     every = document.get("trigger", {}).get("every", "auto")
     commit = document.get("commit", {})
+    routes = _routes(document["routes"])
     return PipelineSpec(
         name=metadata["name"],
         owner=metadata.get("owner"),
         description=metadata.get("description"),
         source=_source(document["source"]),
         transform_sql=document.get("transform", {}).get("sql"),
-        routes=_routes(document["routes"]),
+        routes=routes,
         tables=_with_histories(
             _appended(_tables(document.get("tables", {})), document.get("errors", {}).get("dead_letter_table")),
-            _routes(document["routes"]).rules,
+            routes.rules,
         ),
         errors=_errors(document.get("errors", {})),
         control_topic=commit.get("control_topic", PipelineSpec.control_topic),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping as Mapped
 from dataclasses import dataclass, field
+from operator import is_
 
 from framework.config.tree import Entry, Mapping, Node, Path, Scalar, Sequence, dotted
 from framework.config.variables import Value
@@ -61,7 +62,7 @@ def secret_of(text: str) -> tuple[str, str] | None:
 
 def _walk(node: Node, path: Path, state: _State) -> Node:
     if isinstance(node, Mapping):
-        entries = []
+        entries, changed = [], False
         for entry in node.entries:
             if "${" in entry.key:
                 remedy = "write the key out; references are for values"
@@ -74,10 +75,13 @@ def _walk(node: Node, path: Path, state: _State) -> Node:
                         remedy=remedy,
                     )
                 )
-            entries.append(Entry(entry.key, entry.key_span, _walk(entry.value, (*path, entry.key), state)))
-        return Mapping(tuple(entries), node.span)
+            value = _walk(entry.value, (*path, entry.key), state)
+            changed = changed or value is not entry.value
+            entries.append(entry if value is entry.value else Entry(entry.key, entry.key_span, value))
+        return Mapping(tuple(entries), node.span) if changed else node
     if isinstance(node, Sequence):
-        return Sequence(tuple(_walk(item, (*path, index), state) for index, item in enumerate(node.items)), node.span)
+        items = tuple([_walk(item, (*path, index), state) for index, item in enumerate(node.items)])
+        return node if all(map(is_, items, node.items)) else Sequence(items, node.span)
     if isinstance(node.value, str) and "${" in node.value:
         return _leaf(node, path, state)
     return node

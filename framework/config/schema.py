@@ -11,21 +11,20 @@ import json
 import re
 from functools import cache
 from importlib.resources import files
-from typing import Any
-
-from jsonschema import Draft7Validator, FormatChecker
+from typing import TYPE_CHECKING, Any
 
 from framework.config.patterns import unfit
-from framework.config.schema_words import explain, without_echoes
+from framework.config.schema_verdict import Verdict, verdict
 from framework.config.tree import Mapping, Node, Path, Scalar, Sequence, plain
 from framework.diagnose.diagnostic import Diagnostic
 
+if TYPE_CHECKING:
+    from jsonschema import Draft7Validator
+
 _REFERENCE = "|\\$\\{|\\{\\{"
 _QUOTED = {"integer", "number", "boolean"}
-_FORMATS = FormatChecker(formats=())
 
 
-@_FORMATS.checks("regex")
 def _is_regex(value: object) -> bool:
     return not isinstance(value, str) or unfit(value) is None
 
@@ -39,12 +38,27 @@ def published(name: str) -> Any:
 @cache
 def resolved(name: str) -> Any:
     """The schema for values whose references are resolved."""
-    return _without_references(published(name))
+    schema = published(name)
+    if name == "template":  # what it says of `pipeline` refuses nothing, and is for editors
+        body = {key: value for key, value in schema["properties"]["pipeline"].items() if key != "properties"}
+        schema = {**schema, "properties": {**schema["properties"], "pipeline": body}}
+    return _without_references(schema)
+
+
+@cache
+def _verdict(name: str, below: str | None) -> Verdict:
+    """For a document, or for the value of one key at its top."""
+    schema = resolved(name)
+    return verdict(schema if below is None else schema["properties"][below], _is_regex)
 
 
 @cache
 def _validator(name: str) -> Draft7Validator:
-    return Draft7Validator(resolved(name), format_checker=_FORMATS)
+    from jsonschema import Draft7Validator, FormatChecker
+
+    formats = FormatChecker(formats=())
+    formats.checks("regex")(_is_regex)
+    return Draft7Validator(resolved(name), format_checker=formats)
 
 
 def _without_references(schema: Any) -> Any:
@@ -76,8 +90,14 @@ def check(
     """
     schema = resolved(name)
     tree = _coerce(tree, schema)
+    document = plain(tree)
+    if _verdict(name, below)(document if below is None else document.get(below)):
+        return tree, []
+    # Most files are right: what finds the words for the others takes longer to import than a file to check.
+    from framework.config.schema_words import explain, without_echoes
+
     findings: list[Diagnostic] = []
-    for error in _validator(name).iter_errors(plain(tree)):
+    for error in _validator(name).iter_errors(document):
         if below is not None and (not error.absolute_path or error.absolute_path[0] != below):
             continue
         if tuple(error.absolute_path) not in skip:
@@ -93,11 +113,11 @@ def _coerce(node: Node, schema: Any) -> Node:
         return node
     if isinstance(node, Mapping):
         properties, others = schema.get("properties", {}), schema.get("additionalProperties")
-        entries = tuple(
+        entries = tuple([
             entry if (value := _coerce(entry.value, properties.get(entry.key, others))) is entry.value
             else type(entry)(entry.key, entry.key_span, value)
             for entry in node.entries
-        )  # fmt: skip
+        ])  # fmt: skip
         return node if _same(entries, node.entries) else Mapping(entries, node.span)
     if isinstance(node, Sequence):
         items = tuple(_coerce(item, schema.get("items")) for item in node.items)

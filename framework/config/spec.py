@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from fnmatch import fnmatchcase
 
 from framework.config.maintenance import DAY_MS, MaintenanceLimits, MaintenancePolicy
 from framework.config.metadata import HISTORY
 from framework.config.patterns import compiled
-from framework.config.table_names import DEFAULT_CATALOG, Catalogs, identifier_of, placed
+from framework.config.table_names import DEFAULT_CATALOG, Catalogs, identifier_of, matches_glob, placed
 
 
 class RouteMode(str, Enum):
@@ -383,7 +382,7 @@ class TablesSpec:
         return policy
 
     def _override(self, folded: str) -> TablePolicy | None:
-        return next((policy for glob, policy in self.overrides if fnmatchcase(folded, self.fold(glob))), None)
+        return next((policy for glob, policy in self.overrides if matches_glob(folded, self.fold(glob))), None)
 
     def _history(self, folded: str) -> History | None:
         return next((each for each in self.histories if self.fold(each.table) == folded), None)

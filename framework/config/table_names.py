@@ -36,6 +36,14 @@ def as_written(name: str) -> str:
     return full_name(catalog_of(name), identifier_of(name))
 
 
+def matches_glob(name: str, glob: str) -> bool:
+    """`fnmatchcase`, without a regular expression for what most globs are: a name, or how names begin."""
+    wild = next((at for at, character in enumerate(glob) if character in "*?["), -1)
+    if wild < 0:
+        return name == glob
+    return name.startswith(glob[:-1]) if wild == len(glob) - 1 and glob[-1] == "*" else fnmatchcase(name, glob)
+
+
 def name_matches(name: str, pattern: str) -> bool:
     """Whether a person's pattern means a table: one with a colon is for the catalog too, one without for any
     catalog."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from framework.config.document import Files, not_a_mapping, read_source, upwards
@@ -25,11 +25,11 @@ from framework.config.rules.monitoring import monitoring_rules
 from framework.config.schema import check
 from framework.config.spec import LineageSpec, MonitoringSpec, SecretRef, SettingValue, TargetSpec
 from framework.config.text import SourceText
-from framework.config.tree import Mapping, Node, Scalar, Sequence, leaves, parse, plain
+from framework.config.tree import Mapping, Node, Scalar, Sequence, find, leaves, parse, plain
 from framework.config.units import setting_text, size_bytes
 from framework.config.variables import Value, values_of
 from framework.config.world import World
-from framework.diagnose.diagnostic import Diagnostic, Span
+from framework.diagnose.diagnostic import Diagnostic, Severity, Span
 
 LOCAL = """\
 apiVersion: floe/v1
@@ -96,12 +96,24 @@ def read_target(source: SourceText, world: World) -> TargetResult:
         findings += secrets_from_outside(tree, resolved)
         findings += known_settings(resolved, unresolved)
         findings += address_rules(resolved, unresolved)
+        findings += _named_otherwise(resolved, source.file)
     overrides = resolved.get("overrides") if isinstance(resolved, Mapping) else None
     items = overrides.items if isinstance(overrides, Sequence) else ()
     parts = tuple(item for item in items if isinstance(item, Mapping))
     broken = any(finding.is_error for finding in findings)
     target = None if broken else _build(plain(resolved))
     return TargetResult(target, files.finish(findings), source, variable_node, parts)
+
+
+def _named_otherwise(tree: Mapping, file: str) -> Iterator[Diagnostic]:
+    """A target is found by its file's name, and what a run keeps lies under the name inside; two names lead astray."""
+    path, name, kind = PurePath(file), find(tree, ("metadata", "name")), tree.get("kind")
+    if path.parent.name != "targets" or not isinstance(name, Scalar) or not isinstance(name.value, str):
+        return
+    if isinstance(kind, Scalar) and kind.value == "Target" and name.value != path.stem and "${" not in name.value:
+        message = f"this target is found as `{path.stem}`, by its file's name, and is named `{name.value}` here"
+        remedy = f"write `name: {path.stem}`"
+        yield Diagnostic("FLOE-C712", message, name.span, Severity.WARNING, "metadata.name", remedy=remedy)
 
 
 def _resolve(

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from operator import is_
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -25,14 +25,14 @@ _INT = re.compile(r"[-+]?[0-9]+\Z")
 _OCTAL_HEX = re.compile(r"0o[0-7]+\Z|0x[0-9a-fA-F]+\Z")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?\Z")
 _NOT_FINITE = re.compile(r"([-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN))\Z")
+_WORD = frozenset("abcdeghijklmopqrsuvwxyzABCDEGHIJKLMOPQRSUVWXYZ_$/*")  # without `false`, `null`, `true` and no text
 _UNTAGGED = "untagged"
 _MAX_NODES = 50_000
 _MAX_DEPTH = 100
 _SAFE_DEPTH = 500  # levels that the C library composes without a doubt; `_Reader` counts them exactly
 
 
-@dataclass(frozen=True)
-class Scalar:
+class Scalar(NamedTuple):
     """A leaf. `plain` is true for a value written without quotes; `text` is then what was written (`1e3` for
     1000.0)."""
 
@@ -42,21 +42,18 @@ class Scalar:
     text: str = ""
 
 
-@dataclass(frozen=True)
-class Sequence:
+class Sequence(NamedTuple):
     items: tuple[Node, ...]
     span: Span
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     key: str
     key_span: Span
     value: Node
 
 
-@dataclass(frozen=True)
-class Mapping:
+class Mapping(NamedTuple):
     entries: tuple[Entry, ...]
     span: Span
 
@@ -85,6 +82,10 @@ class _Loader(_Fast):  # type: ignore[misc]  # PyYAML's loaders have no types
 
     def resolve(self, kind: type[yaml.Node], value: object, implicit: object) -> str:
         return _UNTAGGED
+
+    # Resolvers by path, which nobody has added, are asked for each node.
+    descend_resolver = is_
+    ascend_resolver = tuple
 
 
 class _Stop(Exception):
@@ -138,6 +139,7 @@ def _check_depth(text: str) -> None:
 class _Reader:
     def __init__(self, source: SourceText, only: frozenset[str] | None) -> None:
         self.source = source
+        self.file = source.file
         self.only = only
         self.has_tags = "!" in source.text
         self.findings: list[Diagnostic] = []
@@ -163,12 +165,12 @@ class _Reader:
         self.count += 1
         if depth > _MAX_DEPTH or self.count > _MAX_NODES:
             raise _Stop
+        if isinstance(node, yaml.ScalarNode):
+            return self.scalar(node)
         if isinstance(node, yaml.MappingNode):
             return self.mapping(node, depth)
-        if isinstance(node, yaml.SequenceNode):
-            self.check_tag(node)
-            return Sequence(tuple(self.convert(item, depth + 1) for item in node.value), self.span(node))
-        return self.scalar(node)
+        self.check_tag(node)
+        return Sequence(tuple([self.convert(item, depth + 1) for item in node.value]), self.span(node))
 
     def mapping(self, node: Any, depth: int) -> Mapping:
         self.check_tag(node)
@@ -209,11 +211,13 @@ class _Reader:
 
     def scalar(self, node: Any) -> Scalar:
         span = self.span(node)
-        plain = not node.style  # None or "", as the loader has it
-        self.check_tag(node)
-        if not plain:
-            return Scalar(str(node.value), span, plain=False)
+        if self.has_tags:
+            self.check_tag(node)
         text = str(node.value)
+        if node.style:  # None or "" for a plain one, as the loader has it
+            return Scalar(text, span, plain=False)
+        if text[:1] in _WORD:  # what most values are: nothing of what `core_value` looks for begins so
+            return Scalar(text, span, text=text)
         if _NOT_FINITE.match(text):
             self.refuse(
                 "FLOE-C112",
@@ -235,11 +239,11 @@ class _Reader:
 
     def span(self, node: Any) -> Span:
         start, end = node.start_mark, node.end_mark
-        end_line, end_column = end.line, end.column
-        if end_line > start.line and end_column == 0:  # a block's end mark stands on the line after it
-            end_line = max(start.line, end_line - 1)
+        line, end_line, end_column = start.line, end.line, end.column
+        if end_line > line and end_column == 0:  # a block's end mark stands on the line after it
+            end_line = max(line, end_line - 1)
             end_column = len(self.source.line(end_line + 1))
-        return Span(self.source.file, start.line + 1, start.column + 1, end_line + 1, end_column + 1)
+        return Span(self.file, line + 1, start.column + 1, end_line + 1, end_column + 1)
 
     def refuse(self, code: str, message: str, node: Any, remedy: str) -> None:
         self.findings.append(Diagnostic(code, message, self.span(node), remedy=remedy))
@@ -287,7 +291,7 @@ _SYNTAX = (
     (
         "mapping values are not allowed",
         "a second `key:` on one line, a line indented too far, or no `:` on the line before",
-        "put quotes around text that holds `: `, or correct the indentation",
+        "put quotes around text that holds `: `, correct the indentation, or add the `:`",
         False,
     ),
     ("could not find expected ':'", "this line has no `: ` after its key", "write `key: value`", True),

@@ -28,6 +28,7 @@ from packaging.utils import canonicalize_name
 
 import framework
 from framework.adapters.files import cache_dir
+from framework.adapters.installed import again
 from framework.adapters.private_files import PROGRAM, make_private, open_private, private_dir, write_private
 from framework.errors import SetupError
 from framework.record.compiled import SHIPPED
@@ -147,7 +148,7 @@ def _find(name: str) -> Distribution:
             f"package {name} is not installed",
             code="FLOE-E411",
             place=sys.prefix,
-            remedy="install floe again with its lock: make setup",
+            remedy=f"install floe again: {again()}",
         ) from error
 
 

@@ -115,10 +115,10 @@ def _all_told(pipelines: Iterable[LoadedPipeline], history: History, since_ms: i
 
 
 def _not_running(application: DeployedApplication, what: str) -> FloeError:
-    lines = "".join(f"\n  | {line}" for line in last_lines(application.log, LOG_LINES))
     return FloeError(
-        f"application {application.record.name} {what}{lines}",
+        f"application {application.record.name} {what}",
         code="FLOE-R411",
         place=str(application.log),
         remedy="read the log; `floe deploy --status` shows what the supervisor does, and deploying again is safe",
+        quoted=tuple(last_lines(application.log, LOG_LINES)),
     )

@@ -139,12 +139,12 @@ ENTRIES = (
     Code(
         "FLOE-E411",
         "A package is not installed",
-        "The environment is not the one that the lock describes.",
+        "The environment is not the one that floe was installed with. The remedy is the command for the way that floe got here: a clone, a wheel, a git address or an index.",
         transcript=Transcript(
             "package",
             "package pyroaring is not installed",
             "/home/ada/.venv",
-            "install floe again with its lock: make setup",
+            "install floe again: make setup",
             (
                 "make setup",
                 "floe package",
@@ -206,7 +206,7 @@ ENTRIES = (
     Code(
         "FLOE-R411",
         "A deployed application does not run",
-        "It ended, or did not report on the control topic in time. The message holds the end of its log. Its supervisor restarts it after failures that may pass. Deploying again is safe.",
+        "It ended, or did not report on the control topic in time. The end of its log stands below the message. Its supervisor restarts it after failures that may pass. Deploying again is safe.",
         transcript=Transcript(
             "deploy pipelines -t prod",
             "application orders does not run after 60 s; it is waiting",

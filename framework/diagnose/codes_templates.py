@@ -254,4 +254,12 @@ ENTRIES = (
         'lineage: {http: "https://marquez:5000/api/v1/lineage", token: "${secret:env:LINEAGE_TOKEN}"}',
         "target",
     ),
+    Code(
+        "FLOE-C712",
+        "A target whose name is not its file's",
+        "`--target` finds a target by its file's name, and a run keeps its state under the name inside. With two names a person looks in the wrong place, and two targets of one name share their state.",
+        "metadata: {name: production}",
+        "metadata: {name: local}",
+        "target",
+    ),
 )

@@ -6,7 +6,6 @@ In: diagnostics. Out: one text. No file is read and nothing is printed here; col
 from __future__ import annotations
 
 import hashlib
-import html
 import json
 import re
 from collections.abc import Sequence
@@ -269,8 +268,12 @@ def _junit(diagnostics: Sequence[Diagnostic], files: Sequence[str]) -> str:
 
 
 def _xml(text: str) -> str:
-    return html.escape(_NOT_XML.sub("?", text), quote=False)
+    from html import escape
+
+    return escape(_NOT_XML.sub("?", text), quote=False)
 
 
 def _attribute(text: str) -> str:
-    return f'"{html.escape(_NOT_XML.sub("?", text))}"'
+    from html import escape
+
+    return f'"{escape(_NOT_XML.sub("?", text))}"'

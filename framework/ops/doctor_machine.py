@@ -18,6 +18,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 import framework
+from framework.adapters.installed import PACKAGE, again
 from framework.config.spec import TargetSpec
 from framework.ops.doctor import Finding, error, ok, warning
 from framework.plan.submit import manager_of
@@ -43,19 +44,19 @@ def java(find_java: Callable[[], str]) -> Iterator[Finding]:
 
 def packages() -> Iterator[Finding]:
     """Installed versions against what floe declares and, in a checkout, against its lock."""
-    dist = distribution("floe-pipelines")
+    dist = distribution(PACKAGE)
     wrong = 0
     for requirement in _required(dist):
         version = _version_of(requirement.name)
         if version is None:
             wrong += 1
-            yield error("packages", f"{requirement.name} is not installed", f"pip install '{requirement}'")
+            yield error("packages", f"{requirement.name} is not installed", _install(requirement))
         elif not requirement.specifier.contains(version, prereleases=True):
             wrong += 1
             yield error(
                 "packages",
                 f"{requirement.name} is {version}, but {requirement.specifier} is needed",
-                f"pip install '{requirement}'",
+                _install(requirement),
             )
     lock = Path(framework.__file__).parent.parent / "constraints.txt"
     differing = []
@@ -64,9 +65,14 @@ def packages() -> Iterator[Finding]:
         if version is not None and version != pinned:
             differing.append(f"{name} {version} (lock: {pinned})")
     if differing:
-        yield warning("packages", "not as in the lock: " + ", ".join(differing), "make setup")
+        yield warning("packages", "not as in the lock: " + ", ".join(differing), again())
     elif not wrong:
         yield ok("packages", "every package is installed" + (", as in the lock" if lock.is_file() else ""))
+
+
+def _install(requirement: Requirement) -> str:
+    """For this Python, which need not be that of the `pip` in the path."""
+    return f"{sys.executable} -m pip install '{requirement}'"
 
 
 def fetch() -> Iterator[Finding]:
@@ -77,7 +83,7 @@ def fetch() -> Iterator[Finding]:
     if compiled() or os.environ.get(FETCH_VARIABLE):
         yield ok("fetch", text)
     else:
-        yield warning("fetch", f"{text}, at about twice the CPU", "install a C compiler, then: make setup")
+        yield warning("fetch", f"{text}, at about twice the CPU", f"install a C compiler, then: {again()}")
 
 
 def parser() -> Iterator[Finding]:
@@ -87,7 +93,7 @@ def parser() -> Iterator[Finding]:
     if compiled_json.available():
         yield ok("json", "plain JSON is parsed by the compiled parser, the rest by Arrow's")
     else:
-        remedy = "install a C compiler, then: make setup"
+        remedy = f"install a C compiler, then: {again()}"
         yield warning("json", "JSON is parsed by Arrow alone, at about four times the CPU", remedy)
 
 
@@ -98,7 +104,7 @@ def scatter() -> Iterator[Finding]:
     if available():
         yield ok("scatter", "rows of many tables are split by compiled code")
     else:
-        remedy = "install a C compiler, then: make setup"
+        remedy = f"install a C compiler, then: {again()}"
         yield warning("scatter", "rows of many tables are split by sorting them, at a tenth more CPU", remedy)
 
 

@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -30,11 +31,16 @@ DRIVER_MEMORY = "1g"
 _PYTHON_RUNNER = "org.apache.spark.deploy.PythonRunner"
 
 _OWNED = ("spark.master", "spark.app.name", "spark.submit.pyFiles", "spark.pyspark.driver.python")
-_PIPELINES = TypeAdapter(tuple[LoadedPipeline, ...])
 _KUBERNETES_NEEDS = {
     "spark.kubernetes.container.image": "the image that driver and executors run, with this version of Spark in it",
     "spark.kubernetes.file.upload.path": "a store that both this machine and the pods can use, such as s3a://bucket/spark",
 }
+
+
+@cache
+def _pipelines() -> TypeAdapter[tuple[LoadedPipeline, ...]]:
+    """Made when something is submitted: it takes a twentieth of a second, which a plan need not wait for."""
+    return TypeAdapter(tuple[LoadedPipeline, ...])
 
 
 @dataclass(frozen=True)
@@ -61,7 +67,7 @@ class Shipment:
 
 def render_submission(pipelines: Sequence[LoadedPipeline]) -> str:
     """The pipelines as JSON text, everything resolved but secrets. Their `tests:` stay at home."""
-    plain = _PIPELINES.dump_python(_without_tests(pipelines), mode="json")
+    plain = _pipelines().dump_python(_without_tests(pipelines), mode="json")
     document = {"format": FORMAT, "hash": plan_hash(pipelines), "pipelines": plain}
     return json.dumps(document, indent=1, sort_keys=True) + "\n"
 
@@ -78,7 +84,7 @@ def read_submission(text: str, place: str) -> tuple[LoadedPipeline, ...]:
         if document["format"] != FORMAT:
             raise ValueError(f"it has format {document['format']}, not {FORMAT}")
         # `strict` in JSON mode: lists become tuples and text becomes enums, and nothing else is converted.
-        pipelines = _PIPELINES.validate_json(json.dumps(document["pipelines"]), strict=True)
+        pipelines = _pipelines().validate_json(json.dumps(document["pipelines"]), strict=True)
         said, found = document["hash"], plan_hash(pipelines)
     except (ValueError, KeyError, TypeError, ValidationError) as error:
         raise SetupError(

@@ -112,5 +112,6 @@ def test_one_that_does_not_start_is_told_with_the_end_of_its_log(deployment: Dep
     deployment.project.pipeline("orders", PIPELINE.format(topic=broker.new_topic("never"), name="orders"))
     output = deployment.floe("deploy", "pipelines", code=1)
     assert "FLOE-R411" in output
-    assert "| no cluster here" in output
+    assert "\n  | no cluster here\n" in output
+    assert "\\n" not in output
     assert deployment.status(code=1)["orders"]["exit_code"] == 2

@@ -32,7 +32,10 @@ _LETTERS = {
     "mm": "%M",
     "ss": "%S",
     "Z": "%z",
-    "X": "%z",
+}
+_WHY = {
+    "S": "Connect reads fractions of a second as a count of milliseconds",
+    "X": "Connect reads the hours of a zone alone, and passes over its minutes",
 }
 
 
@@ -106,11 +109,7 @@ def _text_form(step: Step, form: str) -> dict[str, str]:
         if letter is not None and not rest[len(letter[0]) :].startswith(letter[0][-1]):
             found, rest = found + letter[1], rest[len(letter[0]) :]
         elif rest[0].isalpha() or rest[0] in "'%":
-            why = (
-                "Connect reads fractions of a second as a count of milliseconds"
-                if rest[0] == "S"
-                else "floe has no word for it"
-            )
+            why = _WHY.get(rest[0], "floe has no word for it")
             step.refuse(
                 "format", f"`{form}` holds `{rest[0]}`: {why}", "declare the field's format under `source.schema`"
             )

@@ -70,8 +70,8 @@ def regex_router(step: Step, shape: Shape) -> Shape:
 
 
 def logical_table(step: Step, shape: Shape) -> Shape:
-    """Debezium's router works on records with a schema alone, and what it adds goes into keys."""
-    return _renamed(step, shape, "topic.regex", "topic.replacement") if shape.has_schema else shape
+    """Debezium's router; what it adds goes into keys."""
+    return _renamed(step, shape, "topic.regex", "topic.replacement")
 
 
 def routed_by_time(step: Step, shape: Shape) -> Shape:

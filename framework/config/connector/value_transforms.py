@@ -50,6 +50,8 @@ def apply(step: Step, shape: Shape) -> Shape:
         return shape
     if step.kind == "Filter":
         step.refuse("type", "it drops every record", "take the transform out")
+    if step.kind == "SetSchemaMetadata" and not step.is_of_key and not shape.has_schema:
+        step.refuse("type", "Connect stops at every record, since the values have no schema", "take the transform out")
     if step.is_of_key or step.kind in _NO_EFFECT:
         return shape  # The sink writes neither keys nor headers nor the names of schemas.
     return _TRANSFORMS[step.kind](step, shape)

@@ -6,10 +6,9 @@ In: the tree and the spec of each file, in order. Out: the findings of each file
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fnmatch import fnmatchcase
 
 from framework.config.spec import PipelineSpec
-from framework.config.table_names import identifier_of, template_glob
+from framework.config.table_names import identifier_of, matches_glob, template_glob
 from framework.config.tree import Mapping, Node, Path, Scalar, find
 from framework.config.tree import Sequence as Items
 from framework.config.variables import unknown_variable
@@ -66,7 +65,7 @@ def _may_write(spec: PipelineSpec, table: str) -> bool:
     bare = identifier_of(table)
     patterns = [template_glob(rule.table) for rule in spec.routes.rules if "{" in rule.table]
     is_there = tables.full_name(bare) == table
-    return is_there and any(fnmatchcase(tables.fold(bare), tables.fold(pattern)) for pattern in patterns)
+    return is_there and any(matches_glob(tables.fold(bare), tables.fold(pattern)) for pattern in patterns)
 
 
 def _history_node(tree: Mapping, history: str) -> Node | None:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
+from functools import cached_property
 
 from framework.config.spec import TargetSpec
+from framework.config.table_names import matches_glob
 from framework.config.tree import Entry, Mapping, Node, Path, Scalar, Sequence, dotted, find
 from framework.diagnose.diagnostic import Diagnostic, Severity
 
@@ -53,11 +54,7 @@ class Document:
         """Whether a table's name, or the beginning of one, matches a pattern under the `case` policy."""
         if (self.text("tables", "defaults", "case") or "insensitive") == "insensitive":
             name, pattern = name.lower(), pattern.lower()
-        wild = next((at for at, character in enumerate(pattern) if character in "*?["), -1)
-        if wild < 0 or (wild == len(pattern) - 1 and pattern[-1] == "*"):
-            # What most patterns are needs no regular expression of its own.
-            return name == pattern if wild < 0 else name.startswith(pattern[:-1])
-        return fnmatchcase(name, pattern)
+        return matches_glob(name, pattern)
 
     def mapping(self, *path: str | int) -> tuple[Entry, ...]:
         node = self.node(*path)
@@ -69,6 +66,16 @@ class Document:
         return (
             tuple(((*path, index), item) for index, item in enumerate(node.items)) if isinstance(node, Sequence) else ()
         )
+
+    @cached_property
+    def policies(self) -> tuple[Path, ...]:
+        """The paths of the table policies; many rules go through them."""
+        return (("tables", "defaults"), *(path for path, _ in self.items("tables", "overrides")))
+
+    @cached_property
+    def says_how_to_write(self) -> bool:
+        """Whether any policy has a `write`: without it no table is upserted."""
+        return any(self.entry(*policy, "write") is not None for policy in self.policies)
 
 
 Rule = Callable[[Document], Iterator[Diagnostic]]
@@ -90,6 +97,4 @@ def at(
 
 def table_policies(document: Document) -> Iterator[Path]:
     """The paths of the table policies of a file: the defaults and each override."""
-    yield ("tables", "defaults")
-    for path, _ in document.items("tables", "overrides"):
-        yield path
+    return iter(document.policies)

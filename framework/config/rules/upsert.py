@@ -67,7 +67,7 @@ class UpsertPolicy:
 
 def upsert_policies(document: Document) -> Iterator[UpsertPolicy]:
     """The policies of the file by which tables are upserted."""
-    for policy in table_policies(document):
+    for policy in table_policies(document) if document.says_how_to_write else ():
         found = UpsertPolicy(document, policy)
         if found.text("write", "mode") == "upsert":
             yield found
@@ -80,6 +80,8 @@ def _once(findings: Iterator[Diagnostic]) -> Iterator[Diagnostic]:
 
 def words_need_upsert(document: Document) -> Iterator[Diagnostic]:
     """Only upsert tables have a key; in the defaults its words may wait for an override that says `mode: upsert`."""
+    if not document.says_how_to_write:
+        return
     upserts = {found.policy for found in upsert_policies(document)}
     for policy in table_policies(document):
         place = UpsertPolicy(document, policy).place("write", "mode")

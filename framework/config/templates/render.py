@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from framework.config.origin import RESERVED, Origin, marked, strip_markers
+from framework.config.templates.simple import rendered_simply
 from framework.config.text import SourceText, start_of
 from framework.diagnose.diagnostic import Diagnostic, Span
-from framework.diagnose.suggest import did_you_mean
+from framework.diagnose.suggest import did_you_mean, listed
 
 ReadInclude = Callable[[str], str]
 _STATEMENT = re.compile(r"^[ \t]*#%", re.MULTILINE)
@@ -69,6 +70,9 @@ def render(
     findings = _before(source, read_include)
     if findings:
         return None, findings
+    simple = rendered_simply(source.text, context)
+    if simple is not None:
+        return Rendered(SourceText(source.file, simple), source, context, read_include), []
     from jinja2 import TemplateError, TemplateNotFound, TemplateSyntaxError, UndefinedError
 
     from framework.config.templates.sandbox import TooMuch, UnsafeValue
@@ -77,8 +81,7 @@ def render(
         text = _run(source, context, read_include, None)
     except TemplateSyntaxError as error:
         span = _line_span(source, error.name, error.lineno, read_include)
-        message = f"the template cannot be read: {str(error.message).rstrip('.')}"
-        return None, [Diagnostic("FLOE-C601", message, span, remedy="correct the `#%` line or the `{{ }}`")]
+        return None, [_unreadable(str(error.message).rstrip("."), span)]
     except UndefinedError as error:
         return None, [_undefined(source, error, context, read_include)]
     except TemplateNotFound as error:
@@ -126,6 +129,19 @@ def render(
         message = f"the template fails: {str(error).rstrip('.') or type(error).__name__}"
         return None, [Diagnostic("FLOE-C601", message, span, remedy="correct the expression")]
     return Rendered(SourceText(source.file, text), source, context, read_include), []
+
+
+def _unreadable(problem: str, span: Span) -> Diagnostic:
+    """What Jinja says of a text that it cannot read, and what to do about the two usual mistakes."""
+    from framework.config.templates.sandbox import FILTERS
+
+    hint, remedy = None, "correct the `#%` line or the `{{ }}`"
+    if opened := re.search(r"needs to be closed is '(\w+)'", problem):
+        problem, remedy = f"a `{opened[1]}` is not closed", f"add a line `#% end{opened[1]}`"
+    elif unknown := re.search(r"No filter named '([^']*)'", problem):
+        problem, hint = f"there is no filter `{unknown[1]}`", did_you_mean(unknown[1], FILTERS)
+        remedy = f"use {listed(sorted(FILTERS))}"
+    return Diagnostic("FLOE-C601", f"the template cannot be read: {problem}", span, hint=hint, remedy=remedy)
 
 
 def _run(

@@ -7,7 +7,6 @@ templates come from other teams.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from types import CodeType
@@ -19,6 +18,8 @@ from jinja2.ext import Extension
 from jinja2.filters import do_batch, do_round
 from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from framework.config.templates.simple import UNSAFE
 
 FILTERS = frozenset(
     [
@@ -70,7 +71,6 @@ TEXT_METHODS = frozenset(
         "swapcase", "title", "upper",
     ]
 )  # fmt: skip
-_UNSAFE = re.compile(r"[\"'\\\x00-\x1f\x7f\x85\u2028\u2029\ue000-\ue003]")
 
 
 class UnsafeValue(Exception):
@@ -315,6 +315,6 @@ def finalize(value: object) -> object:
         if isinstance(value, StrictUndefined):
             return value  # Jinja itself says which name is undefined
         raise UnsafeValue(value)
-    if _UNSAFE.search(value):
+    if UNSAFE.search(value):
         raise UnsafeValue(value)
     return value

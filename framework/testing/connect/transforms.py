@@ -6,10 +6,12 @@ not here is unknown, and so is what the sink writes.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
+from itertools import zip_longest
 
 from framework.testing.connect.model import SinkRecord, Stops, Unknown, Value
 
@@ -25,6 +27,10 @@ def transformed(settings: Mapping[str, str], record: SinkRecord) -> SinkRecord |
         if not _is_taken(settings, options, record):
             continue
         kind = re.split(r"[.]", options.get("type", ""))[-1]
+        if kind in _OBJECTS_ONLY:
+            _map(record.value, kind)
+        if kind.startswith("SetSchemaMetadata") and record.value is not None:
+            raise Stops("SetSchemaMetadata needs a value with a schema")
         if kind.endswith("$Key") or kind in _NOTHING:
             continue
         if kind == "Filter":
@@ -40,6 +46,7 @@ def transformed(settings: Mapping[str, str], record: SinkRecord) -> SinkRecord |
 
 
 _NOTHING = ("ValueToKey", "SetSchemaMetadata$Value", "InsertHeader", "DropHeaders")
+_OBJECTS_ONLY = ("ValueToKey", "HeaderFrom$Value")  # these look at the value, whatever they do with it
 
 
 def _list(text: str) -> list[str]:
@@ -75,9 +82,9 @@ def _extract(options: Options, record: SinkRecord) -> SinkRecord:
     value = _map(record.value, "ExtractField")
     for name in names[:-1]:
         inner = value.get(name)
-        if not isinstance(inner, dict):
+        if inner is None:
             return replace(record, value=None)
-        value = inner
+        value = _map(inner, "ExtractField")
     return replace(record, value=value.get(names[-1]))
 
 
@@ -90,7 +97,10 @@ def _replace(options: Options, record: SinkRecord) -> SinkRecord:
     value = {}
     for name, inner in _map(record.value, "ReplaceField").items():
         if name not in exclude and (not include or name in include):
-            value[renames.get(name, name)] = inner
+            name = renames.get(name, name)
+            if name in value:
+                raise Unknown(f"which of two fields ReplaceField keeps as {name}")
+            value[name] = inner
     return replace(record, value=value)
 
 
@@ -160,6 +170,8 @@ def _flatten(options: Options, record: SinkRecord) -> SinkRecord:
             full = f"{prefix}{delimiter}{name}" if prefix else name
             if isinstance(value, dict):
                 walk(value, full)
+            elif full in flat:
+                raise Unknown(f"which of two fields Flatten keeps as {full}")
             else:
                 flat[full] = value
 
@@ -173,28 +185,44 @@ def _cast(options: Options, record: SinkRecord) -> SinkRecord:
     value = dict(_map(record.value, "Cast"))
     for pair in _list(options["spec"]):
         name, kind = pair.split(":")
-        if value.get(name) is not None:
-            value[name] = _as(value[name], kind)
+        value[name] = None if value.get(name) is None else _as(value[name], kind)
     return replace(record, value=value)
 
 
 def _as(value: Value, kind: str) -> Value:
     if isinstance(value, (dict, list)):
         raise Stops("Cast takes no objects and lists")
-    try:
-        if kind in ("int32", "int64"):
-            number = int(value)
-            bits = 32 if kind == "int32" else 64
-            return (number + (1 << (bits - 1))) % (1 << bits) - (1 << (bits - 1))
-        if kind == "float64":
-            return float(value)
-        if kind == "boolean":
-            return value.lower() == "true" if isinstance(value, str) else bool(value)
-        if kind == "string" and not isinstance(value, float):
-            return str(value).lower() if isinstance(value, bool) else str(value)
-    except ValueError:
-        raise Stops(f"{value} is no {kind}") from None
+    if kind in ("int32", "int64"):
+        return _whole(value, 32 if kind == "int32" else 64)
+    if kind == "float64":
+        return _double(value)
+    if kind == "boolean":
+        return value.lower() == "true" if isinstance(value, str) else _whole(value, 64) != 0
+    if kind == "string" and not isinstance(value, float):
+        return str(value).lower() if isinstance(value, bool) else str(value)
     raise Unknown(f"Cast of {type(value).__name__} to {kind}")
+
+
+def _whole(value: Value, bits: int) -> int:
+    """Java's whole number of so many bits: text must fit, a double is held at the bounds, a longer number is cut."""
+    least, most = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
+    if isinstance(value, float):
+        return 0 if math.isnan(value) else int(max(least, min(most, value)))
+    if not isinstance(value, str):
+        return (int(value) - least) % (1 << bits) + least
+    if re.fullmatch(r"[+-]?\d+", value) is None or not least <= int(value) <= most:
+        raise Stops(f"{value} is no number of {bits} bits")
+    return int(value)
+
+
+def _double(value: Value) -> float:
+    if not isinstance(value, str):
+        return float(value)
+    if re.fullmatch(r"[\x00-\x20]*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[\x00-\x20]*", value):
+        return float(value.strip("".join(map(chr, range(33)))))
+    if re.search(r"NaN|Infinity|[0-9.][dDfF]|0[xX]", value):
+        raise Unknown(f"how Java reads the number {value}")
+    raise Stops(f"{value} is no number")
 
 
 def _timestamp(options: Options, record: SinkRecord) -> SinkRecord:
@@ -204,8 +232,7 @@ def _timestamp(options: Options, record: SinkRecord) -> SinkRecord:
         raise Unknown(f"TimestampConverter to {options['target.type']}")
     value = dict(_map(record.value, "TimestampConverter"))
     found = value.get(options["field"])
-    if found is not None:
-        value[options["field"]] = _moment(found, options)
+    value[options["field"]] = None if found is None else _moment(found, options)
     return replace(record, value=value)
 
 
@@ -231,35 +258,72 @@ def _cut(value: int, by: int) -> int:
     return value // by if value >= 0 else -(-value // by)
 
 
+_ZONES = {"X": r"(Z|[+-]\d\d)", "XX": r"(Z|[+-]\d{4})", "XXX": r"(Z|[+-]\d\d:\d\d)", "Z": r"([+-]\d{4})"}
+_GREGORIAN = datetime(1582, 10, 15, tzinfo=timezone.utc)
+
+
 def _parsed(text: str, form: str) -> datetime:
-    """Java's SimpleDateFormat in UTC, for formats of digits, quoted letters and a zone."""
-    expression, names = "", []
-    for part in re.finditer(r"'([^']+)'|([A-Za-z])\2*|(.)", form):
-        if part[2]:
-            names.append(part[2])
-            expression += r"([+-]\d\d:?\d\d|Z)" if part[2] in "XZ" else r"(\d+)"
-        else:
-            expression += re.escape(part[1] or part[3])
+    """Java's SimpleDateFormat in UTC, for formats of digits, quoted letters and a zone. What stands behind the date is
+    passed over, and numbers out of their range are counted on: 30 February is 1 March."""
+    expression, names = _expression(form)
+    if not set(names) <= set("yMdHmsXZ"):
+        raise Unknown(f"the format {form}")
     found = re.match(expression, text)
     if not form or found is None:
+        is_named_zone = "Z" in names and re.search(r"[A-Za-z]{2,}", text)
+        if is_named_zone or re.search(r"-[ \t]*-|:[ \t]*-", text) or ("-" in text and "-" not in form):
+            raise Unknown(f"how {text} is read by {form}")  # names of zones, and numbers below zero
         raise Stops(f"{text} is not of the form {form}")
     parts = dict(zip(names, found.groups(), strict=True))
-    if set(parts) - set("yMdHmsXZ"):
-        raise Unknown(f"the format {form}")
-    zone = next((parts[name] for name in "XZ" if name in parts), "Z").replace(":", "")
-    numbers = [
-        int(parts.get(name, first)) for name, first in (("y", 1970), ("M", 1), ("d", 1), ("H", 0), ("m", 0), ("s", 0))
-    ]
-    shift = timedelta() if zone == "Z" else timedelta(hours=int(zone[:3]), minutes=int(zone[0] + zone[3:]))
-    return datetime(numbers[0], *numbers[1:], tzinfo=timezone.utc) - shift  # type: ignore[misc,arg-type]
+    zone = next((parts[name] for name in "XZ" if name in parts), "Z").replace(":", "").ljust(5, "0")
+    firsts = (("y", 1970), ("M", 1), ("d", 1), ("H", 0), ("m", 0), ("s", 0))
+    year, month, day, hour, minute, second = (int(parts.get(name, first)) for name, first in firsts)
+    year, month = year + (month - 1) // 12, (month - 1) % 12 + 1
+    shift = timedelta() if zone[0] == "Z" else timedelta(hours=int(zone[:3]), minutes=int(zone[0] + zone[3:]))
+    try:
+        moment = datetime(year, month, 1, tzinfo=timezone.utc)
+        moment += timedelta(days=day - 1, hours=hour, minutes=minute, seconds=second) - shift
+    except (ValueError, OverflowError):
+        raise Stops("a year that no reader of tables has") from None
+    if moment < _GREGORIAN:
+        raise Unknown("dates of the Julian calendar")
+    return moment
+
+
+def _expression(form: str) -> tuple[str, list[str]]:
+    """The regular expression of a format, and the letter of each of its groups."""
+    expression, names = "", []
+    parts = list(re.finditer(r"'([^']+)'|(([A-Za-z])\3*)|(.)", form))
+    for part, following in zip_longest(parts, parts[1:]):
+        if part[2] is None:
+            expression += re.escape(part[1] or part[4])
+            continue
+        names.append(part[3])
+        # A number that another one follows at once has as many digits as letters.
+        touches = following is not None and following[2] is not None and following[3] not in "XZ"
+        digits = rf"\d{{{len(part[2])}}}" if touches else r"\d+"
+        expression += r"[ \t]*" + (_ZONES.get(part[2], r"(\b\B)") if part[3] in "XZ" else f"({digits})")
+    return expression, names
 
 
 def _router(options: Options, record: SinkRecord) -> SinkRecord:
-    regex = options["regex"]
+    return _rerouted(record, options["regex"], options["replacement"])
+
+
+def _logical_table(options: Options, record: SinkRecord) -> SinkRecord:
+    return _rerouted(record, options["topic.regex"], options["topic.replacement"])
+
+
+def _rerouted(record: SinkRecord, regex: str, replacement: str) -> SinkRecord:
     if re.fullmatch(regex, record.topic) is None:
         return record
-    replacement = re.sub(r"\$(\d)", r"\\g<\1>", options["replacement"])
-    return replace(record, topic=re.sub(regex, replacement, record.topic, count=1))
+    if re.search(r"\\|\$(?!\d)|\$\d\d", replacement):
+        raise Unknown(f"the replacement {replacement}")
+    try:
+        topic = re.sub(regex, re.sub(r"\$(\d)", r"\\g<\1>", replacement), record.topic, count=1)
+    except (re.error, IndexError):
+        raise Stops(f"{replacement} names a group that {regex} does not have") from None
+    return replace(record, topic=topic)
 
 
 def _metadata(options: Options, record: SinkRecord) -> SinkRecord:
@@ -327,19 +391,19 @@ def _header_from(options: Options, record: SinkRecord) -> SinkRecord:
     )
 
 
-def _same(options: Options, record: SinkRecord) -> SinkRecord:
-    """Debezium's transforms pass on what has no schema."""
-    return record
+def _new_record_state(options: Options, record: SinkRecord) -> SinkRecord | None:
+    """It passes on what has no schema, and drops tombstones."""
+    return None if record.value is None else record
 
 
 _KNOWN: Mapping[str, Callable[[Options, SinkRecord], SinkRecord | None]] = {
-    "ByLogicalTableRouter": _same,
+    "ByLogicalTableRouter": _logical_table,
     "Cast": _cast,
     "CopyValue": _copy,
     "DebeziumTransform": _debezium,
     "DmsTransform": _dms,
     "ExtractField": _extract,
-    "ExtractNewRecordState": _same,
+    "ExtractNewRecordState": _new_record_state,
     "Flatten": _flatten,
     "HeaderFrom": _header_from,
     "InsertField": _insert,

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from framework.adapters.installed import again, pip_command
 from framework.errors import SetupError
 from framework.ops import doctor_catalog, doctor_registry
 from framework.ops.doctor import Finding, State, ask, error, exit_code, ok, warning
@@ -116,3 +117,31 @@ def test_a_registry_answers_with_its_subjects_or_says_what_to_do() -> None:
         assert (other.state, "path included" in other.remedy) == (State.ERROR, True)
     finally:
         server.stop()
+
+
+@pytest.mark.parametrize(
+    ("noted", "command"),
+    [
+        ({}, "pip install --force-reinstall floe-pipelines==1.2.0   (from your team's index, as the first time)"),
+        (
+            {"url": "file:///tmp/floe_pipelines-1.2.0-py3-none-any.whl", "archive_info": {}},
+            'pip install --force-reinstall "floe-pipelines @ file:///tmp/floe_pipelines-1.2.0-py3-none-any.whl"',
+        ),
+        (
+            {"url": "https://git.shop.example/floe.git", "vcs_info": {"vcs": "git", "commit_id": "abc123"}},
+            'pip install --force-reinstall "floe-pipelines @ git+https://git.shop.example/floe.git@abc123"',
+        ),
+        (
+            {"url": "https://ada:hunter22@git.shop.example/floe.whl", "archive_info": {}},
+            'pip install --force-reinstall "floe-pipelines @ https://***@git.shop.example/floe.whl"',
+        ),
+    ],
+)
+def test_the_command_that_installs_again_follows_how_floe_came(noted: dict[str, object], command: str) -> None:
+    """Who installed a wheel, from git or from an index is told pip's command for that, and never a password."""
+    assert pip_command("1.2.0", noted) == command
+
+
+def test_in_a_clone_the_command_is_makes() -> None:
+    """In a clone of the repository `make setup` installs again, with the lock."""
+    assert again() == "make setup"
