@@ -79,7 +79,7 @@ def test_fifty_viewers_do_not_slow_commits(hand: HandRun) -> None:
         return (total - seconds) / (after - count)
 
     with Running(hand.project, "coordinator") as coordinator:
-        coordinator.wait_for_output("the page of ")
+        coordinator.wait_for_output("metrics and health at ")  # the last of what it says that it serves
         one_round(coordinator)  # what is loaded once is loaded
         alone: list[float] = []
         looked_at: list[float] = []
