@@ -25,21 +25,20 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import FileScanTask, TableProperties
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.typedef import Record
-from pyiceberg.types import IcebergType, ListType, MapType, StructType
 
 from framework.adapters.iceberg.keyed_target import ROW_ID
 from framework.adapters.iceberg.private.deletion_vectors import Positions
 from framework.adapters.iceberg.private.live_files import LiveFile, deleted_positions
+from framework.adapters.iceberg.supported_tables import UPDATED
 from framework.adapters.key_search import ROW_ID_FIELD
 from framework.adapters.parquet.files import TableWriter
 from framework.adapters.parquet.long_file import write_long_file
 from framework.commit.events.event_types import DataFile
 from framework.record.model import TableTarget
-from framework.table.arrow_schema import arrow_schema, arrow_type, parse_schema
+from framework.table.arrow_schema import arrow_schema, parse_schema
 
 # Of the specification: the sequence number of the commit that last changed a row, where its file holds it.
 UPDATED_FIELD = 2147483539
-UPDATED = "_last_updated_sequence_number"
 LINEAGE_SINCE = 3
 # Rows that are held to be shared out to partitions of another spec; encoding them takes about twice as much again.
 BUFFER_BYTES = 64 * 1024 * 1024
@@ -55,27 +54,6 @@ class Rewritten:
     files: tuple[DataFile, ...]
     rows: int
     read_bytes: int
-
-
-def cannot_rewrite(metadata: TableMetadata) -> str:
-    """Why files of a table cannot be rewritten without losing something; "" where they can."""
-    schema = metadata.schema()
-    for field in schema.fields:
-        if not _is_known(field.field_type):
-            return f"column {field.name} is {field.field_type}, which floe does not write"
-    if any(field.name in (ROW_ID, UPDATED) for field in schema.fields):
-        return f"it has a column {ROW_ID} or {UPDATED}, names that Iceberg keeps for itself"
-    return ""
-
-
-def _is_known(kind: IcebergType) -> bool:
-    if isinstance(kind, StructType):
-        return all(_is_known(field.field_type) for field in kind.fields)
-    if isinstance(kind, ListType):
-        return _is_known(kind.element_type)
-    if isinstance(kind, MapType):
-        return _is_known(kind.key_type) and _is_known(kind.value_type)
-    return arrow_type(kind) is not None
 
 
 def rewrite(

@@ -28,10 +28,10 @@ from framework.adapters.iceberg.replace import (
     manifests_of,
     replace_files,
 )
-from framework.adapters.iceberg.supported_tables import unwritable
+from framework.adapters.iceberg.supported_tables import cannot_rewrite, unwritable
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.iceberg.views import target_of, view_of
-from framework.adapters.rewrite_files import cannot_rewrite, rewrite
+from framework.adapters.rewrite_files import rewrite
 from framework.commit.machine.progress import CREATED_PROPERTY, PROGRESS_PROPERTY, pipelines_of, topic_ids_of
 from framework.commit.maintenance.compaction import LiveFileFacts, plan_compaction
 from framework.commit.maintenance.expire import Expiry

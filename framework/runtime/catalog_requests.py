@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from framework.adapters.copy_on_write import copies_without
 from framework.adapters.faults import reach
 from framework.adapters.iceberg.commit import Outcome
 from framework.adapters.iceberg.tables import IcebergTables
@@ -151,7 +152,7 @@ class CatalogRequests:
 
     def _commit(self, effect: CommitTable) -> Input:
         reach("before-commit")
-        outcome = self._catalog.commit(effect)
+        outcome = self._catalog.commit(effect, copies_without)
         reach("committed")
         level = Level.INFO if isinstance(outcome, Committed) else Level.WARNING
         self._say(Line(_in_words(effect, outcome), level, table=effect.table, commit=effect.commit_id))

@@ -14,6 +14,7 @@ import pyarrow as pa
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StringType
 
+from framework.adapters.copy_on_write import copies_without
 from framework.adapters.iceberg.keyed_target import keyed_target_of
 from framework.adapters.key_search import search
 from framework.commit.events.event_types import Accounting, DataComplete, DataWritten
@@ -134,7 +135,7 @@ class Pipeline:
         written = self.announce(changes)
         assert written.keyed is not None
         effect = replace(self.lake.effect(self.name, written.files, self.batch), keyed=(written.keyed,))
-        assert isinstance(self.lake.tables.commit(effect), Committed)
+        assert isinstance(self.lake.tables.commit(effect, copies_without), Committed)
         for _, key, row in sorted(changes, key=lambda change: change[0]):
             self.rows.pop(key, None)
             if row is not None:

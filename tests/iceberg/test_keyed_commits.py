@@ -18,6 +18,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.table.snapshots import Operation
 from pyiceberg.types import LongType, NestedField, StringType
 
+from framework.adapters.copy_on_write import copies_without
 from framework.adapters.iceberg import keyed_rows
 from framework.adapters.iceberg.commit import TableCommits
 from framework.adapters.iceberg.private.live_files import live_files
@@ -84,7 +85,7 @@ class Table:
     def commit(self, effect: CommitTable, changes: dict[Key, Row]) -> None:
         """As the coordinator does: examine anew and decide again after a conflict."""
         for _ in range(3):
-            answer = self.lake.tables.commit(effect)
+            answer = self.lake.tables.commit(effect, copies_without)
             if isinstance(answer, Committed):
                 break
             assert isinstance(answer, CommitConflict), answer
@@ -222,7 +223,7 @@ def test_copies_of_a_refused_commit_are_removed(lake: Lake, monkeypatch: pytest.
 
     with monkeypatch.context() as patch:
         patch.setattr(TableCommits, "_send", refused)
-        assert isinstance(lake.tables.commit(effect), CommitConflict)
+        assert isinstance(lake.tables.commit(effect, copies_without), CommitConflict)
     assert list(folder.rglob("copy-*.parquet")) == []
     assert before < {path.name for path in folder.rglob("*.parquet")}
 
@@ -261,7 +262,7 @@ def test_a_file_of_keys_is_gone_after_the_commit_and_says_so_before(lake: Lake) 
     io = lake.plain(table.name).io
     assert read_keys(io, path).to_pylist() == [{"shop": 1, "code": "a"}]
     io.delete(path)
-    answer = lake.tables.commit(effect)
+    answer = lake.tables.commit(effect, copies_without)
     assert answer == FilesGone(table.name, effect.commit_id, (path,))
     again = table.probe({(1, "a"): (1, "x")})
     table.commit(again, {(1, "a"): (1, "x")})

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pyiceberg.catalog import Catalog, MetastoreCatalog
@@ -35,11 +35,11 @@ from pyiceberg.table.update import (
 from pyiceberg.types import IcebergType
 
 from framework.adapters.faults import reach
-from framework.adapters.iceberg.copy_on_write import copies_without
 from framework.adapters.iceberg.counters import counters
 from framework.adapters.iceberg.keyed_rows import rows_to_delete
 from framework.adapters.iceberg.manifest_lists import ManifestLists
-from framework.adapters.iceberg.private.live_files import live_files
+from framework.adapters.iceberg.private.deletion_vectors import Positions
+from framework.adapters.iceberg.private.live_files import LiveFiles, live_files
 from framework.adapters.iceberg.private.manifests import (
     SnapshotFiles,
     UnknownSpec,
@@ -51,10 +51,10 @@ from framework.adapters.iceberg.private.manifests import (
 from framework.adapters.iceberg.private.replaced_files import ReplacedFiles
 from framework.adapters.iceberg.private.snapshot_id import new_snapshot_id
 from framework.adapters.iceberg.row_order import mark_at_head
-from framework.adapters.iceberg.supported_tables import unreadable, unwritable
+from framework.adapters.iceberg.supported_tables import cannot_rewrite, unreadable, unwritable
 from framework.adapters.iceberg.views import head_of, snapshot_by_id, start_of, view_of
-from framework.adapters.rewrite_files import cannot_rewrite
 from framework.adapters.secrets import hidden
+from framework.commit.events.event_types import DataFile as CommittedFile
 from framework.commit.machine.effects import (
     OUTCOME_UNKNOWN,
     CommitConflict,
@@ -78,6 +78,10 @@ from framework.errors import StateDisagreement
 
 log = logging.getLogger(__name__)
 
+# Writes anew, without the rows at these positions, the live data files that hold them; the last word names the commit.
+Copies = Callable[
+    [FileIO, TableMetadata, str, Mapping[str, str], LiveFiles, Mapping[str, Positions], str], Iterable[CommittedFile]
+]
 Outcome = Committed | CommitConflict | FilesGone | CommitFailed
 
 
@@ -99,11 +103,12 @@ class TableCommits:
         self._io_properties = io_properties
         self.lists = ManifestLists()
 
-    def commit(self, effect: CommitTable, examined: Table | None = None) -> Outcome:
+    def commit(self, effect: CommitTable, examined: Table | None = None, copies: Copies | None = None) -> Outcome:
         """Append the effect's files and record its progress, or say for certain, after reading back, why not.
 
         Args:
             examined: the table from which the effect's view was taken, where it is still at hand.
+            copies: needed where rows go by copies of their files.
         """
         try:
             table = examined or self._catalog.load_table(identifier_of(effect.table))
@@ -134,7 +139,7 @@ class TableCommits:
         snapshot_id = new_snapshot_id()
         files = ReplacedFiles(table.metadata, table.io, snapshot_id)
         try:
-            attempt = self._write(effect, table, files, snapshot_id)
+            attempt = self._write(effect, table, files, snapshot_id, copies)
         except Exception as error:  # the catalog has heard of none of these files: they can go
             self.remove(table.io, files.written)
             said = f"metadata could not be written: {_words(error)}"
@@ -178,7 +183,9 @@ class TableCommits:
         self.lists.remember(table.metadata, MAIN_BRANCH, written)
         return table
 
-    def _write(self, effect: CommitTable, table: Table, files: ReplacedFiles, snapshot_id: int) -> _Attempt:
+    def _write(
+        self, effect: CommitTable, table: Table, files: ReplacedFiles, snapshot_id: int, copies: Copies | None
+    ) -> _Attempt:
         metadata = table.metadata
         added = _iceberg_files(effect, metadata)
         parent = _parent(effect, metadata)
@@ -190,7 +197,8 @@ class TableCommits:
             )
             deletes = rows_to_delete(table.io, metadata, effect.view.branch, live, effect.keyed)
         if live is not None and deletes is not None and parent is not None and is_copied(effect):
-            for file in copies_without(
+            assert copies is not None
+            for file in copies(
                 table.io, metadata, effect.table, self._io_properties(), live, deletes, effect.commit_id
             ):
                 files.written.append(file.path)  # as the manifests: they go where the commit is refused

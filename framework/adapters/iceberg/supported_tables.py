@@ -13,12 +13,26 @@ from pyiceberg.catalog import Catalog, MetastoreCatalog
 from pyiceberg.schema import index_by_id
 from pyiceberg.table.metadata import TableMetadata, TableMetadataV3
 from pyiceberg.transforms import IdentityTransform, VoidTransform
-from pyiceberg.types import GeographyType, GeometryType, TimestampNanoType, TimestamptzNanoType, UnknownType
+from pyiceberg.types import (
+    GeographyType,
+    GeometryType,
+    IcebergType,
+    ListType,
+    MapType,
+    StructType,
+    TimestampNanoType,
+    TimestamptzNanoType,
+    UnknownType,
+)
 
+from framework.adapters.iceberg.keyed_target import ROW_ID
 from framework.errors import TableBlocked
+from framework.table.arrow_schema import arrow_type
 
 FORMAT_VERSIONS = (1, 2, 3)
 ENCRYPTION_KEY = "encryption.key-id"
+# Of the specification: the name of the column that holds when a row was last changed.
+UPDATED = "_last_updated_sequence_number"
 _NOT_WRITTEN = (UnknownType, GeometryType, GeographyType)
 
 _UNKNOWN_TYPE = re.compile(r"(?:Type not recognized: |Unsupported field type: ')(\w+)")
@@ -95,3 +109,24 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__
+
+
+def cannot_rewrite(metadata: TableMetadata) -> str:
+    """Why files of a table cannot be rewritten without losing something; "" where they can."""
+    schema = metadata.schema()
+    for field in schema.fields:
+        if not _is_known(field.field_type):
+            return f"column {field.name} is {field.field_type}, which floe does not write"
+    if any(field.name in (ROW_ID, UPDATED) for field in schema.fields):
+        return f"it has a column {ROW_ID} or {UPDATED}, names that Iceberg keeps for itself"
+    return ""
+
+
+def _is_known(kind: IcebergType) -> bool:
+    if isinstance(kind, StructType):
+        return all(_is_known(field.field_type) for field in kind.fields)
+    if isinstance(kind, ListType):
+        return _is_known(kind.element_type)
+    if isinstance(kind, MapType):
+        return _is_known(kind.key_type) and _is_known(kind.value_type)
+    return arrow_type(kind) is not None

@@ -18,7 +18,7 @@ from pyiceberg.table import Table
 from framework.adapters.iceberg import define as iceberg_define
 from framework.adapters.iceberg import snapshots as table_snapshots
 from framework.adapters.iceberg.catalog import IcebergCatalog, first_line
-from framework.adapters.iceberg.commit import Outcome, TableCommits
+from framework.adapters.iceberg.commit import Copies, Outcome, TableCommits
 from framework.adapters.iceberg.examined_tables import ExaminedTables
 from framework.adapters.iceberg.files import (
     StoredFile,
@@ -302,12 +302,16 @@ class IcebergTables:
                 ) from error
             yield location
 
-    def commit(self, effect: CommitTable) -> Outcome:
+    def commit(self, effect: CommitTable, copies: Copies | None = None) -> Outcome:
         """Append files and record progress in one conditional commit; the outcome is read back where it is not known.
 
         Never raises for what the catalog does; never retries; deletes nothing while the outcome is unknown.
+
+        Args:
+            copies: needed where rows go by copies of their files.
         """
-        return self._catalog(catalog_of(effect.table)).open()[1].commit(effect, self._examined.take(effect.view))
+        commits = self._catalog(catalog_of(effect.table)).open()[1]
+        return commits.commit(effect, self._examined.take(effect.view), copies)
 
     def create_table(self, change: CreateTable) -> None:
         """Make the table and its namespace. A table that is there already is success: load it and check."""
