@@ -165,7 +165,7 @@ def _tags(text: str) -> Iterator[str | tuple[str]]:
     position = 0
     while match := _TAG.search(text, position):
         before = text[position : match.start()]
-        if "{{" in before:
+        if "{{" in before or (before.endswith("{") and match[1] is None):
             raise _NotSimple
         yield before
         if match[1] is None:

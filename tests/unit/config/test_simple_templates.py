@@ -99,6 +99,7 @@ def _nothing(name: str) -> str:
 @example("#% for x in param.kinds\n\n\n  a: {{ x }}\n#% endfor\n\n  b\n")
 @example('#% for x in ["a", "b",]\n{{ x }}\n#% endfor\n')
 @example("#% for x in param.topics\n#% for x in x\n{{ x }}\n#% endfor\n#% endfor\n")
+@example("#% for kind in []\n{{{param.topics}}\n#% endfor\n")
 @example("a\r\n{{ param.name }}\r\n")
 @example("{{ param.name }}" + "\n#% if param.flag" * 30 + "\n#% endif" * 30)
 def test_what_is_rendered_simply_is_what_jinja_makes(text: str) -> None:
