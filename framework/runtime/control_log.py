@@ -241,6 +241,7 @@ def _assigned(admin: KafkaAdmin, control_topic: str, group: str) -> tuple[Assign
         mark.chain_from,
         facts.log_end,
         low_water_epoch=mark.leader_epoch,
+        records_end=mark.records_end,
     )
     return assigned, facts
 

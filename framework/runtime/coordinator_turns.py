@@ -133,6 +133,7 @@ class CoordinatorTurns:
                     update.log_end,
                     update.truncated,
                     update.low_water_epoch,
+                    update.records_end,
                 )
             )
         elif isinstance(update, SeatRevoked):
@@ -171,7 +172,7 @@ class CoordinatorTurns:
             self._information.tell(effect.event)
         elif isinstance(effect, StoreLowWater):
             self._information.publish()  # what is told of the tables is in the log before the mark passes it
-            self._seat.store_low_water(effect.offset, effect.chain_from, effect.leader_epoch)
+            self._seat.store_low_water(effect.offset, effect.chain_from, effect.leader_epoch, effect.records_end)
             reach("low-water-stored")
         elif isinstance(effect, ReadAgain):
             # The seat is given up and taken again: whoever gets it begins at the stored low-water mark.

@@ -12,13 +12,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.kafka.control import ControlPublisher
 from framework.adapters.kafka.control_topic import ensure_control_topic
-from framework.adapters.kafka.seat import CoordinatorSeat, SeatAssigned, SeatRead, SeatUpdate, holds_still
-from framework.commit.machine.effects import Assigned, Stop
+from framework.adapters.kafka.seat import CoordinatorSeat, SeatAssigned, SeatEnd, SeatRead, SeatUpdate, holds_still
+from framework.commit.events.codec import encode
+from framework.commit.machine.effects import Assigned, Effect, Read, Stop
 from framework.commit.machine.step import CoordinatorState, step
 from framework.local import stack
 from tests.conftest import Broker
@@ -69,6 +70,22 @@ class SlowSeat(CoordinatorSeat):
         time.sleep(2)
 
 
+def told(assigned: SeatAssigned) -> Assigned:
+    """As the coordinator is told of its seat."""
+    return Assigned(
+        "c",
+        assigned.topic_id,
+        assigned.log_start,
+        assigned.low_water,
+        assigned.low_water_topic_id,
+        assigned.chain_from,
+        assigned.log_end,
+        assigned.truncated,
+        assigned.low_water_epoch,
+        assigned.records_end,
+    )
+
+
 @pytest.mark.parametrize("written_anew", [0, 4])
 def test_a_low_water_mark_above_what_is_left_is_told(own_broker: Broker, written_anew: int) -> None:
     """Also where the log has grown past the mark again: the leader epoch beside the mark shows that these are other
@@ -84,7 +101,7 @@ def test_a_low_water_mark_above_what_is_left_is_told(own_broker: Broker, written
     epochs = {update.leader_epoch for update in read if isinstance(update, SeatRead)}
     (epoch,) = epochs
     assert epoch is not None
-    assert seat.store_low_water(4, 4, epoch)
+    assert seat.store_low_water(4, 4, epoch, 4)
     seat.close()
     assert holds_still(settings, topic, 4, epoch)
 
@@ -99,16 +116,89 @@ def test_a_low_water_mark_above_what_is_left_is_told(own_broker: Broker, written
     assert isinstance(assigned, SeatAssigned)
     assert (assigned.low_water, assigned.log_end) == (4, 2 + written_anew)
     assert assigned.truncated == (written_anew > 0)
-    said = Assigned(
-        "c",
-        assigned.topic_id,
-        assigned.log_start,
-        assigned.low_water,
-        assigned.low_water_topic_id,
-        assigned.chain_from,
-        assigned.log_end,
-        assigned.truncated,
-        assigned.low_water_epoch,
-    )
-    _, effects = step(CoordinatorState(), said, 0)
+    _, effects = step(CoordinatorState(), told(assigned), 0)
     assert [effect.code for effect in effects if isinstance(effect, Stop)] == ["FLOE-R117"]
+
+
+def test_a_marker_of_a_later_leader_is_no_loss(own_broker: Broker) -> None:
+    """The end of a transaction may be written by another leader than its records: what a coordinator has read up to there
+    is still there, after that leader and after the next; and a coordinator that goes on reading is not disturbed."""
+    settings = {"bootstrap.servers": own_broker.bootstrap_servers}
+    topic, group = ensure_control_topic(KafkaAdmin(settings), unique("control")).name, unique("group")
+    writer = Producer({**settings, "transactional.id": unique("writer"), "transaction.timeout.ms": 60_000})
+    writer.init_transactions(60)
+    writer.begin_transaction()
+    for batch in range(2):
+        writer.produce(topic, encode(heartbeat("p", batch)))
+    writer.flush(30)
+    own_broker.kill()
+    own_broker.restart()
+    writer.commit_transaction(60)
+
+    seat = CoordinatorSeat(settings, group, topic)
+    read = seat_updates(seat, lambda found: any(isinstance(u, SeatEnd) and u.position == 3 for u in found))
+    epochs = {update.leader_epoch for update in read if isinstance(update, SeatRead)}
+    (epoch,) = epochs
+    assert epoch is not None
+    assert seat.store_low_water(3, 3, epoch, 2)
+    assert not marked(settings, group, topic).truncated
+
+    own_broker.kill()
+    own_broker.restart()
+    publisher = ControlPublisher(settings, topic)
+    publisher.publish([heartbeat("p", 7)])
+    publisher.close()
+    assert not marked(settings, group, topic).truncated
+    goes_on = seat_updates(seat, lambda found: any(isinstance(u, SeatRead) and u.offset == 3 for u in found))
+    assert [u.offset for u in goes_on if isinstance(u, SeatRead)][-1] == 3
+    seat.close()
+
+
+def test_a_marker_that_is_lost_is_told(own_broker: Broker) -> None:
+    """Where the end of a transaction is cut off and other records take its place below the mark, a coordinator that takes
+    over stops."""
+    settings = {"bootstrap.servers": own_broker.bootstrap_servers}
+    topic, group = ensure_control_topic(KafkaAdmin(settings), unique("control")).name, unique("group")
+    publisher = ControlPublisher(settings, topic)
+    publisher.publish([heartbeat("p", 1)])
+    publisher.close()
+    writer = Producer({**settings, "transactional.id": unique("writer"), "transaction.timeout.ms": 60_000})
+    writer.init_transactions(60)
+    writer.begin_transaction()
+    writer.produce(topic, encode(heartbeat("p", 2)))
+    writer.flush(30)
+    writer.abort_transaction(60)
+    seat = CoordinatorSeat(settings, group, topic)
+    read = seat_updates(seat, lambda found: any(isinstance(u, SeatEnd) and u.position == 3 for u in found))
+    (epoch,) = {update.leader_epoch for update in read if isinstance(update, SeatRead)}
+    assert epoch is not None
+    assert seat.store_low_water(3, 3, epoch, 1)
+    seat.close()
+
+    cut_off(own_broker, topic, 1)
+    publisher = ControlPublisher(settings, topic)
+    for batch in range(3):
+        publisher.publish([heartbeat("p", 10 + batch)])
+    publisher.close()
+    seat = CoordinatorSeat(settings, group, topic)
+    found = seat_updates(seat, lambda found: sum(isinstance(u, SeatRead) for u in found) == 3)
+    seat.close()
+    state, effects = CoordinatorState(), tuple[Effect, ...]()
+    assert isinstance(found[0], SeatAssigned)
+    for update in found:
+        if isinstance(update, SeatAssigned):
+            state, effects = step(state, told(update), 0)
+        elif isinstance(update, SeatRead):
+            state, effects = step(state, Read(update.offset, update.event, None, update.leader_epoch), 0)
+        if effects:
+            break
+    assert [effect.code for effect in effects if isinstance(effect, Stop)] == ["FLOE-R117"]
+
+
+def marked(settings: dict[str, str], group: str, topic: str) -> SeatAssigned:
+    """What whoever takes the seat over would be told; the seat itself is another's."""
+    seat = CoordinatorSeat(settings, group, topic)
+    try:
+        return seat._facts()
+    finally:
+        seat.close()

@@ -90,6 +90,14 @@ def cut_off_and_written_anew() -> w.World:
     return _whole_batches(w.truncate(world, len(world.log) - 2), 1)
 
 
+def another_leader_inside_a_transaction() -> w.World:
+    """The records of a transaction and the marker that ends it are taken by two leaders; the batch is still to be announced
+    again."""
+    world = _whole_batches(start(Scope((((T,), (T,)),)))[0], 1)
+    world = w.new_leader(w.worker_append(world, _worker(world)))
+    return w.worker_crash(world, _worker(world))
+
+
 def cut_off() -> w.World:
     """The same, with nothing announced since."""
     world = _whole_batches(start(Scope((((T,), (T,)),)))[0], 1)
@@ -110,7 +118,7 @@ def record_taken_away() -> w.World:
     """A batch is committed, and its coordinator dies before it has stored how far it came; then somebody takes the
     table's record away."""
     world = _committed(_whole_batches(start(Scope((((T,), (T,)),)))[0], 1))
-    world = w.replace(world, low_water=None, chain_from=None, low_water_epoch=None)
+    world = w.replace(world, low_water=None, chain_from=None, low_water_epoch=None, records_end=None)
     return w.unset_progress(world, T)
 
 
@@ -136,7 +144,9 @@ def record_and_snapshots_taken_away() -> w.World:
     world = w.append_plainly(world, CommitToTable(T, table.uuid, 1, "c", table.progress.control_offset, STEP, 1, 0))
     world = w.foreign_commit(world, T)
     world = w.expire(world, T)
-    world = w.unset_progress(w.replace(world, low_water=None, chain_from=None, low_water_epoch=None), T)
+    world = w.unset_progress(
+        w.replace(world, low_water=None, chain_from=None, low_water_epoch=None, records_end=None), T
+    )
     return _whole_batches(world, 1)
 
 

@@ -287,7 +287,7 @@ class Protocol(RuleBasedStateMachine):
             self.world = w.recreate(self.world, table)
 
     @rule(
-        kind=st.sampled_from(["below", "below", "links", "announcements", "position", "cut off"]),
+        kind=st.sampled_from(["below", "below", "links", "announcements", "position", "cut off", "leader", "leader"]),
         back=st.integers(1, 6),
     )
     def trouble_with_the_log(self, kind: str, back: int = 1) -> None:
@@ -305,8 +305,11 @@ class Protocol(RuleBasedStateMachine):
                 self.cut = True
                 self.world = w.truncate(self.world, max(w.end_of_announcements(self.world), len(self.world.log) - back))
             return
+        if kind == "leader":
+            self.world = w.new_leader(self.world)
+            return
         if kind == "position":
-            self.world = replace(self.world, low_water=None, chain_from=None)
+            self.world = replace(self.world, low_water=None, chain_from=None, records_end=None)
             return
         if kind == "below":
             start = min(low, self.world.chain_from or 0)

@@ -18,7 +18,15 @@ from framework.commit.events.event_types import DataComplete, DataWritten, Disca
 from framework.commit.machine import chain, cycle, examine, fold, prefix, queues, schedule
 from framework.commit.machine import step as state
 from framework.commit.machine.chain import Verdict
-from framework.commit.machine.effects import Assigned, Effect, Input, PipelineProgress, TableProgress, TableView
+from framework.commit.machine.effects import (
+    Assigned,
+    Effect,
+    Input,
+    PipelineProgress,
+    StoreLowWater,
+    TableProgress,
+    TableView,
+)
 from framework.commit.machine.fifo import Fifo
 from framework.commit.machine.model import Announcement, CoordinatorState, Phase, PipelineState, TableState
 from framework.commit.machine.step import step
@@ -600,6 +608,18 @@ def before_the_first_commit_nothing_is_known(patch: pytest.MonkeyPatch) -> w.Ste
     return step
 
 
+def markers_are_taken_for_records(patch: pytest.MonkeyPatch) -> w.Step:
+    """Invariant 6: the newest epoch of any record vouches for markers behind it, which a later leader wrote."""
+
+    def careless(before: CoordinatorState, message: Input, now_ms: int) -> tuple[CoordinatorState, tuple[Effect, ...]]:
+        after, effects = step(before, message, now_ms)
+        return after, tuple(
+            replace(each, records_end=each.offset) if isinstance(each, StoreLowWater) else each for each in effects
+        )
+
+    return careless
+
+
 def changes_by_key_are_left_out(patch: pytest.MonkeyPatch) -> w.Step:
     """Invariant 13: rows are added, and those that they replace stay."""
     real = prefix.take_prefix
@@ -659,6 +679,7 @@ CASES = [
     Case(batches_are_divided_between_names, edges.two_names_in_one_batch, replace(QUIET, commit_files=1)),
     Case(what_was_given_up_is_forgotten, edges.given_up_and_read_from_its_start, QUIET),
     Case(ends_of_another_topic_stay, edges.made_anew_and_grown, QUIET),
+    Case(markers_are_taken_for_records, edges.another_leader_inside_a_transaction, TWO),
     Case(a_log_that_was_cut_off_is_read_on, edges.cut_off_and_written_anew, QUIET),
     Case(what_a_table_must_hold_is_not_asked, edges.put_back_to_an_older_state, QUIET),
     Case(parts_in_front_are_not_asked, edges.put_back_inside_a_batch, QUIET),

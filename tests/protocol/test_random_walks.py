@@ -75,9 +75,17 @@ RULES: list[tuple[int, str, dict[str, list[object]]]] = [
         },
     ),
     (
-        2,
+        4,
         "trouble_with_the_log",
-        {"kind": ["below"] * 6 + ["links", "announcements", "position", "cut off", "cut off"], "back": [1, 2, 3, 4, 6]},
+        {
+            "kind": ["below"] * 6
+            + ["links"]
+            + ["announcements"] * 3
+            + ["position"] * 2
+            + ["cut off"] * 3
+            + ["leader"] * 5,
+            "back": [1, 2, 3, 4, 6],
+        },
     ),
     (
         4,

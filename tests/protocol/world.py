@@ -252,6 +252,8 @@ class World:
     chain_from: int | None = None
     low_water_topic_id: str = TOPIC_ID
     low_water_epoch: int | None = None
+    records_end: int | None = None
+    was_cut: bool = False  # the broker once lost the log's end
     epoch: int = 0  # of the control topic's leader
     now_ms: int = 0
     before_cut: frozenset[str] = frozenset()  # files that were in tables when the log lost their announcements
@@ -562,7 +564,12 @@ def truncate(world: World, end: int) -> World:
         whole = any(e.event is None and e.writer == entry.writer for e in log[offset:])
         if entry.committed and not whole:
             log[offset] = replace(entry, committed=None)
-    return replace(world, log=tuple(log), epoch=world.epoch + 1, before_cut=world.before_cut | files)
+    return replace(world, log=tuple(log), epoch=world.epoch + 1, before_cut=world.before_cut | files, was_cut=True)
+
+
+def new_leader(world: World) -> World:
+    """Another broker leads the control topic, or the same one again; nothing is lost."""
+    return replace(world, epoch=world.epoch + 1)
 
 
 def discard_waiting(world: World, name: str) -> World:
@@ -832,8 +839,10 @@ def assign(world: World, index: int, step: Step = step, limits: Limits = PROMPT)
         world.chain_from,
         world.stable_end,
         world.low_water is not None
-        and end_of_epoch(world, world.low_water_epoch) < min(world.low_water, len(world.log)),
+        and end_of_epoch(world, world.low_water_epoch)
+        < min(world.low_water, len(world.log), len(world.log) if world.records_end is None else world.records_end),
         world.low_water_epoch,
+        world.records_end,
     )
     seat = Seat(CoordinatorState(limits=limits), (), world.term)
     world = world.with_seat(index, seat)
@@ -869,6 +878,7 @@ def feed(world: World, index: int, message: Input, step: Step = step) -> World:
     tasks = list(seat.tasks)
     log = list(world.log)
     low_water, chain_from, low_water_epoch = world.low_water, world.chain_from, world.low_water_epoch
+    records_end = world.records_end
     again = False
     for effect in effects:
         if isinstance(effect, LoadTable | CommitTable):
@@ -879,13 +889,21 @@ def feed(world: World, index: int, message: Input, step: Step = step) -> World:
         elif isinstance(effect, StoreLowWater):
             if world.owner == index and world.term == seat.term:  # a stale member's offset commit is refused
                 low_water, chain_from, low_water_epoch = effect.offset, effect.chain_from, effect.leader_epoch
+                records_end = effect.records_end
         elif isinstance(effect, ReadAgain):
             again = True
         else:
             assert isinstance(effect, Stop)
     if low_water != world.low_water:
         world = replace(world, low_water_topic_id=TOPIC_ID)
-    world = replace(world, log=tuple(log), low_water=low_water, chain_from=chain_from, low_water_epoch=low_water_epoch)
+    world = replace(
+        world,
+        log=tuple(log),
+        low_water=low_water,
+        chain_from=chain_from,
+        low_water_epoch=low_water_epoch,
+        records_end=records_end,
+    )
     world = world.with_seat(index, Seat(state, tuple(tasks), seat.term))
     if again:  # the seat is given up, and taken again if nobody else has it
         owned = world.owner == index and world.term == seat.term
@@ -1207,6 +1225,8 @@ def _left_behind(world: World) -> Iterator[Fault]:
     state = seat.state
     facts = announced(world.log)
     if state.stopped is not None:
+        if state.stopped.code == "FLOE-R117" and not world.was_cut:
+            yield f"a coordinator stops, and it is not so: {state.stopped.message}"
         return
     for table in world.tables:
         known = state.tables.get(state.queues.get(table.uuid, ""))

@@ -57,6 +57,8 @@ class SeatAssigned:
     """Where reading begins so that the pipelines' chains are seen; stored beside the mark, never above it."""
     log_end: int | None = None
     low_water_epoch: int | None = None
+    records_end: int | None = None
+    """Behind the last record that was read when the mark was stored; up to the mark there are markers only."""
     truncated: bool = False
     """Whether the log was cut off below the mark since it was stored, by what the broker knows of its leaders."""
 
@@ -174,11 +176,18 @@ class CoordinatorSeat:
         self.has_joined = self.has_joined or bool(self._consumer.memberid())
         return updates
 
-    def store_low_water(self, offset: int, chain_from: int | None = None, leader_epoch: int | None = None) -> bool:
+    def store_low_water(
+        self,
+        offset: int,
+        chain_from: int | None = None,
+        leader_epoch: int | None = None,
+        records_end: int | None = None,
+    ) -> bool:
         """Record durably that everything below `offset` is committed in every table.
 
         Args:
             leader_epoch: the newest of the records that were read, by which a log that was cut off is known later.
+            records_end: behind the last of them.
 
         Returns:
             False when this process no longer owns the seat or the group is changing hands: nothing was stored, and a
@@ -189,7 +198,7 @@ class CoordinatorSeat:
         """
         if self._topic_id is None:
             return False
-        further = {"chain_from": chain_from, "leader_epoch": leader_epoch}
+        further = {"chain_from": chain_from, "leader_epoch": leader_epoch, "records_end": records_end}
         known = {key: value for key, value in further.items() if value is not None}
         metadata = json.dumps({"topic_id": self._topic_id, **known}, separators=(",", ":"))
         try:
@@ -261,7 +270,7 @@ class CoordinatorSeat:
         truncated = (
             ours
             and mark.leader_epoch is not None
-            and not holds_still(self._settings, self._topic, stored.offset, mark.leader_epoch)
+            and not holds_still(self._settings, self._topic, vouched_end(stored.offset, mark), mark.leader_epoch)
         )
         return SeatAssigned(
             topic.topic_id,
@@ -271,6 +280,7 @@ class CoordinatorSeat:
             mark.chain_from,
             log_end,
             mark.leader_epoch,
+            mark.records_end,
             truncated,
         )
 
@@ -301,8 +311,8 @@ def first_offset(assigned: SeatAssigned) -> int:
     mark = assigned.low_water
     if mark is None or assigned.low_water_topic_id != assigned.topic_id:
         return assigned.log_start
-    chain_from = mark if assigned.chain_from is None else assigned.chain_from
-    return max(min(mark, chain_from), assigned.log_start)
+    known = (each for each in (assigned.chain_from, assigned.records_end) if each is not None)
+    return max(min((mark, *known)), assigned.log_start)
 
 
 @dataclass(frozen=True)
@@ -313,13 +323,23 @@ class Mark:
     topic_id: str | None = None
     chain_from: int | None = None
     leader_epoch: int | None = None
+    records_end: int | None = None
+
+
+def vouched_end(low_water: int, mark: Mark) -> int:
+    """Up to where the mark's leader epoch says what the log must hold: behind that stand markers, which a later leader may
+    have written. An older floe did not note it; the record that chains are seen from was read in any case."""
+    if mark.records_end is not None:
+        return min(low_water, mark.records_end)
+    return low_water if mark.chain_from is None else min(low_water, mark.chain_from + 1)
 
 
 def mark_of(metadata: str) -> Mark:
     """Read back what `store_low_water` wrote beside the offset."""
     try:
         found = json.loads(metadata)
-        numbers = [None if (at := found.get(key)) is None else int(at) for key in ("chain_from", "leader_epoch")]
+        keys = ("chain_from", "leader_epoch", "records_end")
+        numbers = [None if (at := found.get(key)) is None else int(at) for key in keys]
         return Mark(str(found["topic_id"]), *numbers)
     except (ValueError, KeyError, TypeError, AttributeError):
         return Mark()

@@ -130,12 +130,14 @@ class StoreLowWater:
 
     `chain_from` (never above `offset`) is where a successor begins to read, so that it knows the newest link of every
     pipeline's chain: kept beside the offset, in its metadata, with the control topic's id. `leader_epoch` is the newest
-    that was read, by which the broker can tell whether the log still holds what was read.
+    of the records that were read, which end at `records_end`, by which the broker can tell whether the log still holds
+    what was read. Behind that stand markers only, which may be of a later leader.
     """
 
     offset: int
     chain_from: int | None = None
     leader_epoch: int | None = None
+    records_end: int | None = None
 
 
 @dataclass(frozen=True)
@@ -166,8 +168,8 @@ Effect = LoadTable | CommitTable | Publish | StoreLowWater | Stop | ReadAgain
 class Assigned:
     """This process owns the control topic's partition now. `low_water` is None when no position was ever stored.
 
-    `low_water_topic_id`, `chain_from` and `low_water_epoch` are what was stored with it; a low-water mark without a
-    topic id is refused (invariant 11). `log_end` is where the log ends now, None when that is not known; `truncated`:
+    `low_water_topic_id`, `chain_from`, `low_water_epoch` and `records_end` are what was stored with it; a low-water mark
+    without a topic id is refused (invariant 11). `log_end` is where the log ends now, None when that is not known; `truncated`:
     the broker says that the log was cut off below the low-water mark and written anew (its leader epochs do not fit
     those that were read). `framework.commit.machine.step.start_offset` tells where reading begins.
     """
@@ -181,6 +183,7 @@ class Assigned:
     log_end: int | None = None
     truncated: bool = False
     low_water_epoch: int | None = None
+    records_end: int | None = None
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ def fold(turn: Turn, record: Read) -> None:
     offset, event = record.offset, record.event
     if offset < turn.state.position:
         return
-    turn.set(position=offset + 1, settled=False)
+    turn.set(position=offset + 1, records_end=offset + 1, settled=False)
     epoch = record.leader_epoch
     if epoch is not None and epoch != turn.state.leader_epoch:
         turn.set(leader_epoch=max(epoch, turn.state.leader_epoch or 0))

@@ -239,6 +239,7 @@ class CoordinatorState:
     reports: dict[str, StateChanged] = field(default_factory=dict)  # of tables, as read from the log: information
     pauses: Pauses = field(default_factory=dict)
     leader_epoch: int | None = None  # the newest of any record that was folded
+    records_end: int | None = None  # behind the last of them; the position may have passed markers behind it
     log_end: int | None = None  # when this was assigned
     pending_files: int = 0  # over all tables
     committing: int = 0  # tables with a commit in flight

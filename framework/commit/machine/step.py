@@ -37,11 +37,12 @@ __all__ = ["CoordinatorState", "Limits", "next_due_ms", "snapshot", "start_offse
 
 def start_offset(assigned: Assigned) -> int:
     """Where to begin reading: the log's start when nothing is stored (invariant 6: never its end), else the low-water
-    mark or, where it is lower, the offset from which the pipelines' chains are seen."""
+    mark or, where they are lower, the offset from which the pipelines' chains are seen and the end of the records that the
+    mark's epoch vouches for: a record behind that and below the mark was written where the log had been cut off."""
     if assigned.low_water is None:
         return assigned.log_start
-    begin = assigned.low_water if assigned.chain_from is None else min(assigned.low_water, assigned.chain_from)
-    return max(assigned.log_start, begin)
+    known = (each for each in (assigned.chain_from, assigned.records_end) if each is not None)
+    return max(assigned.log_start, min((assigned.low_water, *known)))
 
 
 def step(state: CoordinatorState, message: Input, now_ms: int) -> tuple[CoordinatorState, tuple[Effect, ...]]:
