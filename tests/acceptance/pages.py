@@ -92,7 +92,7 @@ def wrong(command: Command) -> str:
     described = command.kind == "inline" or re.search(r"\[-|\.\.\.|\||[A-Z]{4,}", command.text)
     words = [word.strip("[],.") for word in command.words if word not in ("|", "...", "]", "[")]
     group: click.Command = floe
-    context = click.Context(floe, info_name="floe")
+    context = click.Context(floe, info_name="floe", **floe.context_settings)
     while isinstance(group, click.Group):
         if not words or words[0].startswith("-"):
             return "" if described or group.invoke_without_command else f"`{group.name}` needs a verb"

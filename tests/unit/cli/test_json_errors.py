@@ -19,7 +19,7 @@ SCHEMA = json.loads((Path(main.__file__).parents[2] / "schemas" / "error.v1.sche
 
 def _commands() -> dict[str, click.Command]:
     """Every verb, and every verb of a group, by its words."""
-    context = click.Context(main.floe)
+    context = click.Context(main.floe, **main.floe.context_settings)
     found: dict[str, click.Command] = {}
     for verb in VERBS:
         command = main.floe.get_command(context, verb)

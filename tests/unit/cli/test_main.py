@@ -75,7 +75,7 @@ def test_checking_files_loads_no_engine(folder: Path, arguments: list[str]) -> N
 
 def test_every_verb_can_be_imported() -> None:
     """Each verb of the list leads to a command with help."""
-    context = click.Context(main.floe)
+    context = click.Context(main.floe, **main.floe.context_settings)
 
     for verb in VERBS:
         command = main.floe.get_command(context, verb)

@@ -75,7 +75,7 @@ def is_said(text: str) -> bool:
 def check_command(arguments: list[str]) -> None:
     """Raises click's error for a verb, an option or an argument that does not exist."""
     command: click.Command = floe
-    context = click.Context(floe, info_name="floe")
+    context = click.Context(floe, info_name="floe", **floe.context_settings)
     while isinstance(command, click.Group) and arguments and not arguments[0].startswith("-"):
         name, _, rest = command.resolve_command(context, arguments)
         command, arguments = command.get_command(context, str(name)) or command, rest
