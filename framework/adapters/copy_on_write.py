@@ -9,6 +9,8 @@ read.
 
 from __future__ import annotations
 
+import contextlib
+from collections import deque
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
@@ -41,7 +43,7 @@ def copies_without(
 
     Raises:
         OSError: a file cannot be read or written; each store has exceptions of its own. What came before it is the
-            caller's to remove; what was being written meanwhile is left for the removal of orphans.
+            caller's to remove; what was being written meanwhile is removed here.
     """
     target, catalog = target_of(table, metadata, TablePolicy()), catalog_of(table)
     run = commit_id.rsplit("/", 1)[-1]
@@ -53,5 +55,13 @@ def copies_without(
         return made.files
 
     with ThreadPoolExecutor(WRITERS) as pool:
-        for files in pool.map(copied, positions):
-            yield from files
+        waiting = deque(pool.submit(copied, path) for path in positions)
+        try:
+            while waiting:
+                yield from waiting.popleft().result()
+        finally:
+            begun = [each for each in waiting if not each.cancel()]
+            for each in begun:
+                with contextlib.suppress(Exception):  # each store has exceptions of its own; an orphan is found later
+                    for file in each.result():
+                        io.delete(file.path)

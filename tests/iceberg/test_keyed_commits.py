@@ -3,6 +3,7 @@ whatever others did to it between the search for live rows and the commit."""
 
 from __future__ import annotations
 
+import itertools
 import uuid
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,6 +19,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.table.snapshots import Operation
 from pyiceberg.types import LongType, NestedField, StringType
 
+from framework.adapters import copy_on_write
 from framework.adapters.copy_on_write import copies_without
 from framework.adapters.iceberg import keyed_rows
 from framework.adapters.iceberg.commit import TableCommits
@@ -27,7 +29,7 @@ from framework.adapters.key_search import Hits, search
 from framework.adapters.keys_file import read_found, read_keys, write_keys
 from framework.adapters.table_care import TableCare
 from framework.commit.events.event_types import KeyedChanges
-from framework.commit.machine.effects import CommitConflict, CommitTable, Committed, FilesGone
+from framework.commit.machine.effects import CommitConflict, CommitFailed, CommitTable, Committed, FilesGone
 from framework.config.maintenance import CompactionPolicy
 from framework.config.spec import PartitionFieldSpec
 from tests.iceberg.conftest import Lake
@@ -226,6 +228,34 @@ def test_copies_of_a_refused_commit_are_removed(lake: Lake, monkeypatch: pytest.
         assert isinstance(lake.tables.commit(effect, copies_without), CommitConflict)
     assert list(folder.rglob("copy-*.parquet")) == []
     assert before < {path.name for path in folder.rglob("*.parquet")}
+
+
+def test_copies_beside_one_that_fails_are_removed(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that cannot be copied leaves none of the copies that were made beside it; the next try has all of them."""
+    table = Table(lake, "2", True)
+    keys = [(shop, code) for shop in (1, 2, 3) for code in ("a", "b")]
+    table.upsert({key: (key[0], "x") for key in keys})  # three partitions, a file of two rows in each
+    changes: dict[Key, Row] = dict.fromkeys(key for key in keys if key[1] == "a")
+    effect = table.probe(changes, is_copied=True)
+    folder = Path(lake.plain(table.name).location().removeprefix("file://")) / "data"
+    real, calls, copied = copy_on_write.rewrite, itertools.count(), list[str]()
+
+    def failing(*given: Any, **more: Any) -> Any:
+        if next(calls) == 1:
+            raise OSError("no space left on device")
+        made = real(*given, **more)
+        copied.extend(file.path for file in made.files)
+        return made
+
+    with monkeypatch.context() as patch:
+        patch.setattr(copy_on_write, "rewrite", failing)
+        answer = lake.tables.commit(effect, copies_without)
+    assert isinstance(answer, CommitFailed)
+    assert "no space left" in answer.reason
+    assert copied
+    assert list(folder.rglob("copy-*.parquet")) == []
+    table.commit(effect, changes)
+    table.check()
 
 
 def test_two_batches_that_were_announced_at_once_follow_one_another(lake: Lake) -> None:
