@@ -46,7 +46,9 @@ def status_of(log: WideLog) -> Status:
     return read_status("it", log.prefix, log.kafka, log.control_topic)
 
 
-def test_a_thousand_tables_are_told_without_loading_one(project: Project, broker: Broker) -> None:
+# Beside other tests a processor's time says little: caches and the other half of its core are theirs as well.
+@pytest.mark.parametrize("is_timed", [False, pytest.param(True, marks=pytest.mark.slow, id="timed")])
+def test_a_thousand_tables_are_told_without_loading_one(project: Project, broker: Broker, is_timed: bool) -> None:
     """With 1,000 tables in the log, whose catalog does not even answer, `floe status` tells the last commit of each and
     what waits for it to the record, imports no engine, and takes less than half a second of a processor
     of usual pace."""
@@ -69,9 +71,9 @@ def test_a_thousand_tables_are_told_without_loading_one(project: Project, broker
         document, (code, cpu_s, engines) = map(json.loads, done.stdout.splitlines())
         assert (code, engines) == (0, [])
         took.append(cpu_s / max(before, pace()))
-        if took[-1] < CPU_S:
+        if took[-1] < CPU_S or not is_timed:
             break
-    assert min(took) < CPU_S, took
+    assert min(took) < CPU_S or not is_timed, took
     assert (document["verified"], document["word"]["by"]) == (False, COORDINATOR)
     assert len(document["tables"]) == TABLES
     for number, table in enumerate(document["tables"]):
