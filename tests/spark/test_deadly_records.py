@@ -100,7 +100,9 @@ def allowed_s(harmless_s: float) -> float:
     return harmless_s + max(MOST_SECONDS, harmless_s / 2)
 
 
-def test_each_is_a_dead_letter_among_rows_in_time(project: Project, broker: Broker) -> None:
+# What else runs beside a test decides how long a run takes, so that is measured where nothing does.
+@pytest.mark.parametrize("is_timed", [False, pytest.param(True, marks=pytest.mark.slow, id="timed")])
+def test_each_is_a_dead_letter_among_rows_in_time(project: Project, broker: Broker, is_timed: bool) -> None:
     """A run over all hostile records ends, each is a row or a dead letter with its reason, all neighbours are rows; and
     it takes at most five seconds more, or half as long again where the machine is slow, than a run over as many harmless
     ones of the same sizes."""
@@ -113,10 +115,12 @@ def test_each_is_a_dead_letter_among_rows_in_time(project: Project, broker: Brok
             values += [*good(20, 20 * i), value if name.startswith("hostile") else harmless]
         broker.produce(topic, [*values, *good(20, 10_000)])
         files[name] = project.pipeline(name, PIPELINE.format(topic=topic, name=name))
-    seconds_of(project, files["warm"])
-    harmless_s = seconds_of(project, files["harmless"])
+    harmless_s = 0.0
+    if is_timed:
+        seconds_of(project, files["warm"])
+        harmless_s = seconds_of(project, files["harmless"])
     hostile_s = seconds_of(project, files["hostile"])
-    if hostile_s > allowed_s(harmless_s):  # once more: the machine may have done something else meanwhile
+    if is_timed and hostile_s > allowed_s(harmless_s):  # once more: the machine may have done something else meanwhile
         harmless_s = seconds_of(project, files["harmless2"])
         hostile_s = seconds_of(project, files["hostile2"])
 
@@ -133,7 +137,7 @@ def test_each_is_a_dead_letter_among_rows_in_time(project: Project, broker: Brok
     assert len(ids) == 20 * len(HOSTILE) + 20 + sum(code is None for _, code in HOSTILE)
     assert len(rows.schema) < 1_000
     print(f"harmless {harmless_s:.1f} s, hostile {hostile_s:.1f} s")
-    assert hostile_s < allowed_s(harmless_s), f"{hostile_s:.1f} s beside {harmless_s:.1f} s"
+    assert hostile_s < allowed_s(harmless_s) or not is_timed, f"{hostile_s:.1f} s beside {harmless_s:.1f} s"
 
 
 TYPED = """
