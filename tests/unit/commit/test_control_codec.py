@@ -200,6 +200,7 @@ def test_an_event_with_a_field_missing_or_of_another_type_is_refused(event: Cont
         "CommitComplete": {"paused", "more_blocked"},
         "Discarded": {"table_uuids", "batches"},
         "Acted": {"detail"},
+        "DataComplete": {"phase_ms"},
     }
     optional |= of_one.get(value["type"], set())
     key = data.draw(st.sampled_from(sorted(set(value) - {"type"} - optional)))
