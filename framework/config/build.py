@@ -56,6 +56,9 @@ from framework.config.spec import (
 from framework.config.type_text import structure, text_of
 from framework.config.units import duration_ms, partition_field, setting_text, size_bytes, sort_field
 
+# What most tables have: values are frozen, so one does for all.
+_AS_IT_COMES, _APPENDED, _NOT_MAINTAINED = ValuesPolicy(), WritePolicy(), MaintenancePolicy()
+
 Values = dict[str, Any]  # a checked document: the one place where untyped values are taken apart
 
 
@@ -216,9 +219,9 @@ def table_policy(values: Values) -> TablePolicy:
         case,
         catalog,
         distribution,
-        _values_policy(_own(values.get("values", {}))),
+        _values_policy(_own(values["values"])) if "values" in values else _AS_IT_COMES,
         write,
-        _maintenance_policy(_own(values.get("maintenance", {}))),
+        _maintenance_policy(_own(values["maintenance"])) if "maintenance" in values else _NOT_MAINTAINED,
     )
 
 
@@ -235,7 +238,7 @@ def _with_deletion_vectors(properties: tuple[tuple[str, str], ...]) -> tuple[tup
 def _write_policy(values: Values) -> WritePolicy:
     """The words of an append table say nothing: they may come from the defaults of a file with upsert tables."""
     if values.get("mode") != WriteMode.UPSERT.value:
-        return WritePolicy()
+        return _APPENDED
     order, delete_when = values.get("order"), values.get("delete_when")
     return WritePolicy(
         mode=WriteMode.UPSERT,
