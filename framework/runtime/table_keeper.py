@@ -8,6 +8,7 @@ flight; it ends early when that is over. Commits never wait for it: they are con
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable
@@ -16,8 +17,8 @@ from dataclasses import dataclass
 from framework.adapters.iceberg.tables import IcebergTables, TablePlace
 from framework.adapters.table_care import TableCare
 from framework.commit.events.event_types import Deployed
-from framework.commit.maintenance.rounds import Rounds, rest_s
-from framework.config.maintenance import DAY_MS, HOUR_MS, MaintenanceLimits, MaintenancePolicy
+from framework.commit.maintenance.rounds import Rounds, are_orphans_due, rest_s
+from framework.config.maintenance import HOUR_MS, MaintenanceLimits, MaintenancePolicy
 from framework.config.spec import TablesSpec
 from framework.diagnose.counted import counted
 from framework.diagnose.log_lines import Level, Line
@@ -61,7 +62,7 @@ class TableKeeper:
         self._announced = announced
         self._say = say
         self._told: dict[str, TablesSpec] = {}
-        self._rounds = Rounds()
+        self._rounds = Rounds(_now_ms())
         self._orphans_at: dict[str, int] = {}
         self._left: set[str] = set()  # tables whose other maintainer this process has told of
         self._started_ms = _now_ms()
@@ -114,26 +115,45 @@ class TableKeeper:
 
     def _run(self) -> None:
         while not self._stopping.wait(LOOK_EVERY_S):
-            if not self._gap.is_set():
-                continue
-            with self._lock:
-                table = self._rounds.next_table(self._limits, _now_ms())
-                if table is None:
-                    continue
-                self._rounds = self._rounds.began(table)
-                allowance = self._rounds.allowance_bytes(self._limits, _now_ms())
-            read, failed = 0, False
-            try:
-                read = self._round(table, allowance)
-            except FloeError as error:
-                failed = True
-                self._say(Line(error.message, Level.WARNING, table=table))
-            except Exception as error:  # whatever it is, commits go on, and the table has another round later
-                failed = True
-                text = f"maintenance of table {table} stopped: {type(error).__name__}: {error}"
-                self._say(Line(text, Level.WARNING, table=table))
-            with self._lock:
-                self._rounds = self._rounds.ended(table, read, failed, _now_ms())
+            if self._gap.is_set():
+                self.turn()
+
+    def turn(self) -> None:
+        """One round, if one is due."""
+        self._learn()
+        with self._lock:
+            table = self._rounds.next_table(self._limits, _now_ms())
+            if table is None:
+                return
+            self._rounds = self._rounds.began(table)
+            allowance = self._rounds.allowance_bytes(self._limits, _now_ms())
+        read, failed = 0, False
+        try:
+            read = self._round(table, allowance)
+        except FloeError as error:
+            failed = True
+            self._say(Line(error.message, Level.WARNING, table=table))
+        except Exception as error:  # whatever it is, commits go on, and the table has another round later
+            failed = True
+            text = f"maintenance of table {table} stopped: {type(error).__name__}: {error}"
+            self._say(Line(text, Level.WARNING, table=table))
+        with self._lock:
+            self._rounds = self._rounds.ended(table, read, failed, _now_ms())
+
+    def _learn(self) -> None:
+        """What a table says of the rounds before this process: a coordinator that never lives for long has them, too."""
+        with self._lock:
+            name = self._rounds.unknown_table()
+        if name is None:
+            return
+        table = None
+        with contextlib.suppress(FloeError):  # its first round tells it
+            table = self._care.look(name)
+        with self._lock:
+            if table is None:
+                self._rounds = self._rounds.learned(name, 0, None)
+            else:
+                self._rounds = self._rounds.learned(name, table.commits_since, table.since_ms)
 
     def _round(self, name: str, allowance_bytes: int) -> int:
         """One table; gives the bytes that were read of its data files."""
@@ -172,7 +192,7 @@ class TableKeeper:
         if (
             policy.orphans.enabled
             and self._goes_on()
-            and _now_ms() - self._orphans_at.get(name, self._started_ms) >= DAY_MS
+            and are_orphans_due(name, self._limits, self._orphans_at.get(name, self._started_ms), _now_ms())
         ):
             self._orphans_at[name] = _now_ms()
             self._remove_orphans(name, policy)
