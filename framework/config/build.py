@@ -56,6 +56,8 @@ from framework.config.spec import (
 from framework.config.type_text import structure, text_of
 from framework.config.units import duration_ms, partition_field, setting_text, size_bytes, sort_field
 
+_POLICIES: dict[str, TablePolicy] = {}  # by what is written
+_MOST_POLICIES = 256
 # What most tables have: values are frozen, so one does for all.
 _AS_IT_COMES, _APPENDED, _NOT_MAINTAINED = ValuesPolicy(), WritePolicy(), MaintenancePolicy()
 
@@ -180,7 +182,17 @@ def merge_policy(defaults: Values, override: Values) -> Values:
 
 
 def table_policy(values: Values) -> TablePolicy:
-    """A complete policy from what is written."""
+    """A complete policy from what is written. The tables of many files are alike, and a policy is frozen."""
+    written = repr(values)
+    found = _POLICIES.get(written)
+    if found is None:
+        if len(_POLICIES) >= _MOST_POLICIES:
+            _POLICIES.clear()
+        found = _POLICIES[written] = _made_policy(values)
+    return found
+
+
+def _made_policy(values: Values) -> TablePolicy:
     create, commit = _own(values.get("create", {})), _own(values.get("commit", {}))
     if "partition_by" in create:
         fields = [partition_field(text) for text in create["partition_by"]]

@@ -113,14 +113,19 @@ def check(
 
 def _may_change(node: Node) -> bool:
     """Whether anything in a tree looks like what `_coerce` replaces; in most files nothing does."""
-    if isinstance(node, Mapping):
-        return any(map(_may_change, [value for _, _, value in node.entries]))
-    if isinstance(node, Sequence):
-        return any(map(_may_change, node.items))
+    if isinstance(node, Scalar):
+        return _looks_quoted(node)
+    for value in [entry.value for entry in node.entries] if isinstance(node, Mapping) else node.items:
+        if _looks_quoted(value) if isinstance(value, Scalar) else _may_change(value):
+            return True
+    return False
+
+
+def _looks_quoted(node: Scalar) -> bool:
     value = node.value
-    if isinstance(value, str):
-        return not node.plain and _QUOTED_VALUE.match(value) is not None
-    return isinstance(value, float) and value.is_integer()
+    if node.plain or not isinstance(value, str):
+        return isinstance(value, float) and value.is_integer()
+    return _QUOTED_VALUE.match(value) is not None
 
 
 def _coerce(node: Node, schema: Any) -> Node:

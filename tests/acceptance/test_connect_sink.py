@@ -660,7 +660,7 @@ DIFFERENCES: Mapping[str, tuple[dict[str, str], str | None, list[Any], Any, Any]
     "nearly a UUID or base64": ({}, "uuid", [{"v": "1-2-3-4-5"}], ["00000001-0002-0003-0004-000000000005"], "uuid"),
     "a route field that is a list, an object or a decimal": (ROUTES | CREATES, None, [{"kind": [1], "v": 1}], [1], ""),
     "a partition by a field that no record had yet": (LATE | CREATES, None, [{"v": 1}], [1], "partitioned by kind"),
-    "Empty before it has a type": (CREATES, None, [{"v": []}, {"v": [1]}], [None, [1]], [[], [1]]),
+    "Empty before it has a type": (CREATES, None, [{"n": 1, "v": []}, {"v": [1]}], [None, [1]], [[], [1]]),
     "Numbers as text": ({}, "string", [{"v": 1e10}], ["1.0E10"], ["10000000000.0"]),
 }
 
