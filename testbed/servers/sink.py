@@ -85,8 +85,8 @@ class Sink(Connect):
         found = catalog.loadTable(name)
         schema = json.loads(self._iceberg.SchemaParser.toJson(found.schema()))
         rows = [row for file in files for row in _rows(file.removeprefix("file:"), _names(schema))]
-        fields = tuple(str(found.spec().fields().get(n).toString()) for n in range(found.spec().fields().size()))
-        return SinkTable(schema, tuple(rows), fields)
+        fields = [(_names(schema)[each.sourceId()], str(each.transform().toString())) for each in found.spec().fields()]
+        return SinkTable(schema, tuple(rows), tuple(_partition(*field) for field in fields))
 
 
 class Task:
@@ -116,6 +116,14 @@ class Task:
             _, known = files.setdefault(str(name.toString()), (name, []))
             known += [str(file.location()) for file in result.dataFiles()]
         return {name: self._sink.table(self._catalog, made, known) for name, (made, known) in files.items()}
+
+
+def _partition(column: str, transform: str) -> str:
+    """A field as a pipeline file writes it: `truncate[2]` as `truncate(2, name)`."""
+    if transform == "identity":
+        return column
+    kind, _, argument = transform.rstrip("]").partition("[")
+    return f"{kind}({f'{argument}, ' if argument else ''}{column})"
 
 
 def _names(schema: Any) -> dict[int, str]:
