@@ -14,6 +14,7 @@ from framework.commit.events.event_types import Accounting, Health, Holds
 from framework.commit.machine.condition import Condition, PipelineFacts, TableFacts, pipeline_condition, table_condition
 from framework.commit.machine.effects import OUTCOME_UNKNOWN
 from framework.commit.machine.pauses import holding
+from framework.commit.maintenance.health import needs_of
 from framework.commit.recovery.letter_replay import is_replay
 from framework.overview.fold import MINUTES, LogFold, PipelineFold, TableFold, Waiting
 from framework.overview.values import (
@@ -190,6 +191,9 @@ def table_view(found: TableFold, fold: LogFold, coordinated: bool, minute: int) 
         timeline=tuple(_entry(entry, unknown) for entry in reversed(found.timeline)),
         schema_id=found.schema_id,
         schema_changes=tuple(reversed(found.schema_changes)),
+        health=found.measured.health if found.measured is not None else None,
+        measured_ms=found.measured.timestamp_ms if found.measured is not None else None,
+        needs=needs_of(found.measured.health) if found.measured is not None else (),
     )
 
 

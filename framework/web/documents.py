@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from framework.commit.maintenance.health import Need
 from framework.overview.values import ActView, Minute, Overview, PipelineView, TableView, Trouble, WaitingView
 
 
@@ -49,7 +50,8 @@ class Pipelines:
 
 @dataclass(frozen=True)
 class TableLine:
-    """A table in a list. `hour` is what was announced and committed in the last hour."""
+    """A table in a list. `hour` is what was announced and committed in the last hour; `needs` is why a person should
+    maintain it."""
 
     table: str
     state: str
@@ -63,6 +65,7 @@ class TableLine:
     valid_through_ms: int | None
     hour: Minute
     schema_id: int | None
+    needs: tuple[Need, ...]
 
 
 @dataclass(frozen=True)
@@ -107,6 +110,7 @@ def line(found: TableView) -> TableLine:
         found.valid_through_ms,
         found.hour,
         found.schema_id,
+        found.needs,
     )
 
 

@@ -22,9 +22,10 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from framework.commit.events.event_types import Health
+from framework.commit.maintenance.health import SIZES, gain_words, maintain_command
 from framework.diagnose.counted import counted
 from framework.diagnose.shown import shown
-from framework.overview.values import IN_TROUBLE, URGENCY, Minute, Overview
+from framework.overview.values import IN_TROUBLE, URGENCY, Minute, Overview, TableView
 from framework.web import plots
 
 HERE = Path(__file__).parent
@@ -107,7 +108,7 @@ def _first(found: Overview, looked: Looked) -> dict[str, str]:
     pages = max(1, -(-len(chosen) // LINES))
     number = min(looked.number, pages)
     return {
-        "troubles": _render("troubles.html", found=found, headline=_headline(found)),
+        "troubles": _render("troubles.html", found=found, headline=_headline(found), decayed=_decayed(found)),
         "pipelines": _render("pipelines.html", pipelines=_urgent(found.pipelines)[:LINES], count=len(found.pipelines)),
         "tables": _render(
             "tables.html",
@@ -121,6 +122,14 @@ def _first(found: Overview, looked: Looked) -> dict[str, str]:
         ),
         "acts": _render("acts.html", acts=found.acts[:20]),
     }
+
+
+def _decayed(found: Overview) -> list[TableView]:
+    """The tables that a person should maintain, the worst first."""
+    return sorted(
+        (each for each in found.tables if each.needs and each.health is not None),
+        key=lambda each: (-each.health.gain_files if each.health is not None else 0, each.table),
+    )
 
 
 def _headline(found: Overview) -> str:
@@ -260,8 +269,15 @@ _ENGINE.filters.update(
     number=_number,
     url=_url,
     kind=plots.kind_of,
+    gain=gain_words,
 )
-_ENGINE.globals.update(bars=plots.bars, lanes=plots.lanes, states=tuple(each.value for each in URGENCY))
+_ENGINE.globals.update(
+    bars=plots.bars,
+    lanes=plots.lanes,
+    sizes=SIZES,
+    maintain=maintain_command,
+    states=tuple(each.value for each in URGENCY),
+)
 
 
 def _render(template: str, /, **values: object) -> str:

@@ -25,7 +25,9 @@ from framework.commit.events.event_types import (
     StateChanged,
     Subject,
     TableCommitPolicy,
+    TableMeasured,
 )
+from framework.commit.maintenance.health import Need, TableHealth
 from framework.overview.build import Built, overview
 from framework.overview.fold import ENTRIES, LogFold
 from framework.overview.values import BrokerSeen, Outcome, Overview, PartitionView, PipelineFactsSeen
@@ -51,6 +53,11 @@ def committed(table: str, below: int, snapshot_id: int = 7) -> CommitToTable:
 
 def told(table: str, state: Health, reason: str, at_ms: int = NOW_MS) -> StateChanged:
     return StateChanged(Subject.TABLE, table, state, reason, "do this", "FLOE-R136", 1, at_ms - 60_000, at_ms, "c")
+
+
+def measured(table: str, gain_files: int, at_ms: int = NOW_MS) -> TableMeasured:
+    health = TableHealth(400, 390, 10**8, 10**6, 0, 0, 3, 9_000, 12, None, gain_files, 10**7, {"1MiB": 390, "8MiB": 10})
+    return TableMeasured(table, health, at_ms, "c")
 
 
 def folded(*events: ControlEvent) -> LogFold:
@@ -109,6 +116,31 @@ def test_a_commit_without_an_answer_is_unknown_not_waiting() -> None:
     assert table.timeline[0].outcome is Outcome.UNKNOWN
     refused = folded(written("a.t", 1), told("a.t", Health.DEGRADED, "the catalog does not answer"))
     assert seen(refused).tables[0].timeline[0].outcome is Outcome.WAITING
+
+
+def test_a_table_shows_how_healthy_it_was_when_last_measured() -> None:
+    """The newest word counts, and says why a person should maintain the table; without one nothing is said."""
+    sound, sick, unknown = seen(
+        folded(written("a.t", 1), measured("a.t", 150), measured("a.t", 0), written("b.t", 1), measured("b.t", 350, 9),
+               written("c.t", 1))
+    ).tables  # fmt: skip
+    assert sound.health is not None
+    assert (sound.health.gain_files, sound.needs) == (0, ())
+    assert (sick.needs, sick.measured_ms) == ((Need.SMALL_FILES,), 9)
+    assert (unknown.health, unknown.measured_ms, unknown.needs) == (None, None, ())
+
+
+def test_a_table_that_decays_is_no_trouble_and_has_its_command_on_the_screen() -> None:
+    """The states stay what they are; the screen names the tables that gain most, each with the command."""
+    found = seen(folded(*(measured(f"a.t{n}", 100 * n) for n in range(6))))
+    assert found.troubles == ()
+    shown = text(found)
+    assert "nothing is in trouble" in shown
+    lines = [line.strip() for line in shown.splitlines() if "decays" in line]
+    assert lines[0] == "table a.t5 decays: `floe maintain a.t5 -t prod` leaves 500 files fewer"
+    assert [line.split()[1] for line in lines] == ["a.t5", "a.t4", "a.t3"]
+    assert "and 2 more tables like it" in shown
+    assert "390 of 400" in shown
 
 
 def test_a_schema_change_names_the_batch_that_brought_it() -> None:

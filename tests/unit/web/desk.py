@@ -23,7 +23,10 @@ from framework.commit.events.event_types import (
     StateChanged,
     Subject,
     TableCommitPolicy,
+    TableMeasured,
 )
+from framework.commit.maintenance.health import TableHealth
+from framework.commit.maintenance.others import OtherMaintainer
 from framework.overview.build import Built, overview
 from framework.overview.fold import LogFold
 from framework.overview.values import BrokerSeen, Overview, PartitionView, PipelineFactsSeen
@@ -61,6 +64,13 @@ def told(
 ) -> StateChanged:
     remedy = "`floe discard --table X` gives it up"
     return StateChanged(subject, table, state, reason, remedy, "FLOE-R136", 1, at_ms - 60_000, at_ms, by)
+
+
+def measured(table: str, gain_files: int = 350, other: str = "") -> TableMeasured:
+    by = OtherMaintainer(other, 2, NOW_MS) if other else None
+    sizes = {"1MiB": 390, "8MiB": 10}
+    health = TableHealth(400, 390, 10**8, 10**6, 20, 2, 3, 9_000, 12, None, gain_files, 10**7, sizes, by)
+    return TableMeasured(table, health, NOW_MS - 60_000, "c")
 
 
 def paused(pattern: str, reason: str = "", by: str = "ann@host") -> PauseChanged:
