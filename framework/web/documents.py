@@ -76,6 +76,36 @@ class Tables:
     next: str | None
 
 
+@dataclass(frozen=True)
+class Letter:
+    """A dead letter. `lines`: the record's value in one line, cut around what is wrong, and under it a mark there; no
+    character in any text has an effect."""
+
+    place: str
+    at_ms: int | None
+    stage: str
+    code: str
+    title: str
+    message: str
+    field_path: str
+    expected: str
+    actual: str
+    key: str
+    lines: tuple[str, ...]
+    replayed: bool
+
+
+@dataclass(frozen=True)
+class Letters:
+    """The newest of a pipeline's dead letters whose records are younger than `since_ms`; `found` counts all of them."""
+
+    pipeline: str
+    table: str
+    since_ms: int
+    found: int
+    letters: tuple[Letter, ...]
+
+
 def summary(found: Overview) -> Summary:
     return Summary(
         found.version,

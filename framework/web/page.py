@@ -89,14 +89,31 @@ def parts(found: Overview, looked: Looked) -> dict[str, Part]:
     }
 
 
-def shell(looked: Looked, made: Mapping[str, Part], title: str, needs_token: bool, assets: Mapping[str, str]) -> str:
-    """The whole document; without parts it holds nothing of anybody's data."""
+def shell(
+    looked: Looked,
+    made: Mapping[str, Part],
+    title: str,
+    needs_token: bool,
+    assets: Mapping[str, str],
+    has_letters: bool = False,
+) -> str:
+    """The whole document; without parts it holds nothing of anybody's data. `has_letters`: a pipeline's page offers its
+    dead letters, which are asked for with a token of their own."""
     names = ("head", "troubles", "pipelines", "tables", "acts") if looked.kind == "first" else ("head", "detail")
     ready = [
         (name, Markup(made[name].html) if name in made else None, made[name].digest if name in made else "")
         for name in names
     ]
-    return _render("page.html", parts=ready, looked=looked, title=title, needs_token=needs_token, assets=assets)
+    letters = looked.name if has_letters and looked.kind == "pipeline" else ""
+    return _render(
+        "page.html",
+        parts=ready,
+        looked=looked,
+        title=title,
+        needs_token=needs_token,
+        assets=assets,
+        letters=letters,
+    )
 
 
 def _first(found: Overview, looked: Looked) -> dict[str, str]:

@@ -32,7 +32,8 @@ from framework.overview.fold import LogFold
 from framework.overview.values import BrokerSeen, Overview, PartitionView, PipelineFactsSeen
 from framework.web.access import Access, Token, parse_tokens
 from framework.web.app import create_app
-from framework.web.desk import Finding
+from framework.web.desk import Finding, Refused
+from framework.web.documents import Letter, Letters
 from framework.web.serve import bind, server
 
 NOW_MS = 1_800_000_000_000
@@ -110,6 +111,20 @@ USUAL = at_now(
 )
 
 
+LETTERS = Letters(
+    "orders",
+    "shop.dead_letters",
+    NOW_MS - 86_400_000,
+    7,
+    (
+        Letter(
+            "orders-0@51", NOW_MS - 60_000, "convert", "FLOE-D304", "A value does not fit", "total: no int64: 'many'", "total",
+            "int64", "many", "k-1", ('{"id": 7, "total": "many", "note": "<b onclick=x>"}', "                  ^^^^^^"), False,
+        ),
+    ),
+)  # fmt: skip
+
+
 @dataclass
 class PlainDesk:
     """Answers from values; notes what was done. `error` is raised by whatever asks the world."""
@@ -120,6 +135,7 @@ class PlainDesk:
     acts: list[tuple[str, bool, str, str]] = field(default_factory=list)
     error: Exception | None = None
     changes: bool = True
+    shown: Mapping[str, Letters] = field(default_factory=dict)
 
     def view(self) -> Overview:
         return self.found
@@ -132,6 +148,17 @@ class PlainDesk:
         self._fail()
         self.acts.append((pipeline, paused, by, why))
         return self.changes
+
+    @property
+    def has_letters(self) -> bool:
+        return bool(self.shown)
+
+    def letters(self, pipeline: str, code: str, limit: int, by: str) -> Letters:
+        self._fail()
+        if pipeline not in self.shown:
+            raise Refused(403, f"the target does not let the page show dead letters of {pipeline}")
+        self.acts.append((pipeline, False, by, f"{code} {limit}"))
+        return self.shown[pipeline]
 
     def check(self, plugin: str, settings: Mapping[str, str]) -> tuple[Finding, ...]:
         self._fail()
