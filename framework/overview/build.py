@@ -64,7 +64,7 @@ def overview(
     for name in fold.tables if everything else fold.touched:
         built.tables[name] = table_view(fold.tables[name], fold, coordinated, minute)
     fold.touched.clear()
-    tables = tuple(built.tables[name] for name in sorted(built.tables))
+    tables = tuple(each for _, each in sorted(built.tables.items()) if not given_up(each))
     pipelines = tuple(pipeline_view(fold.pipelines[name], fold, broker, minute) for name in sorted(fold.pipelines))
     flaps = coordinator_flaps(control_topic, fold.takeovers, at_ms)
     lines = [
@@ -195,6 +195,12 @@ def table_view(found: TableFold, fold: LogFold, coordinated: bool, minute: int) 
         measured_ms=found.measured.timestamp_ms if found.measured is not None else None,
         needs=needs_of(found.measured.health) if found.measured is not None else (),
     )
+
+
+def given_up(table: TableView) -> bool:
+    """Whether nothing is left of a table: it never had a commit, and a person gave up all that was announced for it."""
+    never = table.snapshot_id is None and not table.waiting.announcements
+    return never and bool(table.timeline) and all(each.outcome is Outcome.GIVEN_UP for each in table.timeline)
 
 
 def _entry(entry: TimelineEntry, unknown: bool) -> TimelineEntry:

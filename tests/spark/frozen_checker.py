@@ -189,6 +189,8 @@ def truth(
             gone = [group for group in groups if event["first"] <= group.offset < event["below"]]
             given_up += [path for group in gone for path in group.paths]
             announced[event["table"]] = [group for group in groups if group not in gone]
+            if not announced[event["table"]] and event["table"] not in told:
+                del announced[event["table"]]  # nothing is left of it
         elif event["type"] == "CommitToTable":
             told.setdefault(event["table"], []).append(event["snapshot_id"])
         elif event["type"] in ("DataComplete", "Heartbeat", "OffsetsSet") and is_own:

@@ -26,7 +26,7 @@ PIPELINE = """
     source:
       kafka: {{connection: main, topics: [{topic}]}}
       format: {{type: json}}
-      schema: {{total: {{type: int64}}}}
+      schema: {{total: {{type: long}}}}
     routes: {{rules: [{{table: shop.orders}}], unrouted: fail, allow_tables: ["shop.*"]}}
     tables: {{defaults: {{commit: {{interval: 1s}}}}}}
     errors: {errors}

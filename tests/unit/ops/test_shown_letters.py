@@ -46,7 +46,12 @@ def test_the_table_is_the_one_that_the_run_told() -> None:
     assert letters_of(canonical(loaded(f"errors: {{dead_letter_table: shop.dead_letters}}\n{branch}"))) == (
         "shop.dead_letters", "audit",
     )  # fmt: skip
-    assert letters_of(canonical(loaded("errors: {policy: fail}\n"))) is None
+    assert (
+        letters_of(
+            canonical(loaded("errors: {policy: fail}\nroutes: {rules: [{table: shop.orders}], unrouted: fail}\n"))
+        )
+        is None
+    )
     for broken in ({}, {"plan": 7}, {"plan": {"write": {"dead_letter_table": 3}}}, {"plan": {"write": {}}}):
         assert letters_of(broken) is None
     with pytest.raises(Refused, match="no run of orders"):

@@ -109,6 +109,16 @@ def test_what_a_person_gave_up_waits_no_more() -> None:
     assert [each.outcome for each in table.timeline] == [Outcome.WAITING, Outcome.GIVEN_UP]
 
 
+def test_a_table_of_which_everything_was_given_up_is_gone() -> None:
+    """One that never had a commit is listed nowhere once a person gave up all that waited for it, as in `floe status`; one
+    that had a commit, or for which more was announced since, is there."""
+    given_up = Discarded("a.t", 0, 2, 2, 2, {"p": 20}, "gone", NOW_MS, ("uuid-a.t",))
+    gone = (written("a.t", 1), written("a.t", 2), given_up)
+    assert seen(folded(*gone)).tables == ()
+    assert [each.table for each in seen(folded(*gone, written("a.t", 3))).tables] == ["a.t"]
+    assert [each.table for each in seen(folded(*gone, committed("a.t", 0))).tables] == ["a.t"]
+
+
 def test_a_commit_without_an_answer_is_unknown_not_waiting() -> None:
     """A commit that was sent and cannot be read back may be in the table: the timeline does not say that it waits."""
     fold = folded(written("a.t", 1), told("a.t", Health.DEGRADED, "outcome unknown (timed out) and the table ..."))

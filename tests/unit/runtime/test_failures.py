@@ -54,7 +54,10 @@ def test_other_errors_of_tasks_stay_as_they_were() -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        (TRACE % "pyarrow.lib.ArrowInvalid: cannot convert 'a-secret'", "a batch failed: pyarrow.lib.ArrowInvalid"),
+        (
+            TRACE % "pyarrow.lib.ArrowInvalid: cannot convert 'a-secret'",
+            "a batch failed: org.apache.spark.api.python.PythonException",
+        ),
         (TRACE % "ValueError: a-secret", "a batch failed: ValueError"),
         (TRACE % "what: a-secret", "a batch failed: org.apache.spark.api.python.PythonException"),
         (
