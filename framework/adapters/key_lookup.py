@@ -17,8 +17,8 @@ from pyiceberg.io import FileIO
 
 from framework.adapters.iceberg.private.live_files import LiveFile
 from framework.adapters.key_hash import KeyHashes
-from framework.adapters.key_runs import UnusableRun, find, read_run
-from framework.adapters.key_search import Hits, Ints, inherited, is_deleted, search
+from framework.adapters.key_runs import Entries, UnusableRun, entries_of, find, read_run
+from framework.adapters.key_search import Hits, Ints, inherited, is_deleted, plain_type, search
 from framework.table.key_index import KeyIndex, KeyRun
 
 _LOG = logging.getLogger(__name__)
@@ -65,32 +65,37 @@ def look_up(
     lost: list[str] = []
     for run in index.runs:
         try:
-            found = _in_run(io, run, ordered, live, covered, files)
+            found = _in_run(io, run, ordered, order, live, covered, files)
         except UnusableRun as error:
             _LOG.warning("a run of a key index is of no use, its data files are read instead: %s", error)
             lost.append(run.path)
             continue
-        if found is not None:
-            parts.append(Hits(order[found.keys], found.files, found.positions, found.row_ids))
-    is_covered = len(covered) == len(live)
-    rest = [] if is_covered else [file for file in candidates() if file.path not in covered]
-    searched = [*(live[path] for path in files), *rest]
+        parts += found
+    rest = [file for file in live.values() if file.path not in covered]
+    if sum(file.record_count for file in rest) <= len(keys):
+        # To hash a few rows is cheaper than to make ready for a search for many keys.
+        kinds = [plain_type(column.type) for column in keys.columns]
+        parts += _hits(io, entries_of(io, rest, key_ids, kinds).by_hash(), rest, ordered, order, files)
+        return Found(_joined(parts), tuple(live[path] for path in files), tuple(lost))
+    rest = [file for file in candidates() if file.path not in covered]
     hits = search(io, rest, key_ids, keys)
     parts.append(Hits(hits.keys, hits.files + len(files), hits.positions, hits.row_ids))
-    return Found(_joined(parts), tuple(searched), tuple(lost))
+    return Found(_joined(parts), (*(live[path] for path in files), *rest), tuple(lost))
 
 
 def _in_run(
     io: FileIO,
     run: KeyRun,
     keys: KeyHashes,
+    rows: Ints,
     live: Mapping[str, LiveFile],
     covered: set[str],
     files: dict[str, int],
-) -> Hits | None:
-    """Live rows in the data files that this run covers and no other before it; None where there are none.
+) -> list[Hits]:
+    """Live rows in the data files that this run covers and no other before it.
 
     Args:
+        keys, rows: hashes, ascending, and which key each is of.
         covered: paths of data files that were looked for; this run's are added.
         files: by path the number of each data file with hits; this run's are added.
 
@@ -98,33 +103,53 @@ def _in_run(
         UnusableRun: nothing was looked for.
     """
     own = [
-        path in live and live[path].record_count == rows and path not in covered
-        for path, rows in zip(run.files, run.file_rows, strict=True)
+        live[path] if path in live and live[path].record_count == count and path not in covered else None
+        for path, count in zip(run.files, run.file_rows, strict=True)
     ]
     if not any(own):
-        return None
+        return []
     entries = read_run(io, run)
-    covered.update(path for path, is_own in zip(run.files, own, strict=True) if is_own)
+    covered.update(file.path for file in own if file is not None)
+    return _hits(io, entries, own, keys, rows, files)
+
+
+def _hits(
+    io: FileIO,
+    entries: Entries,
+    held_in: Sequence[LiveFile | None],
+    keys: KeyHashes,
+    rows: Ints,
+    files: dict[str, int],
+) -> list[Hits]:
+    """Live rows among the entries, by data file.
+
+    Args:
+        entries: ascending by hash.
+        held_in: the data file of each number in the entries; None where its rows do not count.
+        keys, rows, files: as in `_in_run`.
+    """
     of_keys, at = find(entries.hashes, keys.high, keys.low)
     in_files = np.asarray(entries.files[at], np.int64)
-    kept = np.asarray(own)[in_files]
-    of_keys, at, in_files = of_keys[kept], at[kept], in_files[kept]
+    if not all(held_in):
+        kept = np.asarray([file is not None for file in held_in])[in_files]
+        of_keys, at, in_files = of_keys[kept], at[kept], in_files[kept]
     if not len(at):
-        return None
+        return []
     order = np.argsort(in_files, kind="stable")
-    of_keys, at, in_files = of_keys[order], at[order], in_files[order]
+    of_keys, at, in_files = rows[of_keys[order]], at[order], in_files[order]
     positions = np.asarray(entries.positions[at], np.int64)
     held = None if entries.row_ids is None else np.asarray(entries.row_ids[at], np.int64)
     numbers, starts = np.unique(in_files, return_index=True)
     parts = []
     for number, start, end in zip(numbers, starts, [*starts[1:], len(at)], strict=True):
-        file = live[run.files[number]]
+        file = held_in[number]
+        assert file is not None
         alive = np.flatnonzero(~is_deleted(io, file, positions[start:end])) + start
         if len(alive):
             ids = inherited(file, positions[alive], None if held is None else held[alive])
             place = files.setdefault(file.path, len(files))
             parts.append(Hits(of_keys[alive], np.full(len(alive), place, np.int64), positions[alive], ids))
-    return _joined(parts) if parts else None
+    return parts
 
 
 def _joined(parts: Sequence[Hits]) -> Hits:

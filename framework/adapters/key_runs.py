@@ -45,6 +45,10 @@ class Entries:
         ids = None if self.row_ids is None else self.row_ids[rows]
         return Entries(self.hashes.take(rows), self.files[rows], self.positions[rows], ids)
 
+    def by_hash(self) -> Entries:
+        """In the order in which they are searched."""
+        return self.take(np.argsort(self.hashes.high))
+
 
 class UnusableRun(Exception):
     """A run that cannot be searched, and why, in words for a log."""

@@ -25,9 +25,9 @@ FILE, POSITION = "__floe_file", "__floe_pos"
 
 @dataclass(frozen=True)
 class Found:
-    """Live rows that are to go: parallel arrays, one entry for each."""
+    """Live rows that are to go: parallel arrays, one entry for each; a path is told once for all of its rows."""
 
-    paths: pa.Array
+    paths: pa.DictionaryArray
     positions: Ints
 
 
@@ -59,10 +59,10 @@ def read_found(io: FileIO, path: str) -> Found:
         OSError: the file is not there, or is no such file.
     """
     with io.new_input(path).open() as stream:
-        held = pq.ParquetFile(stream).read([FILE, POSITION], use_threads=False).combine_chunks()
-    held = held.filter(pc.is_valid(held.column(POSITION)))
+        opened = pq.ParquetFile(stream, read_dictionary=[FILE])
+        held = opened.read([FILE, POSITION], use_threads=False).unify_dictionaries()
+    held = held.filter(pc.is_valid(held.column(POSITION))).combine_chunks()
     paths = held.column(FILE).combine_chunks()
-    paths = paths.dictionary_decode() if pa.types.is_dictionary(paths.type) else paths
     return Found(paths, np.asarray(held.column(POSITION), np.int64))
 
 

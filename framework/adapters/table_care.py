@@ -51,13 +51,16 @@ COMMIT_AFTER_S = 20.0
 @dataclass(frozen=True)
 class MaintainedTable:
     """What is asked of a table before it is maintained. `pipelines` fill it; `rolled_back`: somebody moved it behind
-    what floe committed. `other`: who else maintains it."""
+    what floe committed. `commits_since` are its snapshots since the last one of floe's maintenance, which was at
+    `since_ms`, or since the oldest; None where it has none. `other`: who else maintains it."""
 
     table_uuid: str
     created_by_floe: bool
     pipelines: frozenset[str]
     rolled_back: bool
     snapshots: int
+    commits_since: int
+    since_ms: int | None
     other: OtherMaintainer | None = None
 
 
@@ -103,12 +106,16 @@ class TableCare:
             return None
         properties = loaded.metadata.properties
         text = properties.get(PROGRESS_PROPERTY)
+        snapshots = sorted(loaded.metadata.snapshots, key=lambda each: each.sequence_number or 0)
+        last = max((number for number, each in enumerate(snapshots) if is_maintenance(each)), default=-1)
         return MaintainedTable(
             str(loaded.metadata.table_uuid),
             CREATED_PROPERTY in properties,
             pipelines_of(text),
             any(_is_behind(table, loaded, topic_id) for topic_id in topic_ids_of(text)),
-            len(loaded.metadata.snapshots),
+            len(snapshots),
+            len(snapshots) - 1 - last,
+            snapshots[max(last, 0)].timestamp_ms if snapshots else None,
             _other(loaded),
         )
 

@@ -1,15 +1,17 @@
 """The key indexes of a run's tables: what tasks search by, kept up between batches.
 
 In: each table's live files at the head that a batch starts from, and what tasks made of their own files. Out: the runs
-that tasks search. The steps of `table.key_index` run as jobs of Spark beside the next batch. A batch waits, for a bounded
-time, only for an index of rows whose key columns it would have to read instead; nothing fails by an index.
+that tasks search. The steps of `table.key_index` run as jobs of Spark beside the next batch. Batches wait only for an
+index of rows whose key columns they would have to read instead, in all for a bounded time for each; nothing fails by an
+index.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -33,8 +35,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _LOG = logging.getLogger(__name__)
-# A first index that takes longer is finished beside the batches.
+# A first index that takes longer is finished beside the batches, and so is one that cannot be made.
 FIRST_INDEX_WAIT_S = 180.0
+Work = Callable[["SparkSession", IndexedTable, Sequence[key_index.Step]], list[Made]]
 
 
 @dataclass
@@ -45,6 +48,7 @@ class _Index:
     key_ids: tuple[int, ...]
     runs: dict[str, KeyRun]
     io: FileIO
+    patience_s: float
     job: Future[list[Made]] | None = None
     lost: set[str] = field(default_factory=set)
 
@@ -52,9 +56,17 @@ class _Index:
 class KeyIndexes:
     """Of one run of a pipeline, for the thread that does its batches."""
 
-    def __init__(self, io_properties: Callable[[str], Mapping[str, str]]) -> None:
-        """`io_properties` gives by catalog what its FileIO is made with."""
+    def __init__(
+        self,
+        io_properties: Callable[[str], Mapping[str, str]],
+        first_wait_s: float = FIRST_INDEX_WAIT_S,
+        work: Work = do_steps,
+    ) -> None:
+        """`io_properties` gives by catalog what its FileIO is made with. Batches wait `first_wait_s` in all for an
+        index that `work` makes; once it is made, they would wait as long for another."""
         self._io_properties = io_properties
+        self._first_wait_s = first_wait_s
+        self._do_work = work
         self._known: dict[str, _Index] = {}
 
     def of(self, target: TableTarget, keyed: KeyedTarget) -> KeyIndex | None:
@@ -100,24 +112,36 @@ class KeyIndexes:
             keyed.key_ids,
             tuple(plain_type(schema.field(ids.index(each)).type) for each in keyed.key_ids),
         )
-        known.job = _beside(lambda: do_steps(session, table, steps))
+        known.job = _beside(lambda: self._do_work(session, table, steps))
 
-    def wait_for_first(self, session: SparkSession, target: TableTarget, keyed: KeyedTarget) -> bool:
-        """Where a batch is done sooner with an index that is not there yet, have it made; True where it is there now."""
-        known = self._known.get(target.table_uuid)
-        if known is None or keyed.index is None:
+    def wait_for_first(self, session: SparkSession, loaded: Iterable[tuple[TableTarget, KeyedTarget]]) -> bool:
+        """Where a batch is done sooner with indexes that are not there yet, have them made, all at once; True where one
+        is there now."""
+        awaited: list[tuple[_Index, Future[list[Made]]]] = []
+        for target, keyed in loaded:
+            known = self._known.get(target.table_uuid)
+            if known is None or keyed.index is None:
+                continue
+            if not key_index.is_worth_waiting(_live_rows(keyed), list(known.runs.values())):
+                known.patience_s = self._first_wait_s
+                continue
+            self.keep_up(session, target, keyed)
+            if known.job is not None and known.patience_s > 0:
+                awaited.append((known, known.job))
+        if not awaited:
             return False
-        if not key_index.is_worth_waiting(_live_rows(keyed), list(known.runs.values())):
-            return False
-        self.keep_up(session, target, keyed)
-        return known.job is not None and bool(wait([known.job], FIRST_INDEX_WAIT_S).done)
+        begun = time.monotonic()
+        done = wait([job for _, job in awaited], max(known.patience_s for known, _ in awaited)).done
+        for known, _ in awaited:
+            known.patience_s -= time.monotonic() - begun
+        return bool(done)
 
     def _load(self, target: TableTarget, keyed: KeyedTarget) -> _Index:
         io = file_io(self._io_properties(catalog_of(target.name)), target.location)
         root = root_of(target.location)
         runs = read_index(io, root, keyed.key_ids)
         remove_left_over(io, root, [run.path for run in runs])
-        return _Index(root, keyed.key_ids, {run.path: run for run in runs}, io)
+        return _Index(root, keyed.key_ids, {run.path: run for run in runs}, io, self._first_wait_s)
 
     def _take_what_is_made(self, known: _Index) -> None:
         for path in known.lost:

@@ -78,8 +78,7 @@ class KeyedTables:
 
     def wait_for_indexes(self, session: SparkSession) -> bool:
         """Have those first indexes made that save the next batch time; True where `load` gives more than before."""
-        ready = [self.indexes.wait_for_first(session, target, keyed) for target, keyed in self._loaded]
-        return any(ready)
+        return self.indexes.wait_for_first(session, self._loaded)
 
     def _indexed(self, target: TableTarget, found: KeyedTarget) -> KeyedTarget:
         index = self.indexes.of(target, found)

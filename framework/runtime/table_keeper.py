@@ -8,6 +8,7 @@ conditional on the head as ever (invariant 4), and what is rewritten meanwhile i
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import queue
 import threading
@@ -18,9 +19,8 @@ from dataclasses import dataclass, replace
 from framework.adapters.iceberg.tables import IcebergTables, TablePlace
 from framework.adapters.table_care import TableCare
 from framework.commit.events.event_types import Deployed, TableMeasured
-from framework.commit.maintenance.rounds import Rounds, rest_s
+from framework.commit.maintenance.rounds import Rounds, are_orphans_due, rest_s
 from framework.config.maintenance import (
-    DAY_MS,
     HOUR_MS,
     NOTHING_IS_DONE,
     MaintenanceLimits,
@@ -79,7 +79,7 @@ class TableKeeper:
         self._announced = announced
         self._say = say
         self._told: dict[str, TablesSpec] = {}
-        self._rounds = Rounds()
+        self._rounds = Rounds(_now_ms())
         self._orphans_at: dict[str, int] = {}
         self._left: set[str] = set()  # tables whose other maintainer this process has told of
         self._started_ms = _now_ms()
@@ -143,30 +143,49 @@ class TableKeeper:
 
     def _run(self) -> None:
         while not self._stopping.wait(LOOK_EVERY_S):
-            if not self._gap.is_set():
-                continue
-            with self._lock:
-                table = self._rounds.next_table(self._limits, _now_ms())
-                if table is None:
-                    continue
-                self._rounds = self._rounds.began(table)
-                allowance = self._rounds.allowance_bytes(self._limits, _now_ms())
-            read, failed = 0, False
-            try:
-                read = self._round(table, allowance) if self._works else 0
-            except FloeError as error:
-                failed = True
-                self._say(Line(error.message, Level.WARNING, table=table))
-            except Exception as error:  # whatever it is, commits go on, and the table has another round later
-                failed = True
-                text = f"maintenance of table {table} stopped: {type(error).__name__}: {error}"
-                self._say(Line(text, Level.WARNING, table=table))
-            try:
-                self._measure(table)
-            except Exception as error:  # nothing depends on it, and the next round looks again
-                log.info("how healthy %s is could not be seen: %s", table, error)
-            with self._lock:
-                self._rounds = self._rounds.ended(table, read, failed, _now_ms())
+            if self._gap.is_set():
+                self.turn()
+
+    def turn(self) -> None:
+        """One round, if one is due."""
+        self._learn()
+        with self._lock:
+            table = self._rounds.next_table(self._limits, _now_ms())
+            if table is None:
+                return
+            self._rounds = self._rounds.began(table)
+            allowance = self._rounds.allowance_bytes(self._limits, _now_ms())
+        read, failed = 0, False
+        try:
+            read = self._round(table, allowance) if self._works else 0
+        except FloeError as error:
+            failed = True
+            self._say(Line(error.message, Level.WARNING, table=table))
+        except Exception as error:  # whatever it is, commits go on, and the table has another round later
+            failed = True
+            text = f"maintenance of table {table} stopped: {type(error).__name__}: {error}"
+            self._say(Line(text, Level.WARNING, table=table))
+        try:
+            self._measure(table)
+        except Exception as error:  # nothing depends on it, and the next round looks again
+            log.info("how healthy %s is could not be seen: %s", table, error)
+        with self._lock:
+            self._rounds = self._rounds.ended(table, read, failed, _now_ms())
+
+    def _learn(self) -> None:
+        """What a table says of the rounds before this process: a coordinator that never lives for long has them, too."""
+        with self._lock:
+            name = self._rounds.unknown_table()
+        if name is None:
+            return
+        table = None
+        with contextlib.suppress(FloeError):  # its first round tells it
+            table = self._care.look(name)
+        with self._lock:
+            if table is None:
+                self._rounds = self._rounds.learned(name, 0, None)
+            else:
+                self._rounds = self._rounds.learned(name, table.commits_since, table.since_ms)
 
     def _round(self, name: str, allowance_bytes: int) -> int:
         """One table; gives the bytes that were read of its data files."""
@@ -205,7 +224,7 @@ class TableKeeper:
         if (
             policy.orphans.enabled
             and self._goes_on()
-            and _now_ms() - self._orphans_at.get(name, self._started_ms) >= DAY_MS
+            and are_orphans_due(name, self._limits, self._orphans_at.get(name, self._started_ms), _now_ms())
         ):
             self._orphans_at[name] = _now_ms()
             self._remove_orphans(name, policy)

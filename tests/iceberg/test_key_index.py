@@ -19,12 +19,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
-from framework.adapters import key_lookup, key_run_copies, key_runs
+from framework.adapters import key_lookup, key_run_copies, key_runs, key_search
 from framework.adapters.iceberg.private.live_files import LiveFile
 from framework.adapters.key_hash import KeyHashes, hash_keys
 from framework.adapters.key_index_file import read_index, remove_left_over, root_of, write_index
 from framework.adapters.key_runs import Entries, UnusableRun, find, merge_runs, read_run, write_run
-from framework.adapters.key_search import Hits
 from framework.config.spec import KeyIndexUse
 from framework.table import key_index
 from framework.table.key_index import Cover, KeyRun, Merge, is_worth_waiting, next_steps, uncovered, useful
@@ -135,12 +134,11 @@ def test_a_covered_table_is_not_read(lake: Lake, version: str, monkeypatch: pyte
     for number in range(4):
         searched: list[str] = []
 
-        def watched(io: object, files: Sequence[LiveFile], *given: object) -> Hits:
-            searched.extend(file.path for file in files)  # noqa: B023  # called within the turn
-            nothing = np.empty(0, np.int64)
-            return Hits(nothing, nothing, nothing, nothing)
+        def watched(io: object, file: LiveFile, *given: object) -> None:
+            searched.append(file.path)  # noqa: B023  # called within the turn
 
-        monkeypatch.setattr(key_lookup, "search", watched)
+        for module in (key_search, key_runs):
+            monkeypatch.setattr(module, "read_key_columns", watched)
         pipeline.do([(0, (shop, code), (number % 2, "x")) for shop in (1, 2, 3) for code in ("a", "b")])
         assert not searched
 

@@ -61,6 +61,7 @@ class Table:
         self.lake = lake
         self.offset = 0
         self.rows: dict[Key, tuple[int, str]] = {}
+        self.own: tuple[int | None, dict[Key, tuple[int, str]]] = None, {}  # the head after our last commit
         spec = [PartitionFieldSpec("day", "identity")] if partitioned else []
         self.name = lake.create(f"shop.t{uuid.uuid4().hex[:8]}", SCHEMA, spec, format_version=version)
 
@@ -98,6 +99,8 @@ class Table:
             self.rows.pop(key, None)
             if row is not None:
                 self.rows[key] = row
+        head = self.lake.plain(self.name).current_snapshot()
+        self.own = head.snapshot_id if head else None, dict(self.rows)
 
     def upsert(self, changes: dict[Key, Row]) -> None:
         self.commit(self.probe(changes), changes)
@@ -129,6 +132,40 @@ class Table:
         if table.current_snapshot() is not None:
             table.overwrite(table.scan().to_arrow())
 
+    def foreign_rollback(self) -> None:
+        """What others did since our last commit is undone; their files stay, and no snapshot in use names them."""
+        snapshot_id, rows = self.own
+        table = self.lake.plain(self.name)
+        if any(each.snapshot_id == snapshot_id for each in table.snapshots()):
+            table.manage_snapshots().set_current_snapshot(snapshot_id).commit()
+            self.rows = dict(rows)
+
+    def foreign_expire(self) -> None:
+        """Every snapshot but the head is gone, also the one that was searched, and with it what only it names."""
+        table = self.lake.plain(self.name)
+        head = table.current_snapshot()
+        old = [each.snapshot_id for each in table.snapshots() if head is None or each.snapshot_id != head.snapshot_id]
+        if old:
+            table.maintenance.expire_snapshots().by_ids(old).commit()
+            kept = {Path(head.manifest_list).name} if head else set()
+            for path in Path(table.location().removeprefix("file://")).glob("metadata/snap-*.avro"):
+                if path.name not in kept:
+                    path.unlink()
+
+    def foreign_spec(self) -> None:
+        """The table is partitioned by `shop` or no longer."""
+        table = self.lake.plain(self.name)
+        with table.update_spec() as update:
+            if any(field.name == "by_shop" for field in table.spec().fields):
+                update.remove_field("by_shop")
+            else:
+                update.add_field("shop", "identity", "by_shop")
+
+    def foreign_column(self) -> None:
+        """The table gains a column, and files that were written before lack it."""
+        with self.lake.plain(self.name).update_schema() as update:
+            update.add_column(f"c{uuid.uuid4().hex[:6]}", LongType())
+
     def compact(self) -> None:
         """floe's own compaction, of whatever there is."""
         policy = CompactionPolicy(min_input_files=2, delete_ratio=0.01)
@@ -141,8 +178,7 @@ changes_of = st.dictionaries(keys, st.none() | rows, min_size=1, max_size=5)
 foreign = st.one_of(
     st.tuples(st.just("insert"), keys, rows),
     st.tuples(st.just("delete"), keys),
-    st.tuples(st.just("rewrite")),
-    st.tuples(st.just("compact")),
+    *(st.tuples(st.just(act)) for act in ("rewrite", "compact", "rollback", "expire", "spec", "column")),
 )
 steps = st.lists(st.tuples(changes_of, st.lists(foreign, max_size=2), st.booleans()), min_size=1, max_size=5)
 
@@ -154,14 +190,14 @@ def interfere(table: Table, acts: Sequence[tuple[Any, ...]]) -> None:
 
 @pytest.mark.parametrize("partitioned", [False, True])
 @pytest.mark.timeout(600)
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps)
 def test_a_table_is_the_fold_of_its_changes(
     lake: Lake, partitioned: bool, steps: list[tuple[dict[Key, Row], list[tuple[Any, ...]], bool]]
 ) -> None:
     """Inserts, updates, deletes, moves between partitions and keys that come back, by deletes and by copies of files,
-    with appends, deletes and rewrites of others between search and commit: the table holds one row for each live key.
-    Invariants 13 to 15."""
+    with appends, deletes and rewrites of others between search and commit, their undoing, the end of old snapshots, and
+    another partitioning or schema: the table holds one row for each live key. Invariants 13 to 15."""
     table = Table(lake, "2", partitioned)
     for changes, acts, is_copied in steps:
         effect = table.probe(changes, is_copied)

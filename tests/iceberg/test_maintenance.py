@@ -315,6 +315,24 @@ def measured(place: Place, at_least: int) -> list[TableMeasured]:
         reader.close()
 
 
+def test_coordinators_that_never_live_for_long_maintain(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a table got before this process counts: each process sees one commit, and files stay few."""
+    monkeypatch.setattr(rounds, "LEAST_MS", 0)
+    lake, said = place.lake, list[str]()
+    name = lake.create("shop.brief", **{"floe.created": "p 0"})
+    for number in range(1, 3 * rounds.COMMITS_BETWEEN):
+        place.commit(name, lake.files(name, [{"id": number}]), number)
+        keeper = TableKeeper(
+            lake.tables, MaintenanceLimits(), lambda: Announced(place.kafka, (place.topic,)), said.append
+        )
+        keeper.note(place.told(MaintenancePolicy(compaction=CompactionPolicy(min_input_files=3))))
+        keeper.gap(is_owner=True, is_gap=True)
+        keeper.committed(name)
+        keeper.turn()
+    assert lake.rows(name) == list(range(1, 3 * rounds.COMMITS_BETWEEN))
+    assert sum(text.startswith(f"compacted {name}") for text in map(str, said)) == 2
+
+
 def test_tables_of_others_are_left_alone(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a word in the pipeline file the coordinator maintains only tables that floe created, and no table before
     it knows what the pipeline's run says."""

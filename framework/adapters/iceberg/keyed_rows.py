@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -43,12 +44,16 @@ def rows_to_delete(
     return {path: np.unique(np.concatenate(parts)) for path, parts in found.items()}
 
 
-def _add(found: dict[str, list[Ints]], paths: pa.Array, positions: Ints, live: Mapping[str, LiveFile]) -> None:
-    coded = paths.dictionary_encode()
-    codes = np.asarray(coded.indices, np.int64)
-    for code, path in enumerate(coded.dictionary.to_pylist()):
-        if path in live:
-            found[path].append(positions[codes == code])
+def _add(
+    found: dict[str, list[Ints]], paths: pa.DictionaryArray, positions: Ints, live: Mapping[str, LiveFile]
+) -> None:
+    codes = np.asarray(paths.indices)
+    # NumPy sorts numbers of 16 bits by their digits.
+    order = np.argsort(codes.astype(np.uint16) if len(paths.dictionary) < 2**16 else codes, kind="stable")
+    bounds = np.searchsorted(codes[order], np.arange(len(paths.dictionary) + 1))
+    for path, (start, end) in zip(paths.dictionary.to_pylist(), pairwise(bounds), strict=True):
+        if path in live and start < end:
+            found[path].append(positions[order[start:end]])
 
 
 def _unknown(metadata: TableMetadata, branch: str, live: LiveFiles, base_snapshot_id: int | None) -> list[LiveFile]:

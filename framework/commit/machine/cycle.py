@@ -195,7 +195,10 @@ def _store(turn: Turn, cycle_ended: bool) -> None:
     low = low_water(state) if due else 0  # it looks at every table
     if low <= (state.stored_low_water or 0):
         return
-    turn.emit(StoreLowWater(low, chain_from(state), state.leader_epoch, state.records_end))
+    epoch = state.floor_epoch if state.leader_epoch is None else state.leader_epoch
+    turn.emit(
+        StoreLowWater(low, chain_from(state), epoch if state.records_end is not None else None, state.records_end)
+    )
     turn.set(stored_low_water=low, last_store_ms=turn.now_ms)
     for pipeline in list(state.pipelines.values()):
         passed = sum(1 for _ in takewhile(lambda anchor: anchor[0] < low, pipeline.anchors))

@@ -103,6 +103,8 @@ def _assigned(limits: Limits, message: Assigned) -> tuple[CoordinatorState, tupl
         needs_proof=message.log_start if low_water is None and message.log_start > 0 else None,
         log_end=message.log_end,
         floor_epoch=message.low_water_epoch,
+        # Where nothing but markers follows, the next mark vouches for the records that this one does.
+        records_end=message.records_end,
     )
     if low_water is None:
         return state, ()

@@ -60,11 +60,11 @@ def _may_write(spec: PipelineSpec, table: str) -> bool:
     named = [rule.table for rule in spec.routes.rules if "{" not in rule.table]
     named += [history.table for history in tables.histories]
     named += [spec.errors.dead_letter_table] if spec.errors.dead_letter_table else []
-    if table in map(tables.full_name, named):
+    if tables.fold(table) in (tables.fold(tables.full_name(name)) for name in named):
         return True
     bare = identifier_of(table)
     patterns = [template_glob(rule.table) for rule in spec.routes.rules if "{" in rule.table]
-    is_there = tables.full_name(bare) == table
+    is_there = tables.fold(tables.full_name(bare)) == tables.fold(table)
     return is_there and any(matches_glob(tables.fold(bare), tables.fold(pattern)) for pattern in patterns)
 
 

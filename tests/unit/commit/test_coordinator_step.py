@@ -765,6 +765,18 @@ def test_a_clock_that_is_set_back_delays_nothing_for_the_lost_time() -> None:
     assert len(commits(seat.tick(1_000))) == 1
 
 
+@pytest.mark.parametrize(("records_end", "kept"), [(4, 3), (None, None)])
+def test_a_coordinator_that_finds_only_markers_hands_on_what_its_mark_vouches_for(
+    records_end: int | None, kept: int | None
+) -> None:
+    """The next mark says by which epoch a cut-off log is known, as this one did. Without the records' end it says none:
+    markers may be of a later leader."""
+    assigned = Assigned("c2", TOPIC_ID, 0, 5, TOPIC_ID, None, 9, low_water_epoch=3, records_end=records_end)
+    state, _ = step(CoordinatorState(), assigned, 0)
+    _, effects = step(state, Tick(True, 9), 1_000_000)
+    assert [e for e in effects if isinstance(e, StoreLowWater)] == [StoreLowWater(9, 9, kept, records_end)]
+
+
 def test_a_repeat_is_still_a_repeat_for_the_next_coordinator() -> None:
     """While another table holds the low-water mark, a successor reads the link before any batch it reads again."""
     seat = Seat()
