@@ -234,8 +234,10 @@ class LogFold:
 
     def _settle(self, table: TableFold, first: int, below: int, outcome: Outcome) -> None:
         self.touched.add(table.table)
+        # What stands below the low-water mark is taken for committed until somebody is seen to have given it up.
+        settled = (Outcome.WAITING, Outcome.COMMITTED) if outcome is Outcome.GIVEN_UP else (Outcome.WAITING,)
         for number, entry in enumerate(table.timeline):
-            if entry.outcome is Outcome.WAITING and first <= entry.offset < below:
+            if entry.outcome in settled and first <= entry.offset < below:
                 table.timeline[number] = replace(entry, outcome=outcome)
 
     def _cycle(self, offset: int, event: CommitComplete) -> None:

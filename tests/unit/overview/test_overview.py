@@ -117,6 +117,12 @@ def test_a_table_of_which_everything_was_given_up_is_gone() -> None:
     assert seen(folded(*gone)).tables == ()
     assert [each.table for each in seen(folded(*gone, written("a.t", 3))).tables] == ["a.t"]
     assert [each.table for each in seen(folded(*gone, committed("a.t", 0))).tables] == ["a.t"]
+    late = LogFold()  # whoever looks later begins below the low-water mark
+    late.low_water = 3
+    for offset, event in enumerate(gone):
+        late.observe(offset, event, NOW_MS)
+    assert [each.outcome for each in late.tables["a.t"].timeline] == [Outcome.GIVEN_UP] * 2
+    assert seen(late).tables == ()
 
 
 def test_a_commit_without_an_answer_is_unknown_not_waiting() -> None:
