@@ -119,7 +119,7 @@ LETTERS = Letters(
     (
         Letter(
             "orders-0@51", NOW_MS - 60_000, "convert", "FLOE-D304", "A value does not fit", "total: no int64: 'many'", "total",
-            "int64", "many", "k-1", ('{"id": 7, "total": "many", "note": "<b onclick=x>"}', "                  ^^^^^^"), False,
+            "int64", "many", "k-1", ('{"id": 7, "total": "many", "note": "<b onclick=x>"}', "                   ^^^^^^"), False,
         ),
     ),
 )  # fmt: skip
