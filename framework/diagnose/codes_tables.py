@@ -83,17 +83,17 @@ ENTRIES = (
     Code(
         "FLOE-T107",
         "An identifier field of unknown type",
-        "The first records have no value for it, so its type is not known. Declare it under `source.schema`. The columns of `write.key` are identifier fields, too.",
+        "The first records have no value for it that can identify rows: a float, a list or an object cannot. So its type is not known. Declare it under `source.schema`. The columns of `write.key` are identifier fields, too.",
         transcript=_dead_letter(
             "FLOE-D205",
-            "a record failed at stage route: the table 'shop.orders' cannot be written now: id: rows are identified by id, but no record so far has a value for it; declare it under source.schema",
+            "a record failed at stage route: the table 'shop.orders' cannot be written now: id: rows are identified by id, but no record so far has a value for it that can, such as text or a whole number; declare it under source.schema",
             "# Declare the type:  source: {schema: {id: long}}",
         ),
     ),
     Code(
         "FLOE-T108",
         "A field that cannot identify rows",
-        "Iceberg's identifier fields are single values, at the top or in structs, and neither `float` nor `double`. The columns of `write.key` are identifier fields, too; a number in JSON is a `double` where `source.schema` declares no other type.",
+        "Iceberg's identifier fields are single values, at the top or in structs, and neither `float` nor `double`. The columns of `write.key` are identifier fields, too. Where nothing is declared, whole numbers in JSON are `long` in such a column, and a record with a fraction is refused alone.",
         transcript=_refused(
             "id is double, and in Iceberg floats, and fields inside lists or maps, cannot identify rows",
             "# Declare another type (`source: {schema: {id: long}}`), or name other columns. Then:",

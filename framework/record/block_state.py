@@ -26,7 +26,15 @@ from framework.record.convert.nested import fold
 from framework.record.convert.table_shape import TableShape, table_shape
 from framework.record.failure import RecordFailure
 from framework.record.gaps import REMEDY
-from framework.record.infer_types import apply_hints, merge_fields, missing_fields, observe_records, settle_fields
+from framework.record.infer_types import (
+    NO_KEYS,
+    apply_hints,
+    merge_fields,
+    missing_fields,
+    observe_records,
+    settle_fields,
+)
+from framework.record.key_types import KeyPaths, key_paths
 from framework.record.keyed_rows import as_changes, no_value, without_value
 from framework.record.keyed_tables import (
     absent_columns,
@@ -228,13 +236,18 @@ class BlockState:
     def _add_shown(self, name: str, positions: list[int]) -> None:
         if not positions:
             return
-        table, fields = table_of(name), observe_records([self.values[i] or b"" for i in positions])
+        table = table_of(name)
+        fields = observe_records([self.values[i] or b"" for i in positions], self.made_by(table))
         if table in self.tables:
             fields = admitted_fields(missing_fields(fields, self.shapes[table].root), self.policy(table))
         fields = self.own_fields(fields, table)
         fields = self._of_key(table, fields) if is_deletes(name) else fields
         if fields or table not in self.tables:
             self._add_need(table, _Ask(positions[0], fields))
+
+    def made_by(self, table: str) -> KeyPaths:
+        """What of a new table's columns cannot be of any type."""
+        return NO_KEYS if table in self.tables else key_paths(self.plan.write.tables.policy_for(table_of(table)))
 
     def _of_key(self, table: str, fields: Mapping[str, ObservedType]) -> dict[str, ObservedType]:
         return {name: fields[name] for name in fields if needed_columns([name], self.policy(table))}

@@ -24,6 +24,7 @@ from framework.record.failure import RecordFailure
 from framework.record.json.arrow_screen import unfit_rows
 from framework.record.json.framing import frame, record_starts
 from framework.record.json.strict_parser import NON_FINITE, JsonValue, NumberText, parse_record
+from framework.record.key_types import KeyPaths, exact_columns
 from framework.record.model import ObservedType
 from framework.table.types import (
     BIG_INTEGER,
@@ -40,16 +41,17 @@ from framework.table.types import (
     settle_wholes,
 )
 
+NO_KEYS = KeyPaths((), False)
 # Every whole number that a double may not hold has as many digits.
 _LONG_DIGITS = re.compile(rb"[0-9]{17}|9[0-9]{15}")
 _DOUBLE_DIGITS = 15
 
 
-def observe_records(values: Sequence[bytes]) -> dict[str, ObservedType]:
-    """The merged observed type of every field of the records, without hints."""
+def observe_records(values: Sequence[bytes], keys: KeyPaths = NO_KEYS) -> dict[str, ObservedType]:
+    """The merged observed type of every field of the records, without hints; `keys` are what must identify rows."""
     framed = frame(values, np.arange(len(values)))
     if len(unfit_rows(framed.data, record_starts(framed.data), pa.schema([]))):
-        return _merged(values)
+        return _merged(values, keys)
     if framed.data and not framed.alone and _LONG_DIGITS.search(framed.data) is None:
         try:
             table = pyarrow.json.read_json(
@@ -60,10 +62,10 @@ def observe_records(values: Sequence[bytes]) -> dict[str, ObservedType]:
             found = {field.name: observed_from_arrow(field.type) for field in table.schema}
             # Which of the two came first, and so decides where whole numbers are to be `long`, Arrow does not say.
             if not any(map(_holds_fractions, found.values())):
-                return found
+                return keys.usable(found)
         except pa.ArrowInvalid:
             pass
-    return _merged(values)
+    return _merged(values, keys)
 
 
 def _holds_fractions(kind: ObservedType) -> bool:
@@ -72,7 +74,7 @@ def _holds_fractions(kind: ObservedType) -> bool:
     return any(_holds_fractions(child) for _, child in kind[1]) if kind[0] == "struct" else _holds_fractions(kind[-1])
 
 
-def _merged(values: Sequence[bytes]) -> dict[str, ObservedType]:
+def _merged(values: Sequence[bytes], keys: KeyPaths) -> dict[str, ObservedType]:
     """One record after the other."""
     fields: dict[str, ObservedType] = {}
     for value in values:
@@ -80,7 +82,7 @@ def _merged(values: Sequence[bytes]) -> dict[str, ObservedType]:
             record = parse_record(value)
         except RecordFailure:
             continue
-        merge_fields(fields, observe_record(record))
+        merge_fields(fields, keys.usable(observe_record(record)))
     return fields
 
 
@@ -123,12 +125,10 @@ def observe_value(value: JsonValue) -> ObservedType:
 
 
 def settle_fields(fields: Mapping[str, ObservedType], policy: TablePolicy) -> dict[str, ObservedType]:
-    """What whole numbers become, by the table's policy; `long` where partitions or identifiers are made of them."""
+    """What whole numbers become, by the table's policy; `long` where partitions are made of them, or rows told apart."""
     insensitive = policy.case is Case.INSENSITIVE
-    create = policy.create
-    named = {
-        fold(path, insensitive) for path in (*create.identifier_fields, *(by.column for by in create.partition_by))
-    }
+    parted = (by.column for by in policy.create.partition_by)
+    named = {fold(path, insensitive) for path in (*exact_columns(policy), *parted)}
     always = policy.values.whole_numbers is WholeNumbers.LONG
     return {
         name: settle_wholes(kind, name, lambda path: always or fold(path, insensitive) in named)

@@ -130,7 +130,10 @@ def _identifiers(schema: Schema, policy: TablePolicy, table: str) -> frozenset[i
         try:
             field = schema.find_field(path, case_sensitive=policy.case is not Case.INSENSITIVE)
         except ValueError:
-            reason = f"rows are identified by {path}, but no record so far has a value for it; declare it under source.schema"
+            reason = (
+                f"rows are identified by {path}, but no record so far has a value for it that can, such as text or a whole "
+                "number; declare it under source.schema"
+            )
             return Refusal(table, names, reason, "FLOE-T107")
         alone = field.field_type.is_primitive and field.field_id in _ids_inside(schema.as_struct())
         if not alone or isinstance(field.field_type, (FloatType, DoubleType)):
@@ -148,7 +151,10 @@ def _order_refused(schema: Schema, policy: TablePolicy, table: str) -> Refusal |
     try:
         field = schema.find_field(column, case_sensitive=policy.case is not Case.INSENSITIVE)
     except ValueError:
-        reason = f"{column} says which record is newer, but no record so far has a value for it; declare it under source.schema"
+        reason = (
+            f"{column} says which record is newer, but no record so far has a value for it that can, such as text or a whole "
+            "number; declare it under source.schema"
+        )
         return Refusal(table, (column,), reason, "FLOE-T107")
     reason_of_type = unordered(field)
     return Refusal(table, (column,), reason_of_type, "FLOE-T114") if reason_of_type is not None else None

@@ -77,7 +77,8 @@ def _fit_to_tables(
         if answer.act is Act.CHANGE:
             missing.append(table)
     for table in missing:
-        state.need(table, observe_record(state.own_fields(record, table)), position)
+        fields = observe_record(state.own_fields(record, table))
+        state.need(table, state.made_by(table).usable(fields), position)
     for table, found in fitted.items():
         state.need_metadata(table, position)
         if found.row is not None:
