@@ -124,32 +124,47 @@ def one_round(folder: Path, arguments: list[str]) -> tuple[float, float]:
     return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
+class Checks:
+    """The commands that are measured, over files in a folder."""
+
+    def __init__(self, folder: Path, count: int) -> None:
+        self.folder = folder
+        write_files(folder, count)
+        files = [f"pipeline-{number}.yaml" for number in range(count)]
+        floe = ["-m", "framework.cli.main"]
+        self.validate = [*floe, "validate", *files]
+        self.read = ["-c", READ, str(ROOT / "schemas" / "pipeline.v1.schema.json"), *files]
+        self.plan = [*floe, "plan", files[0], "--offline"]
+        self.diff = [*floe, "diff", files[0], "--against", "plan.json"]
+        # So that Python's own caches are warm, and there is something to compare with.
+        for command in (self.validate, IMPORTS, self.read, [*self.plan, "--out", "plan.json"]):
+            self.took(command)
+
+    def took(self, command: list[str]) -> tuple[float, float]:
+        """Wall and CPU seconds of a command."""
+        return one_round(self.folder, command)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--files", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=9)
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        write_files(Path(folder), chosen.files)
-        files = [f"pipeline-{number}.yaml" for number in range(chosen.files)]
-        floe = ["-m", "framework.cli.main", "validate", *files]
-        read = ["-c", READ, str(ROOT / "schemas" / "pipeline.v1.schema.json"), *files]
-        for arguments in (floe, IMPORTS, read):
-            one_round(Path(folder), arguments)  # so that Python's own caches are warm
+        checks = Checks(Path(folder), chosen.files)
         rounds = [
-            (*one_round(Path(folder), floe), *(one_round(Path(folder), base)[1] for base in (IMPORTS, read)))
+            (*checks.took(checks.validate), *(checks.took(base)[1] for base in (IMPORTS, checks.read)))
             for _ in range(chosen.rounds)
         ]
-        saved = str(Path(folder) / "plan.json")
-        plan = ["-m", "framework.cli.main", "plan", files[0], "--offline"]
-        diff = ["-m", "framework.cli.main", "diff", files[0], "--against", saved]
-        one_round(Path(folder), [*plan, "--out", saved])
-        others = {verb[2]: [one_round(Path(folder), verb) for _ in range(chosen.rounds)] for verb in (plan, diff)}
+        commands = {"plan": checks.plan, "diff": checks.diff}
+        others = {verb: [checks.took(command) for _ in range(chosen.rounds)] for verb, command in commands.items()}
     for wall, cpu, *_ in rounds:
         print(f"{wall:.2f} s, {cpu:.2f} s of CPU")
     wall, cpu, imports, reading = (statistics.median(column) for column in zip(*rounds, strict=True))
     print(f"median of {chosen.rounds}: {wall:.2f} s, {cpu:.2f} s of CPU, for {chosen.files} files")
-    print(f"{cpu / imports:.1f} times the CPU of importing jsonschema and yaml alone, {imports:.3f} s")
+    ratios = sorted(row[1] / row[2] for row in rounds)
+    spread = f"rounds from {ratios[0]:.2f} to {ratios[-1]:.2f}"
+    print(f"{cpu / imports:.2f} times the CPU of importing jsonschema and yaml alone, {imports:.3f} s; {spread}")
     for verb, measured in others.items():
         wall_s, cpu_s = (statistics.median(column) for column in zip(*measured, strict=True))
         print(f"floe {verb} of one file without broker and catalog: {wall_s:.2f} s, {cpu_s:.2f} s of CPU")

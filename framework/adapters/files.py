@@ -11,7 +11,6 @@ import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -117,6 +116,8 @@ class _PackagedTemplates(Mapping[str, Path]):
     for."""
 
     def __getitem__(self, name: str) -> Path:
+        from importlib.resources import files  # slow to import, and seldom needed
+
         return Path(str(files(offered("floe.templates")[name].load())))
 
     def __iter__(self) -> Iterator[str]:

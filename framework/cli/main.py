@@ -12,15 +12,18 @@ import os
 import signal
 import sys
 from types import FrameType
+from typing import TYPE_CHECKING
 
 import click
-from click.shell_completion import CompletionItem
 
 from framework.adapters.sinks import error_text, guarded_streams
 from framework.cli.options import use_colour
 from framework.cli.verbs import GROUPS, VERBS
 from framework.diagnose.suggest import did_you_mean
 from framework.errors import ConfigError, FloeError
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 
 class VerbGroup(click.Group):
@@ -47,6 +50,8 @@ class VerbGroup(click.Group):
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """The verbs with their help, without importing any."""
+        from click.shell_completion import CompletionItem
+
         verbs = [CompletionItem(name, help=told) for name, (_, told) in VERBS.items() if name.startswith(incomplete)]
         return verbs or click.Command.shell_complete(self, ctx, incomplete)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -16,6 +15,7 @@ from framework.config.file_kinds import YAML_ENDINGS
 from framework.config.spec import LoadedPipeline, TargetSpec
 from framework.config.target import load_target
 from framework.errors import SetupError
+from framework.frozen import dataclass
 
 if TYPE_CHECKING:
     from framework.adapters.kafka.control import ControlReader

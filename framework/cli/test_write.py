@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -12,6 +11,7 @@ from framework.adapters.files import rewrite_text
 from framework.config.load import LoadResult
 from framework.config.spec import LoadedPipeline
 from framework.errors import ConfigError
+from framework.frozen import dataclass
 from framework.testing.recorded import Taken, masked
 from framework.testing.rewrite import Load, Rewritten, Run, fixed, recorded
 from framework.testing.suite import FileReport

@@ -18,6 +18,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         ),
         "migrate": ("framework.cli.migrate:migrate_command", "Update files to the current version of their format."),
         "schema": ("framework.cli.schema:schema", "Print a JSON Schema for editors."),
+        "lsp": ("framework.cli.lsp:lsp", "Serve an editor: findings while you type, explanations, templates."),
         "completion": ("framework.cli.completion:completion", "Print a shell's completion script."),
         "docs": ("framework.cli.docs:docs", "Write the reference as Markdown pages."),
     },

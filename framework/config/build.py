@@ -56,6 +56,11 @@ from framework.config.spec import (
 from framework.config.type_text import structure, text_of
 from framework.config.units import duration_ms, partition_field, setting_text, size_bytes, sort_field
 
+_POLICIES: dict[str, TablePolicy] = {}  # by what is written
+_MOST_POLICIES = 256
+# What most tables have: values are frozen, so one does for all.
+_AS_IT_COMES, _APPENDED, _NOT_MAINTAINED = ValuesPolicy(), WritePolicy(), MaintenancePolicy()
+
 Values = dict[str, Any]  # a checked document: the one place where untyped values are taken apart
 
 
@@ -177,7 +182,17 @@ def merge_policy(defaults: Values, override: Values) -> Values:
 
 
 def table_policy(values: Values) -> TablePolicy:
-    """A complete policy from what is written."""
+    """A complete policy from what is written. The tables of many files are alike, and a policy is frozen."""
+    written = repr(values)
+    found = _POLICIES.get(written)
+    if found is None:
+        if len(_POLICIES) >= _MOST_POLICIES:
+            _POLICIES.clear()
+        found = _POLICIES[written] = _made_policy(values)
+    return found
+
+
+def _made_policy(values: Values) -> TablePolicy:
     create, commit = _own(values.get("create", {})), _own(values.get("commit", {}))
     if "partition_by" in create:
         fields = [partition_field(text) for text in create["partition_by"]]
@@ -216,9 +231,9 @@ def table_policy(values: Values) -> TablePolicy:
         case,
         catalog,
         distribution,
-        _values_policy(_own(values.get("values", {}))),
+        _values_policy(_own(values["values"])) if "values" in values else _AS_IT_COMES,
         write,
-        _maintenance_policy(_own(values.get("maintenance", {}))),
+        _maintenance_policy(_own(values["maintenance"])) if "maintenance" in values else _NOT_MAINTAINED,
     )
 
 
@@ -235,7 +250,7 @@ def _with_deletion_vectors(properties: tuple[tuple[str, str], ...]) -> tuple[tup
 def _write_policy(values: Values) -> WritePolicy:
     """The words of an append table say nothing: they may come from the defaults of a file with upsert tables."""
     if values.get("mode") != WriteMode.UPSERT.value:
-        return WritePolicy()
+        return _APPENDED
     order, delete_when = values.get("order"), values.get("delete_when")
     return WritePolicy(
         mode=WriteMode.UPSERT,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from collections.abc import Mapping as Mapped
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
 from framework.config.build import build_pipeline
@@ -39,6 +39,7 @@ from framework.config.tree import Path as TreePath
 from framework.config.variables import Declared, declarations, values_of
 from framework.config.world import World
 from framework.diagnose.diagnostic import Diagnostic
+from framework.frozen import dataclass
 
 __all__ = ["LoadResult", "World", "load_pipeline", "load_pipelines", "load_target"]
 

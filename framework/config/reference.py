@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping as Mapped
-from dataclasses import dataclass, field
+from dataclasses import field
 from operator import is_
 
 from framework.config.tree import Entry, Mapping, Node, Path, Scalar, Sequence, dotted
@@ -17,10 +17,12 @@ from framework.config.variables import Value
 from framework.config.world import World
 from framework.diagnose.diagnostic import Diagnostic, Severity, Span
 from framework.diagnose.suggest import did_you_mean, listed
+from framework.frozen import dataclass
+from framework.late import late_pattern
 
-_REFERENCE = re.compile(r"\$\$\{|\$\{([^}]*)\}|\$\{")
-_NAMED = re.compile(r"(var|param)\.([A-Za-z_][A-Za-z0-9_]*)\Z|(env|local):([A-Za-z_][A-Za-z0-9_]*)\Z")
-_SECRET = re.compile(r"\$\{secret:([a-z][a-z0-9_-]*):([^}]+)\}\Z")
+_REFERENCE = late_pattern(r"\$\$\{|\$\{([^}]*)\}|\$\{")
+_NAMED = late_pattern(r"(var|param)\.([A-Za-z_][A-Za-z0-9_]*)\Z|(env|local):([A-Za-z_][A-Za-z0-9_]*)\Z")
+_SECRET = late_pattern(r"\$\{secret:([a-z][a-z0-9_-]*):([^}]+)\}\Z")
 _FORMS = (
     "write `${var.NAME}`, `${env:NAME}`, `${local:NAME}`, `${secret:env:NAME}` or `${secret:file:/path}`;"
     " `$${` stands for `${`"
@@ -75,7 +77,9 @@ def _walk(node: Node, path: Path, state: _State) -> Node:
                         remedy=remedy,
                     )
                 )
-            value = _walk(entry.value, (*path, entry.key), state)
+            value = entry.value
+            if not isinstance(value, Scalar) or (isinstance(value.value, str) and "${" in value.value):
+                value = _walk(value, (*path, entry.key), state)
             changed = changed or value is not entry.value
             entries.append(entry if value is entry.value else Entry(entry.key, entry.key_span, value))
         return Mapping(tuple(entries), node.span) if changed else node

@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import re
 from functools import cache
-from importlib.resources import files
+from operator import is_
+from pkgutil import get_data
 from typing import TYPE_CHECKING, Any
 
 from framework.config.patterns import unfit
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 _REFERENCE = "|\\$\\{|\\{\\{"
 _QUOTED = {"integer", "number", "boolean"}
+_QUOTED_VALUE = re.compile(r"[0-9]{1,18}(\.[0-9]+)?\Z|(true|false)\Z")
 
 
 def _is_regex(value: object) -> bool:
@@ -32,7 +34,7 @@ def _is_regex(value: object) -> bool:
 @cache
 def published(name: str) -> Any:
     """The schema `schemas/<name>.v1.schema.json` as it is published."""
-    return json.loads(files("schemas").joinpath(f"{name}.v1.schema.json").read_text(encoding="utf-8"))
+    return json.loads(get_data("schemas", f"{name}.v1.schema.json") or b"")
 
 
 @cache
@@ -89,7 +91,8 @@ def check(
         below: the one key at the top whose value is asked about, where the rest of the file is not there.
     """
     schema = resolved(name)
-    tree = _coerce(tree, schema)
+    if _may_change(tree):
+        tree = _coerce(tree, schema)
     document = plain(tree)
     if _verdict(name, below)(document if below is None else document.get(below)):
         return tree, []
@@ -106,6 +109,23 @@ def check(
 
 
 # ---- quoted numbers ------------------------------------------------------------------------------------------------
+
+
+def _may_change(node: Node) -> bool:
+    """Whether anything in a tree looks like what `_coerce` replaces; in most files nothing does."""
+    if isinstance(node, Scalar):
+        return _looks_quoted(node)
+    for value in [entry.value for entry in node.entries] if isinstance(node, Mapping) else node.items:
+        if _looks_quoted(value) if isinstance(value, Scalar) else _may_change(value):
+            return True
+    return False
+
+
+def _looks_quoted(node: Scalar) -> bool:
+    value = node.value
+    if node.plain or not isinstance(value, str):
+        return isinstance(value, float) and value.is_integer()
+    return _QUOTED_VALUE.match(value) is not None
 
 
 def _coerce(node: Node, schema: Any) -> Node:
@@ -138,4 +158,4 @@ def _coerce(node: Node, schema: Any) -> Node:
 
 def _same(new: tuple[object, ...], old: tuple[object, ...]) -> bool:
     """Whether nothing was replaced. Not by value: to Python 90.0 equals 90."""
-    return all(one is other for one, other in zip(new, old, strict=True))
+    return all(map(is_, new, old))

@@ -53,7 +53,13 @@ def verdict(schema: Any, is_regex: Verdict) -> Verdict:
         one, other = checks
         return lambda value: one(value) and other(value)
 
-    return lambda value: all(check(value) for check in checks)
+    def every(value: Any) -> bool:
+        for check in checks:  # noqa: SIM110  # a generator for each value takes twice as long
+            if not check(value):
+                return False
+        return True
+
+    return every
 
 
 def _check(keyword: str, schema: Any, is_regex: Verdict) -> Verdict:

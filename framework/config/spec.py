@@ -6,13 +6,14 @@ a value came from, and no secret is ever held: a secret stays a `SecretRef` unti
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 
 from framework.config.maintenance import DAY_MS, MaintenanceLimits, MaintenancePolicy
 from framework.config.metadata import HISTORY
 from framework.config.patterns import compiled
 from framework.config.table_names import DEFAULT_CATALOG, Catalogs, identifier_of, matches_glob, placed
+from framework.frozen import dataclass
 
 
 class RouteMode(str, Enum):

@@ -7,7 +7,6 @@ Positions stay beside the data, never in it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from operator import is_
 from typing import Any, NamedTuple
@@ -16,15 +15,16 @@ import yaml
 
 from framework.config.text import SourceText, start_of
 from framework.diagnose.diagnostic import Diagnostic, Span
+from framework.late import late_pattern
 
 ScalarValue = str | int | float | bool | None
 _Fast: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _NULL = {"", "~", "null", "Null", "NULL"}
 _BOOL = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
-_INT = re.compile(r"[-+]?[0-9]+\Z")
-_OCTAL_HEX = re.compile(r"0o[0-7]+\Z|0x[0-9a-fA-F]+\Z")
-_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?\Z")
-_NOT_FINITE = re.compile(r"([-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN))\Z")
+_INT = late_pattern(r"[-+]?[0-9]+\Z")
+_OCTAL_HEX = late_pattern(r"0o[0-7]+\Z|0x[0-9a-fA-F]+\Z")
+_FLOAT = late_pattern(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?\Z")
+_NOT_FINITE = late_pattern(r"([-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN))\Z")
 _WORD = frozenset("abcdeghijklmopqrsuvwxyzABCDEGHIJKLMOPQRSUVWXYZ_$/*")  # without `false`, `null`, `true` and no text
 _UNTAGGED = "untagged"
 _MAX_NODES = 50_000
@@ -86,6 +86,11 @@ class _Loader(_Fast):  # type: ignore[misc]  # PyYAML's loaders have no types
     # Resolvers by path, which nobody has added, are asked for each node.
     descend_resolver = is_
     ascend_resolver = tuple
+
+
+# What a named tuple's own `__new__` calls: each node of each file is one, so the step between is left out.
+_made: Any = tuple.__new__
+_SCALAR, _MAPPING = yaml.ScalarNode, yaml.MappingNode
 
 
 class _Stop(Exception):
@@ -165,20 +170,26 @@ class _Reader:
         self.count += 1
         if depth > _MAX_DEPTH or self.count > _MAX_NODES:
             raise _Stop
-        if isinstance(node, yaml.ScalarNode):
+        kind = node.__class__
+        if kind is _SCALAR:
             return self.scalar(node)
-        if isinstance(node, yaml.MappingNode):
+        if kind is _MAPPING:
             return self.mapping(node, depth)
         self.check_tag(node)
-        return Sequence(tuple([self.convert(item, depth + 1) for item in node.value]), self.span(node))
+        deeper = depth + 1
+        return Sequence(tuple([self.convert(item, deeper) for item in node.value]), self.span(node))
 
     def mapping(self, node: Any, depth: int) -> Mapping:
         self.check_tag(node)
         entries: dict[str, Entry] = {}
+        deeper = depth + 1
+        skips = self.only if depth == 0 else None
         for key_node, value_node in node.value:
-            key = self.key(key_node)
-            if key is None:
-                continue
+            key = key_node.value if key_node.__class__ is _SCALAR else None
+            if key is None or key == "<<":
+                key = self.key(key_node)
+                if key is None:
+                    continue
             if key in entries and self.only is None:
                 first = entries[key].key_span
                 self.refuse(
@@ -188,14 +199,18 @@ class _Reader:
                     remedy="keep one of them",
                 )
                 continue
-            if self.only is not None and depth == 0 and key not in self.only:
-                entries[key] = Entry(key, self.span(key_node), Scalar(None, self.span(key_node)))
-                continue
-            entries[key] = Entry(key, self.span(key_node), self.convert(value_node, depth + 1))
+            start, end = key_node.start_mark, key_node.end_mark
+            line = start.line + 1
+            if end.line < line:
+                span = _made(Span, (self.file, line, start.column + 1, line, end.column + 1))
+            else:
+                span = self.span(key_node)
+            value = Scalar(None, span) if skips and key not in skips else self.convert(value_node, deeper)
+            entries[key] = _made(Entry, (key, span, value))
         return Mapping(tuple(entries.values()), self.span(node))
 
     def key(self, node: Any) -> str | None:
-        if not isinstance(node, yaml.ScalarNode):
+        if node.__class__ is not _SCALAR:
             remedy = (
                 'put quotes around it: `"{{ ... }}"`'
                 if "{" in self.source.line(node.start_mark.line + 1)
@@ -203,21 +218,25 @@ class _Reader:
             )
             self.refuse("FLOE-C106", "a key must be a word, not a list or a mapping", node, remedy=remedy)
             return None
-        if node.value == "<<" and not node.style:
+        text: str = node.value
+        if text == "<<" and not node.style:
             remedy = "write the keys out, or use a template from `pipelines/templates/`"
             self.refuse("FLOE-C111", "merge keys (`<<`) are not part of YAML 1.2", node, remedy=remedy)
             return None
-        return str(node.value)
+        return text
 
     def scalar(self, node: Any) -> Scalar:
-        span = self.span(node)
+        start, end = node.start_mark, node.end_mark
+        line = start.line + 1
+        short = end.line < line  # as `span` has it, without a call for each value
+        span = _made(Span, (self.file, line, start.column + 1, line, end.column + 1)) if short else self.span(node)
         if self.has_tags:
             self.check_tag(node)
-        text = str(node.value)
+        text: str = node.value
         if node.style:  # None or "" for a plain one, as the loader has it
-            return Scalar(text, span, plain=False)
+            return _made(Scalar, (text, span, False, ""))  # type: ignore[no-any-return]
         if text[:1] in _WORD:  # what most values are: nothing of what `core_value` looks for begins so
-            return Scalar(text, span, text=text)
+            return _made(Scalar, (text, span, True, text))  # type: ignore[no-any-return]
         if _NOT_FINITE.match(text):
             self.refuse(
                 "FLOE-C112",
@@ -240,6 +259,8 @@ class _Reader:
     def span(self, node: Any) -> Span:
         start, end = node.start_mark, node.end_mark
         line, end_line, end_column = start.line, end.line, end.column
+        if end_line == line:
+            return _made(Span, (self.file, line + 1, start.column + 1, line + 1, end_column + 1))  # type: ignore[no-any-return]
         if end_line > line and end_column == 0:  # a block's end mark stands on the line after it
             end_line = max(line, end_line - 1)
             end_column = len(self.source.line(end_line + 1))
@@ -345,7 +366,7 @@ def _explain_syntax(problem: str, context: str) -> tuple[str, str, bool]:
 def plain(node: Node) -> Any:
     """The node's values as dicts, lists and scalars, without places."""
     if isinstance(node, Mapping):
-        return {entry.key: plain(entry.value) for entry in node.entries}
+        return {key: value.value if isinstance(value, Scalar) else plain(value) for key, _, value in node.entries}
     if isinstance(node, Sequence):
         return [plain(item) for item in node.items]
     return node.value
@@ -355,9 +376,9 @@ def find(node: Node, path: Path) -> Node | None:
     """The node at `path`, or None."""
     for part in path:
         if isinstance(node, Mapping):  # asked tens of thousands of times a run, so the loop is here and not in `entry`
-            for entry in node.entries:
-                if entry.key == part:
-                    node = entry.value
+            for key, _, value in node.entries:
+                if key == part:
+                    node = value
                     break
             else:
                 return None

@@ -8,21 +8,23 @@ read too.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from framework.config.spec import PartitionFieldSpec, SortFieldSpec
+from framework.late import late_pattern
 
-_DURATION = re.compile(r"([1-9][0-9]{0,8})(ms|s|m|h|d)\Z")
+_DURATION = late_pattern(r"([1-9][0-9]{0,8})(ms|s|m|h|d)\Z")
 _MILLISECONDS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_SIZE = re.compile(r"([1-9][0-9]{0,14})(B|kB|KB|MB|GB|TB|KiB|MiB|GiB|TiB)?\Z")
+_SIZE = late_pattern(r"([1-9][0-9]{0,14})(B|kB|KB|MB|GB|TB|KiB|MiB|GiB|TiB)?\Z")
 _BYTES = {
     "B": 1,
     **{unit: 1000**power for unit, power in (("kB", 1), ("KB", 1), ("MB", 2), ("GB", 3), ("TB", 4))},
     **{unit: 1024**power for unit, power in (("KiB", 1), ("MiB", 2), ("GiB", 3), ("TiB", 4))},
 }
 COLUMN = r"[A-Za-z_][A-Za-z0-9_-]*(?:\.[A-Za-z_][A-Za-z0-9_-]*)*"
-_CALL = re.compile(r"([A-Za-z_]+)\( *([^,()]+?) *(?:, *([^,()]+?) *)?\)\Z")
-_COLUMN = re.compile(COLUMN + r"\Z")
-_SORT = re.compile(r"(.+?)(?: +(asc|desc))?(?: +nulls +(first|last))?\Z")
+_CALL = late_pattern(r"([A-Za-z_]+)\( *([^,()]+?) *(?:, *([^,()]+?) *)?\)\Z")
+_COLUMN = late_pattern(COLUMN + r"\Z")
+_SORT = late_pattern(r"(.+?)(?: +(asc|desc))?(?: +nulls +(first|last))?\Z")
 PLAIN_TRANSFORMS = ("identity", "year", "month", "day", "hour")
 NUMBERED_TRANSFORMS = ("bucket", "truncate")
 
@@ -32,6 +34,7 @@ def setting_text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+@lru_cache(maxsize=256)
 def duration_ms(text: str) -> int | None:
     """`3m` as 180000."""
     match = _DURATION.match(text)
@@ -52,6 +55,7 @@ def size_bytes(value: str | int) -> int | None:
     return int(match[1]) * _BYTES[match[2] or "B"] if match else None
 
 
+@lru_cache(maxsize=1024)  # tables of one team are partitioned alike, and each rule asks
 def partition_field(text: str) -> PartitionFieldSpec | None:
     """`day(ordered_at)`, `bucket(16, id)` or a plain column."""
     if _COLUMN.match(text):
@@ -69,6 +73,7 @@ def partition_field(text: str) -> PartitionFieldSpec | None:
     return None
 
 
+@lru_cache(maxsize=1024)
 def sort_field(text: str) -> SortFieldSpec | None:
     """`ordered_at desc nulls last`; as in SQL's dialect of Iceberg, nulls come first when ascending, last when
     descending."""
@@ -87,6 +92,7 @@ def sort_text(field: SortFieldSpec) -> str:
     return partition_text(field.by) + direction + nulls
 
 
+@lru_cache(maxsize=1024)
 def partition_text(field: PartitionFieldSpec) -> str:
     """The canonical text of a partition field."""
     if field.transform == "identity":

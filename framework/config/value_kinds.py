@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from framework.config.evolution import EVOLVE_SHORTHANDS
 from framework.config.metadata import NAMES, PREFIX
@@ -20,6 +19,7 @@ from framework.config.tree import ScalarValue
 from framework.config.type_text import structure
 from framework.config.units import COLUMN, NUMBERED_TRANSFORMS, PLAIN_TRANSFORMS, partition_field
 from framework.diagnose.suggest import listed, nearest
+from framework.frozen import dataclass
 
 ICEBERG_TYPES = (
     "boolean", "int", "long", "float", "double", "decimal(10, 2)", "date", "time",

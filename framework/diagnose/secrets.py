@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from framework.late import late_pattern
+
 # Anywhere in a name, whatever stands beside them.
 _ANYWHERE = (
     "passw", "pwd", "passphrase", "secret", "token", "credential", "jaas", "authorization", "cookie", "connectionstring",
@@ -35,7 +37,7 @@ _ABOUT = frozenset(
     }
 )  # fmt: skip
 # Settings of Spark that name where a secret is kept, and hold none.
-_NAMES_ONLY = re.compile(
+_NAMES_ONLY = late_pattern(
     r"^spark\.kubernetes\.(driver|executor)\.(secrets|secretKeyRef)\.|^spark\..*File$"
     r"|^spark\.kubernetes\.(container\.image\.pullSecrets|kerberos\.tokenSecret\.)"
 )
@@ -46,7 +48,7 @@ HEADERS = frozenset(
         "x-goog-user-project", "x-iceberg-access-delegation", "x-project-id",
     }
 )  # fmt: skip
-_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_PART = late_pattern(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 
 # What stands for a secret inside of a value or a text: `name=value`, `"name": "value"`, `name: value`.
 _WORDS = (
@@ -59,24 +61,24 @@ _VALUE = (
     r"(?:\$\{[^}]*\}|\\\"[^\"]*\\\"|\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'"
     r"|(?:Bearer|Basic)\s+[^\s,;&]+|[^\s,;&\"'{}\[\]()]+)"
 )
-_PAIR = re.compile(rf"({_WORDS})(\\?[\"'`]?\s{{0,4}}(?:=>|[=:])\s{{0,4}})({_VALUE})", re.IGNORECASE)
-_A_WORD = re.compile(
+_PAIR = late_pattern(rf"({_WORDS})(\\?[\"'`]?\s{{0,4}}(?:=>|[=:])\s{{0,4}})({_VALUE})", re.IGNORECASE)
+_A_WORD = late_pattern(
     r"pass|pwd|secret|credential|key|token|auth|jaas|sig|pw", re.IGNORECASE
 )  # each of `_WORDS` has one
-_USER_IN_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]{0,40}:)?//[^/?#\s@\"'<>]*(?:@[^/?#\s@\"'<>]*)*@(?=[^\s/])")
-_PASSWORD_IN_URL = re.compile(r"//[^/?#@:\s\"']*:[^/?#\s\"']+@")
-_SHAPES = re.compile(
+_USER_IN_URL = late_pattern(r"([A-Za-z][A-Za-z0-9+.\-]{0,40}:)?//[^/?#\s@\"'<>]*(?:@[^/?#\s@\"'<>]*)*@(?=[^\s/])")
+_PASSWORD_IN_URL = late_pattern(r"//[^/?#@:\s\"']*:[^/?#\s\"']+@")
+_SHAPES = late_pattern(
     r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?:[^-]*-----END [A-Z ]*PRIVATE KEY-----|[\s\S]*)"
     r"|\beyJ[A-Za-z0-9_\-]{5,}\.[A-Za-z0-9_\-]{5,}(?:\.[A-Za-z0-9_\-]*)?"
     r"|\b(?:Bearer|Basic)\s+[A-Za-z0-9+/_.~\-]{8,}=*"
     r"|\b(?:ghp|gho|ghs|github_pat|glpat|hf|sk|xox[abp])[_\-][A-Za-z0-9_\-]{16,}"
 )
 _SHORTEST_SHAPE = len("eyJ") + 5 + len(".") + 5  # of those in `_SHAPES`
-_REFERENCE = re.compile(r"[\"'`]?\$\{[^}]*\}?[\"'`]?")
+_REFERENCE = late_pattern(r"[\"'`]?\$\{[^}]*\}?[\"'`]?")
 HIDDEN = "***"
-_FLOW_VALUE = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^']|'')*'|[^\s\"'{\[,}\]][^,{}\[\]]*")
-_KEY_IN_LINE = re.compile(r"[\"']?([A-Za-z0-9_.\-]+)[\"']?\s*:\s+(?=\S)")
-_SAYS_NOTHING = re.compile(
+_FLOW_VALUE = late_pattern(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^']|'')*'|[^\s\"'{\[,}\]][^,{}\[\]]*")
+_KEY_IN_LINE = late_pattern(r"[\"']?([A-Za-z0-9_.\-]+)[\"']?\s*:\s+(?=\S)")
+_SAYS_NOTHING = late_pattern(
     r"[\"']?(?:\$\{[^}]*\}|string|boolean|int|integer|long|bigint|float|double|date|time|timestamp\w*|uuid|binary|true|false|null)"
     r"[\"']?\s*(?:[,}\]#].*)?$"
 )

@@ -6,7 +6,7 @@ that pickle to Spark's tasks and turn into JSON. No step holds a secret or a con
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from framework.config.metadata import HISTORY
 from framework.config.spec import (
@@ -20,6 +20,7 @@ from framework.config.spec import (
     TablesSpec,
 )
 from framework.config.table_names import Catalogs
+from framework.frozen import dataclass
 
 
 @dataclass(frozen=True)

@@ -51,11 +51,16 @@ class BeyondPython(Exception):
 class Connect:
     """A JVM that holds the transforms, until `close`."""
 
-    def __init__(self) -> None:
+    def __init__(self, more: str = "") -> None:
+        """Start it.
+
+        Args:
+            more: what else is on the class path.
+        """
         py4j = next(JARS_OF_PYSPARK.glob("py4j-*.jar"))
         port, token, self._process = launch_gateway(
             jarpath=str(py4j),
-            classpath=f"{transform_jars()}/*",
+            classpath=f"{transform_jars()}/*{more}",
             javaopts=["-Xmx256m", "-XX:TieredStopAtLevel=1", "-Duser.timezone=UTC"],
             die_on_exit=True,
             java_path=find_java(),
@@ -138,17 +143,24 @@ class Chain:
             Stops: the value is not read, or a transform refuses it.
         """
         try:
-            found = self._connect.read(record, value)
-            for transform, predicate, negate in self._steps:
-                if predicate is not None and bool(predicate.test(found)) is negate:
-                    continue
-                found = transform.apply(found)
-                if found is None:
-                    return None
+            found = self.applied(record, value)
+            if found is None:
+                return None
             written = self._connect.written(found.value())
             return replace(record, topic=found.topic(), value=_plain(json.loads(written)))
         except Py4JJavaError as error:
             raise Stops(str(error.java_exception)) from None
+
+    def applied(self, record: SinkRecord, value: bytes | None) -> Any:
+        """The same as Java's own record. Raises Py4JJavaError."""
+        found = self._connect.read(record, value)
+        for transform, predicate, negate in self._steps:
+            if predicate is not None and bool(predicate.test(found)) is negate:
+                continue
+            found = transform.apply(found)
+            if found is None:
+                return None
+        return found
 
 
 def _plain(value: Any) -> Value:

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -16,26 +15,20 @@ from framework.commit.events.event_types import CommitComplete, Health, StateCha
 from framework.runtime.status import Status, filtered, read_status
 from tests.conftest import Broker
 from tests.kafka.wide_log import COORDINATOR, ROWS, RUN, WideLog, now_ms
+from tests.pace import pace
 from tests.project import FLOE, Project
 
 pytestmark = pytest.mark.kafka
 
 TABLES = 1_000
-# Half a second of the processor on a machine that adds two million squares in PACE_S; on a slower one as much longer.
-CPU_S, PACE_S = 0.5, 0.1
+# Half a second of the processor on a machine of usual pace; on a slower one as much longer.
+CPU_S = 0.5
 ENGINES = ("pyarrow", "pyiceberg", "pandas", "numpy", "pyspark", "sqlalchemy")
 
 
 @pytest.fixture
 def project(tmp_path: Path, broker: Broker) -> Project:
     return Project(tmp_path, broker.bootstrap_servers)
-
-
-def pace() -> float:
-    """How many times as long as there everything takes on this machine, now."""
-    begun = time.process_time()
-    assert sum(n * n for n in range(2_000_000)) > 0
-    return (time.process_time() - begun) / PACE_S
 
 
 def wide(project: Project, broker: Broker, tables: int) -> WideLog:

@@ -7,8 +7,10 @@ needless, or what is lost without it. This is the list of all that are known; an
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import Enum
+
+from framework.frozen import dataclass
+from framework.late import late_pattern
 
 
 class Fate(Enum):
@@ -30,7 +32,7 @@ class Property:
     reason: str = ""
 
 
-_SAME = re.compile(
+_SAME = late_pattern(
     r"uri|warehouse|credential|token|oauth2-server-uri|scope|audience|resource|prefix|header\..+"
     r"|rest\.(sigv4-enabled|signing-region|signing-name)"
     r"|s3\.(endpoint|region|access-key-id|secret-access-key|session-token|role-arn|proxy-uri|connect-timeout)"
@@ -40,7 +42,7 @@ _SAME = re.compile(
     r"|glue\.(id|skip-archive|endpoint|max-retries|skip-name-validation)|dynamodb\.table-name"
 )
 _RENAMED = {"client.assume-role.arn": "client.role-arn"}
-_NEEDLESS = re.compile(
+_NEEDLESS = late_pattern(
     r"(cache-enabled|cache\..+|cache-.+|clients|client\.pool\..+|client-pool-.+)"
     r"|http-client\..+|io\.manifest\.cache.+|metrics-reporter-impl|rest-metrics-reporting-enabled"
     r"|s3\.(staging-dir|multipart\..+|checksum-enabled|delete\..+|preload-client-enabled|retry\..+"
@@ -54,7 +56,7 @@ _LOST = (
     (r"rest\..+|oauth2\..+|token-.+|auth\..+|polaris\..+|nessie\..+", "see PyIceberg's settings of REST catalogs"),
     (r"(hive|lock)\..+|lock-impl|lock-table", "PyIceberg locks a Hive table itself"),
 )  # fmt: skip
-_CHANGES_FILES = re.compile(
+_CHANGES_FILES = late_pattern(
     r"s3\.(sse\..+|acl|access-points\..+|write\.(tags|storage-class|table-tag-enabled|namespace-tag-enabled).*)"
 )
 _JAVA_IO = ("S3FileIO", "GCSFileIO", "ADLSFileIO", "ResolvingFileIO", "HadoopFileIO")

@@ -30,7 +30,7 @@ def policies(reader: Reader, tables: list[str]) -> tuple[Values, list[Values]]:
     evolves = reader.flag("iceberg.tables.evolve-schema-enabled")
     insensitive = reader.flag("iceberg.tables.schema-case-insensitive")
     commit: Values = {"interval": _duration(reader.take("iceberg.control.commit.interval-ms") or "300000")}
-    branch = reader.take("iceberg.tables.default-commit-branch")
+    branch = _branch(reader, "iceberg.tables.default-commit-branch")
     if branch:
         commit["branch"] = branch
     defaults = {
@@ -47,10 +47,19 @@ def _override(reader: Reader, table: str, creates: bool) -> Values | None:
     partition = _partition(reader, f"iceberg.table.{table}.partition-by", creates)
     if partition:
         override["create"] = {"partition_by": partition}
-    branch = reader.take(f"iceberg.table.{table}.commit-branch")
+    elif reader.take(f"iceberg.table.{table}.partition-by") == "" and creates:
+        override["create"] = {"partition_by": []}  # for the sink, too, an empty one stands in the way of the default
+    branch = _branch(reader, f"iceberg.table.{table}.commit-branch")
     if branch:
         override["commit"] = {"branch": branch}
     return override if len(override) > 1 else None
+
+
+def _branch(reader: Reader, key: str) -> str | None:
+    branch = reader.take(key)
+    if branch == "":
+        raise refused(key, "the sink cannot commit to a branch without a name", "remove the key, or name a branch")
+    return branch
 
 
 def _partition(reader: Reader, key: str, creates: bool) -> list[str]:

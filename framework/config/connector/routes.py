@@ -12,11 +12,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from framework.config.connector.record_shape import Shape, is_struct
-from framework.config.connector.untranslatable import refused
-from framework.config.patterns import compiled, unfit
+from framework.config.connector.untranslatable import Untranslatable, refused, same_regex
+from framework.config.patterns import compiled
+from framework.late import late_pattern
 
-TABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)+\Z")
-_FIELD = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*(\.[A-Za-z_][A-Za-z0-9_-]*)*\Z")
+TABLE = late_pattern(r"[A-Za-z_][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)+\Z")
+_FIELD = late_pattern(r"[A-Za-z_][A-Za-z0-9_-]*(\.[A-Za-z_][A-Za-z0-9_-]*)*\Z")
 ROUTE_FIELD, DYNAMIC, TABLES = "iceberg.tables.route-field", "iceberg.tables.dynamic-enabled", "iceberg.tables"
 
 
@@ -52,7 +53,7 @@ def routes_of(settings: dict[str, str], given_tables: tuple[str, ...], shape: Sh
         regex = settings.get(key)
         if is_dynamic:
             # The sink makes the value lower case before it is a table's name.
-            regex = f"(?i:{re.escape(table)})"
+            regex = "".join(f"[{each}{each.upper()}]" if each.isalpha() else re.escape(each) for each in table)
         elif route_field is None:
             rules.append({"table": table})
             if regex is not None:
@@ -61,8 +62,10 @@ def routes_of(settings: dict[str, str], given_tables: tuple[str, ...], shape: Sh
         if regex is None:
             routed.notes.append((TABLES, f"`{table}` has no `route-regex`, so no record goes there"))
             continue
-        if (found := unfit(regex)) is not None:
-            raise refused(key, f"`{regex}` is not a regular expression that floe can run: {found.reason}", found.remedy)
+        try:
+            regex = regex if is_dynamic else same_regex(key, regex)
+        except Untranslatable as problem:
+            raise problem.as_error() from None
         if topics is None:
             rules.append({"when": {"field": route_field, "matches": regex}, "table": table})
             continue

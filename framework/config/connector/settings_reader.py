@@ -6,7 +6,9 @@ key can be told by name.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from framework.frozen import dataclass
 
 
 @dataclass(frozen=True)

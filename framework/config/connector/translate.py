@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from framework.config.connector.keys import NAMES, is_passed_over, why_not
@@ -19,11 +19,11 @@ from framework.config.connector.routes import Routed, routes_of
 from framework.config.connector.settings_reader import Note, Reader
 from framework.config.connector.target import format_of, target_of
 from framework.config.connector.transform_chain import step_names, step_of
-from framework.config.connector.untranslatable import PARTIAL, Untranslatable, refused
+from framework.config.connector.untranslatable import PARTIAL, Untranslatable, refused, same_regex
 from framework.config.connector.value_transforms import apply
 from framework.config.connector.writes import Unsayable, writes_of
-from framework.config.patterns import unfit
 from framework.diagnose.suggest import did_you_mean
+from framework.frozen import dataclass
 
 _TYPES_OF_SCHEMAS = (
     "types that Connect does not have, such as times in microseconds, are numbers to the sink and times to floe: compare "
@@ -328,9 +328,10 @@ class _Import(Reader):
 
 def _regex(key: str, pattern: str) -> str:
     """A pattern of Java's that floe runs too. Raises ConfigError."""
-    if (found := unfit(pattern)) is not None:
-        raise refused(key, f"`{pattern}` is not a regular expression that floe can run: {found.reason}", found.remedy)
-    return pattern
+    try:
+        return same_regex(key, pattern, of_topics=True)
+    except Untranslatable as problem:
+        raise problem.as_error() from None
 
 
 def _as_written(value: Any) -> Any:

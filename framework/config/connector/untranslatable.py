@@ -6,6 +6,8 @@ refuses the whole configuration or leaves a TODO at the place.
 
 from __future__ import annotations
 
+from framework.config.connector.java_regex import Differs, translated
+from framework.config.patterns import unfit
 from framework.errors import ConfigError
 
 PARTIAL = "`--allow-partial` writes the file without it, and a TODO in its place"
@@ -23,6 +25,22 @@ class Untranslatable(Exception):
     def as_error(self) -> ConfigError:
         """The refusal that a person reads."""
         return ConfigError(f"`{self.key}`: {self.message}", code="FLOE-R405", remedy=self.remedy)
+
+
+def same_regex(key: str, pattern: str, of_topics: bool = False) -> str:
+    """An expression of Java's in the words of floe's rules, see `translated`.
+
+    Raises:
+        Untranslatable: there is none that matches the same texts.
+    """
+    if (found := unfit(pattern)) is not None:
+        message = f"`{pattern}` is not a regular expression that floe can run: {found.reason}"
+        raise Untranslatable(key, message, found.remedy)
+    try:
+        return translated(pattern, of_topics)
+    except Differs as differs:
+        message = f"`{pattern}` would match other texts in floe than in the sink: {differs}"
+        raise Untranslatable(key, message, "write it with characters, classes and groups alone") from None
 
 
 def refused(key: str, message: str, remedy: str = "") -> ConfigError:

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from framework.config.connector.untranslatable import Untranslatable
 from framework.config.units import COLUMN
+from framework.frozen import dataclass
+from framework.late import late_pattern
 
 UPSERT_MODE = "iceberg.tables.upsert-mode-enabled"
 CHANGE_FIELDS = ("iceberg.tables.cdc-field", "iceberg.tables.cdc.field")
 DEFAULT_KEY = "iceberg.tables.default-id-columns"
-_COLUMN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
+_COLUMN = late_pattern(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,9 @@ def writes_of(
         wrong = next((column for column in columns if not _COLUMN.match(column)), None)
         if wrong is not None:
             return Unsayable(key, f"`{wrong}` is no column at the top of a table, and a key is made of those")
-    lacking = next((table for table in tables if not found[DEFAULT_KEY] and not found[own_keys[table]]), None)
+    # One of a table's own that is empty stands in the way of the default.
+    keys = {table: found[own if own in settings else DEFAULT_KEY] for table, own in own_keys.items()}
+    lacking = next((table for table in tables if not keys[table]), None)
     if lacking is not None:
         message = f"the sink takes the key of `{lacking}` from the identifier fields of the table, and floe needs it in the file"
         remedy = f"add `{own_keys[lacking]}` with the columns that identify a row"

@@ -24,6 +24,8 @@ _KEPT = {
 
 def snapshots_outlive_their_use(document: Document) -> Iterator[Diagnostic]:
     """A snapshot does not expire while a rollback may go back to it or a query may read it."""
+    if "maintenance" not in document.policy_keys:
+        return
     for policy in table_policies(document):
         where, age_ms = _duration(document, policy, "expire", "max_snapshot_age", _EXPIRE.max_snapshot_age_ms)
         for word, (default_ms, why) in _KEPT.items():
@@ -49,6 +51,8 @@ def snapshots_outlive_their_use(document: Document) -> Iterator[Diagnostic]:
 
 def orphans_are_old(document: Document) -> Iterator[Diagnostic]:
     """A file counts as an orphan only when no batch and no transaction can still be about to announce it."""
+    if "maintenance" not in document.policy_keys:
+        return
     for policy in table_policies(document):
         path, age_ms = _duration(document, policy, "orphans", "older_than", OrphansPolicy.older_than_ms)
         node = document.node(*path)

@@ -7,13 +7,14 @@ whose docstring is its documentation; each looks at what is there and says nothi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
 from framework.config.spec import TargetSpec
 from framework.config.table_names import matches_glob
 from framework.config.tree import Entry, Mapping, Node, Path, Scalar, Sequence, dotted, find
 from framework.diagnose.diagnostic import Diagnostic, Severity
+from framework.frozen import dataclass
 
 
 @dataclass(frozen=True)
@@ -73,9 +74,9 @@ class Document:
         return (("tables", "defaults"), *(path for path, _ in self.items("tables", "overrides")))
 
     @cached_property
-    def says_how_to_write(self) -> bool:
-        """Whether any policy has a `write`: without it no table is upserted."""
-        return any(self.entry(*policy, "write") is not None for policy in self.policies)
+    def policy_keys(self) -> frozenset[str]:
+        """What any policy says something of: rules about all else have nothing to look at."""
+        return frozenset(entry.key for policy in self.policies for entry in self.mapping(*policy))
 
 
 Rule = Callable[[Document], Iterator[Diagnostic]]

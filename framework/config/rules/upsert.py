@@ -8,7 +8,6 @@ each rule looks at the two together, and a fault in the defaults is told once.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from framework.config.metadata import DEBEZIUM_MOMENTS, PREFIX, metadata_column
 from framework.config.rules.create import column_kind, is_column, missing_column
@@ -17,6 +16,7 @@ from framework.config.spec import KeySpec
 from framework.config.tree import Entry, Node, Path, Scalar
 from framework.diagnose.diagnostic import Diagnostic
 from framework.diagnose.suggest import listed
+from framework.frozen import dataclass
 
 _DEFAULTS: Path = ("tables", "defaults")
 _NO_KEYS = ("float", "double", "list", "map", "struct")
@@ -67,7 +67,7 @@ class UpsertPolicy:
 
 def upsert_policies(document: Document) -> Iterator[UpsertPolicy]:
     """The policies of the file by which tables are upserted."""
-    for policy in table_policies(document) if document.says_how_to_write else ():
+    for policy in table_policies(document) if "write" in document.policy_keys else ():
         found = UpsertPolicy(document, policy)
         if found.text("write", "mode") == "upsert":
             yield found
@@ -80,7 +80,7 @@ def _once(findings: Iterator[Diagnostic]) -> Iterator[Diagnostic]:
 
 def words_need_upsert(document: Document) -> Iterator[Diagnostic]:
     """Only upsert tables have a key; in the defaults its words may wait for an override that says `mode: upsert`."""
-    if not document.says_how_to_write:
+    if "write" not in document.policy_keys:
         return
     upserts = {found.policy for found in upsert_policies(document)}
     for policy in table_policies(document):

@@ -13,18 +13,20 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from framework.late import late_pattern
+
 # What a value may not hold, since it could then leave the quotes around its `{{ }}`.
-UNSAFE = re.compile(r"[\"'\\\x00-\x1f\x7f\x85\u2028\u2029\ue000-\ue003]")
-_TAG = re.compile(r"^[ \t\v]*#%[ \t]*([^\n]*)|\{\{([^\n{}]*)\}\}", re.MULTILINE)
-_STATEMENT_END = re.compile(r"\s*(\n|$)", re.MULTILINE)
+UNSAFE = late_pattern(r"[\"'\\\x00-\x1f\x7f\x85\u2028\u2029\ue000-\ue003]")
+_TAG = late_pattern(r"^[ \t\v]*#%[ \t]*([^\n]*)|\{\{([^\n{}]*)\}\}", re.MULTILINE)
+_STATEMENT_END = late_pattern(r"\s*(\n|$)", re.MULTILINE)
 _PATH = r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*"
 _LITERAL = r"\"[^\"\\\n]*\"|'[^'\\\n]*'|0|[1-9][0-9]{0,8}"
-_FOR = re.compile(rf"for[ \t]+([A-Za-z_][A-Za-z0-9_]*)[ \t]+in[ \t]+(?:({_PATH})|\[([^\[\]]*)\])\Z")
-_IF = re.compile(rf"if[ \t]+(?:(not)[ \t]+)?({_PATH})(?:[ \t]*(==|!=|>=|<=|>|<)[ \t]*({_LITERAL}))?\Z")
-_ITEMS = re.compile(rf"[ \t]*(?:(?:{_LITERAL})[ \t]*(?:,[ \t]*(?:{_LITERAL})[ \t]*)*)?\Z")
-_ONE = re.compile(_LITERAL)
-_EXPRESSION = re.compile(rf"[ \t]*({_PATH})((?:[ \t]*\|[ \t]*[a-z]+(?:\([^()\n|]*\))?)*)[ \t]*\Z")
-_FILTER = re.compile(r"\|[ \t]*([a-z]+)(?:\(([^()\n|]*)\))?")
+_FOR = late_pattern(rf"for[ \t]+([A-Za-z_][A-Za-z0-9_]*)[ \t]+in[ \t]+(?:({_PATH})|\[([^\[\]]*)\])\Z")
+_IF = late_pattern(rf"if[ \t]+(?:(not)[ \t]+)?({_PATH})(?:[ \t]*(==|!=|>=|<=|>|<)[ \t]*({_LITERAL}))?\Z")
+_ITEMS = late_pattern(rf"[ \t]*(?:(?:{_LITERAL})[ \t]*(?:,[ \t]*(?:{_LITERAL})[ \t]*)*)?\Z")
+_ONE = late_pattern(_LITERAL)
+_EXPRESSION = late_pattern(rf"[ \t]*({_PATH})((?:[ \t]*\|[ \t]*[a-z]+(?:\([^()\n|]*\))?)*)[ \t]*\Z")
+_FILTER = late_pattern(r"\|[ \t]*([a-z]+)(?:\(([^()\n|]*)\))?")
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "==": operator.eq, "!=": operator.ne, ">": operator.gt, "<": operator.lt, ">=": operator.ge, "<=": operator.le,
 }  # fmt: skip

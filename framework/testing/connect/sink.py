@@ -14,6 +14,13 @@ from datetime import datetime
 from framework.testing.connect.model import SinkRecord, Stops, Unknown, Value, parsed
 from framework.testing.connect.transforms import transformed
 
+# Without classes in classes, escapes of Java's own, flags, and what only looks around.
+_PLAIN_REGEX = re.compile(
+    r"(?:[^\\\[(]|\\[dDwW.\\/|()*+?$^{}\[\]-]|\((?!\?)|\(\?(?::|[is]*\))|\[\^?[^\\\[\]&]+\])*\Z", re.DOTALL
+)
+# Java's `.` stops at other line ends than Python's.
+_PLAIN_TEXT = re.compile(r"[^\n\r\x85\u2028\u2029\ud800-\udfff]*\Z")
+
 
 @dataclass(frozen=True)
 class Written:
@@ -100,9 +107,19 @@ def _tables(settings: Mapping[str, str], value: dict[str, Value]) -> tuple[tuple
     matching = tuple(
         table
         for table in listed
-        if (regex := settings.get(f"iceberg.table.{table}.route-regex")) is not None and re.fullmatch(regex, text)
+        if (regex := settings.get(f"iceberg.table.{table}.route-regex")) is not None and _matches(regex, text)
     )
     return matching, not matching
+
+
+def _matches(regex: str, text: str) -> bool:
+    """Java's `matches`; Python means the same by plain expressions, and of plain texts only."""
+    if _PLAIN_REGEX.match(regex) is None or _PLAIN_TEXT.match(text) is None:
+        raise Unknown(f"what `{regex}` matches of {text!r}")
+    try:
+        return re.fullmatch(regex, text, re.ASCII) is not None
+    except re.error:
+        raise Unknown(f"what `{regex}` matches") from None
 
 
 def _text(value: Value) -> str:

@@ -211,6 +211,30 @@ def test_a_record_goes_to_every_table_that_matches() -> None:
     assert [rule["when"]["matches"] for rule in routes["rules"]] == ["x|y", "y"]
 
 
+def test_an_empty_setting_of_a_table_stands_in_the_way_of_the_default() -> None:
+    """A table whose own partition is given and empty has none, as in the sink; a branch without a name is refused."""
+    more = {
+        "iceberg.tables.auto-create-enabled": "true",
+        "iceberg.tables.default-partition-by": "kind",
+        "iceberg.table.shop.orders.partition-by": "",
+    }
+    tables = import_connector("one", {**SINK, **more}).pipeline["tables"]
+
+    assert tables["overrides"] == [{"match": "shop.orders", "create": {"partition_by": []}}]
+    for key in ("iceberg.tables.default-commit-branch", "iceberg.table.shop.orders.commit-branch"):
+        with pytest.raises(ConfigError, match="a branch without a name"):
+            import_connector("one", {**SINK, key: ""})
+
+
+def test_an_expression_that_java_reads_otherwise_is_refused() -> None:
+    """What RE2 would take for something else makes no file, wherever the connector has an expression."""
+    routed = {"iceberg.tables.route-field": "type", "iceberg.table.shop.orders.route-regex": "[a-z&&[^o]]"}
+    topics = {"topics": "", "topics.regex": "db[.[a-z]]+"}
+    for more in (routed, topics):
+        with pytest.raises(ConfigError, match="would match other texts in floe than in the sink"):
+            import_connector("one", {**SINK, **more})
+
+
 @pytest.mark.parametrize(
     "settings",
     [
@@ -228,6 +252,11 @@ def test_a_record_goes_to_every_table_that_matches() -> None:
             "iceberg.tables.upsert-mode-enabled": "true",
             "iceberg.tables.default-id-columns": "id",
             "iceberg.tables.auto-create-props.format-version": "1",
+        },
+        {
+            "iceberg.tables.upsert-mode-enabled": "true",
+            "iceberg.tables.default-id-columns": "id",
+            "iceberg.table.shop.orders.id-columns": "",
         },
     ],
 )

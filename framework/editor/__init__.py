@@ -1,0 +1,1 @@
+"""What an editor shows of floe's files while they are written."""
