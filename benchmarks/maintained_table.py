@@ -154,7 +154,7 @@ def tell(
     took: Took,
     names: Sequence[str],
 ) -> Day:
-    health = [found for name in names if (found := care.health(name, policy.compaction)) is not None]
+    health = [found for name in names if (found := care.health(name, policy)) is not None]
     plain = SqlCatalog("default", uri=settings["uri"], warehouse=settings["warehouse"]).load_table(names[0])
     on_disk = sum(path.is_file() for path in Path(plain.location().removeprefix("file://")).rglob("*"))
     command = [sys.executable, "-m", "benchmarks.maintained_table", "--scan", settings["uri"], settings["warehouse"]]

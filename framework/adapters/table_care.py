@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from pyiceberg.exceptions import CommitFailedException
-from pyiceberg.manifest import ManifestContent
+from pyiceberg.manifest import ManifestContent, ManifestFile
 from pyiceberg.table import Table
 
 from framework.adapters.faults import reach
@@ -34,10 +34,10 @@ from framework.adapters.iceberg.views import target_of, view_of
 from framework.adapters.rewrite_files import rewrite
 from framework.commit.machine.progress import CREATED_PROPERTY, PROGRESS_PROPERTY, pipelines_of, topic_ids_of
 from framework.commit.maintenance.compaction import LiveFileFacts, plan_compaction
-from framework.commit.maintenance.expire import Expiry
+from framework.commit.maintenance.expire import Expiry, decide_expiry
 from framework.commit.maintenance.health import MetadataFacts, TableHealth, health_of
 from framework.commit.maintenance.others import OtherMaintainer, other_maintainer
-from framework.config.maintenance import CompactionPolicy, ManifestsPolicy
+from framework.config.maintenance import CompactionPolicy, MaintenancePolicy, ManifestsPolicy
 from framework.config.spec import TablePolicy
 from framework.config.table_names import catalog_of
 from framework.errors import FloeError
@@ -225,8 +225,11 @@ class TableCare:
             left=done.left - len(outcome.committed),
         )
 
-    def health(self, table: str, policy: CompactionPolicy) -> TableHealth | None:
+    def health(self, table: str, policy: MaintenancePolicy, most_files: int | None = None) -> TableHealth | None:
         """How healthy a table is; None when there is no such table. Reads its manifests and no data file.
+
+        Args:
+            most_files: None for a table whose manifests list more; they are not read.
 
         Raises:
             FloeError: FLOE-R380 the catalog does not answer, or a manifest cannot be read.
@@ -235,9 +238,20 @@ class TableCare:
         if loaded is None:
             return None
         try:
-            live = live_files_of(loaded).by_path.values()
             listed = manifests_of(loaded)
-            metadata = loaded.metadata
+            count = sum((each.added_files_count or 0) + (each.existing_files_count or 0) for each in listed)
+            if most_files is not None and count > most_files:
+                return None
+            live = live_files_of(loaded).by_path.values()
+            metadata, now_ms = loaded.metadata, int(time.time() * 1000)
+            if unwritable(metadata, loaded.catalog) or cannot_rewrite(metadata):  # nothing would be gained
+                policy = replace(
+                    policy,
+                    compaction=replace(policy.compaction, enabled=False),
+                    manifests=replace(policy.manifests, enabled=False),
+                )
+            seen = facts_of(metadata)
+            gone = decide_expiry(seen.snapshots, seen.references, seen.topic_ids, policy.expire, now_ms, 2**31)
             facts = MetadataFacts(
                 snapshots=len(metadata.snapshots),
                 manifests=len(listed),
@@ -251,12 +265,14 @@ class TableCare:
                     (each.timestamp_ms for each in metadata.snapshots if is_maintenance(each)), default=None
                 ),
                 other=_other(loaded),
+                gain_manifests=max(0, len(listed) - _merged(listed, policy.manifests)),
+                gain_snapshots=len(gone.expired),
             )
         except UnsupportedDeletes as error:
             raise _failed(table, str(error)) from error
         except Exception as error:  # each catalog and store has exceptions of its own
             raise _failed(table, first_line(error)) from error
-        return health_of([facts_of_file(file) for file in live], facts, policy)
+        return health_of([facts_of_file(file) for file in live], facts, policy.compaction)
 
     def merge_manifests(self, table: str, policy: ManifestsPolicy, dry_run: bool) -> tuple[int, int] | None:
         """How many manifests main's head lists before and after; None when there is no such table.
@@ -269,10 +285,9 @@ class TableCare:
             if loaded is None:
                 return None
             before = manifests_of(loaded)
-            if not policy.enabled or len(before) < policy.min_count or unwritable(loaded.metadata, loaded.catalog):
-                return len(before), len(before)
-            if dry_run:
-                return len(before), len({(each.partition_spec_id, each.content) for each in before})
+            after = len(before) if unwritable(loaded.metadata, loaded.catalog) else _merged(before, policy)
+            if dry_run or after == len(before):
+                return len(before), after
             replace_files(commits, lambda: self._now(table), (), merge_all=True)
             return len(before), len(manifests_of(self._now(table)))
         except FloeError:
@@ -297,6 +312,13 @@ class TableCare:
             removed += 1
             reach("file-removed")
         return removed
+
+
+def _merged(listed: Sequence[ManifestFile], policy: ManifestsPolicy) -> int:
+    """How many manifests there are once those are merged that the policy wants merged."""
+    if not policy.enabled or len(listed) < policy.min_count:
+        return len(listed)
+    return len({(each.partition_spec_id, each.content) for each in listed})
 
 
 def _is_behind(table: str, loaded: Table, topic_id: str) -> bool:

@@ -28,8 +28,10 @@ from framework.commit.events.event_types import (
     SourceRange,
     StateChanged,
     StopRequested,
+    TableMeasured,
 )
 from framework.commit.machine.pauses import describe as describe_pause
+from framework.commit.maintenance.health import gain_words
 from framework.diagnose.counted import counted
 from framework.diagnose.shown import shown
 
@@ -159,6 +161,13 @@ def describe(event: ControlEvent) -> str:
         return f"{event.act} {event.subject} by {event.by} at {time_text(event.timestamp_ms)}{why} ({event.detail})"
     if isinstance(event, Skipped):
         return f"the record at offset {event.offset} is skipped, by {event.by}: {event.reason}"
+    if isinstance(event, TableMeasured):
+        h = event.health
+        gain = gain_words(h)
+        return (
+            f"{event.table}: {h.small_files:,} of {counted(h.data_files, 'file')} small, "
+            f"{counted(h.snapshots, 'snapshot')}{f'; maintenance leaves {gain} fewer' if gain else ''}"
+        )
     if isinstance(event, Deployed):
         return f"{event.pipeline}: {event.hash[:19]} by floe {event.floe} ({time_text(event.timestamp_ms)})"
     return _complete(event)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from functools import cache
 from pathlib import Path
 
 import click
@@ -42,7 +43,8 @@ def ops(
     """Serve a page that shows what is in trouble, since when and what to do, and the same as JSON: floe's own under /v1, and the
     shape of Kafka Connect's REST interface. Ctrl-C ends it.
 
-    Anybody on this machine may read. With --tokens every request needs a token, and one of role `act` may pause and resume.
+    Anybody on this machine may read. With --tokens every request needs a token, and one of role `act` may pause and resume, and
+    see dead letters of the pipelines that the target names under `allow.dead_letters_on_page`.
 
     \b
     floe ops --target prod
@@ -55,6 +57,8 @@ def ops(
     if address is None:
         raise click.BadParameter(f"`{listen}` is not HOST:PORT, such as {LISTEN}", param_hint="--listen")
     from framework.ops.desk import BrokerDesk
+    from framework.ops.shown_letters import ShownLetters
+    from framework.runtime.job import open_catalog
     from framework.runtime.overview_reader import Looked, OverviewReader
     from framework.web.access import Access, needs_tokens, refused
     from framework.web.app import create_app
@@ -67,11 +71,17 @@ def ops(
     control = open_control(target, connection, control_topic)
     looked = Looked(control.target.name, control.target.prefix, control.kafka, control.topic)
     bound = bind(*address)
-    reader = OverviewReader(looked, lambda text: click.echo(log_line(text), err=True))
+
+    def say(text: str) -> None:
+        click.echo(log_line(text), err=True)
+
+    reader = OverviewReader(looked, say)
     try:
         reader.start()
         access = Access(tokens, (address[0], socket.gethostname(), *hosts))
-        app = create_app(BrokerDesk(looked, reader), access)
+        patterns = control.target.allow_dead_letters_on_page if tokens is not None else ()
+        shown = ShownLetters(patterns, cache(lambda: open_catalog(control.target, ())), say)
+        app = create_app(BrokerDesk(looked, reader, shown), access)
         serve(app, bound, lambda url: click.echo(f"the page is at {url}", err=True))
     finally:
         bound.close()

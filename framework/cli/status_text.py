@@ -16,6 +16,7 @@ from rich.cells import cell_len
 from framework.cli.columns import GAP, in_columns
 from framework.cli.options import use_colour
 from framework.commit.events.event_types import Health
+from framework.commit.maintenance.health import gain_words, maintain_command
 from framework.diagnose.counted import counted
 from framework.diagnose.render import trouble
 
@@ -117,9 +118,8 @@ def health_line(table: str, health: TableHealth, target: str) -> str:
     if health.other is not None:
         seen = f"{health.other.name} rewrites its files ({counted(health.other.rounds, 'time')} in the last 7 days)"
         return f"{said}\n    {seen}: floe leaves them to it unless `maintenance: {{mode: always}}`"
-    if not health.gain_files:
-        return said
-    return f"{said}\n    `floe maintain {table} -t {target}` leaves {health.gain_files:,} files fewer"
+    gain = gain_words(health)
+    return f"{said}\n    `{maintain_command(table, target)}` leaves {gain} fewer" if gain else said
 
 
 def _explain(lines: Sequence[tuple[str, PipelineStatus | TableStatus]], now_ms: int) -> Iterator[str]:

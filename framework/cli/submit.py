@@ -25,6 +25,18 @@ from framework.cli.review import check_reviewed, review_options
     help="Where the driver runs; by default as the target says.",
 )
 @click.option("--one-each", is_flag=True, help="One application for each file; by default all files share one.")
+@click.option(
+    "--maintenance",
+    is_flag=True,
+    help="Maintain the tables that the pipelines fill, and end; they may run meanwhile.",
+)
+@click.option(
+    "--table",
+    "tables",
+    multiple=True,
+    metavar="PATTERN",
+    help="With --maintenance: only tables of this name or glob. May be repeated.",
+)
 @click.option("--print", "print_only", is_flag=True, help="Show the exact command; write and start nothing.")
 @click.option("--stage", "stage_only", is_flag=True, help="Write the files and show the command; start nothing.")
 @click.option(
@@ -45,6 +57,8 @@ def submit(
     until_caught_up: bool,
     deploy_mode: str | None,
     one_each: bool,
+    maintenance: bool,
+    tables: tuple[str, ...],
     print_only: bool,
     stage_only: bool,
     restart: int,
@@ -54,18 +68,25 @@ def submit(
 
     Ships floe, its packages and the rendered plan. Secrets are not shipped; they are read where the driver runs. SIGTERM
     or Ctrl-C drains a driver that runs here, and so does touching the file `stop` in its folder.
+
+    With --maintenance the application does what `floe maintain` does, in its driver, by what the files say.
     """
+    if maintenance and until_caught_up:
+        raise click.UsageError("--maintenance ends by itself; leave out --until-caught-up")
+    if tables and not maintenance:
+        raise click.UsageError("--table says which tables --maintenance maintains")
+    maintained = (tables or ("*",)) if maintenance else ()
     from framework.deploy.launch import Launcher, plan_application, stage
 
     pipelines = load_or_raise(files, target, variables, sets)
     allowed = check_reviewed(pipelines, reviewed, allow)
     groups = [[pipeline] for pipeline in pipelines] if one_each else [pipelines]
-    applications = [plan_application(group, deploy_mode, until_caught_up) for group in groups]
+    applications = [plan_application(group, deploy_mode, until_caught_up, maintained=maintained) for group in groups]
 
     def say(text: str) -> None:
         click.echo(f"submit: {log_line(text)}", err=True)
 
-    if not print_only and not stage_only:
+    if not print_only and not stage_only and not maintenance:
         from framework.deploy.dangers import check_dangers
 
         check_dangers(pipelines, allowed)

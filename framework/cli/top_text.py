@@ -14,6 +14,7 @@ from rich.text import Text
 
 from framework.cli.status_text import age
 from framework.commit.events.event_types import Health
+from framework.commit.maintenance.health import gain_words, maintain_command
 from framework.diagnose.counted import counted
 from framework.diagnose.shown import shown
 from framework.overview.values import URGENCY, Overview, PipelineView, TableView, Trouble
@@ -27,6 +28,7 @@ COLOURS = {
     Health.STOPPED: "dim",
 }
 ACTS_SHOWN = 5
+DECAYED_SHOWN = 3
 IDLE_PHASES = ("waiting", "starting")
 # What a screen has at most of troubles, so that pipelines and tables keep some lines.
 TROUBLES_SHARE = 0.5
@@ -44,6 +46,7 @@ def screen(found: Overview, now_ms: int, width: int, rows: int | None) -> Render
         parts.append(Text(f"  and {len(troubles) - most:,} more; `floe status` lists all", "dim"))
     if not troubles:
         parts.append(Text("nothing is in trouble", "green"))
+    parts += _decayed(found)
     left = None if rows is None else max(4, rows - len(parts) - ACTS_SHOWN - 6)
     half = None if left is None else max(2, left // 2)
     parts += [Text(""), *_cut(_pipelines, _urgent(found.pipelines), half, now_ms, "pipeline")]
@@ -85,6 +88,21 @@ def _trouble(trouble: Trouble, now_ms: int) -> Iterable[Text]:
         yield _line(f"  {condition.reason}")
     if condition.remedy:
         yield _line(f"  remedy: {condition.remedy}")
+
+
+def _decayed(found: Overview) -> Iterable[Text]:
+    """Tables that a person should maintain, the worst first, with the command."""
+    tables = sorted((each for each in found.tables if each.needs), key=lambda each: (-_gain(each), each.table))
+    for each in tables[:DECAYED_SHOWN]:
+        assert each.health is not None, "what needs something was measured"
+        command = maintain_command(each.table, found.target)
+        yield _line(f"table {each.table} decays: `{command}` leaves {gain_words(each.health)} fewer", "yellow")
+    if len(tables) > DECAYED_SHOWN:
+        yield Text(f"  and {counted(len(tables) - DECAYED_SHOWN, 'more table')} like it", "dim")
+
+
+def _gain(table: TableView) -> int:
+    return table.health.gain_files if table.health is not None else 0
 
 
 def _urgent(lines: Sequence[PipelineView] | Sequence[TableView]) -> list[PipelineView | TableView]:
@@ -131,7 +149,15 @@ def _took(pipeline: PipelineView) -> str:
 
 def _tables(lines: Iterable[TableView], now_ms: int) -> Table:
     table = _grid(
-        "table", "state", "last commit", "snapshots/h", "files/h", "mean file", "waiting rows", "schema changes"
+        "table",
+        "state",
+        "last commit",
+        "snapshots/h",
+        "files/h",
+        "mean file",
+        "small files",
+        "waiting rows",
+        "schema changes",
     )
     for each in lines:
         hour = each.hour
@@ -142,6 +168,7 @@ def _tables(lines: Iterable[TableView], now_ms: int) -> Table:
             f"{hour.commits:,}",
             f"{hour.files:,}",
             size_text(hour.bytes // hour.files) if hour.files else "",
+            f"{each.health.small_files:,} of {each.health.data_files:,}" if each.health is not None else "",
             f"{each.waiting.rows:,}",
             f"{len(each.schema_changes):,}",
         )

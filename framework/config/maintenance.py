@@ -87,6 +87,15 @@ class MaintenancePolicy:
         return self.mode is MaintenanceMode.ALWAYS or not others_do
 
 
+NOTHING_IS_DONE = MaintenancePolicy(
+    MaintenanceMode.NEVER,
+    CompactionPolicy(enabled=False),
+    ExpirePolicy(enabled=False),
+    OrphansPolicy(enabled=False),
+    ManifestsPolicy(enabled=False),
+)
+
+
 @dataclass(frozen=True)
 class MaintenanceLimits:
     """What maintenance may take on a target. `window` is the first and the last minute of the day (UTC) in which it

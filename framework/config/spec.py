@@ -518,7 +518,7 @@ class TargetSpec:
 
     `prefix` begins every consumer group and transactional id, so that teams can be kept apart by ACL. `allow_...` is
     what pipeline files may name beside what is allowed everywhere: roots of tables' locations, globs of table
-    properties and names of environment variables.
+    properties and names of environment variables; of pipelines, globs of those whose dead letters the page may show.
     """
 
     name: str
@@ -532,6 +532,7 @@ class TargetSpec:
     allow_locations: tuple[str, ...] = ()
     allow_properties: tuple[str, ...] = ()
     allow_environment: tuple[str, ...] = ()
+    allow_dead_letters_on_page: tuple[str, ...] = ()
     monitoring: MonitoringSpec = field(default_factory=MonitoringSpec)
     lineage: LineageSpec = field(default_factory=LineageSpec)
     maintenance: MaintenanceLimits = field(default_factory=MaintenanceLimits)

@@ -187,6 +187,7 @@ def _build(document: dict[str, dict[str, dict[str, dict[str, object]]]]) -> Targ
         allow_locations=tuple(map(str, allow.get("locations", ()))),
         allow_properties=tuple(map(str, allow.get("properties", ()))),
         allow_environment=tuple(map(str, allow.get("environment", ()))),
+        allow_dead_letters_on_page=tuple(map(str, allow.get("dead_letters_on_page", ()))),
         monitoring=_monitoring(dict(document.get("monitoring", {}))),
         lineage=_lineage(dict(document.get("lineage", {})), connections["kafka"]),
         maintenance=_maintenance(dict(document.get("maintenance", {}))),

@@ -1,4 +1,5 @@
-"""What runs inside an application of `floe submit`: it reads the rendered submission and runs its pipelines.
+"""What runs inside an application of `floe submit`: it reads the rendered submission and runs its pipelines, or maintains
+their tables.
 
 In: the arguments that `framework.plan.submit` put on the command line. Out: the exit code, as of `floe run`. Secrets
 are resolved here, where the driver runs. A stop file, where one is named, drains the run as SIGTERM does: Spark's own
@@ -15,12 +16,16 @@ import signal
 import sys
 import threading
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from framework.adapters.run_log import RunLog, from_environment
+from framework.adapters.secrets import resolve
 from framework.adapters.sinks import guarded_streams
+from framework.config.spec import LoadedPipeline, TablesSpec
 from framework.errors import FloeError, SetupError
-from framework.plan.submit import is_final, read_submission
+from framework.plan.compile import compile_plan
+from framework.plan.submit import MAINTAIN, is_final, read_submission
 from framework.runtime.starting import StartingSession
 
 log = logging.getLogger(__name__)
@@ -44,6 +49,8 @@ def _run(options: argparse.Namespace) -> int:
     watch = _Watch(Path(options.stop_file)) if options.stop_file else None
     try:
         pipelines = read_submission(_read(options.plan), options.plan)
+        if options.maintain:
+            return _maintain(pipelines, options.maintain, say)
         spark = StartingSession(pipelines)
         if not options.until_caught_up:
             spark.begin()
@@ -61,12 +68,41 @@ def _run(options: argparse.Namespace) -> int:
     return 0
 
 
+def _maintain(pipelines: Sequence[LoadedPipeline], patterns: Sequence[str], say: RunLog) -> int:
+    """Maintains what the pipelines fill, in this process: no Spark session is begun. SIGTERM ends it after the group of
+    files in hand.
+
+    Raises:
+        FloeError: broker, catalog or store do not answer; what was done is done.
+    """
+    from framework.runtime.job import open_catalog
+    from framework.runtime.maintenance import maintain
+
+    ended = threading.Event()
+    signal.signal(signal.SIGTERM, lambda number, frame: ended.set())
+    target = pipelines[0].target
+    by_topic: dict[tuple[str, str], dict[str, TablesSpec]] = {}
+    for pipeline in pipelines:
+        where = compile_plan(pipeline)
+        key = (where.read.connection, where.announce.control_topic)
+        by_topic.setdefault(key, {})[pipeline.spec.name] = pipeline.spec.tables
+    catalog = open_catalog(target, target.catalogs)
+    done = []
+    for (connection, topic), files in sorted(by_topic.items()):
+        kafka = resolve(target.kafka[connection])
+        done += maintain(kafka, (topic,), catalog, patterns, False, say, files, lambda: not ended.is_set())
+    document = {"command": "submitted", "ok": True, "tables": [asdict(report) for report in done]}
+    print(json.dumps(document), flush=True)
+    return 0
+
+
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="floe_driver")
     parser.add_argument("plan")
     parser.add_argument("--until-caught-up", action="store_true")
     parser.add_argument("--stop-file")
     parser.add_argument("--deployment", default="")
+    parser.add_argument(MAINTAIN, action="append", default=[], help="a pattern of tables")
     parser.add_argument("--final-codes-end-well", action="store_true")
     return parser.parse_args(arguments)
 

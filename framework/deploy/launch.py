@@ -32,6 +32,7 @@ from framework.plan.canonical import plan_hash
 from framework.plan.submit import (
     DRIVER,
     ENVIRONMENT,
+    MAINTAIN,
     STARTER,
     Shipment,
     deploy_mode_of,
@@ -86,6 +87,7 @@ def plan_application(
     lock: Lock | None = None,
     deployment: str = "",
     name: str = "",
+    maintained: Sequence[str] = (),
 ) -> Application:
     """What would be submitted. Writes nothing.
 
@@ -93,6 +95,7 @@ def plan_application(
         deployment: the name that the run tells with its plan.
         name: the application's name; the pipelines' names without it.
         lock: the packages to ship; None: those installed here.
+        maintained: patterns of tables that are maintained, in place of a run of the pipelines.
 
     Raises:
         SetupError: the target cannot be submitted to; Spark is not installed.
@@ -105,7 +108,8 @@ def plan_application(
     pipelines = [replace(p, target=target) for p in pipelines]
     key = plan_hash(pipelines)
     short = key.removeprefix("sha256:")[:12]
-    name = name or "-".join(p.spec.name for p in pipelines)[:80]
+    # A folder of its own: the file that stops it must not stop the run of the same pipelines.
+    name = name or "-".join([*(["maintenance"] if maintained else []), *(p.spec.name for p in pipelines)])[:80]
     folder = Path(target.state_dir).absolute() / "submit" / f"{name}-{short}"
     code = code_zip()
     files = {
@@ -132,6 +136,7 @@ def plan_application(
     arguments = ["--until-caught-up"] if until_caught_up else []
     arguments += ["--stop-file", STOP_FILE] if client_mode else []
     arguments += ["--deployment", deployment] if deployment else []
+    arguments += [word for pattern in maintained for word in (MAINTAIN, pattern)]
     command = spark_submit_command(pipelines, shipment, deploy_mode, arguments)
     return Application(name, key, folder, command, client_mode, lock, files, in_standalone)
 

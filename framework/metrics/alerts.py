@@ -153,6 +153,16 @@ ALERTS: tuple[Alert, ...] = (
         _state_of_table("DEGRADED"), 15, _OF_TABLE,
     ),
     Alert(
+        "FloeTableNeedsMaintenance", _TICKET, f"{d.NEEDS.name} > 0", 60,
+        "Table {{ $labels.table }} decays: {{ $labels.reason }}",
+        "Its readers and its commits pay for that. `floe maintain {{ $labels.table }}` mends it.",
+        (
+            Series(
+                f'{d.NEEDS.name}{{control_topic="control",table="shop.orders",reason="small_files"}}', "0 1x120"
+            ),
+        ), 90, _OF_TABLE,
+    ),
+    Alert(
         "FloeCommitStalled", _PAGE, _table("STALLED"), 0,
         "A commit of table {{ $labels.table }} is under way and makes no progress",
         "The catalog or the store has not answered for `monitoring.stalled_after_ms`.",

@@ -92,6 +92,20 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
         ),
     ),
     (
+        "Tables",
+        (
+            Panel("To be maintained", ((f"{d.NEEDS.name} > 0", "{{table}} {{reason}}"),), kind="table"),
+            Panel("Files that a compaction would spare", (_by_pipeline(d.GAIN_FILES, "table"),)),
+            Panel("Data files by size", (_by_pipeline(d.DATA_FILES, "size"),)),
+            Panel("Small files", (_by_pipeline(d.SMALL_FILES, "table"),)),
+            Panel("Deleted rows", (_by_pipeline(d.DELETED_ROWS, "table"),)),
+            Panel("Delete files", (_by_pipeline(d.DELETE_FILES, "table"),)),
+            Panel("Snapshots", (_by_pipeline(d.SNAPSHOTS, "table"),)),
+            Panel("Size of the metadata file", (_by_pipeline(d.METADATA_BYTES, "table"),), "bytes"),
+            Panel("Since the last maintenance", ((f"time() - {d.LAST_MAINTENANCE.name}", "{{table}}"),), "s"),
+        ),
+    ),
+    (
         "Process",
         (
             Panel("Memory", ((d.MEMORY.name, "{{instance}} {{process}}"),), "bytes"),

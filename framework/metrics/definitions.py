@@ -10,7 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-CONTRACT_VERSION = 1
+from framework.commit.maintenance.health import MANY_FILES, MANY_MANIFESTS, MANY_SNAPSHOTS, MUCH_DELETED
+
+CONTRACT_VERSION = 2
 # Beyond so many tables, partitions or reasons the rest is summed under this label.
 OTHERS = "(others)"
 
@@ -35,6 +37,7 @@ class Label(str, Enum):
     PROCESS = "process"
     REASON = "reason"
     SERVICE = "service"
+    SIZE = "size"
     STAGE = "stage"
     STATE = "state"
     TABLE = "table"
@@ -53,8 +56,10 @@ LABELS: dict[Label, str] = {
     Label.PHASE: "what a batch is at; the metric names the values",
     Label.PIPELINE: "a pipeline's name",
     Label.PROCESS: "`python`: the driver or the coordinator; `java`: the JVM beside it",
-    Label.REASON: "the code of why a record was dropped; `rule`: the file says so, and nothing is wrong with it",
+    Label.REASON: "the code of why a record was dropped; `rule`: the file says so, and nothing is wrong with it. Of a "
+    "table: why it should be maintained; the metric names the values",
     Label.SERVICE: "`broker`, `catalog`, `store`, `registry` or `spark`",
+    Label.SIZE: "`1MiB`, `8MiB`, `32MiB`, `128MiB`, `512MiB`: smaller than that, and no smaller than the one before; `larger`",
     Label.STAGE: "`fetch`, `decode`, `transform`, `route`, `convert` or `write`",
     Label.STATE: "a state as `floe status` shows it",
     Label.TABLE: "a table's name as commands show it",
@@ -81,8 +86,8 @@ class Metric:
     bounds_s: tuple[float, ...] = ()
 
 
-def _gauge(name: str, help_: str, *labels: Label, unit: str = "") -> Metric:
-    return Metric(name, Kind.GAUGE, help_, labels, unit)
+def _gauge(name: str, help_: str, *labels: Label, unit: str = "", since: int = 1) -> Metric:
+    return Metric(name, Kind.GAUGE, help_, labels, unit, since)
 
 
 def _counter(name: str, help_: str, *labels: Label, unit: str = "") -> Metric:
@@ -286,6 +291,53 @@ OLDEST_REQUEST = _gauge(
     unit="seconds since 1970",
 )
 
+MEASURED = _gauge(
+    "floe_table_measured_timestamp_seconds",
+    "When the coordinator last looked at the table's manifests: after each round of maintenance, and at most once an hour "
+    "where it does none. The metrics below are of that moment, and absent before it.",
+    *_TABLE,
+    unit="seconds since 1970",
+    since=2,
+)
+DATA_FILES = _gauge(
+    "floe_table_data_files", "Live data files by size. Their sum is all of them.", *_TABLE, Label.SIZE, since=2
+)
+SMALL_FILES = _gauge(
+    "floe_table_small_files", "Data files below three quarters of the size that compaction makes.", *_TABLE, since=2
+)
+DELETE_FILES = _gauge("floe_table_delete_files", "Delete files, of which a deletion vector is one.", *_TABLE, since=2)
+DELETED_ROWS = _gauge("floe_table_deleted_rows", "Rows that readers pass over.", *_TABLE, since=2)
+MANIFESTS = _gauge("floe_table_manifests", "Manifests that the newest snapshot lists.", *_TABLE, since=2)
+METADATA_BYTES = _gauge(
+    "floe_table_metadata_bytes",
+    "The size of the metadata file, which each commit writes anew.",
+    *_TABLE,
+    unit="bytes",
+    since=2,
+)
+SNAPSHOTS = _gauge("floe_table_snapshots", "Snapshots that the metadata holds.", *_TABLE, since=2)
+LAST_MAINTENANCE = _gauge(
+    "floe_table_last_maintenance_timestamp_seconds",
+    "When floe last put files or manifests of the table together; absent where no such snapshot is left.",
+    *_TABLE,
+    unit="seconds since 1970",
+    since=2,
+)
+GAIN_FILES = _gauge(
+    "floe_table_gain_files", "So many fewer data files would be left by a compaction now.", *_TABLE, since=2
+)
+GAIN_BYTES = _gauge("floe_table_gain_read_bytes", "What that compaction would read.", *_TABLE, unit="bytes", since=2)
+GAIN_SNAPSHOTS = _gauge("floe_table_gain_snapshots", "Snapshots that would expire now.", *_TABLE, since=2)
+NEEDS = _gauge(
+    "floe_table_needs_maintenance",
+    f"1: a person should maintain the table, for `small_files` ({MANY_FILES} fewer to be had), `deletes` "
+    f"({MUCH_DELETED:.0%} of the rows), `manifests` ({MANY_MANIFESTS} fewer) or `snapshots` ({MANY_SNAPSHOTS} to expire). "
+    "Never where another engine rewrites it.",
+    *_TABLE,
+    Label.REASON,
+    since=2,
+)
+
 METRICS: tuple[Metric, ...] = (
     INFO, CONTRACT, SUMMED, MEMORY, SERVICE_UP,
     PIPELINE_STATE, PIPELINE_SINCE, LAG_RECORDS, LAG_SECONDS, RETENTION_USED, SAFE_OFFSET, LOG_END,
@@ -294,4 +346,6 @@ METRICS: tuple[Metric, ...] = (
     OWNER, OWNER_SINCE, TAKEOVERS, LEADER_EPOCH, LOW_WATER, POSITION,
     TABLES, TABLE_STATE, PENDING_ANNOUNCEMENTS, PENDING_RECORDS, PENDING_FILES, PENDING_BYTES, OLDEST, VALID_THROUGH,
     LAST_COMMIT, COMMITS, COMMIT_SECONDS, OLDEST_REQUEST,
+    MEASURED, DATA_FILES, SMALL_FILES, DELETE_FILES, DELETED_ROWS, MANIFESTS, METADATA_BYTES, SNAPSHOTS,
+    LAST_MAINTENANCE, GAIN_FILES, GAIN_BYTES, GAIN_SNAPSHOTS, NEEDS,
 )  # fmt: skip

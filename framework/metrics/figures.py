@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from framework.commit.events.event_types import Accounting, Health
+from framework.commit.maintenance.health import Need, TableHealth
 
 
 class Phase(str, Enum):
@@ -115,6 +116,9 @@ class TableFigures:
     oldest_ms: int | None = None
     valid_through_ms: int | None = None
     last_commit_ms: int | None = None
+    health: TableHealth | None = None  # as it was at `measured_ms`
+    measured_ms: int | None = None
+    needs: Mapping[Need, int] = field(default_factory=dict)  # why it should be maintained, and how many tables
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from typing import TypeVar
 from framework.commit import dangers
 from framework.commit.dangers import Held
 from framework.commit.events.event_types import Health
+from framework.commit.maintenance.health import SIZES, Need, TableHealth, united
 from framework.metrics import definitions as d
 from framework.metrics.definitions import OTHERS, Metric
 from framework.metrics.figures import (
@@ -166,6 +167,30 @@ def _of_table(topic: str, table: TableFigures) -> Iterator[Sample]:
     ):
         if at_ms is not None:
             yield Sample(metric, labels, at_ms / 1000)
+    if table.health is not None:
+        yield from _of_health(labels, table, table.health)
+
+
+def _of_health(labels: tuple[str, str], table: TableFigures, health: TableHealth) -> Iterator[Sample]:
+    for metric, at_ms in ((d.MEASURED, table.measured_ms), (d.LAST_MAINTENANCE, health.last_maintenance_ms)):
+        if at_ms is not None:
+            yield Sample(metric, labels, at_ms / 1000)
+    for size in SIZES:
+        yield Sample(d.DATA_FILES, (*labels, size), health.histogram.get(size, 0))
+    for metric, value in (
+        (d.SMALL_FILES, health.small_files),
+        (d.DELETE_FILES, health.delete_files),
+        (d.DELETED_ROWS, health.deleted_rows),
+        (d.MANIFESTS, health.manifests),
+        (d.METADATA_BYTES, health.metadata_bytes),
+        (d.SNAPSHOTS, health.snapshots),
+        (d.GAIN_FILES, health.gain_files),
+        (d.GAIN_BYTES, health.gain_bytes),
+        (d.GAIN_SNAPSHOTS, health.gain_snapshots),
+    ):
+        yield Sample(metric, labels, value)
+    for need in Need:
+        yield Sample(d.NEEDS, (*labels, need.value), table.needs.get(need, 0))
 
 
 # ---- the bound -------------------------------------------------------------------------------------------------------
@@ -173,7 +198,7 @@ def _of_table(topic: str, table: TableFigures) -> Iterator[Sample]:
 
 def _named_tables(tables: Iterable[TableFigures], most: int) -> list[TableFigures]:
     """The tables that have series of their own, those in trouble first, and one that is the sum of all others."""
-    ordered = sorted(tables, key=lambda each: (each.state in _WELL, -each.records, each.table))
+    ordered = sorted(tables, key=lambda each: (each.state in _WELL, not each.needs, -each.records, each.table))
     named, others = ordered[:most], ordered[most:]
     return [*named, _sum_of(others)] if others else named
 
@@ -192,6 +217,9 @@ def _sum_of(tables: list[TableFigures]) -> TableFigures:
         oldest(lambda each: each.oldest_ms),
         oldest(lambda each: each.valid_through_ms),
         oldest(lambda each: each.last_commit_ms),
+        united([each.health for each in tables if each.health is not None]),
+        oldest(lambda each: each.measured_ms),
+        sum((Counter(each.needs) for each in tables), Counter()),
     )
 
 

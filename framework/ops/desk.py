@@ -18,13 +18,15 @@ from framework.config.connector.translate import import_connector
 from framework.config.load import load_pipeline
 from framework.config.world import World
 from framework.errors import ConfigError, FloeError
+from framework.ops.shown_letters import ShownLetters
 from framework.overview.values import Overview
 from framework.plan.compile import group_id
 from framework.recovery.requests import say_pause
 from framework.runtime.overview_reader import Looked, OverviewReader
 from framework.runtime.told_plans import newest_told
 from framework.web.connect import PLUGIN
-from framework.web.desk import Finding
+from framework.web.desk import Finding, Refused
+from framework.web.documents import Letters
 
 CONFIG_KEPT_S = 30.0
 FILE_KEY = "file"
@@ -34,7 +36,9 @@ _NOWHERE = Path("/no/such/folder/pipeline.yaml")
 class BrokerDesk:
     """`reader` is started, and closed by whoever started it."""
 
-    def __init__(self, looked: Looked, reader: OverviewReader) -> None:
+    def __init__(self, looked: Looked, reader: OverviewReader, shown: ShownLetters | None = None) -> None:
+        """`shown`: the dead letters that the target lets it show; None: none."""
+        self._shown = shown
         self._looked = looked
         self._kafka = dict(looked.kafka)
         self._reader = reader
@@ -46,16 +50,33 @@ class BrokerDesk:
         return self._reader.view()
 
     def config(self, pipeline: str) -> Mapping[str, str]:
+        told = self._newest(pipeline)
+        if told is None:
+            return {}
+        return {**dict(_flat(told.plan, "")), "floe.version": told.floe, "floe.hash": told.hash}
+
+    @property
+    def has_letters(self) -> bool:
+        return self._shown is not None and bool(self._shown.patterns)
+
+    def letters(self, pipeline: str, code: str, limit: int, by: str) -> Letters:
+        if self._shown is None or not self._shown.allows(pipeline):
+            raise Refused(
+                403,
+                f"the target does not let the page show dead letters of {pipeline}: `floe dlq list FILE` shows them, or add "
+                "the name to `allow.dead_letters_on_page` of the target",
+            )
+        told = self._newest(pipeline)
+        return self._shown.read(pipeline, told.plan if told is not None else {}, code, limit, by)
+
+    def _newest(self, pipeline: str) -> Deployed | None:
         with self._lock:
             if pipeline not in self._told or time.monotonic() - self._told_at > CONFIG_KEPT_S:
                 names = {each.pipeline for each in self.view().pipelines} | {pipeline}
                 groups = {name: group_id(self._looked.prefix, name) for name in names}
                 self._told = newest_told(self._kafka, self._looked.control_topic, groups)
                 self._told_at = time.monotonic()
-            told = self._told.get(pipeline)
-        if told is None:
-            return {}
-        return {**dict(_flat(told.plan, "")), "floe.version": told.floe, "floe.hash": told.hash}
+            return self._told.get(pipeline)
 
     def hold(self, pipeline: str, paused: bool, by: str, why: str) -> bool:
         event = PauseChanged(Holds.READING, pipeline, paused, why, by, int(time.time() * 1000))

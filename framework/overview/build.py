@@ -14,6 +14,7 @@ from framework.commit.events.event_types import Accounting, Health, Holds
 from framework.commit.machine.condition import Condition, PipelineFacts, TableFacts, pipeline_condition, table_condition
 from framework.commit.machine.effects import OUTCOME_UNKNOWN
 from framework.commit.machine.pauses import holding
+from framework.commit.maintenance.health import needs_of
 from framework.commit.recovery.letter_replay import is_replay
 from framework.overview.fold import MINUTES, LogFold, PipelineFold, TableFold, Waiting
 from framework.overview.values import (
@@ -63,7 +64,7 @@ def overview(
     for name in fold.tables if everything else fold.touched:
         built.tables[name] = table_view(fold.tables[name], fold, coordinated, minute)
     fold.touched.clear()
-    tables = tuple(built.tables[name] for name in sorted(built.tables))
+    tables = tuple(each for _, each in sorted(built.tables.items()) if not given_up(each))
     pipelines = tuple(pipeline_view(fold.pipelines[name], fold, broker, minute) for name in sorted(fold.pipelines))
     flaps = coordinator_flaps(control_topic, fold.takeovers, at_ms)
     lines = [
@@ -190,7 +191,16 @@ def table_view(found: TableFold, fold: LogFold, coordinated: bool, minute: int) 
         timeline=tuple(_entry(entry, unknown) for entry in reversed(found.timeline)),
         schema_id=found.schema_id,
         schema_changes=tuple(reversed(found.schema_changes)),
+        health=found.measured.health if found.measured is not None else None,
+        measured_ms=found.measured.timestamp_ms if found.measured is not None else None,
+        needs=needs_of(found.measured.health) if found.measured is not None else (),
     )
+
+
+def given_up(table: TableView) -> bool:
+    """Whether nothing is left of a table: it never had a commit, and a person gave up all that was announced for it."""
+    never = table.snapshot_id is None and not table.waiting.announcements
+    return never and bool(table.timeline) and all(each.outcome is Outcome.GIVEN_UP for each in table.timeline)
 
 
 def _entry(entry: TimelineEntry, unknown: bool) -> TimelineEntry:

@@ -25,6 +25,7 @@ from framework.commit.events.event_types import (
     StateChanged,
     StopRequested,
     Subject,
+    TableMeasured,
 )
 from framework.commit.machine.chain import settled_link
 from framework.commit.machine.pauses import Pauses, with_pause, with_repeated
@@ -83,6 +84,7 @@ class TableFold:
     blocked_since_ms: int | None = None
     schema_id: int | None = None
     schema_changes: deque[SchemaChange] = field(default_factory=lambda: deque(maxlen=CHANGES))
+    measured: TableMeasured | None = None
 
 
 @dataclass
@@ -153,6 +155,8 @@ class LogFold:
             self._act(offset, at_ms or event.deadline_ms, "stop", event.pipeline, event.by, event.reason)
         elif isinstance(event, Skipped):
             self._act(offset, event.timestamp_ms, "skip", f"offset {event.offset}", event.by, "", event.reason)
+        elif isinstance(event, TableMeasured):
+            self._table(event.table).measured = event
         elif isinstance(event, Acted):
             self._act(offset, event.timestamp_ms, event.act, event.subject, event.by, event.why, event.detail)
 
@@ -230,8 +234,10 @@ class LogFold:
 
     def _settle(self, table: TableFold, first: int, below: int, outcome: Outcome) -> None:
         self.touched.add(table.table)
+        # What stands below the low-water mark is taken for committed until somebody is seen to have given it up.
+        settled = (Outcome.WAITING, Outcome.COMMITTED) if outcome is Outcome.GIVEN_UP else (Outcome.WAITING,)
         for number, entry in enumerate(table.timeline):
-            if entry.outcome is Outcome.WAITING and first <= entry.offset < below:
+            if entry.outcome in settled and first <= entry.offset < below:
                 table.timeline[number] = replace(entry, outcome=outcome)
 
     def _cycle(self, offset: int, event: CommitComplete) -> None:

@@ -13,6 +13,7 @@ from enum import Enum
 
 from framework.commit.events.event_types import Accounting, Health
 from framework.commit.machine.condition import Condition
+from framework.commit.maintenance.health import Need, TableHealth
 from framework.commit.offsets import Gaps
 
 
@@ -154,7 +155,8 @@ class SchemaChange:
 
 @dataclass(frozen=True)
 class TableView:
-    """`hour` is the sum of the minutes of the last hour; `timeline` has the newest entries, newest first."""
+    """`hour` is the sum of the minutes of the last hour; `timeline` has the newest entries, newest first. `health` is as the
+    coordinator saw it at `measured_ms`, None where it told nothing lately; `needs` is why a person should maintain it."""
 
     table: str
     condition: Condition
@@ -168,6 +170,9 @@ class TableView:
     timeline: tuple[TimelineEntry, ...]
     schema_id: int | None
     schema_changes: tuple[SchemaChange, ...]
+    health: TableHealth | None = None
+    measured_ms: int | None = None
+    needs: tuple[Need, ...] = ()
 
 
 @dataclass(frozen=True)

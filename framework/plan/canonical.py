@@ -33,6 +33,7 @@ _NOT_SETTINGS = (
     "allow_locations",
     "allow_properties",
     "allow_environment",
+    "allow_dead_letters_on_page",
     "maintenance",
     "lineage",
 )

@@ -8,12 +8,14 @@ is done to a table on a guess.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
 from framework.config.maintenance import MaintenancePolicy
 from framework.config.spec import Case, TablePolicy, TablesSpec
+from framework.config.table_names import identifier_of
 
 _POLICY = TypeAdapter(MaintenancePolicy)
 
@@ -39,3 +41,16 @@ def _policy(value: Mapping[str, Any]) -> TablePolicy:
     said = value.get("maintenance")
     maintenance = MaintenancePolicy() if said is None else _POLICY.validate_python(said)
     return TablePolicy(case=Case(value["case"]), maintenance=maintenance)
+
+
+def letters_of(plan: Mapping[str, Any]) -> tuple[str, str] | None:
+    """The table and the branch of the dead letters in what a run told; None where it keeps none, or cannot be read."""
+    try:
+        write = plan["plan"]["write"]
+        table, tables = write["dead_letter_table"], write["tables"]
+        if not isinstance(table, str) or not table:
+            return None
+        matching = (policy for glob, policy in tables["overrides"] if fnmatchcase(identifier_of(table), str(glob)))
+        return table, str(next(matching, tables["defaults"])["commit"]["branch"])
+    except (KeyError, TypeError, ValueError):
+        return None

@@ -29,6 +29,7 @@ ENVIRONMENT = "environment"  # the folder that the archive becomes, beside every
 # As in the session that `floe run` starts itself; a running JVM cannot be given these any more.
 JVM_OPTIONS = "-Xss4m -XX:+IgnoreUnrecognizedVMOptions --sun-misc-unsafe-memory-access=allow"
 DRIVER_MEMORY = "1g"
+MAINTAIN = "--maintain"  # the driver's argument, before each pattern of tables
 _PYTHON_RUNNER = "org.apache.spark.deploy.PythonRunner"
 
 _OWNED = ("spark.master", "spark.app.name", "spark.submit.pyFiles", "spark.pyspark.driver.python")
@@ -194,6 +195,13 @@ def spark_submit_command(
     target = one_target(pipelines)
     mode = deploy_mode_of(target, deploy_mode)
     _check_conf(target, mode)
+    if MAINTAIN in arguments and mode == "cluster" and manager_of(target.spark_master) == "yarn":
+        raise SetupError(
+            "YARN waits for a Spark session of a driver in its cluster, and maintenance begins none",
+            code="FLOE-E405",
+            place=target.name,
+            remedy="use deploy mode client",
+        )
     conf = dict(target.spark_conf)
     conf.pop("spark.submit.deployMode", None)
     conf.setdefault("spark.driver.memory", DRIVER_MEMORY)
@@ -223,7 +231,7 @@ def spark_submit_command(
     conf["spark.executorEnv.PYTHONPATH"] = ":".join(filter(None, (_name(shipment.code), own_path)))
     if mode == "client":
         conf["spark.pyspark.driver.python"] = shipment.python
-    words = _head(pipelines, shipment, mode)
+    words = _head(pipelines, shipment, mode, arguments)
     words += ["--py-files", shipment.code, "--files", files]
     words += ["--archives", archives] if archives else []
     # `--files` puts the plan into the folder where the driver runs, under its own name, in every mode.
@@ -246,9 +254,15 @@ def _standalone_cluster(
     conf["spark.driver.extraJavaOptions"] = f"{conf.get('spark.driver.extraJavaOptions', '')} {JVM_OPTIONS}".strip()
     own_path = conf.get("spark.executorEnv.PYTHONPATH", "")
     conf["spark.executorEnv.PYTHONPATH"] = ":".join(filter(None, (shipment.code, own_path)))
-    if "--until-caught-up" in arguments:
+    if "--until-caught-up" in arguments or MAINTAIN in arguments:
         conf.setdefault("spark.standalone.submit.waitAppCompletion", "true")
-    words = [*_head(pipelines, shipment, "cluster"), "--supervise", "--class", _PYTHON_RUNNER, *_settings(conf)]
+    words = [
+        *_head(pipelines, shipment, "cluster", arguments),
+        "--supervise",
+        "--class",
+        _PYTHON_RUNNER,
+        *_settings(conf),
+    ]
     final = ["--final-codes-end-well"]  # the master knows one kind of failure, and starts again after each
     return (*words, f"{folder}/{STARTER}", shipment.driver, shipment.code, shipment.plan, *final, *arguments)
 
@@ -258,9 +272,10 @@ def shared_environment(archive: str) -> str:
     return f"{ENVIRONMENT}-{_name(archive).partition('.')[0]}"
 
 
-def _head(pipelines: Sequence[LoadedPipeline], shipment: Shipment, mode: str) -> list[str]:
+def _head(pipelines: Sequence[LoadedPipeline], shipment: Shipment, mode: str, arguments: Sequence[str]) -> list[str]:
+    what = "floe maintenance" if MAINTAIN in arguments else "floe"
     words = [shipment.spark_submit, "--master", one_target(pipelines).spark_master, "--deploy-mode", mode]
-    return [*words, "--name", "floe " + " ".join(p.spec.name for p in pipelines)]
+    return [*words, "--name", " ".join([what, *(p.spec.name for p in pipelines)])]
 
 
 def _settings(conf: dict[str, str]) -> list[str]:

@@ -46,7 +46,9 @@ def through(
                 run(some.slice(middle))
                 return
             if len(failures) == MOST_FAILURES:
-                raise RetriableError(f"a batch failed: {error}", code="FLOE-R324") from error
+                raise RetriableError(
+                    f"a batch failed: {error}", code="FLOE-R324", told="a batch failed: many rows fail in transform.sql"
+                ) from error
             failures[some.column(hidden)[0].as_py()] = sql_failure(str(error))
 
     run(rows)

@@ -339,4 +339,5 @@ def record_error(plan: Plan, letter: DeadLetter) -> RecordError:
         place=place,
         remedy="fix the producer, or set errors.policy (or routes.unrouted) to dead_letter or drop; "
         "nothing of the batch was announced",
+        told=f"a record failed at stage {letter.stage} ({place}); the run's own log says what is wrong with it",
     )

@@ -11,10 +11,11 @@ from __future__ import annotations
 import gc
 import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.kafka.seat import CoordinatorSeat
+from framework.commit.events.event_types import TableMeasured
 from framework.commit.machine.model import CoordinatorState, Limits
 from framework.config.maintenance import MaintenanceLimits
 from framework.diagnose.log_lines import Level, Line
@@ -69,7 +70,7 @@ class Coordinator:
         self._limits = Limits(stalled_ms=stalled_after_ms)
         self._turns: CoordinatorTurns | None = None
         limits = maintenance or MaintenanceLimits(enabled=False)
-        self._keeper = TableKeeper(catalog, limits, lambda: Announced(kafka, (control_topic,)), say)
+        self._keeper = TableKeeper(catalog, limits, lambda: Announced(kafka, (control_topic,)), say, self.name)
         self._thread = threading.Thread(target=self._run, name="coordinator", daemon=True)
 
     def start(self) -> None:
@@ -96,6 +97,11 @@ class Coordinator:
     @property
     def measures(self) -> CommitMeasures:
         return self._requests.measures
+
+    @property
+    def measured(self) -> Mapping[str, TableMeasured]:
+        """How healthy each table was when this or an earlier coordinator last looked."""
+        return self._keeper.measured
 
     @property
     def state(self) -> CoordinatorState:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from framework.adapters.faults import reach
 from framework.adapters.kafka.seat import CoordinatorSeat, SeatAssigned, SeatEnd, SeatRead, SeatRevoked, SeatUpdate
-from framework.commit.events.event_types import ControlEvent, Deployed
+from framework.commit.events.event_types import ControlEvent, Deployed, TableMeasured
 from framework.commit.machine.effects import (
     Assigned,
     CommitTable,
@@ -105,6 +105,9 @@ class CoordinatorTurns:
             self._feed(Tick(self._ownership.caught_up, self._ownership.position))
             ended = time.monotonic()
             self._tick_again_at = ended + max(BUSY_TICK_S, (ended - began) / BUSY_TICK_SHARE)
+        for measured in self._keeper.news():
+            if self._ownership is not None:
+                self._information.tell(measured)
         self._information.publish()
         is_owner = self._ownership is not None
         is_idle = self._ownership is not None and self._ownership.caught_up and not self._requests.in_flight
@@ -143,7 +146,7 @@ class CoordinatorTurns:
             self._feed(Revoked())
             self._say("no longer coordinates")
         elif isinstance(update, SeatRead):
-            if isinstance(update.event, Deployed):
+            if isinstance(update.event, Deployed | TableMeasured):
                 self._keeper.note(update.event)
             if update.event is not None:
                 for hear in self._hearers:

@@ -60,10 +60,26 @@ _OUTSIDE = (
 )
 
 
+# What Python or SQL makes of a record's value may quote it; floe's own errors, files, networks and the JVM's do not.
+_QUOTES = re.compile(r"Traceback \(most recent call last\)|\[[A-Z][A-Z_]+(?:\.[A-Z_]+)?\]")
+
+
+def _may_quote(error: BaseException) -> bool:
+    text = str(error)
+    return (not is_known(error) or "error[FLOE-R324]" in text) and _QUOTES.search(text) is not None
+
+
+def _named(text: str) -> str:
+    found = NAMED_ERROR.match(text)
+    return found[0] if found is not None and found[0] != "error[" else "the run's own log says why"
+
+
 def of_batch(error: BaseException) -> FloeError:
     """What ended a batch: the error of a task, where it is told from others, else one that doing the batch again may
     mend."""
-    return of_task(error) or RetriableError(f"a batch failed: {said(error)}", code="FLOE-R324", remedy=LOG_REMEDY)
+    text = said(error)
+    told = f"a batch failed: {_named(text)}" if _may_quote(error) else None
+    return of_task(error) or RetriableError(f"a batch failed: {text}", code="FLOE-R324", remedy=LOG_REMEDY, told=told)
 
 
 def in_words(error: Exception) -> str:

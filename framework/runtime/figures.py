@@ -9,12 +9,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from framework.commit.events.event_types import Accounting, CommitToTable, Health, Holds, PauseChanged, StateChanged
+from framework.commit.events.event_types import (
+    Accounting,
+    CommitToTable,
+    Health,
+    Holds,
+    PauseChanged,
+    StateChanged,
+    TableMeasured,
+)
 from framework.commit.machine.condition import PipelineFacts, TableFacts, pipeline_condition, table_condition
 from framework.commit.machine.cycle import low_water
 from framework.commit.machine.health import table_health
 from framework.commit.machine.model import CoordinatorState, TableState, Unread
 from framework.commit.machine.pauses import holding
+from framework.commit.maintenance.health import needs_of
 from framework.commit.offsets import PartitionKey
 from framework.commit.watch import Waiting
 from framework.metrics.figures import CoordinatorFigures, PartitionFigures, PipelineFigures, Stall, TableFigures
@@ -106,7 +115,11 @@ def partition_figures(
 
 
 def coordinator_figures(
-    control_topic: str, state: CoordinatorState, measures: CommitMeasures, now_ms: int
+    control_topic: str,
+    state: CoordinatorState,
+    measures: CommitMeasures,
+    now_ms: int,
+    measured: Mapping[str, TableMeasured] | None = None,
 ) -> CoordinatorFigures:
     """One coordinator, and, while it owns the control topic, the tables that it knows. One that hangs owns nothing: what
     it knows is old, and its seat is given to another one."""
@@ -128,8 +141,15 @@ def coordinator_figures(
         leader_epoch=state.leader_epoch,
         low_water=low_water(state),
         position=state.position,
-        tables=tuple(_table(state, name, now_ms) for name in names),
+        tables=tuple(_with_health(_table(state, name, now_ms), (measured or {}).get(name)) for name in names),
     )
+
+
+def _with_health(figures: TableFigures, measured: TableMeasured | None) -> TableFigures:
+    if measured is None:
+        return figures
+    needs = dict.fromkeys(needs_of(measured.health), 1)
+    return replace(figures, health=measured.health, measured_ms=measured.timestamp_ms, needs=needs)
 
 
 def _table(state: CoordinatorState, name: str, now_ms: int) -> TableFigures:

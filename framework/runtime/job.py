@@ -195,19 +195,19 @@ class Job:
             if isinstance(error, TableBlocked | DeadlinePassed):
                 self._tell_uncommitted(worker, error)
             elif worker.report.state == "failed" or len(self._workers) == 1:
-                reason = worker.report.reason if worker.report.state == "failed" else error.message
+                reason = worker.report.reason if worker.report.state == "failed" else error.told
                 worker.standing.tell(Health.FAILED, reason, error.remedy, error.code)
                 self._lineage.ended(worker, RunEnd.FAIL, error.code)
             else:
                 self._lineage.ended(worker, RunEnd.ABORT)
                 worker.standing.tell(
-                    Health.STOPPED, f"drained, since another pipeline of this driver failed: {error.message}"
+                    Health.STOPPED, f"drained, since another pipeline of this driver failed: {error.told}"
                 )
 
     def _tell_uncommitted(self, worker: PipelineWorker, error: FloeError) -> None:
         self._lineage.ended(worker, RunEnd.FAIL, error.code)
         worker.standing.tell(
-            Health.STOPPED, f"drained, but not all is committed: {error.message}", error.remedy, error.code
+            Health.STOPPED, f"drained, but not all is committed: {error.told}", error.remedy, error.code
         )
 
     def _heed_stop_requests(self) -> None:

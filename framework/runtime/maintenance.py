@@ -63,8 +63,14 @@ def maintain(
     patterns: Sequence[str],
     dry_run: bool,
     say: Say,
+    files: Mapping[str, TablesSpec] | None = None,
+    goes_on: Callable[[], bool] = lambda: True,
 ) -> list[TableReport]:
     """Maintain every table that floe fills and that a pattern names, by the policies that its pipelines told.
+
+    Args:
+        files: only what these pipelines fill, by what they say, whatever runs told before.
+        goes_on: asked between tables and between groups of files; False ends it, and what is done is done.
 
     Raises:
         FloeError: broker, catalog or store do not answer; what was done before is done.
@@ -73,6 +79,7 @@ def maintain(
     try:
         announced.read_on()
         told = {name: spec for name, plan in announced.plans.items() if (spec := tables_told(plan)) is not None}
+        told |= files or {}
         names = catalog.list_tables()
         places = {name: place for name in names if (place := catalog.place(name)) is not None}
         wanted = [
@@ -82,10 +89,10 @@ def maintain(
         ]
         care, reports = TableCare(catalog), []
         for number, name in enumerate(wanted, start=1):
-            say(f"{name} ({number} of {len(wanted)})")
-            table = care.look(name)
-            if table is None:
+            table = care.look(name) if goes_on() else None
+            if table is None or (files is not None and table.pipelines.isdisjoint(files)):
                 continue
+            say(f"{name} ({number} of {len(wanted)})")
             policy = policy_of(name, table.pipelines, told) or MaintenancePolicy()
             # A person who names a table means it, whoever created it; only the word `never` is stronger.
             refused = "its pipeline says `maintenance: {mode: never}`" if policy.mode is MaintenanceMode.NEVER else ""
@@ -94,7 +101,7 @@ def maintain(
                 reports.append(TableReport(name, skipped=skipped))
                 continue
             unclear = why_not(name, places, announced.control_topic_ids)
-            reports.append(maintain_table(name, care, policy, announced, places[name], unclear, dry_run, say))
+            reports.append(maintain_table(name, care, policy, announced, places[name], unclear, dry_run, say, goes_on))
         return reports
     finally:
         announced.close()
@@ -130,11 +137,13 @@ def maintain_table(
     unclear: str,
     dry_run: bool,
     say: Say,
+    goes_on: Callable[[], bool] = lambda: True,
 ) -> TableReport:
     """One table, everything that its policy says.
 
     Args:
         unclear: why its orphans cannot be told from files in use; "" when they can.
+        goes_on: asked between groups of files and rounds of expiry.
 
     Raises:
         FloeError: catalog or store do not answer; what was done before is done.
@@ -142,7 +151,7 @@ def maintain_table(
     catalog = care.tables
     stored = {file.key: file for file in catalog.stored_files(name, place.roots)}
     earlier = care.look(name)
-    rewritten = care.compact(name, policy.compaction, dry_run)
+    rewritten = care.compact(name, policy.compaction, dry_run, goes_on=goes_on)
     manifests = care.merge_manifests(name, policy.manifests, dry_run)
     if earlier is None or rewritten is None or manifests is None:
         return TableReport(name, skipped="it was dropped in the meantime")
@@ -159,8 +168,10 @@ def maintain_table(
             break
         say(f"{name}: {counted(expired, 'snapshot')} expired")
         removed += care.remove(name, done.paths)
+        if not goes_on():
+            break
     orphans: tuple[str, ...] = ()
-    if policy.orphans.enabled and not unclear:
+    if policy.orphans.enabled and not unclear and goes_on():
         found = look(name, catalog, place, announced, policy.orphans.older_than_ms, not dry_run, say)
         orphans = tuple(file.key for file in found.orphans)
     table = care.look(name)

@@ -16,6 +16,7 @@ from framework.errors import FloeError, SetupError
 from framework.overview.values import Overview
 from framework.runtime.overview_reader import Looked, OverviewReader
 from framework.web.desk import Finding, Refused
+from framework.web.documents import Letters
 
 if TYPE_CHECKING:
     from framework.web.beside import PageBeside
@@ -40,6 +41,11 @@ class ReadOnlyDesk:
         raise Refused(501, ELSEWHERE)
 
     def hold(self, pipeline: str, paused: bool, by: str, why: str) -> bool:
+        raise Refused(501, ELSEWHERE)
+
+    has_letters = False
+
+    def letters(self, pipeline: str, code: str, limit: int, by: str) -> Letters:
         raise Refused(501, ELSEWHERE)
 
     def check(self, plugin: str, settings: Mapping[str, str]) -> tuple[Finding, ...]:

@@ -95,10 +95,10 @@ class Standing:
         """A batch failed, the `failures`-th in a row, and is done again."""
         text = f"batch failed ({error.message}); attempt {failures + 1} follows"
         self._say(Line(text, Level.WARNING, batch=batch))
-        self._report.state, self._report.reason = "degraded", error.message
+        self._report.state, self._report.reason = "degraded", error.told
         self._troubled = True
         state = Health.BLOCKED if holds_batches(error) else Health.DEGRADED
-        self.tell(state, error.message, error.remedy, error.code, failures)
+        self.tell(state, error.told, error.remedy, error.code, failures)
 
     def announced(self, batch: int) -> None:
         """A batch of this run was: what troubled the run is over."""

@@ -19,7 +19,7 @@ from framework.commit.dangers import Held, in_danger
 from framework.commit.maintenance.health import TableHealth
 from framework.commit.offsets import PartitionKey, SafeOffset, decode_metadata
 from framework.commit.recovery.letter_replay import is_replay_topic
-from framework.config.maintenance import CompactionPolicy
+from framework.config.maintenance import MaintenancePolicy
 from framework.errors import FloeError, StateDisagreement
 from framework.plan.compile import coordinator_group, group_id
 from framework.runtime.control_log import ControlLog, read_word
@@ -154,7 +154,7 @@ def _look(name: str, catalog: IcebergTables, is_committed: bool, with_health: bo
         from framework.adapters.table_care import TableCare
 
         try:
-            health = TableCare(catalog).health(name, CompactionPolicy())
+            health = TableCare(catalog).health(name, MaintenancePolicy())
         except FloeError as error:
             unreadable = error.message
     if is_committed:

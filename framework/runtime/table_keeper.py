@@ -1,24 +1,32 @@
 """The coordinator's maintenance: rounds over tables in the gaps of ingestion, on threads of their own.
 
 In: what the coordinator commits, the plans that runs tell, and whether there is a gap now. Out: tables that stay
-healthy, and a line for each round. A round begins only while this process owns the control topic and has nothing in
-flight; it ends early when that is over. Commits never wait for it: they are conditional on the head as ever (invariant
-4), and what is rewritten meanwhile is tried again.
+healthy, a line for each round, and how healthy each table then is. A round begins only while this process owns the
+control topic and has nothing in flight; it ends early when that is over. Commits never wait for it: they are
+conditional on the head as ever (invariant 4), and what is rewritten meanwhile is tried again.
 """
 
 from __future__ import annotations
 
 import contextlib
+import logging
+import queue
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from framework.adapters.iceberg.tables import IcebergTables, TablePlace
 from framework.adapters.table_care import TableCare
-from framework.commit.events.event_types import Deployed
+from framework.commit.events.event_types import Deployed, TableMeasured
 from framework.commit.maintenance.rounds import Rounds, are_orphans_due, rest_s
-from framework.config.maintenance import HOUR_MS, MaintenanceLimits, MaintenancePolicy
+from framework.config.maintenance import (
+    HOUR_MS,
+    NOTHING_IS_DONE,
+    MaintenanceLimits,
+    MaintenanceMode,
+    MaintenancePolicy,
+)
 from framework.config.spec import TablesSpec
 from framework.diagnose.counted import counted
 from framework.diagnose.log_lines import Level, Line
@@ -27,10 +35,14 @@ from framework.plan.deployed_policies import policy_of
 from framework.runtime.maintenance import expire_once, tables_told, told_of, why_left_alone
 from framework.runtime.orphans import Announced, look, why_not
 
+log = logging.getLogger(__name__)
+
 LOOK_EVERY_S = 0.5
 # Expired snapshots leave in commits of some hundred; a round makes few, and the next one goes on.
 MOST_EXPIRIES = 4
 STOP_WITHIN_S = 20.0
+# The manifests of a table with more files are not read only to see how it is.
+MOST_FILES_TO_LOOK_AT = 100_000
 
 
 @dataclass(frozen=True)
@@ -48,6 +60,7 @@ class TableKeeper:
 
     Args:
         announced: reads what the control topic names, for orphans.
+        name: the coordinator's, as others see it.
     """
 
     def __init__(
@@ -56,9 +69,13 @@ class TableKeeper:
         limits: MaintenanceLimits,
         announced: Callable[[], Announced],
         say: Callable[[str], None],
+        name: str = "",
     ) -> None:
+        self._name = name
         self._care = TableCare(catalog)
-        self._limits = limits
+        self._works = limits.enabled
+        # Where it does not work, it looks.
+        self._limits = limits if limits.enabled else MaintenanceLimits()
         self._announced = announced
         self._say = say
         self._told: dict[str, TablesSpec] = {}
@@ -72,9 +89,12 @@ class TableKeeper:
         self._view: _OrphanView | None = None
         self._gap = threading.Event()
         self._stopping = threading.Event()
-        count = limits.max_tables if limits.enabled else 0
+        self._news: queue.SimpleQueue[TableMeasured] = queue.SimpleQueue()
+        self._looked_at: dict[str, int] = {}  # tables that are looked at only, and when
+        self.measured: Mapping[str, TableMeasured] = {}  # never changed in place: others look at it
         self._threads = [
-            threading.Thread(target=self._run, name=f"maintenance-{number}", daemon=True) for number in range(count)
+            threading.Thread(target=self._run, name=f"maintenance-{number}", daemon=True)
+            for number in range(self._limits.max_tables)
         ]
 
     def start(self) -> None:
@@ -94,7 +114,10 @@ class TableKeeper:
 
     # ---- for the coordinator's thread -------------------------------------------------------------------------------
 
-    def note(self, event: Deployed) -> None:
+    def note(self, event: Deployed | TableMeasured) -> None:
+        if isinstance(event, TableMeasured):
+            self._keep(event)
+            return
         told = tables_told(event.plan)
         if told is not None:
             self._told = {**self._told, event.pipeline: told}
@@ -110,6 +133,11 @@ class TableKeeper:
             self._gap.set()
         else:
             self._gap.clear()
+
+    def news(self) -> Iterator[TableMeasured]:
+        """What was measured since the last question, to be told."""
+        while not self._news.empty():
+            yield self._news.get()
 
     # ---- rounds -----------------------------------------------------------------------------------------------------
 
@@ -129,7 +157,7 @@ class TableKeeper:
             allowance = self._rounds.allowance_bytes(self._limits, _now_ms())
         read, failed = 0, False
         try:
-            read = self._round(table, allowance)
+            read = self._round(table, allowance) if self._works else 0
         except FloeError as error:
             failed = True
             self._say(Line(error.message, Level.WARNING, table=table))
@@ -137,6 +165,10 @@ class TableKeeper:
             failed = True
             text = f"maintenance of table {table} stopped: {type(error).__name__}: {error}"
             self._say(Line(text, Level.WARNING, table=table))
+        try:
+            self._measure(table)
+        except Exception as error:  # nothing depends on it, and the next round looks again
+            log.info("how healthy %s is could not be seen: %s", table, error)
         with self._lock:
             self._rounds = self._rounds.ended(table, read, failed, _now_ms())
 
@@ -197,6 +229,33 @@ class TableKeeper:
             self._orphans_at[name] = _now_ms()
             self._remove_orphans(name, policy)
         return done.read_bytes if done is not None else 0
+
+    def _measure(self, name: str) -> None:
+        """How healthy a table is now, for whoever watches: after each round, and of a table that has none once an hour."""
+        table = self._care.look(name) if self._goes_on() else None
+        if table is None or why_left_alone(table):
+            return
+        policy = policy_of(name, table.pipelines, self._told)
+        is_kept = self._works and policy is not None and policy.covers(table.created_by_floe)
+        if not is_kept and _now_ms() - self._looked_at.get(name, 0) < HOUR_MS:
+            return
+        self._looked_at[name] = _now_ms()
+        policy = policy or MaintenancePolicy()
+        policy = NOTHING_IS_DONE if policy.mode is MaintenanceMode.NEVER else policy
+        health = self._care.health(name, policy, MOST_FILES_TO_LOOK_AT)
+        if health is None:
+            return
+        if policy.mode is MaintenanceMode.ALWAYS:
+            health = replace(health, other=None)  # the file says that floe does it beside others
+        event = TableMeasured(name, health, _now_ms(), self._name)
+        self._keep(event)
+        self._news.put(event)
+
+    def _keep(self, event: TableMeasured) -> None:
+        with self._lock:
+            known = self.measured.get(event.table)
+            if known is None or known.timestamp_ms <= event.timestamp_ms:
+                self.measured = {**self.measured, event.table: event}
 
     def _remove_orphans(self, name: str, policy: MaintenancePolicy) -> None:
         catalog, older_than_ms = self._care.tables, policy.orphans.older_than_ms

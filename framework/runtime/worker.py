@@ -169,7 +169,7 @@ class PipelineWorker:
                     trouble = Trouble(0, now_s)
                 trouble = Trouble(trouble.failures + 1, trouble.since_s)
                 if self._draining.is_set() or gives_up(error, trouble, now_s, self._pacer.has_an_end):
-                    self.report.state, self.report.reason = "failed", error.message
+                    self.report.state, self.report.reason = "failed", error.told
                     self.measures.enter(Phase.ENDED)
                     raise
                 self.standing.failed(error, trouble.failures, self.chain.batch)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from framework.overview.values import Overview
+from framework.web.documents import Letters
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,17 @@ class Desk(Protocol):
 
     def hold(self, pipeline: str, paused: bool, by: str, why: str) -> bool:
         """Pause or resume its reading; False when it stands so already."""
+
+    @property
+    def has_letters(self) -> bool:
+        """Whether the target lets anybody see dead letters here."""
+
+    def letters(self, pipeline: str, code: str, limit: int, by: str) -> Letters:
+        """Its newest dead letters, whole, of one code ("" for any), for whoever `by` names.
+
+        Raises:
+            Refused: 403, the target does not allow it. 404, it keeps none.
+        """
 
     def check(self, plugin: str, settings: Mapping[str, str]) -> tuple[Finding, ...]:
         """What is wrong with a configuration; asks no server."""

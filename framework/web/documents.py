@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from framework.commit.maintenance.health import Need
 from framework.overview.values import ActView, Minute, Overview, PipelineView, TableView, Trouble, WaitingView
 
 
@@ -49,7 +50,8 @@ class Pipelines:
 
 @dataclass(frozen=True)
 class TableLine:
-    """A table in a list. `hour` is what was announced and committed in the last hour."""
+    """A table in a list. `hour` is what was announced and committed in the last hour; `needs` is why a person should
+    maintain it."""
 
     table: str
     state: str
@@ -63,6 +65,7 @@ class TableLine:
     valid_through_ms: int | None
     hour: Minute
     schema_id: int | None
+    needs: tuple[Need, ...]
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,36 @@ class Tables:
 
     tables: tuple[TableLine, ...]
     next: str | None
+
+
+@dataclass(frozen=True)
+class Letter:
+    """A dead letter. `lines`: the record's value in one line, cut around what is wrong, and under it a mark there; no
+    character in any text has an effect."""
+
+    place: str
+    at_ms: int | None
+    stage: str
+    code: str
+    title: str
+    message: str
+    field_path: str
+    expected: str
+    actual: str
+    key: str
+    lines: tuple[str, ...]
+    replayed: bool
+
+
+@dataclass(frozen=True)
+class Letters:
+    """The newest of a pipeline's dead letters whose records are younger than `since_ms`; `found` counts all of them."""
+
+    pipeline: str
+    table: str
+    since_ms: int
+    found: int
+    letters: tuple[Letter, ...]
 
 
 def summary(found: Overview) -> Summary:
@@ -107,6 +140,7 @@ def line(found: TableView) -> TableLine:
         found.valid_through_ms,
         found.hour,
         found.schema_id,
+        found.needs,
     )
 
 

@@ -87,6 +87,11 @@ def table_of(asked: Asked) -> TableView:
     return found
 
 
+def _letters(asked: Asked) -> documents.Letters:
+    found = pipeline_of(asked)
+    return asked.desk.letters(found.pipeline, asked.query["code"], asked.query["limit"], asked.who.name)
+
+
 def _tables(asked: Asked) -> documents.Tables:
     asks = asked.query
     return documents.tables(asked.desk.view(), asks["name"], asks["state"], asks["after"], asks["limit"])
@@ -175,6 +180,21 @@ OPERATIONS = (
         pipeline_of,
         PipelineView,
         refuses=(404,),
+    ),
+    Operation(
+        "GET",
+        "/v1/pipelines/{pipeline}/dead-letters",
+        "dead_letters",
+        "The newest dead letters of the last day with their text and a mark at what is wrong. Only where the target says so "
+        "(`allow.dead_letters_on_page`), and only to who may act.",
+        _letters,
+        documents.Letters,
+        Role.ACT,
+        query=(
+            Parameter("code", "Only letters with this code.", "", 20),
+            Parameter("limit", "So many at most.", 20, 100),
+        ),
+        refuses=(404, 409, 501),
     ),
     Operation(
         "GET",

@@ -22,9 +22,10 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from framework.commit.events.event_types import Health
+from framework.commit.maintenance.health import SIZES, gain_words, maintain_command
 from framework.diagnose.counted import counted
 from framework.diagnose.shown import shown
-from framework.overview.values import IN_TROUBLE, URGENCY, Minute, Overview
+from framework.overview.values import IN_TROUBLE, URGENCY, Minute, Overview, TableView
 from framework.web import plots
 
 HERE = Path(__file__).parent
@@ -88,14 +89,31 @@ def parts(found: Overview, looked: Looked) -> dict[str, Part]:
     }
 
 
-def shell(looked: Looked, made: Mapping[str, Part], title: str, needs_token: bool, assets: Mapping[str, str]) -> str:
-    """The whole document; without parts it holds nothing of anybody's data."""
+def shell(
+    looked: Looked,
+    made: Mapping[str, Part],
+    title: str,
+    needs_token: bool,
+    assets: Mapping[str, str],
+    has_letters: bool = False,
+) -> str:
+    """The whole document; without parts it holds nothing of anybody's data. `has_letters`: a pipeline's page offers its
+    dead letters, which are asked for with a token of their own."""
     names = ("head", "troubles", "pipelines", "tables", "acts") if looked.kind == "first" else ("head", "detail")
     ready = [
         (name, Markup(made[name].html) if name in made else None, made[name].digest if name in made else "")
         for name in names
     ]
-    return _render("page.html", parts=ready, looked=looked, title=title, needs_token=needs_token, assets=assets)
+    letters = looked.name if has_letters and looked.kind == "pipeline" else ""
+    return _render(
+        "page.html",
+        parts=ready,
+        looked=looked,
+        title=title,
+        needs_token=needs_token,
+        assets=assets,
+        letters=letters,
+    )
 
 
 def _first(found: Overview, looked: Looked) -> dict[str, str]:
@@ -107,7 +125,7 @@ def _first(found: Overview, looked: Looked) -> dict[str, str]:
     pages = max(1, -(-len(chosen) // LINES))
     number = min(looked.number, pages)
     return {
-        "troubles": _render("troubles.html", found=found, headline=_headline(found)),
+        "troubles": _render("troubles.html", found=found, headline=_headline(found), decayed=_decayed(found)),
         "pipelines": _render("pipelines.html", pipelines=_urgent(found.pipelines)[:LINES], count=len(found.pipelines)),
         "tables": _render(
             "tables.html",
@@ -121,6 +139,14 @@ def _first(found: Overview, looked: Looked) -> dict[str, str]:
         ),
         "acts": _render("acts.html", acts=found.acts[:20]),
     }
+
+
+def _decayed(found: Overview) -> list[TableView]:
+    """The tables that a person should maintain, the worst first."""
+    return sorted(
+        (each for each in found.tables if each.needs and each.health is not None),
+        key=lambda each: (-each.health.gain_files if each.health is not None else 0, each.table),
+    )
 
 
 def _headline(found: Overview) -> str:
@@ -260,8 +286,15 @@ _ENGINE.filters.update(
     number=_number,
     url=_url,
     kind=plots.kind_of,
+    gain=gain_words,
 )
-_ENGINE.globals.update(bars=plots.bars, lanes=plots.lanes, states=tuple(each.value for each in URGENCY))
+_ENGINE.globals.update(
+    bars=plots.bars,
+    lanes=plots.lanes,
+    sizes=SIZES,
+    maintain=maintain_command,
+    states=tuple(each.value for each in URGENCY),
+)
 
 
 def _render(template: str, /, **values: object) -> str:

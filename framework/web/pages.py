@@ -39,7 +39,8 @@ def page_routes(desk: Desk, access: Access) -> list[Route]:
     def document(looked: Looked, has_data: bool) -> Response:
         found = made(looked) if has_data else {}
         title = looked.name or (desk.view().target if has_data else "")
-        text = shell(looked, found, title, access.tokens is not None, assets)
+        has_tokens = access.tokens is not None
+        text = shell(looked, found, title, has_tokens, assets, has_tokens and desk.has_letters)
         return Response(text.encode("utf-8", "replace"), media_type="text/html")
 
     async def page(request: Request) -> Response:

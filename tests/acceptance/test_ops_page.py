@@ -25,7 +25,7 @@ from framework.commit.events.event_types import (
 )
 from framework.overview.values import Overview
 from testbed.servers.browser import Browser, browser
-from tests.unit.web.desk import READER, PlainDesk, committed, complete, seen, served, written
+from tests.unit.web.desk import ACTOR, LETTERS, READER, PlainDesk, committed, complete, seen, served, written
 
 PICTURES = Path(__file__).parents[2] / "build" / "pages"
 TABLES = ("shop.orders", "shop.items", "shop.customers")
@@ -300,6 +300,35 @@ def test_a_token_is_asked_for_and_kept_in_the_tab_alone(chrome: Browser, desk: P
         assert chrome.run("return [document.cookie, localStorage.getItem('floe-token')]") == ["", None]
         assert READER not in chrome.run("return document.documentElement.outerHTML")
         chrome.run("sessionStorage.clear()")
+
+
+def test_dead_letters_are_shown_to_who_may_act_with_a_mark_at_what_is_wrong(chrome: Browser, desk: PlainDesk) -> None:
+    """Who may act presses the button and sees the record with the mark under the value, as text: nothing in it is an element.
+    Who may read is told that they may not. What comes by events leaves the letters where they are."""
+    desk.shown = {"orders": LETTERS}
+    with served(desk) as url:
+        for token, said in ((READER, "may read and not act"), (ACTOR, "1 of 7 of the last day, in shop.dead_letters")):
+            chrome.open(f"{url}/")
+            chrome.run(f"sessionStorage.setItem('floe-token', '{token}')")
+            open_live(chrome, f"{url}/pipelines/orders")
+            assert chrome.text("#letters-shown") == ""
+            chrome.click("#show-letters")
+            chrome.wait_for(lambda said=said: said in chrome.text("#letters-said"), said)
+        line, mark = chrome.run("return document.querySelector('#letters pre').textContent").split("\n")
+        assert (line, mark) == LETTERS.letters[0].lines
+        assert line[mark.index("^") : mark.rindex("^") + 1] == "many".join('""')
+        assert chrome.run("return document.querySelectorAll('#letters b').length") == 0
+        assert chrome.run("return document.querySelector('#letters time').dateTime") == "2027-01-15T07:59:00.000Z"
+        chrome.picture(PICTURES / "letters.png")
+        now_ms = int(time.time() * 1000)
+        desk.found = an_hour(now_ms, 2, written("shop.orders", 999), complete(999))
+        chrome.wait_for(lambda: "999" in chrome.text("#detail"), "the new batch")
+        assert LETTERS.letters[0].lines[0] in chrome.text("#letters")
+        chrome.size(360, 740)
+        assert chrome.run("return document.documentElement.scrollWidth") <= 360
+        assert chrome.complaints() == []
+        chrome.run("sessionStorage.clear()")
+        chrome.size(1280, 900)
 
 
 def test_a_server_that_ends_is_told_and_found_again(chrome: Browser, desk: PlainDesk) -> None:

@@ -17,10 +17,14 @@ from jsonschema import Draft202012Validator
 from pyiceberg.table.snapshots import Operation, Summary
 from pyiceberg.table.update import AddSnapshotUpdate, SetSnapshotRefUpdate
 
+from framework.adapters.kafka.control import ControlReader
 from framework.adapters.table_care import TableCare
 from framework.cli.main import run_main
 from framework.cli.status_text import health_line
+from framework.commit.events.event_types import TableMeasured
+from framework.commit.maintenance import health as health_module
 from framework.commit.maintenance import rounds
+from framework.commit.maintenance.health import Need, gain_words, needs_of
 from framework.config.maintenance import (
     CompactionPolicy,
     ExpirePolicy,
@@ -253,6 +257,64 @@ def test_the_coordinator_keeps_a_busy_table_healthy(place: Place, monkeypatch: p
     assert left == {path for path in references.paths if path.endswith(".parquet")}
 
 
+@pytest.mark.parametrize("mode", [None, MaintenanceMode.ALWAYS, MaintenanceMode.NEVER])
+def test_the_coordinator_tells_how_healthy_a_table_is(
+    place: Place, monkeypatch: pytest.MonkeyPatch, mode: MaintenanceMode | None
+) -> None:
+    """Whoever watches gets from the control topic and from the coordinator what manifests say of a table, also where the
+    target leaves maintenance out (None): then nothing is changed, and it is looked at once an hour. A table that the file
+    keeps from maintenance gains nothing from it."""
+    monkeypatch.setattr(rounds, "LEAST_MS", 0)
+    monkeypatch.setattr(rounds, "COMMITS_BETWEEN", 1)
+    monkeypatch.setattr(health_module, "MANY_FILES", 5)
+    lake = place.lake
+    name = lake.create("shop.watched")
+    place.tell(MaintenancePolicy(mode or MaintenanceMode.ALWAYS))
+    coordinator = Coordinator(
+        place.kafka, f"g-{uuid.uuid4().hex[:8]}", place.topic, lake.tables, print,
+        maintenance=MaintenanceLimits() if mode else None,
+    )  # fmt: skip
+    coordinator.start()
+    try:
+        place.announce(name, tuple(file for number in range(7) for file in lake.files(name, [{"id": number}])))
+        found = measured(place, 1)
+        files = len(list(lake.plain(name).scan().plan_files()))
+        assert (found[-1].table, found[-1].by) == (name, coordinator.name)
+        assert coordinator.measured == {name: found[-1]}
+        health = found[-1].health
+        assert (health.data_files, health.rows, health.snapshots) == (files, 7, len(lake.plain(name).snapshots()))
+        if mode is MaintenanceMode.ALWAYS:
+            assert (files, health.gain_files, needs_of(health)) == (1, 0, ())
+        elif mode is None:
+            assert (files, health.gain_files, needs_of(health)) == (7, 6, (Need.SMALL_FILES,))
+        else:
+            assert (files, health.gain_files, needs_of(health)) == (7, 0, ())
+        if mode is not MaintenanceMode.ALWAYS:
+            place.announce(name, lake.files(name, [{"id": 7}]))
+            limit = time.monotonic() + 30
+            while len(lake.rows(name)) < 8 and time.monotonic() < limit:
+                time.sleep(0.05)
+            time.sleep(2)
+            assert measured(place, 1) == found
+    finally:
+        coordinator.stop()
+    assert coordinator.error is None
+
+
+def measured(place: Place, at_least: int) -> list[TableMeasured]:
+    reader = ControlReader(place.kafka, place.topic)
+    limit = time.monotonic() + 30
+    try:
+        while True:
+            reader.seek(0)
+            found = [event for _, event in reader.read_until(reader.end_offset()) if isinstance(event, TableMeasured)]
+            if len(found) >= at_least or time.monotonic() > limit:
+                return found
+            time.sleep(0.2)
+    finally:
+        reader.close()
+
+
 def test_coordinators_that_never_live_for_long_maintain(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a table got before this process counts: each process sees one commit, and files stay few."""
     monkeypatch.setattr(rounds, "LEAST_MS", 0)
@@ -313,7 +375,7 @@ def test_files_are_left_to_another_maintainer(place: Place) -> None:
         f"the files of {name} are left to spark 4.1.1, which rewrote them 2 times in the last days; "
         "`maintenance: {mode: always}` lets floe rewrite them too"
     ]
-    health = TableCare(lake.tables).health(name, compaction)
+    health = TableCare(lake.tables).health(name, MaintenancePolicy(compaction=compaction))
     assert health is not None
     assert health.other is not None
     assert "spark 4.1.1 rewrites its files (2 times" in health_line(name, health, "here")
@@ -373,16 +435,18 @@ def test_health_says_what_maintenance_gains(place: Place) -> None:
     path = min(task.file.file_path for task in lake.plain(name).scan().plan_files())
     Deleter(lake).commit(name, {path: [0]})
     care = TableCare(lake.tables)
-    sick = care.health(name, CompactionPolicy())
+    sick = care.health(name, MaintenancePolicy(expire=NOW))
     assert sick is not None
     assert (sick.data_files, sick.small_files, sick.rows, sick.deleted_rows, sick.delete_files, sick.snapshots) == (
         8, 8, 8, 1, 1, 9,
     )  # fmt: skip
-    assert (sick.gain_files, sick.histogram["1MiB"], sick.last_maintenance_ms) == (7, 8, None)
+    assert (sick.gain_files, sick.gain_rows, sick.gain_snapshots, sick.gain_manifests) == (7, 1, 7, 0)
+    assert (sick.histogram["1MiB"], sick.last_maintenance_ms) == (8, None)
     keep(place, name, replace(ONLY_EXPIRY, compaction=CompactionPolicy()))
-    well = care.health(name, CompactionPolicy())
+    well = care.health(name, MaintenancePolicy(expire=NOW))
     assert well is not None
-    assert (well.data_files, well.rows, well.delete_files, well.snapshots, well.gain_files) == (1, 7, 0, 1, 0)
+    assert (well.data_files, well.rows, well.delete_files, well.snapshots) == (1, 7, 0, 1)
+    assert gain_words(well) == ""
     assert well.last_maintenance_ms is not None
     assert well.metadata_bytes < sick.metadata_bytes
 

@@ -31,9 +31,12 @@ from framework.commit.events.event_types import (
     StopRequested,
     Subject,
     TableCommitPolicy,
+    TableMeasured,
     TombstoneFile,
     Tombstones,
 )
+from framework.commit.maintenance.health import TableHealth
+from framework.commit.maintenance.others import OtherMaintainer
 
 names = st.text(min_size=1, max_size=12)
 text = st.text(max_size=12)
@@ -127,6 +130,16 @@ commit_completes = st.builds(
     paused=st.lists(pauses, max_size=2).map(tuple),
     more_blocked=st.integers(0, 10),
 )
+healths = st.builds(
+    TableHealth,
+    *[numbers] * 9,
+    st.none() | times,
+    numbers,
+    numbers,
+    st.dictionaries(names, numbers, max_size=3),
+    st.none() | st.builds(OtherMaintainer, names, numbers, times),
+    *[numbers] * 3,
+)
 events: st.SearchStrategy[ControlEvent] = st.one_of(
     data_written,
     st.builds(
@@ -190,5 +203,6 @@ events: st.SearchStrategy[ControlEvent] = st.one_of(
     pauses,
     st.builds(StopRequested, names, text.filter(bool), times, text, text),
     st.builds(Acted, names, text, text, text, times, text),
+    st.builds(TableMeasured, names, healths, times, text),
     st.builds(Deployed, names, text, text, st.dictionaries(names, single_values, max_size=3), text, times, text),
 )

@@ -71,6 +71,7 @@ class HandRun:
         with pytest.MonkeyPatch.context() as patch:
             patch.chdir(project.root)
             (loaded,) = load_or_raise((self.file,), "it")
+        self.loaded = loaded
         self.plan = compile_plan(loaded)
         self.catalog = IcebergTables(project.catalog_settings)
         project.catalog().create_namespace("shop")
@@ -78,6 +79,7 @@ class HandRun:
         self.tables = {name: project.catalog().create_table(name, SCHEMA) for name in self.names}
         self.positions = dict.fromkeys(range(PARTITIONS), 0)
         self.number = 0
+        self.totals = Accounting()
         ensure_control_topic(self.admin, self.control_topic)
 
     @property
@@ -105,9 +107,12 @@ class HandRun:
                 events.append(self._written(name, run, found, ranges))
         count = sum(r.end - r.start for r in ranges)
         line = Accounting(offsets=count, written=count, rows=count)
+        self.totals += line
         written = tuple(e.table for e in events if isinstance(e, DataWritten))
-        events.append(DataComplete(self.plan.pipeline, run, self.number, ranges, line, line, written))
-        offsets = {(r.topic, r.partition): (r.end, encode_metadata(topic_id, self.number, line, run)) for r in ranges}
+        events.append(DataComplete(self.plan.pipeline, run, self.number, ranges, line, self.totals, written))
+        offsets = {
+            (r.topic, r.partition): (r.end, encode_metadata(topic_id, self.number, self.totals, run)) for r in ranges
+        }
         producer = PipelineProducer(
             self.kafka, self.plan.announce.transactional_id, self.plan.read.group_id, self.control_topic
         )

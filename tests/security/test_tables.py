@@ -47,6 +47,7 @@ ALL_LOADS = {
     "rows_in": lambda tables, name: tables.rows_in(name, []),
     "snapshots": lambda tables, name: tables.snapshots(name),
     "read": lambda tables, name: tables.read(name, ["id"]),
+    "read_batches": lambda tables, name: list(tables.read_batches(name, ["id"])),
     "place": lambda tables, name: tables.place(name),
     "references": lambda tables, name: tables.references(name),
     "stored_files": lambda tables, name: tables.stored_files(name, ["file:///etc"]),

@@ -95,13 +95,28 @@ def of_metrics(text: str, name: str) -> Figures:
     ends, safe = values("floe_source_log_end_offset", "partition"), values("floe_source_safe_offset", "partition")
     figures |= {f"end {partition}": int(value) for partition, value in ends.items()}
     figures |= {f"safe {partition}": int(value) for partition, value in safe.items()}
+    return figures | of_coordinator(text)
+
+
+def of_coordinator(text: str) -> Figures:
+    """What `/metrics` of whoever coordinates says of tables; nothing of one that stands by."""
+    samples = [s for family in text_string_to_metric_families(text) for s in family.samples]
+
+    def values(metric: str, label: str) -> dict[str, float]:
+        return {s.labels[label]: s.value for s in samples if s.name == metric}
+
+    def state_of(table: str) -> str:
+        [found] = [s for s in samples if s.name == "floe_table_state" and s.value == 1 and s.labels["table"] == table]
+        return found.labels["state"]
+
+    figures: Figures = {}
     rows = values("floe_table_announced_records", "table")
     if "1.0" in [str(value) for value in values("floe_coordinator_owner", "control_topic").values()]:
         figures["waiting rows"] = sum(map(int, rows.values()))
     for table in rows:
         for each, metric in (("announcements",) * 2, ("rows", "records"), ("files",) * 2, ("bytes",) * 2):
             figures[f"{each} of {table}"] = int(values(f"floe_table_announced_{metric}", "table")[table])
-        figures[f"state of {table}"] = state_of("floe_table_state", table=table)
+        figures[f"state of {table}"] = state_of(table)
     return figures
 
 

@@ -221,12 +221,26 @@ class IcebergTables:
             rows = scan.to_arrow()
             return rows.cast(pa.schema([plain_field(field) for field in rows.schema])).select(list(columns))
         except Exception as error:  # each store has exceptions of its own
-            raise FloeError(
-                f"table {table} cannot be read: {first_line(error)}",
-                code="FLOE-R135",
-                place=table,
-                remedy="check that the store answers and that the table has the columns that floe created",
-            ) from error
+            raise _unreadable(table, error) from error
+
+    def read_batches(
+        self, table: str, columns: Sequence[str], where: Sequence[Where] = (), branch: str = "main"
+    ) -> Iterator[pa.RecordBatch]:
+        """As `read`, a part at a time, with PyIceberg's types; nothing when there is no table.
+
+        Raises:
+            FloeError: the table cannot be read, or lacks one of the columns.
+        """
+        loaded = self._load(table)
+        if loaded is None:
+            return
+        try:
+            scan = loaded.scan(row_filter=_expression(where), selected_fields=tuple(columns))
+            scan = scan.use_ref(branch) if branch in loaded.metadata.refs else scan
+            for batch in scan.to_arrow_batch_reader():
+                yield batch.select(list(columns))
+        except Exception as error:  # each store has exceptions of its own
+            raise _unreadable(table, error) from error
 
     def place(self, table: str) -> TablePlace | None:
         """Where the table's files lie and through which control topics they came; None when there is no such table.
@@ -370,6 +384,15 @@ def _store_silent(table: str, place: str, error: Exception) -> FloeError:
         code="FLOE-R372",
         place=place,
         remedy="check that the store answers and that these credentials may list it",
+    )
+
+
+def _unreadable(table: str, error: Exception) -> FloeError:
+    return FloeError(
+        f"table {table} cannot be read: {first_line(error)}",
+        code="FLOE-R135",
+        place=table,
+        remedy="check that the store answers and that the table has the columns that floe created",
     )
 
 

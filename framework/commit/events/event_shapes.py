@@ -31,6 +31,7 @@ from framework.commit.events.event_types import (
     StopRequested,
     Subject,
     TableCommitPolicy,
+    TableMeasured,
     TombstoneFile,
     Tombstones,
 )
@@ -56,6 +57,8 @@ from framework.commit.events.json_shape import (
     optional_object,
     sparse,
 )
+from framework.commit.maintenance.health import TableHealth
+from framework.commit.maintenance.others import OtherMaintainer
 
 VERSION = 1
 # Of announcements that take rows away: a coordinator that does not know how must stop there, rather than add files
@@ -158,6 +161,29 @@ KEYED = Shape(
     deleted=INT,
     tombstones=sparse(optional_object(TOMBSTONES), lambda: None),
     copy_on_write=sparse(BOOL, lambda: False),
+)
+HEALTH = object_of(
+    Shape(
+        TableHealth,
+        {},
+        data_files=INT,
+        small_files=INT,
+        bytes=INT,
+        rows=INT,
+        deleted_rows=INT,
+        delete_files=INT,
+        manifests=INT,
+        metadata_bytes=INT,
+        snapshots=INT,
+        last_maintenance_ms=OPTIONAL_INT,
+        gain_files=INT,
+        gain_bytes=INT,
+        histogram=INTS,
+        other=sparse(optional_object(Shape(OtherMaintainer, {}, name=TEXT, rounds=INT, last_ms=INT)), lambda: None),
+        gain_rows=INT,
+        gain_manifests=INT,
+        gain_snapshots=INT,
+    )
 )
 HEARTBEAT = _event(
     Heartbeat,
@@ -276,5 +302,6 @@ EVENTS = (
     _event(StopRequested, request_id=TEXT, pipeline=TEXT, deadline_ms=INT, by=TEXT, reason=optional(TEXT, str)),
     _event(Acted, act=TEXT, subject=TEXT, by=TEXT, why=TEXT, timestamp_ms=INT, detail=optional(TEXT, str)),
     _event(Deployed, pipeline=TEXT, run=TEXT, hash=TEXT, plan=OBJECT, floe=TEXT, timestamp_ms=INT, deployment=TEXT),
+    _event(TableMeasured, table=TEXT, health=HEALTH, timestamp_ms=INT, by=TEXT),
 )
 SHAPES: dict[str, Shape] = {shape.make.__name__: shape for shape in EVENTS}

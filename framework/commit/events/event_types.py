@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
+from framework.commit.maintenance.health import TableHealth
+
 
 @dataclass(frozen=True)
 class DataFile:
@@ -471,6 +473,17 @@ class Deployed:
     deployment: str = ""
 
 
+@dataclass(frozen=True)
+class TableMeasured:
+    """Information: how healthy a table was when the coordinator `by` looked at its manifests, after a round of maintenance
+    or, of a table that it does not maintain, now and then."""
+
+    table: str
+    health: TableHealth
+    timestamp_ms: int
+    by: str
+
+
 ControlEvent = (
     DataWritten
     | DataComplete
@@ -486,4 +499,5 @@ ControlEvent = (
     | StopRequested
     | Deployed
     | Acted
+    | TableMeasured
 )

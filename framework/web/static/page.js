@@ -1,5 +1,5 @@
 // Keeps the page as the server has it, ages counted, and keys at hand. It draws nothing and stores no data; a token stays in
-// this tab's session. What it puts into the page comes from this server alone, escaped there.
+// this tab's session. What it puts into the page comes from this server alone, escaped there; dead letters become text nodes.
 "use strict";
 const link = document.getElementById("link");
 const enter = document.getElementById("enter");
@@ -88,6 +88,44 @@ async function follow() {
   }
 }
 
+function element(name, kind, text) {
+  const made = document.createElement(name);
+  if (kind) made.className = kind;
+  if (text !== undefined) made.textContent = text;
+  return made;
+}
+
+async function letters(button) {
+  const said = document.getElementById("letters-said");
+  const token = sessionStorage.getItem("floe-token");
+  const headers = token ? { Authorization: "Bearer " + token } : {};
+  said.textContent = "asking";
+  let found;
+  try {
+    const answer = await fetch(button.dataset.from, { headers, cache: "no-store" });
+    found = await answer.json();
+    if (!answer.ok) throw new Error(found.message);
+  } catch (error) {
+    document.getElementById("letters-shown").replaceChildren();
+    said.textContent = error.message;
+    return;
+  }
+  said.textContent = found.letters.length + " of " + found.found + " of the last day, in " + found.table;
+  document.getElementById("letters-shown").replaceChildren(...found.letters.map((each) => {
+    const letter = element("article", "letter");
+    const head = element("p", "", each.place + " ");
+    head.append(element("span", "code", each.code), " " + each.title + (each.replayed ? " (replayed)" : "") + " ");
+    if (each.at_ms !== null) {
+      const time = element("time");
+      time.dateTime = new Date(each.at_ms).toISOString();
+      head.append(time);
+    }
+    letter.append(head, element("p", "reason", each.message), element("pre", "", each.lines.join("\n")));
+    return letter;
+  }));
+  ages();
+}
+
 function theme() {
   const dark = matchMedia("(prefers-color-scheme: dark)").matches;
   const now = document.documentElement.dataset.theme || (dark ? "dark" : "light");
@@ -118,6 +156,7 @@ document.addEventListener("keydown", (event) => {
   else if (event.key === "t") theme();
 });
 document.addEventListener("click", async (event) => {
+  if (event.target.id === "show-letters") await letters(event.target);
   const button = event.target.closest("button.copy");
   if (!button) return;
   try {

@@ -83,3 +83,27 @@ def test_only_the_reviewed_plan_is_submitted(files: list[str], capsys: pytest.Ca
     assert run_main(["submit", *files, "--target", "prod", "--stage", "--plan", "review.txt"]) == 2
     assert "FLOE-P001" in capsys.readouterr().err
     assert not Path(".floe").exists()
+
+
+def test_maintenance_is_an_application_of_its_own(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """It has a name and a folder of its own, so that nothing that stops it stops the run of the same pipelines, and its
+    driver is told which tables; the plan that is shipped is the pipelines' own."""
+    shown = []
+    for options in ([], ["--maintenance"], ["--maintenance", "--table", "shop.a", "--table", "shop.b*"]):
+        assert run_main(["submit", *files, "--target", "prod", "--print", "--json", *options]) == 0
+        (application,) = json.loads(capsys.readouterr().out)["applications"]
+        shown.append(application)
+    run, all_tables, some = shown
+    assert run["folder"] != all_tables["folder"] == some["folder"]
+    assert run["hash"] == all_tables["hash"]
+    names = [application["argv"][application["argv"].index("--name") + 1] for application in shown]
+    assert names == ["floe orders refunds", *["floe maintenance orders refunds"] * 2]
+    assert all_tables["argv"][-2:] == ["--maintain", "*"]
+    assert some["argv"][-4:] == ["--maintain", "shop.a", "--maintain", "shop.b*"]
+    assert "--maintain" not in run["argv"]
+
+
+@pytest.mark.parametrize("options", [["--maintenance", "--until-caught-up"], ["--table", "shop.*"]])
+def test_options_that_do_not_go_together_are_refused(files: list[str], options: list[str]) -> None:
+    """Maintenance reads nothing that it could catch up with, and a run has no choice of tables."""
+    assert run_main(["submit", *files, "--target", "prod", "--print", *options]) == 2

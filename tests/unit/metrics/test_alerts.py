@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
 
 from framework.commit.events.event_types import Health
+from framework.commit.maintenance.health import TableHealth, needs_of
+from framework.commit.maintenance.others import OtherMaintainer
 from framework.metrics.alerts import ALERTS, RUNBOOK
 from framework.metrics.dashboard import dashboard
 from framework.metrics.definitions import METRICS
@@ -80,6 +83,26 @@ def test_promtool_takes_the_rules_and_every_rule_fires_for_its_example() -> None
 def test_a_planted_fault_fires_its_alert(fault: Fault, tmp_path: Path) -> None:
     """Half an hour after a fault has begun the alert that names its part fires, and before it none does."""
     fires(tmp_path, history(fault), [(".+", BEGINS_MIN - 1, False), (fault.alert, BEGINS_MIN + 25, True)])
+
+
+def test_a_table_that_decays_fires_its_alert_and_no_other(tmp_path: Path) -> None:
+    """A table of which maintenance would leave a hundred files fewer for an hour is a ticket; once it is mended, or if
+    another engine rewrites it, it is none."""
+    sick = TableHealth(200, 190, 10**8, 10**6, 0, 0, 3, 9_000, 12, None, 150, 10**8, {"1MiB": 190, "8MiB": 10})
+    theirs = replace(sick, other=OtherMaintainer("spark 4.1.1", 2, 0))
+    mended = replace(sick, gain_files=0)
+    for number, (health, fires_then) in enumerate(((sick, True), (theirs, False), (mended, False))):
+        seen: list[Figures] = []
+        for minute in range(100):
+            figures = well(minute)
+            owner = figures.coordinators[0]
+            needs = dict.fromkeys(needs_of(health), 1) if minute >= BEGINS_MIN else {}
+            table = replace(owner.tables[0], health=health, measured_ms=minute * 60_000, needs=needs)
+            seen.append(replace(figures, coordinators=(replace(owner, tables=(table,)),)))
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        expected = [(".+", 60, False), ("FloeTableNeedsMaintenance", 90, fires_then), (".+", 90, fires_then)]
+        fires(folder, values_by_minute(seen), expected)
 
 
 def test_no_alert_fires_while_all_is_well(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from framework.adapters.metrics_registry import registry_of_samples
 from framework.commit.events.event_types import Health
+from framework.commit.maintenance.health import Need, TableHealth
 from framework.metrics import definitions as d
 from framework.metrics.definitions import LABELS, METRICS, OTHERS, Kind, Label, Metric
 from framework.metrics.figures import CoordinatorFigures, Distribution, Figures, PartitionFigures, TableFigures
@@ -34,6 +35,17 @@ VERSION_1 = {
     "floe_table_valid_through_timestamp_seconds", "floe_table_last_commit_timestamp_seconds", "floe_commits_total",
     "floe_commit_duration_seconds", "floe_catalog_request_started_timestamp_seconds",
 }  # fmt: skip
+VERSION_2 = VERSION_1 | {
+    "floe_table_measured_timestamp_seconds", "floe_table_data_files", "floe_table_small_files",
+    "floe_table_delete_files", "floe_table_deleted_rows", "floe_table_manifests", "floe_table_metadata_bytes",
+    "floe_table_snapshots", "floe_table_last_maintenance_timestamp_seconds", "floe_table_gain_files",
+    "floe_table_gain_read_bytes", "floe_table_gain_snapshots", "floe_table_needs_maintenance",
+}  # fmt: skip
+
+
+HEALTH = TableHealth(
+    40, 30, 10**9, 10**6, 5, 2, 3, 70_000, 12, 30_000, 20, 10**8, {"1MiB": 30, "larger": 10}, gain_snapshots=4
+)
 
 
 def full(minute: int = 20) -> Figures:
@@ -41,6 +53,7 @@ def full(minute: int = 20) -> Figures:
     figures = well(minute)
     owner = replace(
         figures.coordinators[0],
+        tables=(replace(figures.coordinators[0].tables[0], health=HEALTH, measured_ms=60_000),),
         durations={"default": Distribution(d.COMMIT_BOUNDS_S).with_one(0.3)},
         oldest_request_ms={"default": 1},
     )
@@ -53,9 +66,11 @@ def of(found: tuple[Sample, ...], metric: Metric) -> dict[tuple[str, ...], float
 
 
 def test_every_metric_of_the_contract_is_shown_and_no_other() -> None:
-    """The list, what a process shows, and version 1 of the contract name the same metrics."""
-    assert {sample.metric.name for sample in samples(full())} == {metric.name for metric in METRICS} == VERSION_1
-    assert d.CONTRACT_VERSION == max(metric.since for metric in METRICS) == 1
+    """The list, what a process shows, and version 2 of the contract name the same metrics; those of version 1 are as they
+    were."""
+    assert {sample.metric.name for sample in samples(full())} == {metric.name for metric in METRICS} == VERSION_2
+    assert {metric.name for metric in METRICS if metric.since == 1} == VERSION_1
+    assert d.CONTRACT_VERSION == max(metric.since for metric in METRICS) == 2
 
 
 def test_names_and_labels_keep_the_conventions() -> None:
@@ -114,6 +129,41 @@ def test_tables_beyond_the_bound_are_summed(states: list[Health], most: int) -> 
     well_named = [t for t in tables if t.table in named and t.state in (Health.RUNNING, Health.IDLE)]
     in_trouble = [t for t in tables if t.table not in named and t.state not in (Health.RUNNING, Health.IDLE)]
     assert not (well_named and in_trouble)
+
+
+def test_the_health_of_a_table_is_shown_by_size_and_by_need() -> None:
+    """Data files add up over their sizes, each need has a series that is 0 or 1, and a table that nobody has measured shows
+    none of it."""
+    sick = TableFigures("sick", Health.RUNNING, health=HEALTH, measured_ms=9_000, needs={Need.SMALL_FILES: 1})
+    owner = CoordinatorFigures("c", True, tables=(sick, TableFigures("new", Health.IDLE)))
+    found = samples(Figures(0, "t", "1", coordinators=(owner,)))
+    assert {labels[2]: count for labels, count in of(found, d.DATA_FILES).items()} == {
+        "1MiB": 30, "8MiB": 0, "32MiB": 0, "128MiB": 0, "512MiB": 0, "larger": 10,
+    }  # fmt: skip
+    assert of(found, d.NEEDS) == {("c", "sick", need.value): int(need is Need.SMALL_FILES) for need in Need}
+    assert of(found, d.MEASURED) == {("c", "sick"): 9}
+    assert of(found, d.LAST_MAINTENANCE) == {("c", "sick"): 30}
+    assert {labels[1] for labels in of(found, d.GAIN_FILES)} == {"sick"}
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=20), st.integers(1, 8))
+def test_the_health_of_tables_beyond_the_bound_is_summed(sick: list[bool], most: int) -> None:
+    """Nothing is left out of the sums, however many tables there are; a table that needs maintenance is named before one
+    that does not, and of those that are summed it is said how many need it."""
+    tables = tuple(
+        TableFigures(f"t{n}", Health.IDLE, health=HEALTH, measured_ms=n, needs={Need.DELETES: 1} if bad else {})
+        for n, bad in enumerate(sick)
+    )
+    found = samples(Figures(0, "t", "1", coordinators=(CoordinatorFigures("c", True, tables=tables),)), most)
+    small, needs = of(found, d.SMALL_FILES), of(found, d.NEEDS)
+    assert len(small) <= most + 1
+    assert sum(small.values()) == 30 * len(sick)
+    assert sum(of(found, d.DATA_FILES).values()) == 40 * len(sick)
+    assert sum(needs.values()) == sum(sick)
+    named = {labels[1] for labels in small} - {OTHERS}
+    assert not ({f"t{n}" for n, bad in enumerate(sick) if bad} - named) or named <= {
+        f"t{n}" for n, bad in enumerate(sick) if bad
+    }
 
 
 def test_partitions_and_reasons_are_bounded() -> None:

@@ -25,7 +25,9 @@ from framework.commit.events.event_types import (
     StateChanged,
     Subject,
     TableCommitPolicy,
+    TableMeasured,
 )
+from framework.commit.maintenance.health import Need, TableHealth
 from framework.overview.build import Built, overview
 from framework.overview.fold import ENTRIES, LogFold
 from framework.overview.values import BrokerSeen, Outcome, Overview, PartitionView, PipelineFactsSeen
@@ -51,6 +53,11 @@ def committed(table: str, below: int, snapshot_id: int = 7) -> CommitToTable:
 
 def told(table: str, state: Health, reason: str, at_ms: int = NOW_MS) -> StateChanged:
     return StateChanged(Subject.TABLE, table, state, reason, "do this", "FLOE-R136", 1, at_ms - 60_000, at_ms, "c")
+
+
+def measured(table: str, gain_files: int, at_ms: int = NOW_MS) -> TableMeasured:
+    health = TableHealth(400, 390, 10**8, 10**6, 0, 0, 3, 9_000, 12, None, gain_files, 10**7, {"1MiB": 390, "8MiB": 10})
+    return TableMeasured(table, health, at_ms, "c")
 
 
 def folded(*events: ControlEvent) -> LogFold:
@@ -102,6 +109,22 @@ def test_what_a_person_gave_up_waits_no_more() -> None:
     assert [each.outcome for each in table.timeline] == [Outcome.WAITING, Outcome.GIVEN_UP]
 
 
+def test_a_table_of_which_everything_was_given_up_is_gone() -> None:
+    """One that never had a commit is listed nowhere once a person gave up all that waited for it, as in `floe status`; one
+    that had a commit, or for which more was announced since, is there."""
+    given_up = Discarded("a.t", 0, 2, 2, 2, {"p": 20}, "gone", NOW_MS, ("uuid-a.t",))
+    gone = (written("a.t", 1), written("a.t", 2), given_up)
+    assert seen(folded(*gone)).tables == ()
+    assert [each.table for each in seen(folded(*gone, written("a.t", 3))).tables] == ["a.t"]
+    assert [each.table for each in seen(folded(*gone, committed("a.t", 0))).tables] == ["a.t"]
+    late = LogFold()  # whoever looks later begins below the low-water mark
+    late.low_water = 3
+    for offset, event in enumerate(gone):
+        late.observe(offset, event, NOW_MS)
+    assert [each.outcome for each in late.tables["a.t"].timeline] == [Outcome.GIVEN_UP] * 2
+    assert seen(late).tables == ()
+
+
 def test_a_commit_without_an_answer_is_unknown_not_waiting() -> None:
     """A commit that was sent and cannot be read back may be in the table: the timeline does not say that it waits."""
     fold = folded(written("a.t", 1), told("a.t", Health.DEGRADED, "outcome unknown (timed out) and the table ..."))
@@ -109,6 +132,31 @@ def test_a_commit_without_an_answer_is_unknown_not_waiting() -> None:
     assert table.timeline[0].outcome is Outcome.UNKNOWN
     refused = folded(written("a.t", 1), told("a.t", Health.DEGRADED, "the catalog does not answer"))
     assert seen(refused).tables[0].timeline[0].outcome is Outcome.WAITING
+
+
+def test_a_table_shows_how_healthy_it_was_when_last_measured() -> None:
+    """The newest word counts, and says why a person should maintain the table; without one nothing is said."""
+    sound, sick, unknown = seen(
+        folded(written("a.t", 1), measured("a.t", 150), measured("a.t", 0), written("b.t", 1), measured("b.t", 350, 9),
+               written("c.t", 1))
+    ).tables  # fmt: skip
+    assert sound.health is not None
+    assert (sound.health.gain_files, sound.needs) == (0, ())
+    assert (sick.needs, sick.measured_ms) == ((Need.SMALL_FILES,), 9)
+    assert (unknown.health, unknown.measured_ms, unknown.needs) == (None, None, ())
+
+
+def test_a_table_that_decays_is_no_trouble_and_has_its_command_on_the_screen() -> None:
+    """The states stay what they are; the screen names the tables that gain most, each with the command."""
+    found = seen(folded(*(measured(f"a.t{n}", 100 * n) for n in range(6))))
+    assert found.troubles == ()
+    shown = text(found)
+    assert "nothing is in trouble" in shown
+    lines = [line.strip() for line in shown.splitlines() if "decays" in line]
+    assert lines[0] == "table a.t5 decays: `floe maintain a.t5 -t prod` leaves 500 files fewer"
+    assert [line.split()[1] for line in lines] == ["a.t5", "a.t4", "a.t3"]
+    assert "and 2 more tables like it" in shown
+    assert "390 of 400" in shown
 
 
 def test_a_schema_change_names_the_batch_that_brought_it() -> None:

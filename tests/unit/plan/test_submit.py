@@ -24,6 +24,7 @@ from framework.config.spec import (
 )
 from framework.errors import SetupError
 from framework.plan.submit import (
+    MAINTAIN,
     Shipment,
     deploy_mode_of,
     read_submission,
@@ -183,6 +184,14 @@ def test_what_spark_cannot_do_is_refused_by_name(
         spark_submit_command([loaded(master, conf)], SHIPMENT, mode)
     assert raised.value.code == code
     assert raised.value.remedy
+
+
+def test_maintenance_is_not_sent_where_it_would_be_ended() -> None:
+    """A driver in YARN's cluster has to begin a Spark session, and maintenance begins none."""
+    with pytest.raises(SetupError, match="YARN") as raised:
+        spark_submit_command([loaded(*YARN_CLUSTER)], SHIPMENT, None, [MAINTAIN, "*"])
+    assert (raised.value.code, raised.value.remedy) == ("FLOE-E405", "use deploy mode client")
+    assert spark_submit_command([loaded(*YARN_CLUSTER)], SHIPMENT, "client", [MAINTAIN, "*"])
 
 
 def test_the_option_wins_over_the_target() -> None:

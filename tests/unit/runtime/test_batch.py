@@ -141,6 +141,8 @@ def test_policy_fail_names_the_record() -> None:
     with pytest.raises(RecordError, match="not JSON") as caught:
         summarise(plan(errors=ErrorPolicy.FAIL), scope(), [failed], Accounting())
     assert caught.value.place == "t-0 offset 42"
+    assert "not JSON" not in caught.value.told
+    assert "t-0 offset 42" in caught.value.told
 
 
 def test_a_gap_is_a_batch_of_its_own_and_the_sum_names_it() -> None:

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from framework.errors import RetriableError, SetupError, TableBlocked
-from framework.runtime.failures import of_task
+from framework.runtime.failures import of_batch, of_task
 from framework.runtime.patience import holds_batches, is_outage
 
 TRACE = """An error occurred while calling o52.collectToPython.
@@ -49,3 +49,30 @@ def test_lost_deletes_in_a_task_hold_the_pipeline() -> None:
 def test_other_errors_of_tasks_stay_as_they_were() -> None:
     """Any other failure of a task is no matter of the registry."""
     assert of_task(RuntimeError(TRACE % "pyarrow.lib.ArrowInvalid: no")) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            TRACE % "pyarrow.lib.ArrowInvalid: cannot convert 'a-secret'",
+            "a batch failed: org.apache.spark.api.python.PythonException",
+        ),
+        (TRACE % "ValueError: a-secret", "a batch failed: ValueError"),
+        (TRACE % "what: a-secret", "a batch failed: org.apache.spark.api.python.PythonException"),
+        (
+            TRACE % "framework.errors.RetriableError: error[FLOE-R324] a batch failed: [CAST_INVALID_INPUT] 'a-secret'",
+            "a batch failed: framework.errors.RetriableError",
+        ),
+        ("[CAST_INVALID_INPUT] The value 'a-secret' of the type STRING", "a batch failed: the run's own log says why"),
+        (TRACE % "OSError: No space left on device", None),
+        ("Job aborted due to stage failure: ExecutorLostFailure", None),
+        ("java.lang.OutOfMemoryError: Java heap space", None),
+    ],
+)
+def test_what_others_are_told_of_a_failed_batch_quotes_no_record(text: str, told: str | None) -> None:
+    """The control topic and the pages get the kind of an error that may quote a record's value; what files, networks and the
+    JVM say is told as it is, and the run's own log has all of it."""
+    error = of_batch(RuntimeError(text))
+    assert error.told == (error.message if told is None else told)
+    assert "a-secret" not in error.told

@@ -12,6 +12,7 @@ from framework.commit.events.event_types import (
     PauseChanged,
     StateChanged,
     Subject,
+    TableMeasured,
 )
 from framework.commit.machine.effects import (
     CommitConflict,
@@ -22,6 +23,7 @@ from framework.commit.machine.effects import (
     Input,
 )
 from framework.commit.machine.step import Limits
+from framework.commit.maintenance.health import MANY_SNAPSHOTS, Need, TableHealth
 from framework.commit.offsets import PartitionFacts
 from framework.commit.watch import Waiting
 from framework.errors import FloeError, OutcomeUnknown, RetriableError
@@ -105,6 +107,22 @@ def test_an_owner_shows_what_waits_for_its_tables() -> None:
     seat.read(CommitToTable("db.t", commit.view.table_uuid, 7, commit.commit_id, 2, 1, 1, 9_000))
     [table] = coordinator_figures("control", seat.state, measures, seat.now).tables
     assert table == TableFigures("db.t", Health.IDLE, valid_through_ms=table.valid_through_ms, last_commit_ms=9_000)
+
+
+def test_an_owner_shows_how_healthy_its_tables_are() -> None:
+    """What was last measured of a table, when, and why a person should maintain it; nothing of a table that nobody has
+    measured."""
+    seat, measures = Seat(), CommitMeasures()
+    measures.assigned(owns=True)
+    seat.read(written("a", 1), complete("a", 1))
+    seat.load()
+    health = TableHealth(200, 190, 10**8, 10**6, 0, 0, 3, 9_000, 600, None, 150, 10**8, gain_snapshots=MANY_SNAPSHOTS)
+    told = {name: TableMeasured(name, health, 7_000, "c") for name in ("db.t", "db.unknown")}
+    [table] = coordinator_figures("control", seat.state, measures, seat.now, told).tables
+    assert (table.table, table.health, table.measured_ms) == ("db.t", health, 7_000)
+    assert table.needs == {Need.SMALL_FILES: 1, Need.SNAPSHOTS: 1}
+    [table] = coordinator_figures("control", seat.state, measures, seat.now, {}).tables
+    assert (table.health, table.measured_ms, table.needs) == (None, None, {})
 
 
 def test_a_commit_that_gets_no_answer_is_a_stalled_table() -> None:

@@ -23,13 +23,17 @@ from framework.commit.events.event_types import (
     StateChanged,
     Subject,
     TableCommitPolicy,
+    TableMeasured,
 )
+from framework.commit.maintenance.health import TableHealth
+from framework.commit.maintenance.others import OtherMaintainer
 from framework.overview.build import Built, overview
 from framework.overview.fold import LogFold
 from framework.overview.values import BrokerSeen, Overview, PartitionView, PipelineFactsSeen
 from framework.web.access import Access, Token, parse_tokens
 from framework.web.app import create_app
-from framework.web.desk import Finding
+from framework.web.desk import Finding, Refused
+from framework.web.documents import Letter, Letters
 from framework.web.serve import bind, server
 
 NOW_MS = 1_800_000_000_000
@@ -61,6 +65,13 @@ def told(
 ) -> StateChanged:
     remedy = "`floe discard --table X` gives it up"
     return StateChanged(subject, table, state, reason, remedy, "FLOE-R136", 1, at_ms - 60_000, at_ms, by)
+
+
+def measured(table: str, gain_files: int = 350, other: str = "") -> TableMeasured:
+    by = OtherMaintainer(other, 2, NOW_MS) if other else None
+    sizes = {"1MiB": 390, "8MiB": 10}
+    health = TableHealth(400, 390, 10**8, 10**6, 20, 2, 3, 9_000, 12, None, gain_files, 10**7, sizes, by)
+    return TableMeasured(table, health, NOW_MS - 60_000, "c")
 
 
 def paused(pattern: str, reason: str = "", by: str = "ann@host") -> PauseChanged:
@@ -100,6 +111,20 @@ USUAL = at_now(
 )
 
 
+LETTERS = Letters(
+    "orders",
+    "shop.dead_letters",
+    NOW_MS - 86_400_000,
+    7,
+    (
+        Letter(
+            "orders-0@51", NOW_MS - 60_000, "convert", "FLOE-D304", "A value does not fit", "total: no int64: 'many'", "total",
+            "int64", "many", "k-1", ('{"id": 7, "total": "many", "note": "<b onclick=x>"}', "                   ^^^^^^"), False,
+        ),
+    ),
+)  # fmt: skip
+
+
 @dataclass
 class PlainDesk:
     """Answers from values; notes what was done. `error` is raised by whatever asks the world."""
@@ -110,6 +135,7 @@ class PlainDesk:
     acts: list[tuple[str, bool, str, str]] = field(default_factory=list)
     error: Exception | None = None
     changes: bool = True
+    shown: Mapping[str, Letters] = field(default_factory=dict)
 
     def view(self) -> Overview:
         return self.found
@@ -122,6 +148,17 @@ class PlainDesk:
         self._fail()
         self.acts.append((pipeline, paused, by, why))
         return self.changes
+
+    @property
+    def has_letters(self) -> bool:
+        return bool(self.shown)
+
+    def letters(self, pipeline: str, code: str, limit: int, by: str) -> Letters:
+        self._fail()
+        if pipeline not in self.shown:
+            raise Refused(403, f"the target does not let the page show dead letters of {pipeline}")
+        self.acts.append((pipeline, False, by, f"{code} {limit}"))
+        return self.shown[pipeline]
 
     def check(self, plugin: str, settings: Mapping[str, str]) -> tuple[Finding, ...]:
         self._fail()

@@ -24,6 +24,7 @@ from tests.unit.web.desk import (
     at_now,
     committed,
     complete,
+    measured,
     paused,
     seen,
     served,
@@ -50,7 +51,7 @@ def html(found: Overview, looked: Looked | None = None) -> str:
     return "".join(part.html for part in parts(found, looked or Looked()).values())
 
 
-def everywhere(evil: str) -> Overview:
+def everywhere(evil: str, other: bool = False) -> Overview:
     """The text in every place that somebody else may fill."""
     return seen(
         at_now(
@@ -61,6 +62,7 @@ def everywhere(evil: str) -> Overview:
             told(evil, Health.DEGRADED, evil, subject=Subject.PIPELINE, by="run-1"),
             PauseChanged(Holds.READING, evil, True, evil, evil, NOW_MS),
             Acted(evil, evil, evil, evil, NOW_MS, evil),
+            measured(evil, other=evil if other else ""),
         ),
         owner=evil,
     )
@@ -69,10 +71,11 @@ def everywhere(evil: str) -> Overview:
 @pytest.mark.parametrize(
     "looked", [Looked(), Looked("pipeline", EVIL), Looked("table", EVIL), Looked("table", EVIL + "x")]
 )
-def test_no_name_and_no_reason_becomes_markup(looked: Looked) -> None:
+@pytest.mark.parametrize("other", [False, True])
+def test_no_name_and_no_reason_becomes_markup(looked: Looked, other: bool) -> None:
     """Names, reasons, authors of others are text on the page: no element, no handler, no control character of theirs."""
-    plain = html(everywhere("a.b"), Looked(looked.kind, "a.b" if looked.name == EVIL else looked.name))
-    evil = html(everywhere(EVIL), looked)
+    plain = html(everywhere("a.b", other), Looked(looked.kind, "a.b" if looked.name == EVIL else looked.name))
+    evil = html(everywhere(EVIL, other), looked)
     count = lambda text: sorted(tag for tag, _ in Reader(text).elements if tag not in ("code", "p", "button"))  # noqa: E731
     assert count(evil) == count(plain)
     for tag, attributes in Reader(evil).elements:
@@ -299,3 +302,29 @@ def test_nothing_is_loaded_from_elsewhere_and_no_script_is_inline(path: str) -> 
             assert not [name for name in attributes if name.startswith("on") or name == "style"]
             assert tag != "style"
             assert tag != "script" or attributes["src"]
+
+
+def test_a_table_that_decays_shows_its_command_on_the_first_page_and_its_figures_on_its_own() -> None:
+    """Whoever looks gets the command without a state that says trouble; the table's page has the sizes of its files, and
+    says who else maintains it, in which case there is no command."""
+    found = seen(
+        at_now(
+            written("shop.orders", 1),
+            written("shop.items", 1),
+            complete(1),
+            measured("shop.orders"),
+            measured("shop.items", other="spark 4.1.1"),
+        )
+    )
+    first = html(found)
+    assert 'data-copy="floe maintain shop.orders -t prod"' in first
+    assert "maintain shop.items" not in first
+    assert "1 table decays" in re.sub(r"\s+", " ", first)
+    assert "Nothing is in trouble" in first
+    orders = html(found, Looked("table", "shop.orders"))
+    assert ">390<" in orders
+    assert "20 rows in 2 files" in orders
+    assert 'data-copy="floe maintain shop.orders -t prod"' in orders
+    items = html(found, Looked("table", "shop.items"))
+    assert "spark 4.1.1 rewrites its files" in items
+    assert "floe maintain" not in items

@@ -17,7 +17,9 @@ from framework.web.desk import Finding
 from framework.web.operations import OPERATIONS
 from tests.unit.web.desk import (
     ACTOR,
+    LETTERS,
     READER,
+    TOKENS,
     USUAL,
     PlainDesk,
     at_now,
@@ -391,3 +393,41 @@ def test_no_refusal_repeats_a_secret(desk: PlainDesk, url: str) -> None:
     """What a client says of a broker may hold its password: it is hidden."""
     desk.error = SetupError("sasl.password=hunter22-hunter22 is wrong")
     assert "hunter22" not in json.dumps(ask(url, "/connectors/orders/config").json())
+
+
+def test_dead_letters_are_for_who_may_act_alone(desk: PlainDesk, url: str) -> None:
+    """A reader's token, no token, and a pipeline that the target does not name get a refusal that says why; who looked is
+    known by name."""
+    desk.shown = {"orders": LETTERS}
+    path = "/v1/pipelines/orders/dead-letters"
+    assert [ask(url, path, token=token).status_code for token in (READER, "")] == [403, 401]
+    assert ask(url, path).json()["letters"][0]["lines"] == list(LETTERS.letters[0].lines)
+    assert ask(url, f"{path}?code=FLOE-D304&limit=3").status_code == 200
+    assert desk.acts == [("orders", False, "ann", " 20"), ("orders", False, "ann", "FLOE-D304 3")]
+    assert [ask(url, f"{path}?{wrong}").status_code for wrong in ("limit=0", "limit=101", "code=" + "x" * 21)] == [
+        400
+    ] * 3
+    desk.shown = {}
+    assert ask(url, path).status_code == 403
+    assert ask(url, "/v1/pipelines/nobody/dead-letters").status_code == 404
+    with served(PlainDesk(shown={"orders": LETTERS}), tokens=None) as open_url:
+        assert ask(open_url, path, token="").status_code == 403
+
+
+def test_the_page_offers_dead_letters_only_where_somebody_may_see_them(desk: PlainDesk) -> None:
+    """With tokens and a word in the target there is a button, and never a letter: not in the document, nor in its events."""
+    some = {"orders": LETTERS}
+    cases = ((lambda: TOKENS, some, True), (lambda: TOKENS, {}, False), (None, some, False))
+    for tokens, shown, offers in cases:
+        with served(PlainDesk(shown=shown), tokens=tokens) as url:
+            text = ask(url, "/pipelines/orders").text
+            assert ('data-from="/v1/pipelines/orders/dead-letters"' in text) is offers
+            assert "show-letters" not in ask(url, "/").text + ask(url, "/tables/shop.items").text
+            with requests.get(
+                f"{url}/events?at=/pipelines/orders",
+                headers={"Authorization": f"Bearer {ACTOR}"},
+                stream=True,
+                timeout=20,
+            ) as answer:
+                event = next(line for line in answer.iter_lines(decode_unicode=True) if line.startswith("data: "))
+            assert LETTERS.letters[0].lines[0] not in text + json.loads(json.dumps(event))
