@@ -52,8 +52,7 @@ def routes_of(settings: dict[str, str], given_tables: tuple[str, ...], shape: Sh
         routed.taken.add(key)
         regex = settings.get(key)
         if is_dynamic:
-            # The sink makes the value lower case before it is a table's name.
-            regex = "".join(f"[{each}{each.upper()}]" if each.isalpha() else re.escape(each) for each in table)
+            regex = _in_any_case(table)
         elif route_field is None:
             rules.append({"table": table})
             if regex is not None:
@@ -145,3 +144,10 @@ def _topics(route_field: str | None, shape: Shape) -> dict[str, str] | None:
             ROUTE_FIELD, f"rules look at text, and `{route_field}` is {kind if isinstance(kind, str) else 'an object'}"
         )
     return None
+
+
+def _in_any_case(table: str) -> str:
+    """A regex of the texts that Java makes this lower-case name of, as the sink does with values before they name a
+    table. `(?i:s)` would match the long s (U+017F) too, which Java leaves alone."""
+    parts = (f"(?i:{re.escape(part)})" if part else "" for part in table.split("s"))
+    return "[sS]".join(parts)
