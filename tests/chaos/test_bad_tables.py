@@ -86,6 +86,7 @@ def with_variant(metadata: dict[str, Any]) -> None:
 
 
 @pytest.mark.failure("F40")
+@pytest.mark.slow
 def test_tables_that_cannot_be_loaded_stop_no_other(project: Project, broker: Broker) -> None:
     """A table whose metadata file is gone, one that is encrypted and one with a type that is not known: their records
     are dead letters with the reason, and the others of the pipeline get theirs."""

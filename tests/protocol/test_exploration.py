@@ -24,8 +24,6 @@ def scope(scripts: tuple[tuple[tuple[str, ...], ...], ...], **more: int | bool) 
 
 
 NORMAL = {
-    "three batches, a coordinator dies": scope(THREE_BATCHES, coordinator_crashes=1),
-    "two batches, an outcome is unknown": scope(TWO_BATCHES, unknown_outcomes=1),
     "one table, a driver dies": scope((((T,),), ((T,),)), worker_crashes=1),
     "a table by its keys, a coordinator dies": scope((((K,), (K,), (K, T)),), coordinator_crashes=1),
     "a table by its keys, a driver dies, an outcome is unknown": scope(
@@ -51,6 +49,8 @@ FULL_EDGES = {
     "a table of two pipelines is put back": scope((((T,), (T,)), ((T,),)), put_back=1),
 }
 FULL = {
+    "three batches, a coordinator dies": scope(THREE_BATCHES, coordinator_crashes=1),
+    "two batches, an outcome is unknown": scope(TWO_BATCHES, unknown_outcomes=1),
     "two batches, a driver dies": scope(TWO_BATCHES, worker_crashes=1),
     "two batches, a coordinator dies and an outcome is unknown": scope(
         TWO_BATCHES, coordinator_crashes=1, unknown_outcomes=1

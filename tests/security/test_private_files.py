@@ -175,6 +175,7 @@ def test_the_embedded_stack_is_private(tmp_path: Path) -> None:
 @pytest.mark.spark
 @pytest.mark.kafka
 @pytest.mark.iceberg
+@pytest.mark.slow
 def test_what_plan_and_run_leave_is_private(tmp_path: Path, broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     """`floe plan --out` and `floe run`: the saved plan, Spark's log, and caches; rows are as the umask says."""
     monkeypatch.chdir(tmp_path)

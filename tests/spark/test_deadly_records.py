@@ -179,6 +179,7 @@ def changed(at: int) -> bytes:
     return json.dumps({"schema": schema, "payload": {"after": {"id": 1, "at": at}, "op": "c"}}).encode()
 
 
+@pytest.mark.slow
 def test_moments_that_no_calendar_has_are_dead_letters_in_typed_formats(project: Project, broker: Broker) -> None:
     """Dates and timestamps outside of the years 1 to 9999 in Avro and in Debezium's changes: neighbours are rows."""
     days = [19_000, 2_932_897, 0, -719_163, 2**31 - 1, -(2**31), 1]
@@ -233,6 +234,7 @@ SQL_PIPELINE = """
 """
 
 
+@pytest.mark.slow
 def test_a_record_that_makes_the_sql_fail_is_found(project: Project, broker: Broker) -> None:
     """Records for which an expression of `transform.sql` fails are dead letters with what Spark says; all others are
     rows."""

@@ -67,6 +67,7 @@ def fold_names(project: Project) -> None:
         database.execute(made.replace("VARCHAR(255) NOT NULL", "VARCHAR(255) COLLATE NOCASE NOT NULL"))
 
 
+@pytest.mark.slow
 def test_two_names_of_one_table_lose_nothing(project: Project, broker: Broker) -> None:
     """Where a catalog folds names, the rows of both spellings come into the table, once, also with a second file and a
     second run."""
@@ -89,6 +90,7 @@ def test_two_names_of_one_table_lose_nothing(project: Project, broker: Broker) -
     assert ids(project, "shop.orders") == sorted([*range(302), *range(302), *range(300)])
 
 
+@pytest.mark.slow
 def test_a_topic_that_was_given_up_goes_on_where_that_was(project: Project, broker: Broker) -> None:
     """A topic that is taken out of the file and put back adds nothing again to a table that was quiet meanwhile, and
     loses nothing."""
