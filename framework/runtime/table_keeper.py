@@ -179,7 +179,7 @@ class TableKeeper:
         if name is None:
             return
         table = None
-        with contextlib.suppress(FloeError):  # its first round tells it
+        with contextlib.suppress(Exception):  # whatever it is, the table's first round tells it, and others go on
             table = self._care.look(name)
         with self._lock:
             if table is None:

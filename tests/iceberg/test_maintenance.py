@@ -333,6 +333,20 @@ def test_coordinators_that_never_live_for_long_maintain(place: Place, monkeypatc
     assert sum(text.startswith(f"compacted {name}") for text in map(str, said)) == 2
 
 
+def test_a_table_that_cannot_be_looked_at_ends_no_maintenance(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever its catalog raises: the thread goes on, and the table's round tells it."""
+    said = list[str]()
+    keeper = TableKeeper(
+        place.lake.tables, MaintenanceLimits(), lambda: Announced(place.kafka, (place.topic,)), said.append
+    )
+    monkeypatch.setattr(rounds, "LEAST_MS", 0)
+    monkeypatch.setattr(rounds, "COMMITS_BETWEEN", 1)
+    monkeypatch.setattr(TableCare, "look", lambda *_: 1 / 0)
+    keeper.committed("shop.lost")
+    keeper.turn()
+    assert any("shop.lost" in text and "ZeroDivisionError" in text for text in map(str, said))
+
+
 def test_tables_of_others_are_left_alone(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a word in the pipeline file the coordinator maintains only tables that floe created, and no table before
     it knows what the pipeline's run says."""
