@@ -15,9 +15,11 @@ site: setup  ## build/site: the pages of docs/ with search, for any web server; 
 	@NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict
 	@echo "build/site/index.html"
 
+# Long tests take turns, by the number of commits: TURN=2, or TURN= for all of them.
+TURN ?= $(shell git rev-list --count HEAD 2>/dev/null)
 test: setup  ## import contracts, unit tests, and tests on a real broker, catalog and Spark
 	@.venv/bin/lint-imports
-	@.venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow and not chaos and not packaging"
+	@.venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow and not chaos and not packaging" $(if $(TURN),--turn $(TURN))
 
 test-all: setup  ## everything: also the slow, chaos and packaging tests
 	@.venv/bin/lint-imports

@@ -21,10 +21,24 @@ from hypothesis import HealthCheck, settings
 from framework.adapters.java import find_java, java_major
 from framework.local import stack
 from framework.local.fill_topic import counts
+from tests import turns
 
 # No test fails for being slow on a busy machine: speed is measured by benchmarks.
 settings.register_profile("floe", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("floe")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--turn", type=int, help="Leave out long tests of other turns than this one (tests/turns.py).")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    turn = config.getoption("turn", None)
+    if turn is not None:
+        others = turns.of_other_turns(turns.long_tests(), turn)
+        left = [item for item in items if item.nodeid in others]
+        items[:] = [item for item in items if item.nodeid not in others]
+        config.hook.pytest_deselected(items=left)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -8,6 +8,7 @@ import sys
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests import reports, turns
 from tests.reports import ROOT, TestRun
 from tests.shares import Result, divide, fitting, table, with_runs
 
@@ -75,3 +76,16 @@ def test_every_slow_test_is_in_one_share_and_stands_in_the_document() -> None:
     command = [sys.executable, "-m", "tests.shares", "check"]
     answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False)
     assert answer.returncode == 0, answer.stderr + answer.stdout
+
+
+@given(names, st.integers(0, 1_000))
+def test_every_long_test_has_its_turn(tests: list[str], first: int) -> None:
+    """In as many runs as there are turns each long test runs once."""
+    every = set(tests)
+    runs = [every - turns.of_other_turns(every, first + at) for at in range(turns.TURNS)]
+    assert sorted(test for run in runs for test in run) == sorted(every)
+
+
+def test_the_list_of_long_tests_names_tests_of_the_usual_run() -> None:
+    """No line is about a test that is gone, or slow by its own mark."""
+    assert set(turns.long_tests()) <= set(reports.collect(only="not (slow or chaos or packaging)"))

@@ -7,7 +7,10 @@ an hour.
 
 from __future__ import annotations
 
+import json
 import os
+import re
+import time
 from pathlib import Path
 
 import pytest
@@ -136,3 +139,36 @@ def test_no_sink_makes_the_import_fail(text: str, tmp_path_factory: pytest.TempP
     file = tmp_path_factory.getbasetemp() / "mutated-sink.json"
     file.write_bytes(text.encode("utf-8", "replace"))
     assert run_main(["import-connector", str(file)]) in (0, 2)
+
+
+def _places() -> list[tuple[int, str, int]]:
+    """A project, a file and a line of it for each key that has a value somewhere, in the project where it comes first."""
+    found: dict[str, tuple[int, str, int]] = {}
+    for number, files in enumerate(PROJECTS):
+        for name, text in files.items():
+            for line, content in enumerate(text.split("\n")):
+                if key := re.match(r"[ -]*([A-Za-z_.]+): [^#\s]", content):
+                    found.setdefault(key[1], (number, name, line))
+    return sorted(found.values())
+
+
+# What takes time by the square of its length takes minutes.
+LARGE = 30_000
+MOST_S = 4.0
+PARTS = ("0", "a", " ", "a ", "(", "{{", "${", "a.", "[", "'", "/", "x,", "*")
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_no_large_value_keeps_a_check_busy(part: str) -> None:
+    """Whatever key it is of, and as a key: a value of thirty thousand characters costs a moment."""
+    for number, name, line in _places():
+        lines = PROJECTS[number][name].split("\n")
+        key, _, _ = lines[line].partition(": ")
+        large = json.dumps(part * (LARGE // len(part)))
+        for changed in (f"{key}: {large}", f"{key[: len(key) - len(key.lstrip(' -'))]}{large}: 1"):
+            text = "\n".join([*lines[:line], changed, *lines[line + 1 :]])
+            files = {"targets/local.yaml": TARGET, **PROJECTS[number], name: text}
+            began = time.thread_time()
+            check_files([Path(each) for each in files], None, world(files, {"FLOE_CASE": "orders"}, True))
+            took = time.thread_time() - began
+            assert took < MOST_S, f"{took:.1f} s of CPU for `{changed[:60]}` in {name}"
