@@ -9,7 +9,7 @@ import yaml
 
 from framework.adapters.files import read_text
 from framework.cli import complete
-from framework.config.connector.read import read_settings
+from framework.config.connector.read import read_settings, with_worker
 from framework.config.connector.translate import Imported, import_connector
 from framework.config.document import Files
 from framework.config.load import RULES
@@ -29,6 +29,13 @@ _MODELINE = "# yaml-language-server: $schema=../schemas/{}.v1.schema.json\n"
     "--output", "-o", type=click.Path(), metavar="FILE", help="Where to write the pipeline file; printed without it."
 )
 @click.option("--target-file", type=click.Path(), metavar="FILE", help="Also write a target file.")
+@click.option(
+    "--worker",
+    "worker_file",
+    type=click.Path(),
+    metavar="FILE",
+    help="The properties of the Connect worker, for converters that the connector does not name.",
+)
 @click.option("--tables", metavar="NAMES", default="", help="With dynamic routing: the tables that records may name.")
 @click.option(
     "--fields",
@@ -56,6 +63,7 @@ def import_connector_command(
     file: str,
     output: str | None,
     target_file: str | None,
+    worker_file: str | None,
     tables: str,
     fields_file: str | None,
     delete_value: str | None,
@@ -72,14 +80,9 @@ def import_connector_command(
     What the file cannot say is refused by name, unless --allow-partial leaves it out. Standard error lists every other
     key that is not carried over, with the reason. Secrets are not copied.
     """
-    try:
-        text = read_text(Path(file))
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise ConfigError(
-            f"the file cannot be read: {reason}", code="FLOE-R404", place=file, remedy="check the path"
-        ) from None
-    found, settings = read_settings(text, file)
+    found, settings = read_settings(_text(file), file)
+    if worker_file is not None:
+        settings = with_worker(settings, _text(worker_file))
     imported = import_connector(
         name or found or Path(file).stem,
         settings,
@@ -105,6 +108,17 @@ def import_connector_command(
         _write(target_file, _MODELINE.format("target").replace("../", "../../") + _yaml(imported.target))
     _tell(imported, target_file)
     return 0
+
+
+def _text(file: str) -> str:
+    """The text of a file of Connect's. Raises ConfigError FLOE-R404."""
+    try:
+        return read_text(Path(file))
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise ConfigError(
+            f"the file cannot be read: {reason}", code="FLOE-R404", place=file, remedy="check the path"
+        ) from None
 
 
 def pipeline_text(imported: Imported) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NoReturn
 
-from framework.config.connector.untranslatable import PARTIAL, Untranslatable
+from framework.config.connector.untranslatable import PARTIAL, Untranslatable, refused
 from framework.diagnose.suggest import did_you_mean
 from framework.frozen import dataclass
 
@@ -129,7 +129,19 @@ class Step:
 
 
 def step_names(settings: Mapping[str, str]) -> list[str]:
-    return [part.strip() for part in settings.get("transforms", "").split(",") if part.strip()]
+    return _listed(settings.get("transforms", ""))
+
+
+def check_names(settings: Mapping[str, str]) -> None:
+    """Raises ConfigError for lists of names with which Connect does not start the connector."""
+    for key in ("transforms", "predicates"):
+        names = _listed(settings.get(key, ""))
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise refused(key, f"it names `{twice}` twice, and Connect starts no such connector", "keep one of them")
+
+
+def _listed(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def step_of(name: str, settings: Mapping[str, str]) -> Step:
@@ -177,6 +189,9 @@ def _known(full: str) -> tuple[str, str, frozenset[str] | None]:
 def _predicate(step: str, name: str, settings: Mapping[str, str]) -> Predicate | None:
     if not name:
         return None
+    if name not in _listed(settings.get("predicates", "")):
+        message = f"the transform `{step}` names the condition `{name}`, which `predicates` does not list"
+        raise Untranslatable(f"transforms.{step}.predicate", message, f"add it to `predicates`, or: {PARTIAL}")
     prefix = f"predicates.{name}."
     options = {key.removeprefix(prefix): value for key, value in settings.items() if key.startswith(prefix)}
     full = options.pop("type", "")
