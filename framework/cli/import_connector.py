@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping as Mapped
 from pathlib import Path
+from types import MappingProxyType
 
 import click
 import yaml
@@ -11,6 +13,7 @@ from framework.adapters.files import read_text
 from framework.cli import complete
 from framework.config.connector.read import read_settings, with_worker
 from framework.config.connector.translate import Imported, import_connector
+from framework.config.connector.untranslatable import refused
 from framework.config.document import Files
 from framework.config.load import RULES
 from framework.config.rules.rules import Document
@@ -20,6 +23,7 @@ from framework.config.tree import Mapping, parse, plain
 from framework.config.type_text import structure
 from framework.errors import ConfigError
 
+NO_SETTINGS: Mapped[str, str] = MappingProxyType({})
 _MODELINE = "# yaml-language-server: $schema=../schemas/{}.v1.schema.json\n"
 
 
@@ -92,7 +96,7 @@ def import_connector_command(
         allow_partial=allow_partial,
     )
     pipeline = pipeline_text(imported)
-    check_text(pipeline, output or "pipeline.yaml")
+    check_text(pipeline, output or "pipeline.yaml", settings)
     if sample is not None or sample_file is not None:
         from framework.cli.import_proof import Sample, with_proof  # needs Arrow; a file without a proof does not
 
@@ -156,8 +160,12 @@ def _fields(file: str) -> dict[str, str]:
     return {str(name): str(kind) for name, kind in found.items()}
 
 
-def check_text(text: str, file: str) -> None:
-    """Nothing is handed out that `floe validate` would refuse, such as a name that only Kafka Connect allows."""
+def check_text(text: str, file: str, settings: Mapped[str, str] = NO_SETTINGS) -> None:
+    """Nothing is handed out that `floe validate` would refuse, such as a name that only Kafka Connect allows.
+
+    Args:
+        settings: the connector's, so that a refusal names the one that holds what is wrong.
+    """
     source = SourceText(file, text)
     tree, findings = parse(source)
     assert isinstance(tree, Mapping)
@@ -169,6 +177,11 @@ def check_text(text: str, file: str) -> None:
     files = Files()
     files.add(source)
     if errors := tuple(finding for finding in files.finish(findings) if finding.is_error):
+        for finding in errors:
+            text = finding.message.partition("`")[2].partition("`")[0].removesuffix("-floe")
+            holds = (key for key, value in settings.items() if text in (value, *map(str.strip, value.split(","))))
+            if (key := next(holds, None)) is not None:
+                raise refused(key, finding.message, finding.remedy or "")
         raise ConfigError("the connector's configuration gives no valid pipeline file", errors, code="FLOE-R405")
 
 

@@ -139,7 +139,11 @@ def _properties(reader: Reader, creates: bool) -> Values:
 
 def errors(reader: Reader, tables: list[str]) -> Values:
     """`errors` of the pipeline file."""
-    tolerance = (reader.take("errors.tolerance") or "none").lower()
+    tolerance = (reader.take("errors.tolerance") or "none").strip().lower()
+    if tolerance not in ("all", "none"):
+        raise refused(
+            "errors.tolerance", f"it is `all` or `none`, not `{tolerance}`, and Connect starts no such connector"
+        )
     topic = reader.take("errors.deadletterqueue.topic.name")
     if tolerance != "all":
         return {"policy": "fail"}

@@ -47,6 +47,21 @@ KAFKA_TRANSFORMS: Mapping[str, frozenset[str]] = {
     "TimestampRouter": frozenset({"topic.format", "timestamp.format"}),
     "ValueToKey": frozenset({"fields", _DEFAULTS}),
 }
+# Kafka's classes that are only there as `NAME$Key` and `NAME$Value`.
+_OF_KEY_OR_VALUE = frozenset(
+    {
+        "Cast",
+        "ExtractField",
+        "Flatten",
+        "HeaderFrom",
+        "HoistField",
+        "InsertField",
+        "MaskField",
+        "ReplaceField",
+        "SetSchemaMetadata",
+        "TimestampConverter",
+    }
+)
 SINK_TRANSFORMS: Mapping[str, frozenset[str]] = {
     "CopyValue": frozenset({"source.field", "target.field"}),
     "DebeziumTransform": frozenset({"cdc.target.pattern"}),
@@ -171,6 +186,13 @@ def step_of(name: str, settings: Mapping[str, str]) -> Step:
             f"{prefix}{unknown[0]}",
             f"`{kind}` has no option `{unknown[0]}`",
             f"{hint or 'remove it'}, or: {PARTIAL}",
+        )
+    forms = ("Key", "Value") if kind in _OF_KEY_OR_VALUE and full.startswith(_KAFKA) else ("",)
+    if form not in forms:
+        raise Untranslatable(
+            f"{prefix}type",
+            f"there is no class `{full}`, so Connect starts no such connector",
+            f"name it as `{kind}{'$Value' if forms[0] else ''}`, or: {PARTIAL}",
         )
     negates = negated.strip().lower() == "true"
     return Step(name, kind, form == "Key", options, _predicate(name, predicate, settings), negates)

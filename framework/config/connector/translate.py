@@ -40,6 +40,14 @@ _NUMBERS_OF_TABULAR = (
     "this sink makes a column of type long of the first number without a fraction, of 3.0 too, and cuts later numbers to it; "
     "floe makes one of type double"
 )
+_FLAGS = (
+    "iceberg.tables.auto-create-enabled",
+    "iceberg.tables.dynamic-enabled",
+    "iceberg.tables.evolve-schema-enabled",
+    "iceberg.tables.schema-case-insensitive",
+    "iceberg.tables.schema-force-optional",
+    "iceberg.tables.upsert-mode-enabled",
+)
 Values = dict[str, Any]
 
 
@@ -194,6 +202,11 @@ class _Import(Reader):
             raise refused(
                 "topics.regex", "`topics` is given too, and Connect starts no such connector", "keep one of them"
             )
+        for key in _FLAGS:
+            if self.settings.get(key, "false").strip().lower() not in ("true", "false"):
+                raise refused(
+                    key, f"`{self.settings[key]}` is neither true nor false, and Connect starts no such connector"
+                )
         for key in self.settings:
             if is_passed_over(key, self.settings.get("connector.class", "")) and self.settings[key].lower() != "false":
                 message = "the sink of this class has no such key and passes over it"

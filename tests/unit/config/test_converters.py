@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
+from framework.cli.main import run_main
 from framework.config.connector.converters import _DECIDE as DECIDE  # the list itself is what is tested
 from framework.config.connector.converters import converted, format_of, unreadable
 from framework.config.connector.read import with_worker
@@ -142,6 +146,9 @@ def test_a_worker_gives_what_the_connector_does_not_say() -> None:
         ({"transforms": "a,a"}, "transforms"),
         ({"predicates": "a, a"}, "predicates"),
         ({"consumer.override.auto.offset.reset": "none"}, "consumer.override.auto.offset.reset"),
+        ({"iceberg.tables.auto-create-enabled": "yes"}, "iceberg.tables.auto-create-enabled"),
+        ({"iceberg.tables.dynamic-enabled": "1"}, "iceberg.tables.dynamic-enabled"),
+        ({"errors.tolerance": "some"}, "errors.tolerance"),
     ],
 )
 def test_settings_with_which_no_connector_starts_make_no_file(settings: dict[str, str], key: str) -> None:
@@ -150,3 +157,32 @@ def test_settings_with_which_no_connector_starts_make_no_file(settings: dict[str
         import_connector("one", {**JSON, **settings}, allow_partial=True)
 
     assert f"`{key}`" in raised.value.message
+
+
+@pytest.mark.parametrize("kind", ["ReplaceField", "ReplaceField$Row", "RegexRouter$Value", "Filter$Key"])
+def test_a_class_that_is_not_there_is_refused(kind: str) -> None:
+    """A transform without its form, or with one that Kafka does not have, is refused: Connect finds no such class."""
+    settings = {**JSON, "transforms": "a", "transforms.a.type": f"{KAFKA}transforms.{kind}"}
+
+    with pytest.raises(ConfigError, match=r"`transforms\.a\.type`: there is no class"):
+        import_connector("one", settings)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("iceberg.control.topic", "a b"),
+        ("topics", "orders, a b"),
+        ("iceberg.tables.default-commit-branch", "a/b"),
+        ("iceberg.tables.auto-create-props.write.object-storage.enabled", "2"),
+    ],
+)
+def test_what_only_connect_allows_is_refused_by_its_name(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], key: str, value: str
+) -> None:
+    """Where the pipeline file would be wrong, the refusal names the connector's setting and not the file's key."""
+    sink = tmp_path / "sink.json"
+    sink.write_text(json.dumps({**JSON, "iceberg.tables.auto-create-enabled": "true", key: value}), encoding="utf-8")
+
+    assert run_main(["import-connector", str(sink), "-o", str(tmp_path / "pipeline.yaml")]) == 2
+    assert f"error[FLOE-R405] `{key}`: " in capfd.readouterr().err
