@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping as Mapped
 from pathlib import Path
 from types import MappingProxyType
@@ -48,6 +49,13 @@ _MODELINE = "# yaml-language-server: $schema=../schemas/{}.v1.schema.json\n"
     metavar="FILE",
     help="All fields of the records with their types, as under `source.schema`; for transforms that shape records.",
 )
+@click.option(
+    "--value-schema",
+    "schema_file",
+    type=click.Path(),
+    metavar="FILE",
+    help="The Avro schema of the records whose converter asks a registry; its types are compared.",
+)
 @click.option("--delete-value", metavar="VALUE", help="What the field of changes holds in a record that deletes.")
 @click.option(
     "--allow-partial", is_flag=True, help="Leave out what a pipeline file cannot say, with a TODO in its place."
@@ -70,6 +78,7 @@ def import_connector_command(
     worker_file: str | None,
     tables: str,
     fields_file: str | None,
+    schema_file: str | None,
     delete_value: str | None,
     allow_partial: bool,
     sample: int | None,
@@ -94,6 +103,7 @@ def import_connector_command(
         fields=None if fields_file is None else _fields(fields_file),
         deletes_when=delete_value,
         allow_partial=allow_partial,
+        value_schema=None if schema_file is None else _schema(schema_file),
     )
     pipeline = pipeline_text(imported)
     check_text(pipeline, output or "pipeline.yaml", settings)
@@ -112,6 +122,15 @@ def import_connector_command(
         _write(target_file, _MODELINE.format("target").replace("../", "../../") + _yaml(imported.target))
     _tell(imported, target_file)
     return 0
+
+
+def _schema(file: str) -> object:
+    """A file of JSON. Raises ConfigError FLOE-R404."""
+    try:
+        return json.loads(_text(file))
+    except (ValueError, RecursionError) as error:
+        message, remedy = f"the schema is not JSON: {error}", "give the text that the registry has"
+        raise ConfigError(message, code="FLOE-R404", place=file, remedy=remedy) from None
 
 
 def _text(file: str) -> str:

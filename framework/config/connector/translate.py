@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import field, replace
 from typing import Any
 
+from framework.config.connector.avro_types import difference
 from framework.config.connector.converters import KEY as CONVERTER
 from framework.config.connector.converters import format_of, unreadable
 from framework.config.connector.keys import NAMES, is_passed_over, why_not
@@ -79,6 +80,7 @@ def import_connector(
     fields: Mapping[str, str] | None = None,
     deletes_when: str | None = None,
     allow_partial: bool = False,
+    value_schema: Any = None,
 ) -> Imported:
     """The pipeline and target files of a sink.
 
@@ -87,12 +89,18 @@ def import_connector(
         fields: all fields of the records and their types, for transforms that shape records.
         deletes_when: what the field of changes holds in a record that deletes.
         allow_partial: leave out what has no words, and say so in `todos`.
+        value_schema: the schema of the records in a registry, of Avro.
 
     Raises:
         ConfigError: FLOE-R405, a setting that cannot be said in a pipeline file.
     """
     importer = _Import(
-        dict(settings), given_tables=tables, fields=fields, deletes_when=deletes_when, allow_partial=allow_partial
+        dict(settings),
+        given_tables=tables,
+        fields=fields,
+        deletes_when=deletes_when,
+        allow_partial=allow_partial,
+        value_schema=value_schema,
     )
     return importer.imported(name)
 
@@ -103,6 +111,7 @@ class _Import(Reader):
     fields: Mapping[str, str] | None = None
     deletes_when: str | None = None
     allow_partial: bool = False
+    value_schema: Any = None
     todos: list[Todo] = field(default_factory=list)
     passed_over: set[str] = field(default_factory=set)
 
@@ -304,11 +313,34 @@ class _Import(Reader):
             self.note(
                 "value.converter", "the target must declare the registry as `connections.registry.main`", lost=True
             )
-        self.note("value.converter", _TYPES_OF_SCHEMAS, lost=True)
-        remedy = "`--allow-partial` writes the file, with a TODO: compare the tables with those of the sink before it takes over"
-        message = "the schema of the records is in a registry, so no test can prove that the rows are those of the sink"
-        self.refuse("source", Untranslatable("value.converter", message, remedy))
+        for key in ("iceberg.tables.schema-force-optional", "iceberg.tables.replace-null-with-default"):
+            if self.settings.get(key, "false").strip().lower() == "true":
+                message = "which fields may be null, and what stands for null, is the schema's word in floe"
+                self.refuse("tables", Untranslatable(key, message, PARTIAL))
+        self._compare_types(kind)
         return {"type": kind, "registry": "main"}
+
+    def _compare_types(self, kind: str) -> None:
+        """Whether the records' schema has types only that the sink and floe write alike."""
+        partial = "`--allow-partial` writes the file, with a TODO: compare the tables with those of the sink before it takes over"
+        if self.value_schema is None or kind != "avro":
+            self.note(CONVERTER, _TYPES_OF_SCHEMAS, lost=True)
+            message = (
+                "the schema of the records is in a registry, so no test can prove that the rows are those of the sink"
+            )
+            remedy = f"give it with `--value-schema orders.avsc`, or: {partial}" if kind == "avro" else partial
+            self.refuse("source", Untranslatable(CONVERTER, message, remedy))
+            return
+        try:
+            found = difference(self.value_schema)
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise refused(
+                "--value-schema", f"the file is no schema of Avro: {error}", "give that of the topic's values"
+            ) from None
+        if found is not None:
+            self.refuse("source", Untranslatable(CONVERTER, f"`{found[0]}` of the schema: {found[1]}", partial))
+            return
+        self.note(CONVERTER, "each type of this schema is alike in both; ask again when the topic has another schema")
 
     @property
     def _has_schema(self) -> bool:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from framework.cli.main import run_main
+from framework.config.connector.avro_types import difference
 from framework.config.connector.converters import _DECIDE as DECIDE  # the list itself is what is tested
 from framework.config.connector.converters import converted, format_of, unreadable
 from framework.config.connector.read import with_worker
@@ -186,3 +187,61 @@ def test_what_only_connect_allows_is_refused_by_its_name(
 
     assert run_main(["import-connector", str(sink), "-o", str(tmp_path / "pipeline.yaml")]) == 2
     assert f"error[FLOE-R405] `{key}`: " in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("field", "told"),
+    [
+        ({"type": ["null", "int"], "default": None}, None),
+        ({"type": ["null", "int"], "default": 7}, "default where the record has null"),
+        ({"type": ["null", "int", "string"]}, "several types"),
+        ({"type": {"type": "string", "logicalType": "date"}}, "date"),
+        ({"type": {"type": "long", "connect.name": "org.apache.kafka.connect.data.Timestamp"}}, "connect"),
+        ({"type": {"type": "long", "connect.name": "io.debezium.time.MicroTimestamp"}}, None),
+        ({"type": {"type": "int", "connect.type": "int16"}}, "connect"),
+        ({"type": {"type": "array", "items": {"type": "fixed", "name": "F", "size": 2}}}, "fixed"),
+        ({"type": {"type": "record", "name": "Order", "fields": []}}, "two types are called"),
+        ({"type": ["null", "shop.Order"]}, "holds itself"),
+    ],
+)
+def test_a_field_of_avro_that_the_sink_writes_otherwise_is_named(field: dict[str, object], told: str | None) -> None:
+    """What Connect makes of a field by its type, its attributes or its default is refused with the field's path."""
+    schema = {
+        "type": "record",
+        "name": "shop.Order",
+        "fields": [{"name": "id", "type": "long"}, {"name": "f", **field}],
+    }
+
+    found = difference(schema)
+
+    assert (found is None) is (told is None)
+    if found is not None and told is not None:
+        assert found[0] == "f"
+        assert told in found[1]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "object"},
+        "string",
+        [],
+        {"type": "record", "name": "A"},
+        {"type": "record", "name": "A", "fields": [{"name": "a", "type": "B"}]},
+    ],
+)
+def test_what_is_no_schema_of_avro_makes_no_file(schema: object) -> None:
+    """A file of something else, such as JSON Schema or one that lacks a type, is refused."""
+    with pytest.raises(ConfigError, match="no schema of Avro"):
+        import_connector("one", AVRO, value_schema=schema)
+
+
+def test_an_avro_schema_of_like_types_makes_a_file_without_consent() -> None:
+    """Where each type is alike in the sink and in floe the file is written, and says that it holds for this schema."""
+    schema = {"type": "record", "name": "A", "fields": [{"name": "a", "type": "string"}]}
+
+    imported = import_connector("one", AVRO, value_schema=schema)
+
+    assert imported.pipeline["source"]["format"] == {"type": "avro", "registry": "main"}
+    assert not imported.todos
+    assert any("this schema" in note.reason for note in imported.notes)
