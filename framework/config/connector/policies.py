@@ -75,7 +75,7 @@ def _partition(reader: Reader, key: str, creates: bool) -> list[str]:
         return []
     fields: list[str] = []
     names: set[str] = set()
-    for part in re.split(r",(?![^()]*\))", text):
+    for part in re.findall(r"(?:\A|,)((?:[^,()]|\([^()]*\)?|\))*)", text):
         found = _partition_field(key, part.strip())
         # The names that Iceberg gives the fields; one column has one time at most.
         is_time = found.transform in ("year", "month", "day", "hour")
