@@ -14,7 +14,7 @@ from typing import Any
 
 from framework.config.connector.avro_types import difference
 from framework.config.connector.converters import KEY as CONVERTER
-from framework.config.connector.converters import format_of, unreadable
+from framework.config.connector.converters import format_of
 from framework.config.connector.keys import NAMES, is_passed_over, why_not
 from framework.config.connector.policies import errors, policies
 from framework.config.connector.record_shape import Shape, select, shape_of
@@ -24,6 +24,7 @@ from framework.config.connector.target import target_of
 from framework.config.connector.transform_chain import check_names, step_names, step_of
 from framework.config.connector.untranslatable import PARTIAL, Untranslatable, refused, same_regex
 from framework.config.connector.value_transforms import apply
+from framework.config.connector.whole_sinks import check_whole
 from framework.config.connector.writes import Unsayable, Writes, writes_of
 from framework.config.units import partition_field
 from framework.diagnose.suggest import did_you_mean
@@ -40,14 +41,6 @@ _OF_THE_WORKER = (
 _NUMBERS_OF_TABULAR = (
     "this sink makes a column of type long of the first number without a fraction, of 3.0 too, and cuts later numbers to it; "
     "floe makes one of type double"
-)
-_FLAGS = (
-    "iceberg.tables.auto-create-enabled",
-    "iceberg.tables.dynamic-enabled",
-    "iceberg.tables.evolve-schema-enabled",
-    "iceberg.tables.schema-case-insensitive",
-    "iceberg.tables.schema-force-optional",
-    "iceberg.tables.upsert-mode-enabled",
 )
 Values = dict[str, Any]
 
@@ -207,39 +200,13 @@ class _Import(Reader):
         return bool(adds and sql is None and source["format"] == {"type": "json"})
 
     def _check_settings(self) -> None:
-        if self.settings.get("topics") and self.settings.get("topics.regex"):
-            raise refused(
-                "topics.regex", "`topics` is given too, and Connect starts no such connector", "keep one of them"
-            )
-        for key in _FLAGS:
-            if self.settings.get(key, "false").strip().lower() not in ("true", "false"):
-                raise refused(
-                    key, f"`{self.settings[key]}` is neither true nor false, and Connect starts no such connector"
-                )
+        check_whole(self.settings)
         for key in self.settings:
             if is_passed_over(key, self.settings.get("connector.class", "")) and self.settings[key].lower() != "false":
                 message = "the sink of this class has no such key and passes over it"
                 self.refuse("tables", Untranslatable(key, message, f"remove it, or: {PARTIAL}"))
                 self.taken.add(key)
                 self.passed_over.add(key)
-        converter = self.settings.get(CONVERTER, "")
-        if (reason := unreadable(converter)) is not None:
-            raise refused(CONVERTER, reason)
-        has_envelope = self.settings.get("value.converter.schemas.enable", "true").strip().lower() != "false"
-        if converter and format_of(converter) is None and has_envelope:
-            raise refused(
-                "value.converter.schemas.enable",
-                "each record carries its schema (`schema` and `payload`), which floe does not unpack",
-                "if the records are plain JSON objects, set it to false here, as in the worker",
-            )
-        if "hadoop" in (self.settings.get("iceberg.catalog.type", "").lower()) or "HadoopCatalog" in self.settings.get(
-            "iceberg.catalog.catalog-impl", ""
-        ):
-            raise refused(
-                "iceberg.catalog.type",
-                "a Hadoop catalog cannot commit safely from two writers",
-                "move to another catalog",
-            )
 
     # ---- source ------------------------------------------------------------------------------------------------
 
