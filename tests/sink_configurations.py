@@ -50,6 +50,7 @@ class Configuration:
             self.document.get("fields"),
             self.document.get("delete_value"),
             self.document.get("allow_partial", False),
+            self.document.get("value_schema"),
         )
 
     def taken(self, values: list[Any]) -> list[Taken]:

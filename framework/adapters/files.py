@@ -232,7 +232,8 @@ def no_pipelines(paths: Sequence[str | Path]) -> ConfigError:
         "there is no pipeline file here",
         code="FLOE-P004",
         place=", ".join(map(str, paths)),
-        remedy="name a file, or a folder with pipeline files",
+        remedy="name a file, or a folder with pipeline files; what was deployed from files that are gone ends with "
+        "`floe stop PIPELINE`",
     )
 
 
@@ -272,7 +273,7 @@ def pipelines_or_raise(results: Sequence[LoadResult]) -> list[LoadedPipeline]:
         )
     errors = [finding for finding in findings if finding.is_error]
     if errors:
-        wrong = len({result.file for result in results if not result.ok})
+        wrong = len({finding.span.file for finding in errors if finding.span}) or 1
         raise_findings(f"{counted(len(errors), 'error')} in {counted(wrong, 'file')}", findings)
     return [result.pipeline for result in results if result.pipeline is not None]
 

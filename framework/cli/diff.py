@@ -9,12 +9,12 @@ from pathlib import Path
 import click
 
 from framework.adapters.files import load_or_raise
-from framework.cli.options import FILES, json_option, loading_options
+from framework.cli.options import json_option, loading_options
 from framework.cli.plan import look, print_lines
 
 
 @click.command()
-@FILES
+@click.argument("files", nargs=-1, type=click.Path(), metavar="FILE...")
 @loading_options
 @click.option(
     "--against",
@@ -24,8 +24,8 @@ from framework.cli.plan import look, print_lines
 @click.option(
     "--template",
     metavar="NAME",
-    help="Show what this version of a template (library:name@2) would change for each pipeline that uses the template; "
-    "asks nobody.",
+    help="Show what this version of a template (library:name@2) would change for each pipeline that uses the template, "
+    "here and below unless files are named; asks nobody.",
 )
 @click.option("--exit-code", "with_code", is_flag=True, help="End with 1 when something differs.")
 @json_option
@@ -43,8 +43,12 @@ def diff(
 
     \b
     floe diff pipelines/ --target prod --exit-code
-    floe diff pipelines/ --template acme:landing@2
+    floe diff --template acme:landing@2
     """
+    if not files:
+        if template is None:
+            raise click.UsageError("name a file, or a folder with pipeline files")
+        files = (".",)
     if template is not None:
         from framework.cli.diff_template import diff_template
 

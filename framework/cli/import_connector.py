@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping as Mapped
 from pathlib import Path
+from types import MappingProxyType
 
 import click
 import yaml
 
 from framework.adapters.files import read_text
 from framework.cli import complete
-from framework.config.connector.read import read_settings
+from framework.config.connector.read import read_settings, with_worker
 from framework.config.connector.translate import Imported, import_connector
+from framework.config.connector.untranslatable import refused
 from framework.config.document import Files
 from framework.config.load import RULES
 from framework.config.rules.rules import Document
@@ -20,6 +24,7 @@ from framework.config.tree import Mapping, parse, plain
 from framework.config.type_text import structure
 from framework.errors import ConfigError
 
+NO_SETTINGS: Mapped[str, str] = MappingProxyType({})
 _MODELINE = "# yaml-language-server: $schema=../schemas/{}.v1.schema.json\n"
 
 
@@ -29,6 +34,13 @@ _MODELINE = "# yaml-language-server: $schema=../schemas/{}.v1.schema.json\n"
     "--output", "-o", type=click.Path(), metavar="FILE", help="Where to write the pipeline file; printed without it."
 )
 @click.option("--target-file", type=click.Path(), metavar="FILE", help="Also write a target file.")
+@click.option(
+    "--worker",
+    "worker_file",
+    type=click.Path(),
+    metavar="FILE",
+    help="The properties of the Connect worker, for converters that the connector does not name.",
+)
 @click.option("--tables", metavar="NAMES", default="", help="With dynamic routing: the tables that records may name.")
 @click.option(
     "--fields",
@@ -36,6 +48,13 @@ _MODELINE = "# yaml-language-server: $schema=../schemas/{}.v1.schema.json\n"
     type=click.Path(),
     metavar="FILE",
     help="All fields of the records with their types, as under `source.schema`; for transforms that shape records.",
+)
+@click.option(
+    "--value-schema",
+    "schema_file",
+    type=click.Path(),
+    metavar="FILE",
+    help="The Avro schema of the records whose converter asks a registry; its types are compared.",
 )
 @click.option("--delete-value", metavar="VALUE", help="What the field of changes holds in a record that deletes.")
 @click.option(
@@ -56,8 +75,10 @@ def import_connector_command(
     file: str,
     output: str | None,
     target_file: str | None,
+    worker_file: str | None,
     tables: str,
     fields_file: str | None,
+    schema_file: str | None,
     delete_value: str | None,
     allow_partial: bool,
     sample: int | None,
@@ -72,14 +93,9 @@ def import_connector_command(
     What the file cannot say is refused by name, unless --allow-partial leaves it out. Standard error lists every other
     key that is not carried over, with the reason. Secrets are not copied.
     """
-    try:
-        text = read_text(Path(file))
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise ConfigError(
-            f"the file cannot be read: {reason}", code="FLOE-R404", place=file, remedy="check the path"
-        ) from None
-    found, settings = read_settings(text, file)
+    found, settings = read_settings(_text(file), file)
+    if worker_file is not None:
+        settings = with_worker(settings, _text(worker_file))
     imported = import_connector(
         name or found or Path(file).stem,
         settings,
@@ -87,9 +103,10 @@ def import_connector_command(
         fields=None if fields_file is None else _fields(fields_file),
         deletes_when=delete_value,
         allow_partial=allow_partial,
+        value_schema=None if schema_file is None else _schema(schema_file),
     )
     pipeline = pipeline_text(imported)
-    check_text(pipeline, output or "pipeline.yaml")
+    check_text(pipeline, output or "pipeline.yaml", settings)
     if sample is not None or sample_file is not None:
         from framework.cli.import_proof import Sample, with_proof  # needs Arrow; a file without a proof does not
 
@@ -105,6 +122,26 @@ def import_connector_command(
         _write(target_file, _MODELINE.format("target").replace("../", "../../") + _yaml(imported.target))
     _tell(imported, target_file)
     return 0
+
+
+def _schema(file: str) -> object:
+    """A file of JSON. Raises ConfigError FLOE-R404."""
+    try:
+        return json.loads(_text(file))
+    except (ValueError, RecursionError) as error:
+        message, remedy = f"the schema is not JSON: {error}", "give the text that the registry has"
+        raise ConfigError(message, code="FLOE-R404", place=file, remedy=remedy) from None
+
+
+def _text(file: str) -> str:
+    """The text of a file of Connect's. Raises ConfigError FLOE-R404."""
+    try:
+        return read_text(Path(file))
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise ConfigError(
+            f"the file cannot be read: {reason}", code="FLOE-R404", place=file, remedy="check the path"
+        ) from None
 
 
 def pipeline_text(imported: Imported) -> str:
@@ -142,8 +179,12 @@ def _fields(file: str) -> dict[str, str]:
     return {str(name): str(kind) for name, kind in found.items()}
 
 
-def check_text(text: str, file: str) -> None:
-    """Nothing is handed out that `floe validate` would refuse, such as a name that only Kafka Connect allows."""
+def check_text(text: str, file: str, settings: Mapped[str, str] = NO_SETTINGS) -> None:
+    """Nothing is handed out that `floe validate` would refuse, such as a name that only Kafka Connect allows.
+
+    Args:
+        settings: the connector's, so that a refusal names the one that holds what is wrong.
+    """
     source = SourceText(file, text)
     tree, findings = parse(source)
     assert isinstance(tree, Mapping)
@@ -155,6 +196,11 @@ def check_text(text: str, file: str) -> None:
     files = Files()
     files.add(source)
     if errors := tuple(finding for finding in files.finish(findings) if finding.is_error):
+        for finding in errors:
+            text = finding.message.partition("`")[2].partition("`")[0].removesuffix("-floe")
+            holds = (key for key, value in settings.items() if text in (value, *map(str.strip, value.split(","))))
+            if (key := next(holds, None)) is not None:
+                raise refused(key, finding.message, finding.remedy or "")
         raise ConfigError("the connector's configuration gives no valid pipeline file", errors, code="FLOE-R405")
 
 

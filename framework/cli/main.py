@@ -7,6 +7,7 @@ so that checking files loads no engine.
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import signal
@@ -80,7 +81,9 @@ def show_error(error: FloeError) -> str:
 
 def main(arguments: list[str] | None = None) -> None:
     """Runs one verb and ends the process with its exit code."""
-    sys.exit(run_main(arguments))
+    code = run_main(arguments)
+    gc.freeze()  # the process ends, and Python would look through all that it holds for cycles once more
+    sys.exit(code)
 
 
 def run_main(arguments: list[str] | None = None) -> int:

@@ -24,6 +24,7 @@ from framework.config.templates.lock import (
     url_problem,
 )
 from framework.diagnose.counted import counted
+from framework.diagnose.suggest import listed
 from framework.errors import ConfigError
 
 LOCK = click.option(
@@ -78,6 +79,12 @@ def lock(name: str | None, url: str | None, tag: str | None, folder: str | None,
     store(new, found.texts, template_cache())
     _write(file, [*(each for each in libraries if each is not old), new])
     click.echo(f"{new.shown}: {counted(len(new.files), 'file')} of commit {new.commit[:12]}, locked in {file}")
+    beside = [each for each in libraries if each.name == name and each.tag != tag]
+    if beside:
+        names = listed([f"{name}:TEMPLATE@{each.tag.removeprefix('v')}" for each in (*beside, new)])
+        click.echo(
+            f"it lies beside {listed([each.shown for each in beside], 'and')}; pipelines say which they mean: {names}"
+        )
     return 0
 
 

@@ -183,7 +183,7 @@ def merge_policy(defaults: Values, override: Values) -> Values:
 
 def table_policy(values: Values) -> TablePolicy:
     """A complete policy from what is written. The tables of many files are alike, and a policy is frozen."""
-    written = repr(values)
+    written = repr({key: value for key, value in values.items() if key != "match"})
     found = _POLICIES.get(written)
     if found is None:
         if len(_POLICIES) >= _MOST_POLICIES:

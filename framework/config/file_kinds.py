@@ -25,7 +25,7 @@ _PAIRS = (
 
 def kind_in(text: str) -> str:
     """`Target` or `Template` where a file says so; everything that is unclear is left to the loader of pipelines."""
-    found = _KIND.search(text)
+    found = _KIND.search(text) if "Target" in text or "Template" in text else None
     return found[1] if found else "Pipeline"
 
 

@@ -146,6 +146,9 @@ class Loading:
         resolved, found, unresolved = resolve(self._overlaid(tree, scope), scope)
         self.findings += found
         checked, found = check(resolved, "pipeline", unresolved)
+        if isinstance(resolved, Mapping) and "template" in resolved.keys:
+            # The template could not be used, and why is told; what it would have given is not missing in this file.
+            found = [finding for finding in found if not _template_may_give(finding)]
         self.findings += found
         assert isinstance(checked, Mapping)
         return self._checked(checked, unresolved, frozenset(finding.path for finding in found))
@@ -210,6 +213,12 @@ class Loading:
     ) -> LoadResult:
         findings = self.files.finish([*self.findings, *more])
         return LoadResult(str(self.path), pipeline, findings, tree, spec, self.files, self.known)
+
+
+def _template_may_give(finding: Diagnostic) -> bool:
+    """Whether it is that a key is missing inside what a template and the file give together."""
+    head, _, inside = (finding.path or "").partition(".")
+    return finding.code == "FLOE-C202" and bool(inside) and head not in ("metadata", "template", "variables")
 
 
 def pipeline_name(tree: Mapping) -> str | None:

@@ -41,9 +41,16 @@ def _adds(entry: Entry) -> bool:
     return entry.key.endswith("+") and isinstance(entry.value, Sequence)
 
 
+def _adds_anywhere(node: Mapping) -> bool:
+    for key, _, value in node.entries:  # noqa: SIM110  # a generator for each mapping takes twice as long
+        if key[-1:] == "+" or (value.__class__ is Mapping and _adds_anywhere(value)):
+            return True
+    return False
+
+
 def without_additions(node: Node, path: Path = ()) -> tuple[Node, list[Diagnostic]]:
     """The tree without the `NAME+` that covered no list, which stand for the list itself, and a finding for each."""
-    if not isinstance(node, Mapping):
+    if not isinstance(node, Mapping) or not _adds_anywhere(node):
         return node, []
     entries, findings = [], []
     for entry in node.entries:

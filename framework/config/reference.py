@@ -66,25 +66,19 @@ def secret_of(text: str) -> tuple[str, str] | None:
 
 def _walk(node: Node, path: Path, state: _State) -> Node:
     if isinstance(node, Mapping):
-        entries, changed = [], False
-        for entry in node.entries:
-            if "${" in entry.key:
+        entries: list[Entry] | None = None
+        for index, (key, key_span, value) in enumerate(node.entries):
+            if "${" in key:
                 remedy = "write the key out; references are for values"
-                state.findings.append(
-                    Diagnostic(
-                        "FLOE-C312",
-                        f"the key `{entry.key}` holds a reference",
-                        entry.key_span,
-                        path=dotted(path),
-                        remedy=remedy,
-                    )
-                )
-            value = entry.value
-            if not isinstance(value, Scalar) or (isinstance(value.value, str) and "${" in value.value):
-                value = _walk(value, (*path, entry.key), state)
-            changed = changed or value is not entry.value
-            entries.append(entry if value is entry.value else Entry(entry.key, entry.key_span, value))
-        return Mapping(tuple(entries), node.span) if changed else node
+                message = f"the key `{key}` holds a reference"
+                state.findings.append(Diagnostic("FLOE-C312", message, key_span, path=dotted(path), remedy=remedy))
+            if isinstance(value, Scalar) and not (isinstance(value.value, str) and "${" in value.value):
+                continue
+            walked = _walk(value, (*path, key), state)
+            if walked is not value:
+                entries = entries or list(node.entries)
+                entries[index] = Entry(key, key_span, walked)
+        return Mapping(tuple(entries), node.span) if entries else node
     if isinstance(node, Sequence):
         items = tuple([_walk(item, (*path, index), state) for index, item in enumerate(node.items)])
         return node if all(map(is_, items, node.items)) else Sequence(items, node.span)

@@ -115,16 +115,16 @@ def _may_change(node: Node) -> bool:
     """Whether anything in a tree looks like what `_coerce` replaces; in most files nothing does."""
     if isinstance(node, Scalar):
         return _looks_quoted(node)
-    for value in [entry.value for entry in node.entries] if isinstance(node, Mapping) else node.items:
-        if _looks_quoted(value) if isinstance(value, Scalar) else _may_change(value):
+    for value in [value for _, _, value in node.entries] if isinstance(node, Mapping) else node.items:
+        if _looks_quoted(value) if value.__class__ is Scalar else _may_change(value):
             return True
     return False
 
 
 def _looks_quoted(node: Scalar) -> bool:
-    value = node.value
-    if node.plain or not isinstance(value, str):
-        return isinstance(value, float) and value.is_integer()
+    value, _, plain, _ = node
+    if plain or value.__class__ is not str:
+        return value.__class__ is float and value.is_integer()
     return _QUOTED_VALUE.match(value) is not None
 
 

@@ -100,6 +100,9 @@ def _check(keyword: str, schema: Any, is_regex: Verdict) -> Verdict:
 
 def _search(pattern: str) -> Callable[[str], object]:
     """The search for a pattern, which is compiled when it is first asked: most files need few of them."""
+    if pattern[:1] == "^" and pattern[1:].replace("-", "").isalnum():
+        beginning = pattern[1:]
+        return lambda text: text.startswith(beginning) or None
     compiled: re.Pattern[str] | None = None
 
     def search(text: str) -> object:
@@ -109,6 +112,12 @@ def _search(pattern: str) -> Callable[[str], object]:
         return compiled.search(text)
 
     return search
+
+
+def _search_for_any(patterns: list[str]) -> Callable[[str], object] | None:
+    if len(patterns) < 2:
+        return _search(patterns[0]) if patterns else None
+    return _search("|".join(f"(?:{pattern})" for pattern in patterns))
 
 
 def _of_type(asked: Any) -> Verdict:
@@ -134,7 +143,7 @@ def _members(schema: Any, is_regex: Verdict) -> Verdict:
     named = {key: verdict(each, is_regex) for key, each in schema.get("properties", {}).items()}
     patterns = {pattern: verdict(each, is_regex) for pattern, each in schema.get("patternProperties", {}).items()}
     searches = [(_search(pattern), each) for pattern, each in patterns.items()]
-    has_any = _search("|".join(f"(?:{pattern})" for pattern in patterns)) if patterns else None
+    has_any = _search_for_any(list(patterns))
     others = verdict(schema.get("additionalProperties", True), is_regex)
 
     def members(value: Any) -> bool:

@@ -24,9 +24,10 @@ _BOOL = {"true": True, "True": True, "TRUE": True, "false": False, "False": Fals
 _INT = late_pattern(r"[-+]?[0-9]+\Z")
 _OCTAL_HEX = late_pattern(r"0o[0-7]+\Z|0x[0-9a-fA-F]+\Z")
 _FLOAT = late_pattern(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?\Z")
-_NOT_FINITE = late_pattern(r"([-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN))\Z")
+_NOT_FINITE = frozenset(
+    {*(f"{sign}.{word}" for sign in ("", "-", "+") for word in ("inf", "Inf", "INF")), ".nan", ".NaN", ".NAN"}
+)
 _WORD = frozenset("abcdeghijklmopqrsuvwxyzABCDEGHIJKLMOPQRSUVWXYZ_$/*")  # without `false`, `null`, `true` and no text
-_UNTAGGED = "untagged"
 _MAX_NODES = 50_000
 _MAX_DEPTH = 100
 _SAFE_DEPTH = 500  # levels that the C library composes without a doubt; `_Reader` counts them exactly
@@ -80,10 +81,8 @@ Path = tuple[PathPart, ...]
 class _Loader(_Fast):  # type: ignore[misc]  # PyYAML's loaders have no types
     """Gives every value without a tag the same one: what a plain scalar means is decided by `core_value`."""
 
-    def resolve(self, kind: type[yaml.Node], value: object, implicit: object) -> str:
-        return _UNTAGGED
-
-    # Resolvers by path, which nobody has added, are asked for each node.
+    # Asked for each node, and nobody looks at the answers: these take as many arguments and cost no call of Python's.
+    resolve = slice
     descend_resolver = is_
     ascend_resolver = tuple
 
@@ -167,20 +166,23 @@ class _Reader:
         return self.convert(documents[0], 0)
 
     def convert(self, node: Any, depth: int) -> Node:
-        self.count += 1
-        if depth > _MAX_DEPTH or self.count > _MAX_NODES:
-            raise _Stop
         kind = node.__class__
         if kind is _SCALAR:
             return self.scalar(node)
+        # Each collection counts what it holds, so that scalars, which most values are, need no step of their own.
+        self.count += len(node.value)
+        if (depth >= _MAX_DEPTH and node.value) or self.count >= _MAX_NODES:
+            raise _Stop
+        if self.has_tags:
+            self.check_tag(node)
         if kind is _MAPPING:
             return self.mapping(node, depth)
-        self.check_tag(node)
         deeper = depth + 1
-        return Sequence(tuple([self.convert(item, deeper) for item in node.value]), self.span(node))
+        items = [self.scalar(item) if item.__class__ is _SCALAR else self.convert(item, deeper) for item in node.value]
+        return Sequence(tuple(items), self.span(node))
 
     def mapping(self, node: Any, depth: int) -> Mapping:
-        self.check_tag(node)
+        scalar, file = self.scalar, self.file
         entries: dict[str, Entry] = {}
         deeper = depth + 1
         skips = self.only if depth == 0 else None
@@ -201,11 +203,12 @@ class _Reader:
                 continue
             start, end = key_node.start_mark, key_node.end_mark
             line = start.line + 1
-            if end.line < line:
-                span = _made(Span, (self.file, line, start.column + 1, line, end.column + 1))
+            short = end.line < line
+            span = _made(Span, (file, line, start.column + 1, line, end.column + 1)) if short else self.span(key_node)
+            if skips and key not in skips:
+                value: Node = Scalar(None, span)
             else:
-                span = self.span(key_node)
-            value = Scalar(None, span) if skips and key not in skips else self.convert(value_node, deeper)
+                value = scalar(value_node) if value_node.__class__ is _SCALAR else self.convert(value_node, deeper)
             entries[key] = _made(Entry, (key, span, value))
         return Mapping(tuple(entries.values()), self.span(node))
 
@@ -237,7 +240,7 @@ class _Reader:
             return _made(Scalar, (text, span, False, ""))  # type: ignore[no-any-return]
         if text[:1] in _WORD:  # what most values are: nothing of what `core_value` looks for begins so
             return _made(Scalar, (text, span, True, text))  # type: ignore[no-any-return]
-        if _NOT_FINITE.match(text):
+        if text in _NOT_FINITE:
             self.refuse(
                 "FLOE-C112",
                 f"`{text}` is not a finite number",
@@ -248,8 +251,6 @@ class _Reader:
         return Scalar(core_value(text), span, text=text)
 
     def check_tag(self, node: Any) -> None:
-        if not self.has_tags:
-            return
         start, end = node.start_mark, node.end_mark
         begins = self.source.line(start.line + 1)[start.column : start.column + 1]
         if begins == "!" and (start.line, start.column) != (end.line, end.column):

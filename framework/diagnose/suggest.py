@@ -3,12 +3,13 @@ None."""
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 
 def nearest(word: str, allowed: Iterable[str]) -> str | None:
     """The allowed word most like `word`, looking past case, `-` and `_`; None when nothing is close."""
+    import difflib  # only wrong files need it
+
     candidates = {_plain(name): name for name in sorted(allowed, reverse=True)}
     matches = difflib.get_close_matches(_plain(word), candidates, n=3, cutoff=0.6)
     if not matches:

@@ -120,9 +120,12 @@ class Connect:
 
     def read(self, record: SinkRecord, value: bytes | None) -> Any:
         """The record as the worker reads it, with Connect's own converter of JSON."""
-        found = self._converter.toConnectData(record.topic, value).value()
+        return self.record(record, None, self._converter.toConnectData(record.topic, value).value())
+
+    def record(self, record: SinkRecord, schema: Any, value: Any) -> Any:
+        """A record of Java's with another value, and its schema."""
         return self._jvm.org.apache.kafka.connect.sink.SinkRecord(
-            record.topic, record.partition, None, None, None, found, record.offset, record.timestamp_ms, self._kind
+            record.topic, record.partition, None, None, schema, value, record.offset, record.timestamp_ms, self._kind
         )
 
     def written(self, value: Any) -> str:
@@ -153,7 +156,10 @@ class Chain:
 
     def applied(self, record: SinkRecord, value: bytes | None) -> Any:
         """The same as Java's own record. Raises Py4JJavaError."""
-        found = self._connect.read(record, value)
+        return self.applied_to(self._connect.read(record, value))
+
+    def applied_to(self, found: Any) -> Any:
+        """A record of Java's behind all transforms; None where one drops it. Raises Py4JJavaError."""
         for transform, predicate, negate in self._steps:
             if predicate is not None and bool(predicate.test(found)) is negate:
                 continue

@@ -22,6 +22,8 @@ from framework.testing.connect.model import SinkRecord, Stops
 from testbed.servers.connect import ICEBERG_VERSION, Chain, Connect
 from testbed.servers.maven import JARS_OF_PYSPARK, dependency, jars
 
+APICURIO_CONVERTER_VERSION = "2.6.13.Final"
+_WITHOUT_CLIENTS = '<exclude org="io.vertx"/><exclude org="com.microsoft.kiota"/>'
 _CATALOG = {"iceberg.catalog.type": "hadoop"}  # any will do: the sink refuses to start without one
 
 
@@ -30,6 +32,15 @@ def sink_jars() -> Path:
     names = ("iceberg-kafka-connect", "iceberg-kafka-connect-events", "iceberg-data", "iceberg-parquet", "iceberg-orc")
     return jars(
         f"connect-sink-{ICEBERG_VERSION}", [dependency("org.apache.iceberg", name, ICEBERG_VERSION) for name in names]
+    )
+
+
+def avro_jars() -> Path:
+    """The directory with a converter of Avro: Apicurio's, whose reading of Avro's types is Confluent's own, copied; that one
+    is not on Maven Central."""
+    return jars(
+        f"connect-avro-{APICURIO_CONVERTER_VERSION}",
+        [dependency("io.apicurio", "apicurio-registry-utils-converter", APICURIO_CONVERTER_VERSION, _WITHOUT_CLIENTS)],
     )
 
 
@@ -47,8 +58,17 @@ class Sink(Connect):
 
     def __init__(self) -> None:
         hadoop = [next(JARS_OF_PYSPARK.glob(f"hadoop-client-{part}-*.jar")) for part in ("api", "runtime")]
-        super().__init__("".join(f":{each}" for each in (f"{sink_jars()}/*", *hadoop)))
+        super().__init__("".join(f":{each}" for each in (f"{sink_jars()}/*", *hadoop, f"{avro_jars()}/*")))
         self._iceberg: Any = self._jvm.org.apache.iceberg
+
+    def read_avro(self, record: SinkRecord, schema: str, value: bytes) -> Any:
+        """The record as the worker reads it. Raises Py4JJavaError."""
+        avro = self._jvm.org.apache.avro
+        parsed = avro.Schema.Parser().parse(schema)
+        decoder = avro.io.DecoderFactory.get().binaryDecoder(value, None)
+        datum = avro.generic.GenericDatumReader(parsed).read(None, decoder)
+        found = self._jvm.io.apicurio.registry.utils.converter.avro.AvroData(1).toConnectData(parsed, datum)
+        return self.record(record, found.schema(), found.value())
 
     def config(self, settings: Mapping[str, str]) -> Any:
         """The sink's own view of its settings.
@@ -105,6 +125,20 @@ class Task:
             found = self._chain.applied(record, value)
             if found is not None:
                 self._writer.save([found])
+        except Py4JJavaError as error:
+            raise Stops(_cause(error)) from None
+
+    def put_avro(self, record: SinkRecord, schema: str, value: bytes) -> None:
+        """Writes one record of Avro, as the converter with its default settings reads it.
+
+        Args:
+            value: the bytes behind the id of the schema.
+
+        Raises:
+            Stops: the task ends here.
+        """
+        try:
+            self._writer.save([self._chain.applied_to(self._sink.read_avro(record, schema, value))])
         except Py4JJavaError as error:
             raise Stops(_cause(error)) from None
 

@@ -13,6 +13,7 @@ import pytest
 from google.protobuf import descriptor_pb2
 
 from framework.adapters.registry import Registry
+from framework.config.connector.translate import import_connector
 from framework.config.spec import FormatSpec, FormatType
 from framework.errors import RetriableError, SetupError
 from framework.ops import doctor_registry
@@ -135,3 +136,36 @@ def test_an_outage_ends(server: Server) -> None:
     assert told.value.code == "FLOE-R141"
     server.start()
     assert as_value(asking.schemas([ref])[ref])[:2] == ("AVRO", "long")
+
+
+def test_an_imported_sink_asks_its_registry(server: Server) -> None:
+    """The target and the format of an imported sink read what a producer wrote: the address of Confluent's converter as it
+    is, that of Apicurio's at the interface that floe speaks."""
+    order = record_of({"name": "id", "type": "long"}, {"name": "note", "type": ["null", "string"]})
+    ref, _ = server.register("imported-value", json.dumps(order))
+    values = [{"id": 1, "note": "first"}, {"id": 2, "note": None}]
+    sink = {
+        "connector.class": "org.apache.iceberg.connect.IcebergSinkConnector",
+        "topics": "orders",
+        "iceberg.tables": "shop.orders",
+    }
+    confluent = {
+        "value.converter": "io.confluent.connect.avro.AvroConverter",
+        "value.converter.schema.registry.url": server.url,
+    }
+    apicurio = {
+        "value.converter": "io.apicurio.registry.utils.converter.AvroConverter",
+        "value.converter.apicurio.registry.url": server.url.replace("/apis/ccompat/v7", "/apis/registry/v3"),
+        "value.converter.apicurio.registry.as-confluent": "true",
+    }
+    for converter in (confluent, apicurio):
+        imported = import_connector("orders", {**sink, **converter}, allow_partial=True)
+        settings = imported.target["connections"]["registry"]["main"]
+        kind = imported.pipeline["source"]["format"]
+        found = Registry({**settings, "unknown.schema.patience.ms": "0"}).schemas([ref])
+        landed = land(
+            records([framed(ref, avro_bytes(order, value)) for value in values]),
+            FormatSpec(FormatType(kind["type"]), registry=kind["registry"]),
+            found,
+        )
+        assert landed.rows == values

@@ -36,11 +36,13 @@ _REASONS: tuple[tuple[str, bool, str], ...] = (
     (r"iceberg\.tables\.(auto-create-props|write-props)\..+", True, "it is a property of tables"),
     (r"iceberg\.table\..+\.(commit-branch|partition-by|route-regex)", False, "`iceberg.tables` does not name the table"),
     (r"iceberg\.table\.write-props\..+", True, "set it on the tables: ALTER TABLE ... SET TBLPROPERTIES"),
+    (r"consumer\.override\.isolation\.level", False, "floe never reads records of transactions that were aborted"),
     (r"(consumer|producer|admin)\.override\..+|iceberg\.kafka\..+", True,
      "settings of Kafka clients belong in the target's `connections.kafka`, with librdkafka's names"),
     (r"tasks\.max(\.enforce)?", False, "Spark sets the parallelism: the target's `spark.master` and `spark.conf`"),
-    (r"key\.converter(\..+)?|header\.converter(\..+)?", False, "keys and headers stay bytes"),
-    (r"value\.converter(\..+)?", False, "the values are read as JSON objects"),
+    (r"(key|header)\.converter(\..+)?", False,
+     "keys and headers stay bytes, so floe also writes records whose key or header the converter cannot read"),
+    (r"value\.converter", False, "the values are read as JSON objects"),
     (r"transforms(\..+)?|predicates(\..+)?", False, "no transform that `transforms` lists uses it"),
     (r"errors\.(log\.(enable|include\.messages)|retry\.(timeout|delay\.max\.ms)"
      r"|deadletterqueue\.(topic\.(name|replication\.factor)|context\.headers\.enable))", False,
@@ -69,8 +71,10 @@ _OF_APACHE = frozenset(
         "iceberg.control.commit.max-consecutive-failures",
         "iceberg.coordinator.transactional.prefix",
         "iceberg.coordinator-executor-keep-alive-timeout-ms",
+        "iceberg.tables.replace-null-with-default",
     }
 )
+_WRITE_PROPS_OF_TABULAR, _WRITE_PROPS_OF_APACHE = "iceberg.table.write-props.", "iceberg.tables.write-props."
 # The keys of the sinks that have one name, for a hint at a misspelt one.
 NAMES = (
     "iceberg.catalog",
@@ -102,14 +106,16 @@ NAMES = (
 
 def is_passed_over(key: str, connector_class: str) -> bool:
     """Whether the sink of this class has no such key, and the other one has."""
-    return key in (_OF_TABULAR if connector_class.startswith("org.apache.") else _OF_APACHE)
+    if connector_class.startswith("org.apache."):
+        return key in _OF_TABULAR or key.startswith(_WRITE_PROPS_OF_TABULAR)
+    return key in _OF_APACHE or key.startswith(_WRITE_PROPS_OF_APACHE)
 
 
 def why_not(key: str) -> tuple[bool, str] | None:
     """Whether something is lost without the key, and the reason why it has no home in the pipeline file; None for a key
     that is not on the list of what Connect and the sinks have."""
     client = client_setting(key)
-    if client is not None and (_TUNING.match(client) or client in OWN_KAFKA):
+    if client is not None and client != "isolation.level" and (_TUNING.match(client) or client in OWN_KAFKA):
         return False, "floe itself sets how its clients fetch and send"
     return next(((lost, reason) for pattern, lost, reason in _REASONS if re.fullmatch(pattern, key)), None)
 

@@ -12,9 +12,13 @@ from typing import Any
 from framework.config.connector.settings_reader import Reader
 from framework.config.connector.untranslatable import refused
 from framework.config.rules.permitted import is_property_allowed, never_a_property
-from framework.config.units import partition_field, partition_text
+from framework.config.spec import PartitionFieldSpec
+from framework.config.units import COLUMN, partition_text
+from framework.late import late_pattern
 
 Values = dict[str, Any]
+_CALL = late_pattern(r"([A-Za-z0-9_]+)\((.+)\)")
+_MAKES_NONE = "the sink makes tables without a partition"
 _LEAVES_TABLES_ALONE = {"columns": "discard_value", "data_type": "freeze", "nullability": "freeze"}
 
 
@@ -69,17 +73,38 @@ def _partition(reader: Reader, key: str, creates: bool) -> list[str]:
     if not creates:
         reader.note(key, "tables are not created (`iceberg.tables.auto-create-enabled`), so it has no effect")
         return []
-    fields = []
+    fields: list[str] = []
+    names: set[str] = set()
     for part in re.findall(r"(?:\A|,)((?:[^,()]|\([^()]*\)?|\))*)", text):
-        written = re.sub(r"^(year|month|day|hour)s\(", r"\1(", part.strip())
-        found = partition_field(re.sub(r"\s+", "", written))
-        if found is None:
-            raise refused(key, f"`{part.strip()}` is not a partition field")
+        found = _partition_field(key, part.strip())
+        # The names that Iceberg gives the fields; one column has one time at most.
+        is_time = found.transform in ("year", "month", "day", "hour")
+        name = f"{found.column}_{'time' if is_time else found.transform}"
+        if name in names:
+            raise refused(key, f"{_MAKES_NONE} where `{found.column}` is used twice alike", "keep one of them")
+        names.add(name)
         fields.append(partition_text(found))
         if found.transform in ("year", "month", "day", "hour"):
             reason = f"`{found.column}` must be a date or a moment: declare its type under `source.schema`"
             reader.note(key, reason, lost=True)
     return fields
+
+
+def _partition_field(key: str, part: str) -> PartitionFieldSpec:
+    """One field in the sink's own grammar. It takes blanks and the order of arguments as they stand, and where it cannot
+    make a field it creates the table without any partition."""
+    column, transform, number = part, "identity", None
+    if call := _CALL.fullmatch(part):
+        transform, column = re.sub(r"^(year|month|day|hour)s$", r"\1", call[1]), call[2]
+        if transform in ("bucket", "truncate"):
+            column, _, width = (each.strip() for each in column.partition(","))
+            number = int(width) if re.fullmatch(r"[1-9][0-9]{0,8}", width) else 0
+        elif transform not in ("year", "month", "day", "hour"):
+            number = 0
+    if number == 0 or re.fullmatch(COLUMN, column) is None:
+        remedy = "write it as `day(column)`, `bucket(column, 16)` or `truncate(column, 16)`, or name a column"
+        raise refused(key, f"`{part}` is not a partition field, and {_MAKES_NONE}", remedy)
+    return PartitionFieldSpec(column, transform, number)
 
 
 def _properties(reader: Reader, creates: bool) -> Values:
@@ -114,7 +139,11 @@ def _properties(reader: Reader, creates: bool) -> Values:
 
 def errors(reader: Reader, tables: list[str]) -> Values:
     """`errors` of the pipeline file."""
-    tolerance = (reader.take("errors.tolerance") or "none").lower()
+    tolerance = (reader.take("errors.tolerance") or "none").strip().lower()
+    if tolerance not in ("all", "none"):
+        raise refused(
+            "errors.tolerance", f"it is `all` or `none`, not `{tolerance}`, and Connect starts no such connector"
+        )
     topic = reader.take("errors.deadletterqueue.topic.name")
     if tolerance != "all":
         return {"policy": "fail"}

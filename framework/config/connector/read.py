@@ -45,6 +45,27 @@ def read_settings(text: str, file: str) -> tuple[str | None, dict[str, str]]:
     return own, found
 
 
+def with_worker(settings: dict[str, str], text: str) -> dict[str, str]:
+    """The connector's settings with those that it takes from its worker: converters that it does not name, what the
+    worker gives its consumers, and the address and the credentials of the brokers.
+
+    Args:
+        text: the worker's properties.
+    """
+    worker = _properties(text)
+    found = dict(settings)
+    for name in ("key.converter", "value.converter", "header.converter"):
+        if name not in settings:
+            found = {key: value for key, value in found.items() if not key.startswith(f"{name}.")}
+            found |= {key: value for key, value in worker.items() if key == name or key.startswith(f"{name}.")}
+    for key, value in worker.items():
+        if key.startswith("consumer."):
+            found.setdefault(f"consumer.override.{key.removeprefix('consumer.')}", value)
+        elif key == "bootstrap.servers" or key.startswith(("security.", "sasl.", "ssl.")):
+            found.setdefault(f"iceberg.kafka.{key}", value)
+    return found
+
+
 def _properties(text: str) -> dict[str, str]:
     """Java's properties: `key=value`, `key: value`, comments, lines that go on behind a backslash."""
     found: dict[str, str] = {}

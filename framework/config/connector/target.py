@@ -10,6 +10,7 @@ import re
 from typing import Any
 
 from framework.config.connector.catalog_properties import Fate, property_of
+from framework.config.connector.converters import converted
 from framework.config.connector.keys import client_setting, passes_to_client
 from framework.config.connector.untranslatable import PARTIAL, Untranslatable
 from framework.config.rules.connections import is_clear_secret
@@ -27,22 +28,6 @@ _KINDS = {
 }
 _TYPES = {"jdbc": "sql", **{kind: kind for kind in _KINDS.values()}}
 _CATALOG = "iceberg.catalog."
-_CONVERTER = "value.converter."
-_FORMATS = {"AvroConverter": "avro", "ProtobufConverter": "protobuf", "JsonSchemaConverter": "json"}
-_REGISTRY = {
-    "schema.registry.url": "url",
-    "schema.registry.ssl.truststore.location": "",
-    "schema.registry.ssl.truststore.password": "",
-    "basic.auth.credentials.source": "",
-    "basic.auth.user.info": "basic.auth.user.info",
-    "schema.registry.basic.auth.user.info": "basic.auth.user.info",
-    "bearer.auth.token": "bearer.auth.token",
-}
-
-
-def format_of(converter: str) -> str | None:
-    """The format of a converter that reads with a schema registry."""
-    return _FORMATS.get(converter.rpartition(".")[2])
 
 
 @dataclass(frozen=True)
@@ -92,8 +77,11 @@ def target_of(settings: dict[str, str]) -> ImportedTarget:
                 refused.append(Untranslatable(key, found.reason, f"remove it, or: {PARTIAL}"))
             else:
                 notes.append((key, found.fate is Fate.LOST, found.reason))
-    registry, registry_keys = _registry(settings)
-    used |= registry_keys
+    values_of = converted(settings)
+    used |= values_of.used
+    notes += values_of.notes
+    refused += values_of.refused
+    registry = values_of.registry
     kafka.setdefault("bootstrap.servers", "${env:KAFKA_BOOTSTRAP_SERVERS}")
     values = {
         "apiVersion": "floe/v1",
@@ -104,24 +92,6 @@ def target_of(settings: dict[str, str]) -> ImportedTarget:
         | ({"registry": {"main": registry}} if registry else {}),
     }
     return ImportedTarget(values, frozenset(used), tuple(notes), tuple(refused))
-
-
-def _registry(settings: dict[str, str]) -> tuple[dict[str, str], set[str]]:
-    """The registry's connection, and the settings that are in it; trust stores of Java's have no use in Python."""
-    registry: dict[str, str] = {}
-    used: set[str] = set()
-    if format_of(settings.get("value.converter", "")) is None:
-        return registry, used
-    for key, name in _REGISTRY.items():
-        value = settings.get(_CONVERTER + key)
-        if value is None or (not name and not key.startswith("basic.")):
-            continue
-        used.add(_CONVERTER + key)
-        if name == "url":
-            registry[name] = "${env:SCHEMA_REGISTRY_URL}" if "${" in value else value
-        elif name:
-            registry[name] = f"${{secret:env:SCHEMA_REGISTRY_{name.rpartition('.')[0].replace('.', '_').upper()}}}"
-    return registry, used
 
 
 def _safe(name: str, value: str) -> str:

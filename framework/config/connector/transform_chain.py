@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NoReturn
 
-from framework.config.connector.untranslatable import PARTIAL, Untranslatable
+from framework.config.connector.untranslatable import PARTIAL, Untranslatable, refused
 from framework.diagnose.suggest import did_you_mean
 from framework.frozen import dataclass
 
@@ -47,6 +47,21 @@ KAFKA_TRANSFORMS: Mapping[str, frozenset[str]] = {
     "TimestampRouter": frozenset({"topic.format", "timestamp.format"}),
     "ValueToKey": frozenset({"fields", _DEFAULTS}),
 }
+# Kafka's classes that are only there as `NAME$Key` and `NAME$Value`.
+_OF_KEY_OR_VALUE = frozenset(
+    {
+        "Cast",
+        "ExtractField",
+        "Flatten",
+        "HeaderFrom",
+        "HoistField",
+        "InsertField",
+        "MaskField",
+        "ReplaceField",
+        "SetSchemaMetadata",
+        "TimestampConverter",
+    }
+)
 SINK_TRANSFORMS: Mapping[str, frozenset[str]] = {
     "CopyValue": frozenset({"source.field", "target.field"}),
     "DebeziumTransform": frozenset({"cdc.target.pattern"}),
@@ -129,7 +144,19 @@ class Step:
 
 
 def step_names(settings: Mapping[str, str]) -> list[str]:
-    return [part.strip() for part in settings.get("transforms", "").split(",") if part.strip()]
+    return _listed(settings.get("transforms", ""))
+
+
+def check_names(settings: Mapping[str, str]) -> None:
+    """Raises ConfigError for lists of names with which Connect does not start the connector."""
+    for key in ("transforms", "predicates"):
+        names = _listed(settings.get(key, ""))
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise refused(key, f"it names `{twice}` twice, and Connect starts no such connector", "keep one of them")
+
+
+def _listed(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def step_of(name: str, settings: Mapping[str, str]) -> Step:
@@ -160,6 +187,13 @@ def step_of(name: str, settings: Mapping[str, str]) -> Step:
             f"`{kind}` has no option `{unknown[0]}`",
             f"{hint or 'remove it'}, or: {PARTIAL}",
         )
+    forms = ("Key", "Value") if kind in _OF_KEY_OR_VALUE and full.startswith(_KAFKA) else ("",)
+    if form not in forms:
+        raise Untranslatable(
+            f"{prefix}type",
+            f"there is no class `{full}`, so Connect starts no such connector",
+            f"name it as `{kind}{'$Value' if forms[0] else ''}`, or: {PARTIAL}",
+        )
     negates = negated.strip().lower() == "true"
     return Step(name, kind, form == "Key", options, _predicate(name, predicate, settings), negates)
 
@@ -177,6 +211,9 @@ def _known(full: str) -> tuple[str, str, frozenset[str] | None]:
 def _predicate(step: str, name: str, settings: Mapping[str, str]) -> Predicate | None:
     if not name:
         return None
+    if name not in _listed(settings.get("predicates", "")):
+        message = f"the transform `{step}` names the condition `{name}`, which `predicates` does not list"
+        raise Untranslatable(f"transforms.{step}.predicate", message, f"add it to `predicates`, or: {PARTIAL}")
     prefix = f"predicates.{name}."
     options = {key.removeprefix(prefix): value for key, value in settings.items() if key.startswith(prefix)}
     full = options.pop("type", "")

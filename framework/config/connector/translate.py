@@ -12,22 +12,35 @@ from collections.abc import Mapping
 from dataclasses import field, replace
 from typing import Any
 
+from framework.config.connector.avro_types import difference
+from framework.config.connector.converters import KEY as CONVERTER
+from framework.config.connector.converters import format_of
 from framework.config.connector.keys import NAMES, is_passed_over, why_not
 from framework.config.connector.policies import errors, policies
 from framework.config.connector.record_shape import Shape, select, shape_of
 from framework.config.connector.routes import Routed, routes_of
 from framework.config.connector.settings_reader import Note, Reader
-from framework.config.connector.target import format_of, target_of
-from framework.config.connector.transform_chain import step_names, step_of
+from framework.config.connector.target import target_of
+from framework.config.connector.transform_chain import check_names, step_names, step_of
 from framework.config.connector.untranslatable import PARTIAL, Untranslatable, refused, same_regex
 from framework.config.connector.value_transforms import apply
-from framework.config.connector.writes import Unsayable, writes_of
+from framework.config.connector.whole_sinks import check_whole
+from framework.config.connector.writes import Unsayable, Writes, writes_of
+from framework.config.units import partition_field
 from framework.diagnose.suggest import did_you_mean
 from framework.frozen import dataclass
 
 _TYPES_OF_SCHEMAS = (
     "types that Connect does not have, such as times in microseconds, are numbers to the sink and times to floe: compare "
     "the tables' columns"
+)
+_OF_THE_WORKER = (
+    "the worker decides what a record is, and the values are read as JSON objects without a schema: give the worker's "
+    "properties with `--worker`"
+)
+_NUMBERS_OF_TABULAR = (
+    "this sink makes a column of type long of the first number without a fraction, of 3.0 too, and cuts later numbers to it; "
+    "floe makes one of type double"
 )
 Values = dict[str, Any]
 
@@ -60,6 +73,7 @@ def import_connector(
     fields: Mapping[str, str] | None = None,
     deletes_when: str | None = None,
     allow_partial: bool = False,
+    value_schema: Any = None,
 ) -> Imported:
     """The pipeline and target files of a sink.
 
@@ -68,12 +82,18 @@ def import_connector(
         fields: all fields of the records and their types, for transforms that shape records.
         deletes_when: what the field of changes holds in a record that deletes.
         allow_partial: leave out what has no words, and say so in `todos`.
+        value_schema: the schema of the records in a registry, of Avro.
 
     Raises:
         ConfigError: FLOE-R405, a setting that cannot be said in a pipeline file.
     """
     importer = _Import(
-        dict(settings), given_tables=tables, fields=fields, deletes_when=deletes_when, allow_partial=allow_partial
+        dict(settings),
+        given_tables=tables,
+        fields=fields,
+        deletes_when=deletes_when,
+        allow_partial=allow_partial,
+        value_schema=value_schema,
     )
     return importer.imported(name)
 
@@ -84,6 +104,7 @@ class _Import(Reader):
     fields: Mapping[str, str] | None = None
     deletes_when: str | None = None
     allow_partial: bool = False
+    value_schema: Any = None
     todos: list[Todo] = field(default_factory=list)
     passed_over: set[str] = field(default_factory=set)
 
@@ -98,6 +119,8 @@ class _Import(Reader):
         if self._has_inferred_columns(source, sql, defaults):
             # The sink makes a long of a whole number.
             defaults["values"] = {"whole_numbers": "long"}
+            if self.settings.get("connector.class", "").startswith("io.tabular."):
+                self.note("connector.class", _NUMBERS_OF_TABULAR, lost=True)
         self._add_writes(tables, defaults, overrides, sql)
         self._tell_case(routed, sql, defaults)
         self._tell_partition(source, defaults)
@@ -177,34 +200,13 @@ class _Import(Reader):
         return bool(adds and sql is None and source["format"] == {"type": "json"})
 
     def _check_settings(self) -> None:
+        check_whole(self.settings)
         for key in self.settings:
             if is_passed_over(key, self.settings.get("connector.class", "")) and self.settings[key].lower() != "false":
                 message = "the sink of this class has no such key and passes over it"
                 self.refuse("tables", Untranslatable(key, message, f"remove it, or: {PARTIAL}"))
                 self.taken.add(key)
                 self.passed_over.add(key)
-        converter = self.settings.get("value.converter", "")
-        if "ByteArray" in converter or converter.endswith("StringConverter"):
-            raise refused("value.converter", f"the values are read with {converter}, which gives no fields")
-        if converter and format_of(converter) is None and not converter.endswith("json.JsonConverter"):
-            raise refused("value.converter", f"floe does not know what records {converter} makes of the values")
-        if (
-            converter.endswith("json.JsonConverter")
-            and self.settings.get("value.converter.schemas.enable", "true") != "false"
-        ):
-            raise refused(
-                "value.converter.schemas.enable",
-                "each record carries its schema (`schema` and `payload`), which floe does not unpack",
-                "if the records are plain JSON objects, set it to false here, as in the worker",
-            )
-        if "hadoop" in (self.settings.get("iceberg.catalog.type", "").lower()) or "HadoopCatalog" in self.settings.get(
-            "iceberg.catalog.catalog-impl", ""
-        ):
-            raise refused(
-                "iceberg.catalog.type",
-                "a Hadoop catalog cannot commit safely from two writers",
-                "move to another catalog",
-            )
 
     # ---- source ------------------------------------------------------------------------------------------------
 
@@ -213,6 +215,7 @@ class _Import(Reader):
         topics = self.settings.get("topics")
         listed = _listed(topics) if topics else None
         keys = [key for key in self.settings if key.startswith(("transforms.", "predicates."))]
+        check_names(self.settings)
         names = step_names(self.settings)
         self.taken |= {key for key in keys if key.startswith(tuple(f"transforms.{name}." for name in names))}
         self.taken |= {"transforms", "predicates"} | {key for key in keys if key.startswith("predicates.")}
@@ -251,8 +254,10 @@ class _Import(Reader):
             kafka["topic_pattern"] = f"^(?:{_regex('topics.regex', pattern)})$"
         else:
             raise refused("topics", "neither `topics` nor `topics.regex` is given")
-        reset = self.take("consumer.override.auto.offset.reset") or "earliest"
-        kafka["starting_offsets"] = "latest" if reset == "latest" else "earliest"
+        key = "consumer.override.auto.offset.reset"
+        kafka["starting_offsets"] = reset = (self.take(key) or "earliest").strip().lower()
+        if reset not in ("earliest", "latest"):
+            raise refused(key, f"a pipeline begins at `earliest` or `latest`, not at `{reset}`", "choose one of them")
         source: Values = {"kafka": kafka, "format": self._format()}
         declared: Values = {**(self.fields or {}), **shape.hints}
         if declared:
@@ -268,21 +273,41 @@ class _Import(Reader):
         kind = format_of(converter)
         if kind is None:
             if not converter:
-                self.note(
-                    "value.converter",
-                    "the worker's converter is not known here; the values are read as JSON objects without a schema",
-                )
+                self.note(CONVERTER, _OF_THE_WORKER, lost=True)
             return {"type": "json"}
         self.taken.add("value.converter")
-        if "value.converter.schema.registry.url" not in self.settings:
+        if not any(key.endswith(".registry.url") for key in self.settings if key.startswith(f"{CONVERTER}.")):
             self.note(
                 "value.converter", "the target must declare the registry as `connections.registry.main`", lost=True
             )
-        self.note("value.converter", _TYPES_OF_SCHEMAS, lost=True)
-        remedy = "`--allow-partial` writes the file, with a TODO: compare the tables with those of the sink before it takes over"
-        message = "the schema of the records is in a registry, so no test can prove that the rows are those of the sink"
-        self.refuse("source", Untranslatable("value.converter", message, remedy))
+        for key in ("iceberg.tables.schema-force-optional", "iceberg.tables.replace-null-with-default"):
+            if self.settings.get(key, "false").strip().lower() == "true":
+                message = "which fields may be null, and what stands for null, is the schema's word in floe"
+                self.refuse("tables", Untranslatable(key, message, PARTIAL))
+        self._compare_types(kind)
         return {"type": kind, "registry": "main"}
+
+    def _compare_types(self, kind: str) -> None:
+        """Whether the records' schema has types only that the sink and floe write alike."""
+        partial = "`--allow-partial` writes the file, with a TODO: compare the tables with those of the sink before it takes over"
+        if self.value_schema is None or kind != "avro":
+            self.note(CONVERTER, _TYPES_OF_SCHEMAS, lost=True)
+            message = (
+                "the schema of the records is in a registry, so no test can prove that the rows are those of the sink"
+            )
+            remedy = f"give it with `--value-schema orders.avsc`, or: {partial}" if kind == "avro" else partial
+            self.refuse("source", Untranslatable(CONVERTER, message, remedy))
+            return
+        try:
+            found = difference(self.value_schema)
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise refused(
+                "--value-schema", f"the file is no schema of Avro: {error}", "give that of the topic's values"
+            ) from None
+        if found is not None:
+            self.refuse("source", Untranslatable(CONVERTER, f"`{found[0]}` of the schema: {found[1]}", partial))
+            return
+        self.note(CONVERTER, "each type of this schema is alike in both; ask again when the topic has another schema")
 
     @property
     def _has_schema(self) -> bool:
@@ -317,6 +342,8 @@ class _Import(Reader):
             self.refuse("tables", caveat)
         for key, reason in writes.notes:
             self.note(key, reason, lost=True)
+        if writes.defaults or writes.tables:
+            self._tell_moves(writes, tables, defaults, overrides)
         if writes.defaults:
             defaults["write"] = writes.defaults
         for table, write in writes.tables:
@@ -324,6 +351,25 @@ class _Import(Reader):
             if override is None:
                 overrides.append(override := {"match": table})
             override["write"] = write
+
+    def _tell_moves(self, writes: Writes, tables: list[str], defaults: Values, overrides: list[Values]) -> None:
+        """The sink's deletes by key hold in one partition alone."""
+        own = {override["match"]: override for override in overrides}
+        for table in tables:
+            identify = {**writes.defaults, **dict(writes.tables).get(table, {})}["key"]
+            create = {**defaults["create"], **own.get(table, {}).get("create", {})}
+            found = map(partition_field, create.get("partition_by", ()))
+            if any(field is not None and field.column not in identify for field in found):
+                key = f"iceberg.table.{table}.partition-by"
+                key = key if key in self.settings else "iceberg.tables.default-partition-by"
+                message = (
+                    "the sink looks for the old row in the partition of the new one alone, and floe finds it anywhere"
+                )
+                remedy = (
+                    "partition by columns of the key; if no row ever moves to another partition, `--allow-partial` writes the "
+                    "file, with a TODO to check that"
+                )
+                self.refuse("tables", Untranslatable(key, message, remedy))
 
 
 def _regex(key: str, pattern: str) -> str:

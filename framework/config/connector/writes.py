@@ -97,7 +97,8 @@ def writes_of(
     notes.append(
         (
             change_key or UPSERT_MODE,
-            "tables that the sink has written hold equality deletes: compact them before floe writes them",
+            "tables that the sink has written hold equality deletes: compact them before floe writes them; and if a table is "
+            "partitioned by a column that changes, the sink has left old rows in their old partitions",
         )
     )
     default = found[DEFAULT_KEY]

@@ -6,13 +6,12 @@ whose docstring is its documentation; each looks at what is there and says nothi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import field
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 
 from framework.config.spec import TargetSpec
 from framework.config.table_names import matches_glob
-from framework.config.tree import Entry, Mapping, Node, Path, Scalar, Sequence, dotted, find
+from framework.config.tree import Entry, Mapping, Node, Path, PathPart, Scalar, Sequence, dotted
 from framework.diagnose.diagnostic import Diagnostic, Severity
 from framework.frozen import dataclass
 
@@ -25,12 +24,11 @@ class Document:
     target: TargetSpec | None
     unresolved: frozenset[Path] = frozenset()
     refused: frozenset[str] = frozenset()  # dotted paths that the schema has spoken of
-    found: dict[Path, Node | None] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def text(self, *path: str | int) -> str | None:
         """The text at a path; None where there is none or where it is a reference without a value."""
-        node = self.node(*path)
-        if path in self.unresolved or not isinstance(node, Scalar) or not isinstance(node.value, str):
+        node = self.nodes.get(path)
+        if node.__class__ is not Scalar or node.value.__class__ is not str or path in self.unresolved:
             return None
         if self.refused and dotted(path) in self.refused:
             return None
@@ -42,13 +40,18 @@ class Document:
         return not any(found == where or found.startswith((f"{where}.", f"{where}[")) for found in self.refused)
 
     def node(self, *path: str | int) -> Node | None:
-        """The node at a path; many rules ask for the same ones, so what is found is kept."""
-        if path not in self.found:
-            self.found[path] = find(self.tree, path)
-        return self.found[path]
+        """The node at a path."""
+        return self.nodes.get(path)
+
+    @cached_property
+    def nodes(self) -> dict[Path, Node]:
+        """All nodes by their paths, in the order of the file: rules ask some hundred times, and a walk is one."""
+        found: dict[Path, Node] = {}
+        _add_nodes(self.tree, (), found)
+        return found
 
     def entry(self, *path: str | int) -> Entry | None:
-        parent = self.node(*path[:-1])
+        parent = self.nodes.get(path[:-1])
         return parent.entry(str(path[-1])) if isinstance(parent, Mapping) else None
 
     def names_match(self, name: str, pattern: str) -> bool:
@@ -58,15 +61,15 @@ class Document:
         return matches_glob(name, pattern)
 
     def mapping(self, *path: str | int) -> tuple[Entry, ...]:
-        node = self.node(*path)
+        node = self.nodes.get(path)
         return node.entries if isinstance(node, Mapping) else ()
 
     def items(self, *path: str | int) -> tuple[tuple[Path, Node], ...]:
         """The items of a list, each with its path."""
-        node = self.node(*path)
-        return (
-            tuple(((*path, index), item) for index, item in enumerate(node.items)) if isinstance(node, Sequence) else ()
-        )
+        node = self.nodes.get(path)
+        if not isinstance(node, Sequence):
+            return ()
+        return tuple([((*path, index), item) for index, item in enumerate(node.items)])
 
     @cached_property
     def policies(self) -> tuple[Path, ...]:
@@ -77,6 +80,21 @@ class Document:
     def policy_keys(self) -> frozenset[str]:
         """What any policy says something of: rules about all else have nothing to look at."""
         return frozenset(entry.key for policy in self.policies for entry in self.mapping(*policy))
+
+
+def _add_nodes(node: Node, path: Path, found: dict[Path, Node]) -> None:
+    found[path] = node
+    inner: Iterable[tuple[PathPart, Node]] = ()
+    if isinstance(node, Mapping):
+        inner = [(key, value) for key, _, value in node.entries]
+    elif isinstance(node, Sequence):
+        inner = enumerate(node.items)
+    for part, value in inner:
+        where = (*path, part)
+        if value.__class__ is Scalar:
+            found[where] = value
+        else:
+            _add_nodes(value, where, found)
 
 
 Rule = Callable[[Document], Iterator[Diagnostic]]

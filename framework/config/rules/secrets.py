@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from framework.config.rules.rules import Document, Rule, at
-from framework.config.tree import Path, leaves
+from framework.config.tree import Path, Scalar
 from framework.diagnose.diagnostic import Diagnostic
 from framework.diagnose.secrets import holds_secret, is_secret_setting
 
@@ -20,8 +20,9 @@ _PROPERTIES = ("create", "properties")
 
 def no_secrets(document: Document) -> Iterator[Diagnostic]:
     """No value is a secret; connections, which need some, are the target's."""
-    settings = (entry for entry in document.tree.entries if entry.key not in _NO_SETTINGS)
-    for path, leaf in (found for entry in settings for found in leaves(entry.value, (entry.key,))):
+    for path, leaf in document.nodes.items():
+        if not isinstance(leaf, Scalar) or path[0] in _NO_SETTINGS:
+            continue
         if path[:2] == ("source", "schema") or "description" in path:
             continue
         value = "" if leaf.value is None else str(leaf.value)
@@ -39,7 +40,11 @@ def no_secrets(document: Document) -> Iterator[Diagnostic]:
 
 
 def _is_named_by_people(path: Path) -> bool:
-    return "variables" in path[:-1] or str(path[0]).startswith("x-") or _PROPERTIES in pairwise(path)
+    return (
+        "variables" in path[:-1]
+        or str(path[0]).startswith("x-")
+        or ("properties" in path and _PROPERTIES in pairwise(path))
+    )
 
 
 RULES: tuple[Rule, ...] = (no_secrets,)

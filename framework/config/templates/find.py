@@ -154,7 +154,8 @@ def _ambiguous(asked: _Asked, libraries: tuple[Library, ...], fitting: tuple[Lib
     tags = listed([f"{asked.library}:{asked.template}@{each.tag.removeprefix('v')}" for each in fitting or libraries])
     if not fitting:
         message = f"`{LOCK_FILE}` has no version {asked.version} of the library `{asked.library}`"
-        return asked.finding("FLOE-C605", message, f"write {tags}, or lock another version")
+        command = f"floe templates lock {asked.library} {libraries[0].url} --tag v{asked.version}"
+        return asked.finding("FLOE-C605", message, f"write {tags}, or lock the tag of that version too: `{command}`")
     message = f"`{LOCK_FILE}` has several versions of the library `{asked.library}`"
     return asked.finding("FLOE-C605", message, f"write {tags}")
 

@@ -74,7 +74,9 @@ def rendered_simply(text: str, context: Mapping[str, object]) -> str | None:
     if program is None:
         return None
     try:
-        return "".join(_Run().run(program, context))
+        run = _Run()
+        run.run(program, context)
+        return "".join(run.texts)
     except _NotSimple:
         return None
 
@@ -85,25 +87,26 @@ def rendered_simply(text: str, context: Mapping[str, object]) -> str | None:
 class _Run:
     def __init__(self) -> None:
         self.steps, self.characters = 0, 0
+        self.texts: list[str] = []
 
-    def run(self, parts: tuple[_Part, ...], scope: Mapping[str, object]) -> Iterator[str]:
+    def run(self, parts: tuple[_Part, ...], scope: Mapping[str, object]) -> None:
         for part in parts:
             if isinstance(part, str):
                 self.count(len(part))
-                yield part
+                self.texts.append(part)
             elif isinstance(part, _Output):
                 shown = _shown(part, scope)
                 self.count(len(shown))
-                yield shown
+                self.texts.append(shown)
             elif isinstance(part, _For):
                 items = part.items if isinstance(part.items, list) else _value(part.items, scope)
                 if type(items) is not list:
                     raise _NotSimple
                 for item in items:
                     self.count(0)
-                    yield from self.run(part.body, {**scope, part.name: item})
+                    self.run(part.body, {**scope, part.name: item})
             else:
-                yield from self.run(part.body if _holds(part, scope) else part.other, scope)
+                self.run(part.body if _holds(part, scope) else part.other, scope)
 
     def count(self, characters: int) -> None:
         self.steps += 1
@@ -141,7 +144,7 @@ def _shown(part: _Output, scope: Mapping[str, object]) -> str:
         return "true" if value else "false"
     if isinstance(value, (int, float)):
         return str(value)
-    if not isinstance(value, str) or UNSAFE.search(value):
+    if not isinstance(value, str) or (not (value.isascii() and value.isalnum()) and UNSAFE.search(value)):
         raise _NotSimple
     return value
 

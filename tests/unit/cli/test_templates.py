@@ -206,9 +206,13 @@ def test_templates_are_listed_described_and_tested(floe: Floe, library: Reposito
 
 
 def test_a_difference_is_shown_for_those_who_use_the_template(floe: Floe, library: Repository) -> None:
-    """Another version of a library is compared with what each pipeline uses now, and no file is changed."""
-    for tag in ("v1.1.0", "v2.0.0"):
-        floe("templates", "lock", "acme", library.url, "--tag", tag)
+    """Another version of a library is compared with what each pipeline uses now, here and below or in the folders that are
+    named, and no file is changed. A second version of a library says how pipelines tell the two apart."""
+    first, second = (floe("templates", "lock", "acme", library.url, "--tag", tag)[1] for tag in ("v1.1.0", "v2.0.0"))
+    assert "beside" not in first
+    assert (
+        "beside `acme@v1.1.0`; pipelines say which they mean: `acme:TEMPLATE@1.1.0` or `acme:TEMPLATE@2.0.0`" in second
+    )
     pipeline("orders", "acme:landing@1", "1")
     pipeline("refunds", "acme:landing@2", "2")
     before = Path("pipelines/orders.yaml").read_text()
@@ -216,6 +220,8 @@ def test_a_difference_is_shown_for_those_who_use_the_template(floe: Floe, librar
     code, said = floe("diff", "pipelines", "--template", "acme:landing@2", "--exit-code")
     told = json.loads(floe("diff", "pipelines", "--template", "acme:landing@2", "--json")[1])
 
+    assert floe("diff", "--template", "acme:landing@2", "--exit-code") == (code, said)
+    assert floe("diff")[0] == 2
     assert code == 1
     assert "tables.defaults.commit.interval: 4m -> 5m" in said
     assert (
