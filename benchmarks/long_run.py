@@ -258,6 +258,7 @@ def watch(
         samples.append(sample(at_s, driver.pid, coordinator.pid))
         if at_s >= (len(heaps) + 1) * duration_s / 4:
             heaps.append(live_heap_mb(jvm_of(driver.pid)))
+            print(f"{at_s / 60:5.1f} min: live heap of the JVM {heaps[-1]:.1f} MB", flush=True)
         if time.monotonic() - told >= min(TELL_EVERY_S, duration_s / 4):
             told += min(TELL_EVERY_S, duration_s / 4)
             one = samples[-1]
@@ -323,8 +324,10 @@ def cpu_s(pid: int) -> float:
 
 
 def live_heap_mb(jvm: int) -> float:
-    """What is left after a full collection."""
+    """What is left after full collections: Spark lets go of what it held for RDDs and broadcasts after the first one."""
     tool = Path(f"/proc/{jvm}/exe").resolve().parent / "jcmd"
+    subprocess.run([str(tool), str(jvm), "GC.run"], check=True, capture_output=True)
+    time.sleep(5.0)
     told = subprocess.run([str(tool), str(jvm), "GC.class_histogram"], check=True, capture_output=True, text=True)
     total = next(line for line in reversed(told.stdout.splitlines()) if line.startswith("Total"))
     return round(int(total.split()[2]) / 2**20, 1)
