@@ -32,6 +32,7 @@ from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.kafka.control_topic import ensure_control_topic
 from framework.adapters.parquet.files import TableWriter
+from framework.commit.events.event_types import DataFile
 from framework.commit.machine.effects import CommitTable, Committed, TableProgress
 from framework.config.spec import PartitionFieldSpec, TablePolicy
 from framework.local import nycflights, stack
@@ -125,7 +126,7 @@ def fill(tables: IcebergTables, topic_id: str, given: argparse.Namespace) -> tup
     count = number = 0
     while rows := list(islice(flights, given.batch)):
         number, count = number + 1, count + len(rows)
-        files: dict[str, list[object]] = {}
+        files: dict[str, list[DataFile]] = {}
         for task in range(given.tasks):
             writer = TableWriter(tables.io_properties(), "bench", uuid.uuid4().hex[:6], number, 2**30, 2**40)
             own = rows[task :: given.tasks]
@@ -136,13 +137,13 @@ def fill(tables: IcebergTables, topic_id: str, given: argparse.Namespace) -> tup
                 shape = arrow_schema(parse_schema(targets[name].schema_json))
                 mine = [row for row in own if row["carrier"] == carrier]
                 writer.add(targets[name], pa.Table.from_pylist(mine).cast(shape))
-            for name, found in writer.finish().items():
-                files.setdefault(name, []).extend(found)
+            for name, written in writer.finish().items():
+                files.setdefault(name, []).extend(written)
         for name, found in files.items():
             view = tables.load_view(name, "main", topic_id)
             assert view is not None
             progress = TableProgress(topic_id, number)
-            outcome = tables.commit(CommitTable(name, view, uuid.uuid4().hex, tuple(found), progress, None))  # type: ignore[arg-type]
+            outcome = tables.commit(CommitTable(name, view, uuid.uuid4().hex, tuple(found), progress, None))
             assert isinstance(outcome, Committed), outcome
     return count, number
 
