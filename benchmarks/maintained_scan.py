@@ -4,7 +4,7 @@ In: how many days of the flights, how many records a batch has, and how many tas
 full scan of all tables before `floe maintain` and after it, the ratio, and exit code 1 if it is below `--least`. Tables
 are those of `pipelines/flights.yaml` (one for each carrier, a partition for each day), and each batch is committed as a
 coordinator does. A live topic brings 900 flights a day: with an interval of 30 s a batch has none or one of them, here
-it has a quarter of a day, so that there are fewer small files than live. Broker, catalog (SQLite, local files), the verb
+it has a hundred (two and a half hours), so that there are far fewer small files than live. Broker, catalog (SQLite, local files), the verb
 and Spark with Iceberg's runtime are real; rows are counted before and after.
 
     python -m benchmarks.maintained_scan
@@ -82,7 +82,7 @@ class Scan:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--days", type=int, default=14, help="of January 2013; 365: the whole year, an hour")
-    parser.add_argument("--batch", type=int, default=250, help="records of a batch")
+    parser.add_argument("--batch", type=int, default=100, help="records of a batch")
     parser.add_argument("--tasks", type=int, default=4, help="that write a batch, one for each partition of the topic")
     parser.add_argument("--rounds", type=int, default=3, help="scans that count; the fastest is taken")
     parser.add_argument("--least", type=float, default=3.0, help="the ratio below which this fails")
