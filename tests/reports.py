@@ -11,8 +11,9 @@ import contextlib
 import io
 import re
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -91,7 +92,8 @@ class _Collector:
                 found.extend(name for name in mark.args if name not in found)
 
 
-def collect(mark: str = "", folders: Sequence[str] = ("tests",), only: str = "") -> dict[str, list[str]]:
+@cache
+def collect(mark: str = "", folders: tuple[str, ...] = ("tests",), only: str = "") -> dict[str, list[str]]:
     """Every test in these folders, by its full id -> what it is marked with by `mark`. `only` is as pytest's `-m`."""
     collector = _Collector(mark)
     words = ["--collect-only", "-q", *(str(ROOT / folder) for folder in folders), "--rootdir", str(ROOT), "-m", only]

@@ -133,7 +133,7 @@ def groups_of(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def general_path(path: str | None) -> str | None:
     """`items[3].price` as `items[].price`, so that elements of lists and maps count together."""
-    return None if path is None else re.sub(r"\[[^\]]*\]", "[]", path)
+    return None if path is None else re.sub(r"\[[^\[\]]*\]", "[]", path)
 
 
 # ---- replay ---------------------------------------------------------------------------------------------------------

@@ -17,7 +17,8 @@ from framework.late import late_pattern
 
 _OPEN, _CLOSE = "\ue000", "\ue001"
 _MARKER = late_pattern(f"{_OPEN}([0-9]+):([0-9]+):([0-9]+):([0-9]+){_CLOSE}")
-_EXPRESSION = late_pattern(r"\{\{.*?\}\}", re.DOTALL)
+# Or the rest of the text, where none is closed any more: it is asked for once.
+_EXPRESSION = late_pattern(r"\{\{(?:.*?(\}\})|.*)", re.DOTALL)
 _STATEMENT = late_pattern(r"[ \t]*#%")
 RESERVED = late_pattern("[\ue000-\ue003]")
 
@@ -26,7 +27,7 @@ def marked(text: str, file_index: int) -> str:
     """A template's text with markers: `file:line:column:length`, where length is 0 for literal text."""
     parts: list[str] = []
     line, column, position = 1, 1, 0
-    expressions = [match.span() for match in _EXPRESSION.finditer(text)]
+    expressions = [match.span() for match in _EXPRESSION.finditer(text) if match[1]]
     expressions.append((len(text), len(text)))
     for start, end in expressions:
         literal = text[position:start]

@@ -36,7 +36,7 @@ _UNSUPPORTED = (
     (r"\\[uU]", "it gives a character by its number", "write the character itself, or `\\x{00e9}`"),
     (r"\\N", "it gives a character by its name", "write the character itself"),
 )  # fmt: skip
-_CLASS = late_pattern(r"(\\[xpP]\{[^}]*\}|\\.)|\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL)
+_CLASS = late_pattern(r"(\\[xpP]\{[^}]*(?:\}|\Z)|\\.)|\[\^?\]?(?:\\.|[^\]\\])*(?:\]|\\?\Z)", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def _compiled(pattern: str) -> Pattern | Unfit:
     # RE2 takes both for text.
     if re.search(r"\{,[0-9]+\}", repeats):
         return Unfit(NOT_RUN, "`{,n}` has no beginning", "write `{0,n}`")
-    if re.search(r"\{[0-9]*,?[0-9]{5,}(,[0-9]*)?\}", repeats):
+    if re.search(r"\{(?:[0-9]{5,}(?:,[0-9]*)?|[0-9]*,[0-9]{5,})\}", repeats):
         return Unfit(NOT_ONE, "it is too large", "use smaller repeat counts")
     if not _is_text(pattern):
         return Unfit(NOT_RUN, "it holds a lone surrogate", "write the character itself, or `\\x{00e9}`")

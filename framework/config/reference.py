@@ -20,7 +20,9 @@ from framework.diagnose.suggest import did_you_mean, listed
 from framework.frozen import dataclass
 from framework.late import late_pattern
 
-_REFERENCE = late_pattern(r"\$\$\{|\$\{([^}]*)\}|\$\{")
+_REFERENCE = late_pattern(
+    r"\$\$\{|\$\{([^}]*)\}|\$\{[^}]*"
+)  # one that is not closed takes the rest: no later one is closed
 _NAMED = late_pattern(r"(var|param)\.([A-Za-z_][A-Za-z0-9_]*)\Z|(env|local):([A-Za-z_][A-Za-z0-9_]*)\Z")
 _SECRET = late_pattern(r"\$\{secret:([a-z][a-z0-9_-]*):([^}]+)\}\Z")
 _FORMS = (
@@ -118,7 +120,7 @@ def _leaf(node: Scalar, path: Path, state: _State) -> Node:
         if match[0] == "$${":
             parts.append("${")
             continue
-        place = _inside(node, text, match.start(), len(match[0]))
+        place = _inside(node, text, match.start(), len(match[0] if match[1] is not None else "${"))
         if match[1] is None:
             _refuse(
                 state,

@@ -22,9 +22,9 @@ _BYTES = {
     **{unit: 1024**power for unit, power in (("KiB", 1), ("MiB", 2), ("GiB", 3), ("TiB", 4))},
 }
 COLUMN = r"[A-Za-z_][A-Za-z0-9_-]*(?:\.[A-Za-z_][A-Za-z0-9_-]*)*"
-_CALL = late_pattern(r"([A-Za-z_]+)\( *([^,()]+?) *(?:, *([^,()]+?) *)?\)\Z")
+_CALL = late_pattern(r"([A-Za-z_]+)\(([^,()]*)(?:,([^,()]*))?\)\Z")
 _COLUMN = late_pattern(COLUMN + r"\Z")
-_SORT = late_pattern(r"(.+?)(?: +(asc|desc))?(?: +nulls +(first|last))?\Z")
+_SORT = late_pattern(r"(.+?)(?:(?<! ) +(asc|desc))?(?:(?<! ) +nulls +(first|last))?\Z")
 PLAIN_TRANSFORMS = ("identity", "year", "month", "day", "hour")
 NUMBERED_TRANSFORMS = ("bucket", "truncate")
 
@@ -63,7 +63,7 @@ def partition_field(text: str) -> PartitionFieldSpec | None:
     match = _CALL.match(text)
     if match is None:
         return None
-    transform, first, second = match[1], match[2], match[3]
+    transform, first, second = match[1], match[2].strip(" "), match[3] and match[3].strip(" ")
     if transform in PLAIN_TRANSFORMS and second is None and _COLUMN.match(first):
         return PartitionFieldSpec(first, transform)
     if transform in NUMBERED_TRANSFORMS and second is not None:

@@ -119,7 +119,7 @@ def _partition(value: ScalarValue) -> Explained:
 
 def _sort(value: ScalarValue) -> Explained:
     text = str(value)
-    words = re.match(r"(.+?)(?i:( +)(asc|desc)(?:ending)?)?(?i: +nulls? +(first|last))?\Z", text)
+    words = re.match(r"(.+?)(?i:(?<! )( +)(asc|desc)(?:ending)?)?(?i:(?<! ) +nulls? +(first|last))?\Z", text)
     if words and partition_field(words[1]) and (words[3] or words[4]):
         guess = (
             words[1] + (f" {words[3].lower()}" if words[3] else "") + (f" nulls {words[4].lower()}" if words[4] else "")

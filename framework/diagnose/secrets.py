@@ -7,8 +7,10 @@ All that floe prints, logs, writes into a plan or hands to another process passe
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 
+from framework.frozen import dataclass
 from framework.late import late_pattern
 
 # Anywhere in a name, whatever stands beside them.
@@ -50,26 +52,29 @@ HEADERS = frozenset(
 )  # fmt: skip
 _PART = late_pattern(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 
-# What stands for a secret inside of a value or a text: `name=value`, `"name": "value"`, `name: value`.
-_WORDS = (
-    r"(?<!\$\{)(?:[A-Za-z0-9_.\-]*(?:passw(?:or)?d|passphrase|pwd|secret|credential|access[_.\-]?key|account[_.\-]?key|api[_.\-]?key"
-    r"|private[_.\-]?key|shared[_.\-]?key|session[_.\-]?token|sas[_.\-]?token|access[_.\-]?token|refresh[_.\-]?token"
-    r"|auth[_.\-]?token|security[_.\-]?token|id[_.\-]?token|oauth[_.\-]?token|authorization|jaas)[A-Za-z0-9_.\-]*"
-    r"|(?<![A-Za-z0-9_.\-])(?:token|sig|pass|pw|x-amz-signature|x-amz-credential|x-goog-signature))"
+# What stands for a secret inside of a value or a text: `name=value`, `"name": "value"`, `name: value`. Each name is read
+# once, from its first character: texts are as long as records, and may be made to keep whoever reads them busy.
+_NAMED = late_pattern(r"(?<![A-Za-z0-9_.\-])([A-Za-z0-9_.\-]+)(\\?[\"'`]?\s{0,4}(?:=>|[=:])\s{0,4})")
+_NAME_OF_SECRET = late_pattern(
+    r"passw(?:or)?d|passphrase|pwd|secret|credential|access[_.\-]?key|account[_.\-]?key|api[_.\-]?key|private[_.\-]?key"
+    r"|shared[_.\-]?key|session[_.\-]?token|sas[_.\-]?token|access[_.\-]?token|refresh[_.\-]?token|auth[_.\-]?token"
+    r"|security[_.\-]?token|id[_.\-]?token|oauth[_.\-]?token|authorization|jaas"
+    r"|\A(?:token|sig|pass|pw|x-amz-signature|x-amz-credential|x-goog-signature)\Z",
+    re.IGNORECASE,
 )
-_VALUE = (
-    r"(?:\$\{[^}]*\}|\\\"[^\"]*\\\"|\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'"
-    r"|(?:Bearer|Basic)\s+[^\s,;&]+|[^\s,;&\"'{}\[\]()]+)"
+_VALUE = late_pattern(
+    r"\$\{[^}]{0,300}\}|\\\"[^\"]*\\\"|\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'"
+    r"|(?:Bearer|Basic)\s+[^\s,;&]+|[^\s,;&\"'{}\[\]()]+",
+    re.IGNORECASE,
 )
-_PAIR = late_pattern(rf"({_WORDS})(\\?[\"'`]?\s{{0,4}}(?:=>|[=:])\s{{0,4}})({_VALUE})", re.IGNORECASE)
 _A_WORD = late_pattern(
     r"pass|pwd|secret|credential|key|token|auth|jaas|sig|pw", re.IGNORECASE
-)  # each of `_WORDS` has one
+)  # each of `_NAME_OF_SECRET` has one
 _USER_IN_URL = late_pattern(r"([A-Za-z][A-Za-z0-9+.\-]{0,40}:)?//[^/?#\s@\"'<>]*(?:@[^/?#\s@\"'<>]*)*@(?=[^\s/])")
 _PASSWORD_IN_URL = late_pattern(r"//[^/?#@:\s\"']*:[^/?#\s\"']+@")
 _SHAPES = late_pattern(
     r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?:[^-]*-----END [A-Z ]*PRIVATE KEY-----|[\s\S]*)"
-    r"|\beyJ[A-Za-z0-9_\-]{5,}\.[A-Za-z0-9_\-]{5,}(?:\.[A-Za-z0-9_\-]*)?"
+    r"|\beyJ[A-Za-z0-9_\-]{5,1000}\.[A-Za-z0-9_\-]{5,}(?:\.[A-Za-z0-9_\-]*)?"
     r"|\b(?:Bearer|Basic)\s+[A-Za-z0-9+/_.~\-]{8,}=*"
     r"|\b(?:ghp|gho|ghs|github_pat|glpat|hf|sk|xox[abp])[_\-][A-Za-z0-9_\-]{16,}"
 )
@@ -77,7 +82,7 @@ _SHORTEST_SHAPE = len("eyJ") + 5 + len(".") + 5  # of those in `_SHAPES`
 _REFERENCE = late_pattern(r"[\"'`]?\$\{[^}]*\}?[\"'`]?")
 HIDDEN = "***"
 _FLOW_VALUE = late_pattern(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^']|'')*'|[^\s\"'{\[,}\]][^,{}\[\]]*")
-_KEY_IN_LINE = late_pattern(r"[\"']?([A-Za-z0-9_.\-]+)[\"']?\s*:\s+(?=\S)")
+_KEY_IN_LINE = late_pattern(r"(?<![A-Za-z0-9_.\-])[\"']?([A-Za-z0-9_.\-]+)[\"']?\s*:\s+(?=\S)")
 _SAYS_NOTHING = late_pattern(
     r"[\"']?(?:\$\{[^}]*\}|string|boolean|int|integer|long|bigint|float|double|date|time|timestamp\w*|uuid|binary|true|false|null)"
     r"[\"']?\s*(?:[,}\]#].*)?$"
@@ -118,7 +123,7 @@ def holds_secret(value: str) -> bool:
         return True
     if not (":" in value or "=" in value) or not _A_WORD.search(value):
         return False
-    return any(not _REFERENCE.fullmatch(pair[3]) and pair[3] != HIDDEN for pair in _PAIR.finditer(value))
+    return any(not _REFERENCE.fullmatch(pair.value) and pair.value != HIDDEN for pair in _pairs(value))
 
 
 def is_secret_setting(key: str, value: str) -> bool:
@@ -132,15 +137,43 @@ def redacted(text: str) -> str:
     """A text of any origin without the secrets that can be told by their shape or by the name before them."""
     text = _USER_IN_URL.sub(lambda found: f"{found[1] or ''}//{HIDDEN}@", text)
     text = _SHAPES.sub(HIDDEN, text)
-    return _PAIR.sub(_hidden_pair, text)
+    return _with_values(text, _hidden)
 
 
-def _hidden_pair(found: re.Match[str]) -> str:
-    value = found[3]
+@dataclass(frozen=True)
+class _Pair:
+    """The value of a name of a secret, and where it is."""
+
+    value: str
+    start: int
+    end: int
+
+
+def _pairs(text: str) -> Iterator[_Pair]:
+    at = 0
+    while named := _NAMED.search(text, at):
+        at = named.end()
+        # `${secret:...}` is a reference and no secret; `${my_secret:...}` is none of floe's.
+        first = 1 if text.endswith("${", 0, named.start()) else 0
+        if _NAME_OF_SECRET.search(named[1], first) and (value := _VALUE.match(text, at)):
+            at = value.end()
+            yield _Pair(value[0], value.start(), at)
+
+
+def _with_values(text: str, shown: Callable[[str], str]) -> str:
+    """The text with each value of a name of a secret as it is shown."""
+    parts, at = [], 0
+    for pair in _pairs(text):
+        parts += [text[at : pair.start], shown(pair.value)]
+        at = pair.end
+    return "".join([*parts, text[at:]])
+
+
+def _hidden(value: str) -> str:
     if _REFERENCE.fullmatch(value):
-        return found[0]
+        return value
     quote = value[0] if value[0] in "\"'" else ""
-    return f"{found[1]}{found[2]}{quote}{HIDDEN}{quote}"
+    return f"{quote}{HIDDEN}{quote}"
 
 
 def masked_line(line: str) -> str:
@@ -150,7 +183,7 @@ def masked_line(line: str) -> str:
         lambda found: found[1] + "*" * (len(found[0]) - len(found[1] or "")) if found[1] else found[0], line
     )
     out = _SHAPES.sub(lambda found: "*" * len(found[0]), out)
-    out = _PAIR.sub(lambda f: f[0] if _SAYS_NOTHING.fullmatch(f[3]) else f[1] + f[2] + "*" * len(f[3]), out)
+    out = _with_values(out, lambda value: value if _SAYS_NOTHING.fullmatch(value) else "*" * len(value))
     for found in _KEY_IN_LINE.finditer(out):
         rest = out[found.end() :]
         if is_secret_name(found[1]) and not _SAYS_NOTHING.match(rest):

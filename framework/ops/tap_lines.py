@@ -30,7 +30,7 @@ from framework.testing.values import shown as plain_value
 _MOST_CHARACTERS = 2_000
 # A shorter one would be found everywhere; messages about a hidden field are not shown at all.
 _SHORTEST_HIDDEN = 3
-_NAME = re.compile(r"([A-Za-z0-9_.\-]+)\W{0,4}[:=]")
+_NAME = re.compile(r"(?<![A-Za-z0-9_.\-])([A-Za-z0-9_.\-]+)\W{0,4}[:=]")
 _ESCAPE = re.compile(r"\\u([0-9A-Fa-f]{4})")
 _JSON_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?\Z")
 

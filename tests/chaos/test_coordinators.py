@@ -30,6 +30,7 @@ def coordinator(project: Project, fault: str | None = None) -> Running:
 
 
 @pytest.mark.failure("F01", "F02")
+@pytest.mark.slow
 def test_two_coordinators_one_stopped_across_a_rebalance(project: Project, broker: Broker) -> None:
     """A coordinator stopped in mid-commit and resumed after another took over and committed adds nothing and loses
     nothing."""

@@ -133,6 +133,7 @@ def seed() -> int:
 
 @pytest.mark.failure("F13")
 @pytest.mark.timeout(1200)
+@pytest.mark.slow
 def test_ten_random_kills(tmp_path: Path, fragile_broker: FragileBroker) -> None:
     """Ten deaths of driver, coordinator and broker at random moments: nothing lost, nothing twice, every sum holds."""
     run_kills(tmp_path, fragile_broker, SHORT_FORM_KILLS, seed())

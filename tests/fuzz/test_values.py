@@ -14,7 +14,7 @@ SHARES = 5
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("share", range(SHARES))
+@pytest.mark.parametrize("share", [0, *(pytest.param(share, marks=pytest.mark.slow) for share in range(1, SHARES))])
 def test_each_value_is_exact_or_its_record_a_dead_letter(share: int) -> None:
     """A value is exact or a dead letter, on every way, whatever stands beside it in the block."""
     seed, count = 1_000_000 * (share + 1), DOCUMENTS // SHARES

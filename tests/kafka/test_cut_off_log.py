@@ -86,7 +86,7 @@ def told(assigned: SeatAssigned) -> Assigned:
     )
 
 
-@pytest.mark.parametrize("written_anew", [0, 4])
+@pytest.mark.parametrize("written_anew", [0, pytest.param(4, marks=pytest.mark.slow)])
 def test_a_low_water_mark_above_what_is_left_is_told(own_broker: Broker, written_anew: int) -> None:
     """Also where the log has grown past the mark again: the leader epoch beside the mark shows that these are other
     records."""
@@ -120,6 +120,7 @@ def test_a_low_water_mark_above_what_is_left_is_told(own_broker: Broker, written
     assert [effect.code for effect in effects if isinstance(effect, Stop)] == ["FLOE-R117"]
 
 
+@pytest.mark.slow
 def test_a_marker_of_a_later_leader_is_no_loss(own_broker: Broker) -> None:
     """The end of a transaction may be written by another leader than its records: what a coordinator has read up to there
     is still there, after that leader and after the next; and a coordinator that goes on reading is not disturbed."""
@@ -154,6 +155,7 @@ def test_a_marker_of_a_later_leader_is_no_loss(own_broker: Broker) -> None:
     seat.close()
 
 
+@pytest.mark.slow
 def test_a_marker_that_is_lost_is_told(own_broker: Broker) -> None:
     """Where the end of a transaction is cut off and other records take its place below the mark, a coordinator that takes
     over stops."""

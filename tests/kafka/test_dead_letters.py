@@ -145,6 +145,7 @@ def test_replay_mends_what_can_be_mended_and_twice_is_once(project: Project) -> 
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_a_replay_goes_through_the_sql_of_the_file(project: Project) -> None:
     """Letters of a pipeline with `transform.sql` become what its records become: rows of the SELECT; what the WHERE
     removes is filtered and waits no more, what still cannot be decoded does."""

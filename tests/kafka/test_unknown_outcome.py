@@ -213,7 +213,7 @@ def test_a_newer_run_that_took_over_during_an_outage_is_final(
     newer.close()
 
 
-@pytest.mark.parametrize("fate", [Fate.LOSE_REQUEST, Fate.LOSE_ANSWER])
+@pytest.mark.parametrize("fate", [pytest.param(Fate.LOSE_REQUEST, marks=pytest.mark.slow), Fate.LOSE_ANSWER])
 def test_a_broker_killed_in_mid_commit_keeps_all_or_nothing(
     behind: Behind, new_pipeline: Callable[..., Pipeline], fate: Fate
 ) -> None:

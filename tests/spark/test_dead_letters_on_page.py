@@ -116,6 +116,7 @@ def everything(project: Project, driver: Running, url: str, token: str) -> dict[
     return said
 
 
+@pytest.mark.slow
 def test_no_record_leaves_unless_the_target_says_so_and_then_by_one_door(project: Project, runs: list[Running]) -> None:
     """Without a word in the target no page, no answer, no metric, no event and no state has a record's text, whatever the
     token, also of a run that a record ended. With it, who may act gets the named pipeline's letters with a mark at what is

@@ -204,6 +204,7 @@ def test_moments_that_no_calendar_has_are_dead_letters_in_typed_formats(project:
 
 
 @pytest.mark.parametrize("action", ["kill", "break"])
+@pytest.mark.slow
 def test_a_record_that_ends_its_task_is_found(project: Project, broker: Broker, action: str) -> None:
     """A record that kills each worker process that reads it, or raises where nothing contains it, is a dead letter with
     that reason after two failed attempts; the run goes on, and the sum holds."""

@@ -56,7 +56,7 @@ def files_of_snapshots(project: Project, table: str) -> Counter[tuple[object, ob
 @pytest.mark.parametrize(
     "transform",
     [
-        pytest.param("", id="as-it-is"),
+        pytest.param("", id="as-it-is", marks=pytest.mark.slow),
         pytest.param(
             'transform: {sql: "SELECT id, kind, region, n FROM source WHERE id <> 8"}', id="sql", marks=pytest.mark.slow
         ),

@@ -43,6 +43,7 @@ def ids(project: Project, table: str = "shop.t") -> list[int]:
     return sorted(project.table(table).column("id").to_pylist())
 
 
+@pytest.mark.slow
 def test_a_scheduled_run_that_starts_at_the_end_reads_what_comes_after_its_first_run(
     project: Project, broker: Broker
 ) -> None:
@@ -114,6 +115,7 @@ def test_a_topic_that_was_given_up_goes_on_where_that_was(project: Project, brok
     assert ids(project, "shop.quiet") == list(range(15))
 
 
+@pytest.mark.slow
 def test_a_table_that_was_put_back_waits_until_what_it_lacks_is_read_again(project: Project, broker: Broker) -> None:
     """Everything is started again between the restore and the next batch: the log alone shows what the table lacks. The
     verb that the reason names reads it again, once."""

@@ -29,7 +29,7 @@ OF_A_COMMIT = ("before-commit", "manifests-written", "committed")
 OF_THE_COORDINATOR = ("progress-published", "low-water-stored")
 # Those that a run reaches once; at the others it is frozen the second time, so that some things are done, and some not.
 ONCE = ("before-query", IN_A_TASK)
-QUICK = ("announced", "committed")
+QUICK = ("announced",)
 TROUBLE = 9
 
 

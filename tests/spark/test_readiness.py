@@ -40,6 +40,7 @@ def texts(document: dict[str, Any], name: str) -> list[tuple[str, str]]:
     return [(each["verdict"], each["text"]) for each in check["seen"]]
 
 
+@pytest.mark.slow
 def test_what_is_there_is_compared_with_what_the_records_give(project: Project, broker: Broker) -> None:
     """After two runs everything passes, the replay row by row. A row that somebody deleted and one that somebody changed are
     found by their positions, and it is no go; no scratch is left."""

@@ -83,6 +83,7 @@ def test_sigterm_drains(project: Project, broker: Broker) -> None:
     assert len(project.positions(project.tables("shop"))) == 500
 
 
+@pytest.mark.slow
 def test_what_a_small_first_batch_leaves_is_read_at_once(project: Project, broker: Broker) -> None:
     """The first batch of a run is cut short, since nothing is known of its files yet; what waits behind it is announced
     without an interval between them, and each record lands once."""
@@ -104,6 +105,7 @@ def test_what_a_small_first_batch_leaves_is_read_at_once(project: Project, broke
     assert (len(counts), set(counts.values())) == (count, {1})
 
 
+@pytest.mark.slow
 def test_two_pipelines_share_one_driver(project: Project, broker: Broker) -> None:
     """Several files run in one driver with one coordinator, and each record lands once."""
     topics = [broker.new_topic("left"), broker.new_topic("right", partitions=2)]

@@ -81,7 +81,7 @@ def check(project: Project, rows: Rows) -> None:
     ("version", "partition_by", "deletes"),
     [
         pytest.param("2", "region", "auto", id="2-moves", marks=pytest.mark.slow),
-        pytest.param("3", "region", "auto", id="3-moves"),
+        pytest.param("3", "region", "auto", id="3-moves", marks=pytest.mark.slow),
         pytest.param("2", '"bucket(4, id)"', "auto", id="2-by-key", marks=pytest.mark.slow),
         pytest.param("3", "", "auto", id="3-unpartitioned", marks=pytest.mark.slow),
         pytest.param("3", "region", "copy_on_write", id="3-copies", marks=pytest.mark.slow),
@@ -152,7 +152,7 @@ def test_a_run_that_dies_leaves_no_key_with_two_rows(tmp_path: Path, broker: Bro
 @pytest.mark.parametrize(
     "fault",
     [
-        "announced=kill",
+        pytest.param("announced=kill", marks=pytest.mark.slow),
         pytest.param("before-commit=kill", marks=pytest.mark.slow),
         pytest.param("files-written=kill", marks=pytest.mark.slow),
         pytest.param("committed=kill", marks=pytest.mark.slow),
@@ -195,7 +195,7 @@ def newest(documents: Iterable[Document]) -> Rows:
 @pytest.mark.parametrize(
     ("version", "fault"),
     [
-        ("2", "announced=kill"),
+        pytest.param("2", "announced=kill", marks=pytest.mark.slow),
         pytest.param("3", "files-written=kill", marks=pytest.mark.slow),
         pytest.param("3", "before-commit=kill", marks=pytest.mark.slow),
         pytest.param("2", "committed=kill", marks=pytest.mark.slow),

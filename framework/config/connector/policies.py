@@ -70,7 +70,7 @@ def _partition(reader: Reader, key: str, creates: bool) -> list[str]:
         reader.note(key, "tables are not created (`iceberg.tables.auto-create-enabled`), so it has no effect")
         return []
     fields = []
-    for part in re.split(r",(?![^()]*\))", text):
+    for part in re.findall(r"(?:\A|,)((?:[^,()]|\([^()]*\)?|\))*)", text):
         written = re.sub(r"^(year|month|day|hour)s\(", r"\1(", part.strip())
         found = partition_field(re.sub(r"\s+", "", written))
         if found is None:

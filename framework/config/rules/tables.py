@@ -142,7 +142,7 @@ def one_spelling(document: Document) -> Iterator[Diagnostic]:
 
 def _folded(template: str) -> str:
     """A table's name in lower case; what is in braces is a field and stays as it is."""
-    return "".join(part if part.startswith("{") else part.lower() for part in re.split(r"(\{[^}]*\})", template))
+    return "".join(part if part.startswith("{") else part.lower() for part in re.split(r"(\{[^}]*(?:\}|\Z))", template))
 
 
 def tests_are_named_once(document: Document) -> Iterator[Diagnostic]:

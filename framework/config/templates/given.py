@@ -15,7 +15,7 @@ from framework.frozen import dataclass
 from framework.late import late_pattern
 
 _COLLECTION = late_pattern(r"\[|\{(?!\{)")
-_PIECE = late_pattern(r"\$\{(param\.[A-Za-z0-9_]*)\}|\{\{(.*?)\}\}")
+_PIECE = late_pattern(r"\$\{(param\.[A-Za-z0-9_]*)\}|\{\{(.*?)(?:\}\}|$)", re.MULTILINE)
 _NAME = late_pattern(r"(?<![A-Za-z0-9_.])(param\.)?([A-Za-z_][A-Za-z0-9_]*)")
 # `#% for topic in param.topics` and `#% set topic = param.topic`: another name of the same parameter.
 _OTHER_NAME = late_pattern(r"^[ \t]*#%-?[ \t]*(?:for[ \t]+(\w+)[ \t]+in|set[ \t]+(\w+)[ \t]*=)[ \t]+param\.(\w+)", re.M)

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from framework.record.convert.converter import Converter
 from framework.record.json.strict_parser import NON_FINITE, JsonValue, NumberText
 
-_NUMBER = re.compile(r"([+-]?(?:\d+(?:\.\d*)?|\.\d+))(?:[eE]([+-]?)0*(\d+))?", re.ASCII)
+_NUMBER = re.compile(r"([+-]?(?:\d+(?:\.\d*)?|\.\d+))(?:[eE]([+-]?)(\d+))?", re.ASCII)
 _WHOLE = re.compile(r"-?\d+", re.ASCII)
 # Text that a number prints as, but for zeros behind the point. `"007"`, `"+49"` and, where no float is meant, `"1e3"`
 # are codes.
@@ -40,7 +40,7 @@ def exact_number(value: JsonValue) -> Decimal | None:
     if found is None:
         return None
     digits, sign, exponent = found.groups()
-    if exponent is not None and len(exponent) > 6:
+    if exponent is not None and len(exponent.lstrip("0")) > 6:
         return Decimal(f"{digits}e{sign}{_MOST_EXPONENT + 2 * len(digits)}")
     return Decimal(found[0])
 

@@ -24,7 +24,7 @@ _END = rb"(?=[ \t\r]*[,}\]])"
 
 def suspect_patterns(said: str, schema: pa.Schema) -> list[bytes]:
     """Patterns of what Arrow's message is about; none when it says nothing of a kind of value."""
-    if kind := _KIND.search(said):
+    if kind := _KIND.match(said, max(said.find("Column(/"), 0)):
         name = kind.group(1).split("/")
         begins = _BEGINS.get(kind.group(2))
         return [_other(name[-1], begins)] if begins and name[-1] != "[]" else []

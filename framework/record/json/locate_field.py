@@ -10,7 +10,7 @@ import json
 import re
 from json.decoder import JSONDecodeError
 
-_STEP = re.compile(r"\[(\d+)\]|\['(.*?)'\]|\.?([^.\[]+)")
+_STEP = re.compile(r"\[(\d+)\]|\['((?s:.*?))(?:'\]|\Z)|\.?([^.\[]+)")
 _BLANK = re.compile(r"[ \t\n\r]*")
 _DECODER = json.JSONDecoder(strict=False)
 

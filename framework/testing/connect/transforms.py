@@ -218,7 +218,7 @@ def _whole(value: Value, bits: int) -> int:
 def _double(value: Value) -> float:
     if not isinstance(value, str):
         return float(value)
-    if re.fullmatch(r"[\x00-\x20]*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[\x00-\x20]*", value):
+    if re.fullmatch(r"[\x00-\x20]*[+-]?([0-9]+(?:\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?[\x00-\x20]*", value):
         return float(value.strip("".join(map(chr, range(33)))))
     if re.search(r"NaN|Infinity|[0-9.][dDfF]|0[xX]", value):
         raise Unknown(f"how Java reads the number {value}")

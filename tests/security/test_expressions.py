@@ -1,0 +1,79 @@
+"""No regular expression of floe takes more than its share of time, whatever text it is asked about."""
+
+from __future__ import annotations
+
+import re
+import signal
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from testbed.pumps import Expression, expressions, pumps
+
+LENGTH = 20_000
+# A step of a linear expression takes some nanoseconds for a character: all of them stay under a tenth of this.
+MOST_S = 0.2
+MOST_TEXTS = 2_000
+# Expression -> why long text never reaches it.
+BOUNDED = {
+    r"[-+]?[0-9]+\Z": "at most 40 characters are asked, and from the beginning only",
+    r"[-+]?[0-9]+(\.[0-9]+)?\Z": "at most 40 characters are asked, and from the beginning only",
+}
+
+
+class _TooLong(Exception):
+    pass
+
+
+def _stop(_signal: int, _frame: object) -> None:
+    raise _TooLong
+
+
+def too_slow(each: Expression) -> str | None:
+    """The first text, shortened, for which an expression takes too long."""
+    compiled = re.compile(each.text, each.flags)
+    every = list(pumps(each, LENGTH))
+    for pump in every[:: len(every) // MOST_TEXTS + 1]:
+        text = pump if isinstance(each.text, str) else pump.encode("utf-8", "surrogatepass")
+        began = time.thread_time()
+        signal.setitimer(signal.ITIMER_VIRTUAL, MOST_S)
+        try:
+            if each.is_searched:
+                for _ in compiled.finditer(text):
+                    pass
+            else:
+                compiled.match(text)
+                compiled.fullmatch(text)
+        except _TooLong:
+            pass
+        finally:
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        # Within a repeat of one character the expression asks for no signal.
+        if (took := time.thread_time() - began) > MOST_S:
+            return f"{pump[:60]!r}... for {took:.1f} s"
+    return None
+
+
+@pytest.fixture(autouse=True)
+def alarm() -> Iterator[None]:
+    before = signal.signal(signal.SIGVTALRM, _stop)
+    yield
+    signal.signal(signal.SIGVTALRM, before)
+
+
+def test_no_text_keeps_an_expression_busy() -> None:
+    """Time grows with the length of a text and not with its square: for every expression, and texts that are made from
+    its own parts."""
+    found = {
+        f"{each.module}: {each.text!r}": slow
+        for each in expressions()
+        if each.text not in BOUNDED and (slow := too_slow(each))
+    }
+    assert not found, "\n".join(f"{name}\n    {text}" for name, text in found.items())
+
+
+@pytest.mark.parametrize("text", ["(?:a|aa)+b", "[a-z]*x[a-z]*=", r"\$\{[^}]*\}", r"\s+$"])
+def test_an_expression_that_takes_too_long_is_found(text: str) -> None:
+    """The texts are good enough for the usual kinds: of exponential and of square time."""
+    assert too_slow(Expression("here", text, 0, True))
