@@ -4,8 +4,8 @@ In: how many days of the flights, how many records a batch has, and how many tas
 full scan of all tables before `floe maintain` and after it, the ratio, and exit code 1 if it is below `--least`. Tables
 are those of `pipelines/flights.yaml` (one for each carrier, a partition for each day), and each batch is committed as a
 coordinator does. A live topic brings 900 flights a day: with an interval of 30 s a batch has none or one of them, here
-it has a hundred (two and a half hours), so that there are far fewer small files than live. Broker, catalog (SQLite, local files), the verb
-and Spark with Iceberg's runtime are real; rows are counted before and after.
+it has a hundred (two and a half hours), so that there are far fewer small files than live. Broker, catalog (SQLite,
+local files), the verb and Spark with Iceberg's runtime are real; rows are counted before and after.
 
     python -m benchmarks.maintained_scan
 """
