@@ -9,6 +9,7 @@ import os
 import random
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -20,7 +21,7 @@ from framework.adapters.sinks import unguarded
 from framework.cli.local import KAFKA_PORT, STATE_DIR, progress_lines
 from framework.diagnose.counted import counted
 from framework.errors import FloeError, SetupError
-from framework.local.landed import Landed
+from framework.local.landed import FullScan, Landed
 from framework.local.nycflights import DemoTopic
 from framework.local.state import HOME_VARIABLE, LocalState
 
@@ -75,7 +76,7 @@ def pizzas_command(
 
 def _flights(by: str, kafka_port: int | None, state_dir: Path) -> None:
     from framework.local import nycflights, stack
-    from framework.local.landed import landed
+    from framework.local.landed import landed, read_whole
 
     pipeline = _pipeline_file("flights.yaml")
     with progress_lines() as progress:
@@ -93,6 +94,7 @@ def _flights(by: str, kafka_port: int | None, state_dir: Path) -> None:
     tables = landed(state.catalog_settings(), namespace)
     _show(console, [facts for facts in tables if facts.table != f"{namespace}.dead_letters"], namespace)
     _check(tables, namespace, by)
+    click.echo(_files(tables, read_whole(state.catalog_settings(), tables[0].table)))
     console.print("\nTry next:")
     console.print("  floe status", highlight=False)
     console.print("  floe log", highlight=False)
@@ -162,6 +164,16 @@ def _show(console: Console, tables: list[Landed], namespace: str) -> None:
         sums = [sum(getattr(facts, name) for facts in rest) for name in ("rows", "partitions", "files", "snapshots")]
         grid.add_row(f"{counted(len(rest), 'smaller table')}", *(f"{number:,}" for number in sums), "", style="dim")
     console.print(grid)
+
+
+def _files(tables: Sequence[Landed], scan: FullScan) -> str:
+    """What a reader of the tables has to open: a scan takes as long as it has files."""
+    files, partitions = (sum(getattr(facts, name) for facts in tables) for name in ("files", "partitions"))
+    of_scan = next(facts.files for facts in tables if facts.table == scan.table)
+    return (
+        f"{counted(files, 'file')} in {counted(partitions, 'partition')}; all {scan.rows:,} rows of {scan.table}, in "
+        f"{counted(of_scan, 'file')}, are read in {scan.seconds:.1f} s"
+    )
 
 
 def _check(tables: list[Landed], namespace: str, by: str) -> None:

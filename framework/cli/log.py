@@ -17,6 +17,7 @@ from framework.commit.events.event_types import (
     CommitRequested,
     CommitToTable,
     ControlEvent,
+    CoordinatorAssigned,
     DataComplete,
     DataWritten,
     Deployed,
@@ -161,6 +162,9 @@ def describe(event: ControlEvent) -> str:
         return f"{event.act} {event.subject} by {event.by} at {time_text(event.timestamp_ms)}{why} ({event.detail})"
     if isinstance(event, Skipped):
         return f"the record at offset {event.offset} is skipped, by {event.by}: {event.reason}"
+    if isinstance(event, CoordinatorAssigned):
+        again = ", to read a part of the log again" if event.reads_again else ""
+        return f"{event.coordinator} coordinates{again} ({time_text(event.timestamp_ms)})"
     if isinstance(event, TableMeasured):
         h = event.health
         gain = gain_words(h)

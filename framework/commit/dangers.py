@@ -1,6 +1,6 @@
 """What is not in trouble yet and will be: records that retention is about to take, and a seat that nobody keeps.
 
-In: what a broker says of partitions, and when somebody else began to coordinate, as values; the time is an argument.
+In: what a broker says of partitions, and who says in the log that it coordinates, as values; the time is an argument.
 Out: a `Danger` or None. The alerts fire at the same bounds.
 """
 
@@ -9,12 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from framework.commit.events.event_types import (
+    CommitComplete,
+    ControlEvent,
+    CoordinatorAssigned,
+    StateChanged,
+    Subject,
+)
 from framework.diagnose.counted import counted
 
 RETENTION_NEAR, COORDINATOR_FLAPS = "FLOE-R152", "FLOE-R153"
 USED_MOST = 0.8
 TAKEOVERS_MOST = 3
 TAKEOVERS_MIN = 15
+TAKEOVERS_KEPT = 100
 A_WEEK_MS = 604_800_000
 
 
@@ -28,6 +36,53 @@ class Danger:
     remedy: str
     code: str
     since_ms: int | None
+
+
+@dataclass(frozen=True)
+class SeatWord:
+    """Somebody coordinates. `begins`: it says so of itself at its start; else something else shows it, which is all that
+    coordinators of older versions tell."""
+
+    coordinator: str
+    at_ms: int
+    begins: bool = False
+    reads_again: bool = False
+
+
+def seat_word(event: ControlEvent | None) -> SeatWord | None:
+    """What an event says of who coordinates."""
+    if isinstance(event, CoordinatorAssigned):
+        return SeatWord(event.coordinator, event.timestamp_ms, True, event.reads_again)
+    if isinstance(event, CommitComplete):
+        return SeatWord(event.coordinator, event.timestamp_ms)
+    if isinstance(event, StateChanged) and event.subject is Subject.TABLE:
+        return SeatWord(event.by, event.timestamp_ms)
+    return None
+
+
+@dataclass(frozen=True)
+class Seats:
+    """Who coordinated, folded from the log in its order. The first one that is seen took the seat from nobody."""
+
+    owner: str = ""
+    owner_ms: int = 0
+    takeovers_ms: tuple[int, ...] = ()
+    announced: tuple[str, ...] = ()
+
+    def after(self, word: SeatWord | None) -> Seats:
+        if word is None or not word.coordinator:
+            return self
+        who = word.coordinator
+        if word.begins:
+            is_new = bool(self.owner) and not (word.reads_again and who == self.owner)
+            announced = (*self.announced, who)[-TAKEOVERS_KEPT:]
+        else:
+            # A late word of one before says nothing new, nor does anything of one that told when it began.
+            if who == self.owner or word.at_ms < self.owner_ms or who in self.announced:
+                return self
+            is_new, announced = bool(self.owner), self.announced
+        taken = (*self.takeovers_ms, word.at_ms)[-TAKEOVERS_KEPT:] if is_new else self.takeovers_ms
+        return Seats(who, word.at_ms, taken, announced)
 
 
 @dataclass(frozen=True)
@@ -81,9 +136,14 @@ def retention_near(pipeline: str, held: Iterable[Held]) -> Danger | None:
     )
 
 
+def recent(takeovers_ms: Iterable[int], now_ms: int) -> list[int]:
+    """Those that count now."""
+    return [at_ms for at_ms in takeovers_ms if now_ms - at_ms <= TAKEOVERS_MIN * 60_000]
+
+
 def coordinator_flaps(control_topic: str, takeovers_ms: Iterable[int], now_ms: int) -> Danger | None:
     """Who coordinates has changed too often lately."""
-    lately = [at_ms for at_ms in takeovers_ms if now_ms - at_ms <= TAKEOVERS_MIN * 60_000]
+    lately = recent(takeovers_ms, now_ms)
     if len(lately) <= TAKEOVERS_MOST:
         return None
     return Danger(

@@ -194,10 +194,10 @@ ALERTS: tuple[Alert, ...] = (
     ),
     Alert(
         "FloeCoordinatorFlaps", _TICKET,
-        f"sum by (control_topic) (increase({d.TAKEOVERS.name}[{TAKEOVERS_MIN}m])) > {TAKEOVERS_MOST}", 0,
+        f"max by (control_topic) (max_over_time({d.RECENT_TAKEOVERS.name}[2m])) > {TAKEOVERS_MOST}", 0,
         "Who coordinates {{ $labels.control_topic }} changes again and again",
-        "{{ $value | humanize }} takeovers in 15 minutes: each reads the log again before it commits.",
-        (Series(f'{d.TAKEOVERS.name}{{control_topic="control"}}', "1+1x60"),), 15, _OF_TOPIC,
+        f"{{{{ $value | humanize }}}} takeovers in {TAKEOVERS_MIN} minutes: each reads the log again before it commits.",
+        (Series(f'{d.RECENT_TAKEOVERS.name}{{control_topic="control"}}', "0+1x4 _ 4x60"),), 15, _OF_TOPIC,
     ),
     Alert(
         "FloeBrokerSilent", _PAGE, f'{d.SERVICE_UP.name}{{service="broker"}} == 0', 2,

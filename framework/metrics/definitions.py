@@ -10,9 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from framework.commit.dangers import TAKEOVERS_MIN
 from framework.commit.maintenance.health import MANY_FILES, MANY_MANIFESTS, MANY_SNAPSHOTS, MUCH_DELETED
 
-CONTRACT_VERSION = 2
+CONTRACT_VERSION = 3
 # Beyond so many tables, partitions or reasons the rest is summed under this label.
 OTHERS = "(others)"
 
@@ -226,6 +227,12 @@ TAKEOVERS = _counter(
     "The coordinator's epoch in this process: how often it began to coordinate.",
     Label.CONTROL_TOPIC,
 )
+RECENT_TAKEOVERS = _gauge(
+    "floe_coordinator_recent_takeovers",
+    f"How often who coordinates changed within {TAKEOVERS_MIN} minutes, by whichever processes, as the control topic tells.",
+    Label.CONTROL_TOPIC,
+    since=3,
+)
 LEADER_EPOCH = _gauge(
     "floe_control_topic_leader_epoch", "The newest leader epoch in the control topic.", Label.CONTROL_TOPIC
 )
@@ -343,7 +350,7 @@ METRICS: tuple[Metric, ...] = (
     PIPELINE_STATE, PIPELINE_SINCE, LAG_RECORDS, LAG_SECONDS, RETENTION_USED, SAFE_OFFSET, LOG_END,
     RECORDS, DEAD_LETTERS, DROPPED, BATCH, BATCHES, BATCH_SECONDS, PHASE_SECONDS, PHASE, PROGRESS, STALLED,
     WAITING_BATCHES, WAITING_BYTES, RETRIES, LINEAGE_DROPPED,
-    OWNER, OWNER_SINCE, TAKEOVERS, LEADER_EPOCH, LOW_WATER, POSITION,
+    OWNER, OWNER_SINCE, TAKEOVERS, RECENT_TAKEOVERS, LEADER_EPOCH, LOW_WATER, POSITION,
     TABLES, TABLE_STATE, PENDING_ANNOUNCEMENTS, PENDING_RECORDS, PENDING_FILES, PENDING_BYTES, OLDEST, VALID_THROUGH,
     LAST_COMMIT, COMMITS, COMMIT_SECONDS, OLDEST_REQUEST,
     MEASURED, DATA_FILES, SMALL_FILES, DELETE_FILES, DELETED_ROWS, MANIFESTS, METADATA_BYTES, SNAPSHOTS,

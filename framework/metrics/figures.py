@@ -136,6 +136,7 @@ class CoordinatorFigures:
     outcomes: Mapping[tuple[str, str], int] = field(default_factory=dict)  # by catalog and outcome
     durations: Mapping[str, Distribution] = field(default_factory=dict)  # by catalog
     oldest_request_ms: Mapping[str, int] = field(default_factory=dict)  # by catalog
+    recent_takeovers: int = 0  # of any process, as the control log tells them
 
 
 @dataclass(frozen=True)

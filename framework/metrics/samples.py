@@ -138,6 +138,7 @@ def _of_coordinator(coordinator: CoordinatorFigures, max_tables: int) -> Iterato
         return
     if coordinator.since_ms is not None:
         yield Sample(d.OWNER_SINCE, (topic,), coordinator.since_ms / 1000)
+    yield Sample(d.RECENT_TAKEOVERS, (topic,), coordinator.recent_takeovers)
     for metric, value in (
         (d.LEADER_EPOCH, coordinator.leader_epoch),
         (d.LOW_WATER, coordinator.low_water),

@@ -66,7 +66,7 @@ def overview(
     fold.touched.clear()
     tables = tuple(each for _, each in sorted(built.tables.items()) if not given_up(each))
     pipelines = tuple(pipeline_view(fold.pipelines[name], fold, broker, minute) for name in sorted(fold.pipelines))
-    flaps = coordinator_flaps(control_topic, fold.takeovers, at_ms)
+    flaps = coordinator_flaps(control_topic, fold.seats.takeovers_ms, at_ms)
     lines = [
         *(Trouble("pipeline", each.pipeline, each.condition) for each in pipelines),
         *(Trouble("pipeline", each.pipeline, each.at_risk) for each in pipelines if each.at_risk is not None),

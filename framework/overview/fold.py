@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field, replace
 
+from framework.commit.dangers import Seats, seat_word
 from framework.commit.events.event_types import (
     Acted,
     CommitComplete,
@@ -35,7 +36,6 @@ ENTRIES = 40
 ACTS = 100
 CHANGES = 20
 RUNS = 4
-TAKEOVERS = 100
 MINUTES = 60
 MINUTE_MS = 60_000
 
@@ -113,9 +113,7 @@ class LogFold:
         self.acts: deque[ActView] = deque(maxlen=ACTS)
         self.low_water = 0
         self.touched: set[str] = set()
-        self.takeovers: deque[int] = deque(maxlen=TAKEOVERS)  # when another one began to coordinate
-        self._coordinator = ""
-        self._coordinator_ms = 0
+        self.seats = Seats()
         self._begin: int | None = None
         self._names: dict[str, set[str]] = {}  # a table's uuid -> the names under which it was announced
 
@@ -124,6 +122,7 @@ class LogFold:
         if self._begin is None:
             self._begin = offset
         self.position = offset + 1
+        self.seats = self.seats.after(seat_word(event))
         if isinstance(event, DataWritten):
             self._written(offset, event, at_ms)
         elif isinstance(event, DataComplete):
@@ -244,7 +243,6 @@ class LogFold:
         if self._begin is not None and event.position >= self._begin:
             self.pauses = with_repeated(self.pauses, offset, event, 0)
         self.everything_is_in(event.low_water)
-        self.coordinated_by(event.coordinator, event.timestamp_ms)
         for table in self.tables.values():
             blocked = event.blocked.get(table.table, "")
             if blocked != table.blocked and not (table.blocked and event.more_blocked):
@@ -265,14 +263,6 @@ class LogFold:
             table.blocked_since_ms = at_ms if blocked else None
         table.blocked = blocked
         self.touched.add(table.table)
-
-    def coordinated_by(self, who: str, at_ms: int) -> None:
-        """Somebody coordinates: its own word, or what a broker said. An older word of another one says nothing new."""
-        if not who or who == self._coordinator or at_ms < self._coordinator_ms:
-            return
-        if self._coordinator:
-            self.takeovers.append(at_ms)
-        self._coordinator, self._coordinator_ms = who, at_ms
 
     def _state(self, event: StateChanged) -> None:
         if event.subject is Subject.TABLE:

@@ -16,6 +16,7 @@ from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.kafka.control import ControlReader, RawRecord
 from framework.adapters.kafka.control_topic import ControlTopicFacts, check_control_topic
 from framework.adapters.kafka.seat import Mark, mark_of
+from framework.commit.dangers import Seats, seat_word
 from framework.commit.events.codec import is_of_type
 from framework.commit.events.event_types import (
     CommitComplete,
@@ -73,7 +74,7 @@ class ControlLog:
     by_word: bool = False
     words: dict[str, Word] = field(default_factory=dict)  # by pipeline, the newest of any of its runs
     word: Word | None = None  # the newest of any coordinator
-    takeovers_ms: list[int] = field(default_factory=list)  # when a coordinator told something behind another one
+    seats: Seats = field(default_factory=Seats)
     writers: dict[str, frozenset[str]] = field(default_factory=dict)  # by table, pipelines whose batches named it
 
     def read(self, record: Read, catalog: IcebergTables | None) -> None:
@@ -104,14 +105,15 @@ class ControlLog:
     def _hear(self, record: Read) -> None:
         """Whose word it is, and which tables it names."""
         event = record.event
+        self.seats = self.seats.after(seat_word(event))
         if isinstance(event, DataComplete | Heartbeat | Deployed):
             self.words[event.pipeline] = Word(event.run, record.timestamp_ms or 0)
         elif isinstance(event, StateChanged) and event.subject is Subject.PIPELINE:
             self.words[event.name] = Word(event.by, event.timestamp_ms)
         elif isinstance(event, StateChanged):
-            self._speaks(Word(event.by, event.timestamp_ms))
+            self.word = Word(event.by, event.timestamp_ms)
         elif isinstance(event, CommitComplete):
-            self._speaks(Word(event.coordinator, event.timestamp_ms))
+            self.word = Word(event.coordinator, event.timestamp_ms)
         elif isinstance(event, CommitToTable):
             self.word = Word(self.word.by if self.word is not None else "", event.timestamp_ms)
         if isinstance(event, DataComplete):
@@ -119,11 +121,6 @@ class ControlLog:
                 known = self.writers.get(table, frozenset())
                 if event.pipeline not in known:
                     self.writers[table] = known | {event.pipeline}
-
-    def _speaks(self, word: Word) -> None:
-        if self.word is not None and self.word.by and word.by != self.word.by:
-            self.takeovers_ms.append(word.timestamp_ms)
-        self.word = word
 
     def _is_in(self, name: str, below: int) -> None:
         """A table holds what was announced for it below an offset, as a coordinator has said."""

@@ -28,6 +28,7 @@ from framework.runtime.information import Information
 from framework.runtime.lineage import LineageTeller
 from framework.runtime.orphans import Announced
 from framework.runtime.patience import is_retriable
+from framework.runtime.seat_history import SeatHistory, read_words
 from framework.runtime.table_keeper import TableKeeper
 
 REBUILD_AFTER_S = 2.0
@@ -69,6 +70,7 @@ class Coordinator:
         self._requests = CatalogRequests(catalog, say, *(() if lineage is None else (lineage.committed,)))
         self._limits = Limits(stalled_ms=stalled_after_ms)
         self._turns: CoordinatorTurns | None = None
+        self._history = SeatHistory(lambda first, below: read_words(kafka, control_topic, first, below))
         limits = maintenance or MaintenanceLimits(enabled=False)
         self._keeper = TableKeeper(catalog, limits, lambda: Announced(kafka, (control_topic,)), say, self.name)
         self._thread = threading.Thread(target=self._run, name="coordinator", daemon=True)
@@ -104,6 +106,11 @@ class Coordinator:
         return self._keeper.measured
 
     @property
+    def takeovers_ms(self) -> tuple[int, ...]:
+        """When who coordinates changed, as the control log tells it; what it knows while it coordinates itself."""
+        return self._history.takeovers_ms
+
+    @property
     def state(self) -> CoordinatorState:
         """What it knows now."""
         turns = self._turns
@@ -137,6 +144,7 @@ class Coordinator:
         """Turns with one seat, until it is to be stopped or to be given up and taken again."""
         seat = CoordinatorSeat(self._kafka, self._group, self._control_topic, self.name)
         information = Information(self._kafka, self._control_topic, self._say)
+        reads_again = self._turns is not None and self._turns.wants_new_seat
         turns = self._turns = CoordinatorTurns(
             self.name,
             seat,
@@ -146,6 +154,8 @@ class Coordinator:
             self._say,
             self._limits,
             () if self._lineage is None else (self._lineage.note,),
+            self._history,
+            reads_again,
         )
         try:
             while (not self._stopping.is_set() or self._requests.in_flight) and not turns.wants_new_seat:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from framework.adapters.faults import reach
 from framework.adapters.kafka.seat import CoordinatorSeat, SeatAssigned, SeatEnd, SeatRead, SeatRevoked, SeatUpdate
-from framework.commit.events.event_types import ControlEvent, Deployed, TableMeasured
+from framework.commit.events.event_types import ControlEvent, CoordinatorAssigned, Deployed, TableMeasured
 from framework.commit.machine.effects import (
     Assigned,
     CommitTable,
@@ -35,6 +35,7 @@ from framework.diagnose.log_lines import Line
 from framework.errors import StateDisagreement
 from framework.runtime.catalog_requests import CatalogRequests
 from framework.runtime.information import Information
+from framework.runtime.seat_history import SeatHistory
 from framework.runtime.table_keeper import TableKeeper
 
 IDLE_POLL_S = 0.2
@@ -66,8 +67,11 @@ class CoordinatorTurns:
         say: Callable[[str], None],
         limits: Limits | None = None,
         hearers: Sequence[Callable[[ControlEvent], None]] = (),
+        history: SeatHistory | None = None,
+        reads_again: bool = False,
     ) -> None:
-        """`hearers` are told of each event that is read; they neither block nor raise."""
+        """`hearers` are told of each event that is read; they neither block nor raise. `reads_again`: the seat was given up
+        by the turns before, to take it again."""
         self.wants_new_seat = False
         self.state = CoordinatorState(limits=limits or Limits())  # others may look at it; it is never changed in place
         self._name = name
@@ -76,7 +80,9 @@ class CoordinatorTurns:
         self._information = information
         self._keeper = keeper
         self._say = say
-        self._hearers = hearers
+        self._hearers = hearers if history is None else (*hearers, history.hear)
+        self._history = history
+        self._reads_again = reads_again
         self._ownership: Ownership | None = None  # None: another coordinator owns the partition
         self._is_paused = False
         self._tick_again_at = 0.0
@@ -139,6 +145,12 @@ class CoordinatorTurns:
                     update.records_end,
                 )
             )
+            # Told before the log is read: one that ends meanwhile, again and again, is seen as well.
+            self._information.tell(CoordinatorAssigned(self._name, _now_ms(), self._reads_again))
+            self._reads_again = False
+            if self._history is not None:
+                begin = self.state.begin
+                self._history.begins(update.log_start, begin, max(begin, update.log_end or begin))
         elif isinstance(update, SeatRevoked):
             self._requests.new_term()
             self._ownership = None

@@ -6,9 +6,10 @@ time is an argument, and nothing is asked of anybody.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from framework.commit.dangers import recent
 from framework.commit.events.event_types import (
     Accounting,
     CommitToTable,
@@ -120,6 +121,7 @@ def coordinator_figures(
     measures: CommitMeasures,
     now_ms: int,
     measured: Mapping[str, TableMeasured] | None = None,
+    takeovers_ms: Sequence[int] = (),
 ) -> CoordinatorFigures:
     """One coordinator, and, while it owns the control topic, the tables that it knows. One that hangs owns nothing: what
     it knows is old, and its seat is given to another one."""
@@ -141,6 +143,7 @@ def coordinator_figures(
         leader_epoch=state.leader_epoch,
         low_water=low_water(state),
         position=state.position,
+        recent_takeovers=len(recent(takeovers_ms, now_ms)),
         tables=tuple(_with_health(_table(state, name, now_ms), (measured or {}).get(name)) for name in names),
     )
 

@@ -149,7 +149,9 @@ class Monitor:
             version=__version__,
             pipelines=tuple(self._of(worker, chains, now_ms, steady) for worker in self._workers),
             coordinators=tuple(
-                coordinator_figures(each.control_topic, each.state, each.measures, now_ms, each.measured)
+                coordinator_figures(
+                    each.control_topic, each.state, each.measures, now_ms, each.measured, each.takeovers_ms
+                )
                 for each in self._coordinators
             ),
             memory_bytes={process: found for process, found in memory.items() if found is not None},

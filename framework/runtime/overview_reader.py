@@ -177,7 +177,6 @@ class OverviewReader:
         with self._lock:
             if stored is not None:
                 self._fold.everything_is_in(stored.offset)
-            self._fold.coordinated_by(owner or "", now_ms)
             found = BrokerSeen(0, owner, log_end, max(self._fold.low_water, 0), pipelines)
             has_changed = replace(self._broker, at_ms=0) != found
             self._is_dirty = self._is_dirty or has_changed

@@ -62,6 +62,15 @@ DEFAULT_CONF = {
     "spark.executorEnv.MALLOC_TRIM_THRESHOLD_": str(128 * 1024 * 1024),
     "spark.executorEnv.MIMALLOC_PURGE_DELAY": "10000",
 }
+# Spark remembers a thousand jobs, stages and statements for its UI, also where there is none: hours in which the heap of a
+# run grows. Who turns the UI on keeps Spark's own numbers.
+WITHOUT_UI_CONF = {
+    "spark.ui.retainedJobs": "50",
+    "spark.ui.retainedStages": "50",
+    "spark.ui.retainedTasks": "1000",
+    "spark.sql.ui.retainedExecutions": "20",
+    "spark.sql.streaming.numRecentProgressUpdates": "10",
+}
 _ARCHIVE_S = 60
 # The JVM of a local master does little but start: records never enter it. Half of the CPU of a start was its compiler.
 LOCAL_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
@@ -104,7 +113,8 @@ def start_session(name: str, master: str, conf: Mapping[str, str], log_dir: Path
     touch_private(private_dir(log_dir) / "spark.log")  # Java opens it and leaves its mode as it is
     builder = SparkSession.builder.master(master).appName(name)
     local = LOOPBACK_CONF | LOCAL_CONF | worker_pool(master) if master.startswith("local") else {}
-    settings = {**DEFAULT_CONF, **local, **conf}
+    quiet = {} if conf.get("spark.ui.enabled", "false") == "true" else WITHOUT_UI_CONF
+    settings = {**DEFAULT_CONF, **quiet, **local, **conf}
     options = settings.pop("spark.driver.extraJavaOptions", "")
     log4j = Path(str(spark_room.__file__)).with_name("log4j2.properties")
     # Under spark-submit the JVM is running already, and was given its options there.

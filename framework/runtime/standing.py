@@ -126,7 +126,7 @@ def _dangers(log: ControlLog, seen: Seen, now_ms: int) -> Iterator[Danger]:
         near = retention_near(name, seen.pipelines[name].held) if name in seen.pipelines else None
         if near is not None:
             yield near
-    flaps = coordinator_flaps(log.facts.name, log.takeovers_ms, now_ms)
+    flaps = coordinator_flaps(log.facts.name, log.seats.takeovers_ms, now_ms)
     if flaps is not None:
         yield flaps
 

@@ -13,6 +13,7 @@ from framework.commit.events.event_types import (
     CommitRequested,
     CommitToTable,
     ControlEvent,
+    CoordinatorAssigned,
     DataComplete,
     DataFile,
     DataWritten,
@@ -204,5 +205,6 @@ events: st.SearchStrategy[ControlEvent] = st.one_of(
     st.builds(StopRequested, names, text.filter(bool), times, text, text),
     st.builds(Acted, names, text, text, text, times, text),
     st.builds(TableMeasured, names, healths, times, text),
+    st.builds(CoordinatorAssigned, names, times, st.booleans()),
     st.builds(Deployed, names, text, text, st.dictionaries(names, single_values, max_size=3), text, times, text),
 )

@@ -14,6 +14,7 @@ from framework.commit.events.event_types import (
     CommitComplete,
     CommitRequested,
     CommitToTable,
+    CoordinatorAssigned,
     DataComplete,
     DataFile,
     DataWritten,
@@ -303,5 +304,6 @@ EVENTS = (
     _event(Acted, act=TEXT, subject=TEXT, by=TEXT, why=TEXT, timestamp_ms=INT, detail=optional(TEXT, str)),
     _event(Deployed, pipeline=TEXT, run=TEXT, hash=TEXT, plan=OBJECT, floe=TEXT, timestamp_ms=INT, deployment=TEXT),
     _event(TableMeasured, table=TEXT, health=HEALTH, timestamp_ms=INT, by=TEXT),
+    _event(CoordinatorAssigned, coordinator=TEXT, timestamp_ms=INT, reads_again=BOOL),
 )
 SHAPES: dict[str, Shape] = {shape.make.__name__: shape for shape in EVENTS}

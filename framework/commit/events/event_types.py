@@ -474,6 +474,16 @@ class Deployed:
 
 
 @dataclass(frozen=True)
+class CoordinatorAssigned:
+    """Information: somebody coordinates from here on, told before it has read the log. `reads_again`: it gave the seat up by
+    itself, to read a part of the log again."""
+
+    coordinator: str
+    timestamp_ms: int
+    reads_again: bool = False
+
+
+@dataclass(frozen=True)
 class TableMeasured:
     """Information: how healthy a table was when the coordinator `by` looked at its manifests, after a round of maintenance
     or, of a table that it does not maintain, now and then."""
@@ -500,4 +510,5 @@ ControlEvent = (
     | Deployed
     | Acted
     | TableMeasured
+    | CoordinatorAssigned
 )

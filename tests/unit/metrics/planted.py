@@ -105,7 +105,7 @@ def _blocked_table(minute: int) -> Figures:
 
 def _flapping(minute: int) -> Figures:
     figures = well(minute)
-    return replace(figures, coordinators=(replace(figures.coordinators[0], takeovers=1 + minute - BEGINS_MIN),))
+    return replace(figures, coordinators=(replace(figures.coordinators[0], recent_takeovers=minute - BEGINS_MIN),))
 
 
 def _retention_near(minute: int) -> Figures:

@@ -1,0 +1,100 @@
+"""Who coordinated, as the log tells it: how often that changed."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from framework.commit.dangers import Seats, SeatWord, recent
+from framework.commit.events.event_types import CommitComplete, CoordinatorAssigned
+from framework.runtime.seat_history import SeatHistory
+
+NAMES = ["a", "b", "c"]
+
+
+def folded(*words: SeatWord) -> tuple[int, ...]:
+    seats = Seats()
+    for word in words:
+        seats = seats.after(word)
+    return seats.takeovers_ms
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(NAMES), st.lists(st.sampled_from(NAMES), max_size=3)), min_size=1, max_size=9)
+)
+def test_each_assignment_but_the_first_is_a_takeover_whatever_is_told_in_between(
+    turns: list[tuple[str, list[str]]],
+) -> None:
+    """Of coordinators that tell when they begin, every beginning after the first counts once: silent ones, one that
+    gets the seat again, and with late words of others in between."""
+    begun: set[str] = set()
+    words: list[SeatWord] = []
+    for number, (who, late) in enumerate(turns):
+        words.append(SeatWord(who, 10 * number, begins=True))
+        begun.add(who)
+        words += [SeatWord(each, 10 * number + 1) for each in late if each in begun]
+    assert folded(*words) == tuple(10 * number for number in range(1, len(turns)))
+
+
+def test_those_of_older_versions_count_when_another_one_speaks() -> None:
+    """Without a word at its beginning, a coordinator counts when it says something behind another one; what one said
+    before that, by its time, says nothing new."""
+    a, b = SeatWord("a", 10), SeatWord("b", 20)
+    assert folded(a, replace(a, at_ms=15), b, replace(b, at_ms=25)) == (20,)
+    assert folded(a, b, a) == (20,)
+    assert folded(a, b, replace(a, at_ms=30)) == (20, 30)
+    assert folded(SeatWord("", 5), a) == ()
+
+
+def test_one_that_reads_again_by_itself_is_no_takeover() -> None:
+    """A coordinator that gives the seat up to read a part of the log again, and gets it, changes nothing; if another one
+    had it meanwhile, it does."""
+    again = SeatWord("a", 20, begins=True, reads_again=True)
+    a, b = SeatWord("a", 10, begins=True), SeatWord("b", 15, begins=True)
+    assert folded(a, again) == ()
+    assert folded(a, b, again) == (15, 20)
+
+
+def test_what_is_recent() -> None:
+    """Fifteen minutes count, to the millisecond."""
+    assert recent((0, 1, 900_001), 900_001) == [1, 900_001]
+
+
+def test_the_owner_knows_what_came_before_it_began_to_read() -> None:
+    """What the log holds before the place where a coordinator begins is looked through beside its work, and counts
+    before what it has heard meanwhile; a look that fails hides nothing that is heard."""
+    may_read = threading.Event()
+
+    def read(first: int, below: int) -> list[SeatWord]:
+        assert (first, below) == (7, 20)
+        may_read.wait(10)
+        return [SeatWord(name, at, begins=True) for name, at in (("a", 1), ("b", 2))]
+
+    history = SeatHistory(read)
+    history.begins(7, 20, 30)
+    for _ in range(500):
+        history.hear(CommitComplete("a", 0, 1))
+    history.hear(CoordinatorAssigned("c", 3))
+    assert history.takeovers_ms == ()
+    may_read.set()
+    _join()
+    assert history.takeovers_ms == (2, 3)
+
+    def fails(first: int, below: int) -> list[SeatWord]:
+        raise OSError
+
+    history = SeatHistory(fails)
+    history.begins(7, 20, 30)
+    _join()
+    for name, at_ms in (("c", 3), ("d", 4)):
+        history.hear(CoordinatorAssigned(name, at_ms))
+    assert history.takeovers_ms == (4,)
+
+
+def _join() -> None:
+    for thread in threading.enumerate():
+        if thread.name == "seat-history":
+            thread.join(10)
