@@ -197,8 +197,8 @@ def check_text(text: str, file: str, settings: Mapped[str, str] = NO_SETTINGS) -
     files.add(source)
     if errors := tuple(finding for finding in files.finish(findings) if finding.is_error):
         for finding in errors:
-            text = finding.message.partition("`")[2].partition("`")[0].removesuffix("-floe")
-            holds = (key for key, value in settings.items() if text in (value, *map(str.strip, value.split(","))))
+            named = finding.message.partition("`")[2].partition("`")[0].removesuffix("-floe")
+            holds = (key for key, value in settings.items() if named in (value, *map(str.strip, value.split(","))))
             if (key := next(holds, None)) is not None:
                 raise refused(key, finding.message, finding.remedy or "")
         raise ConfigError("the connector's configuration gives no valid pipeline file", errors, code="FLOE-R405")

@@ -54,7 +54,7 @@ _PART = late_pattern(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 
 # What stands for a secret inside of a value or a text: `name=value`, `"name": "value"`, `name: value`. Each name is read
 # once, from its first character: texts are as long as records, and may be made to keep whoever reads them busy.
-_NAMED = late_pattern(r"(?<![A-Za-z0-9_.\-])([A-Za-z0-9_.\-]+)(\\?[\"'`]?\s{0,4}(?:=>|[=:])\s{0,4})")
+_NAMED = late_pattern(r"(?<![A-Za-z0-9_.\-])([A-Za-z0-9_.\-]+)\\?[\"'`]?\s{0,4}[=:]\s{0,4}")
 _NAME_OF_SECRET = late_pattern(
     r"passw(?:or)?d|passphrase|pwd|secret|credential|access[_.\-]?key|account[_.\-]?key|api[_.\-]?key|private[_.\-]?key"
     r"|shared[_.\-]?key|session[_.\-]?token|sas[_.\-]?token|access[_.\-]?token|refresh[_.\-]?token|auth[_.\-]?token"
@@ -63,8 +63,8 @@ _NAME_OF_SECRET = late_pattern(
     re.IGNORECASE,
 )
 _VALUE = late_pattern(
-    r"\$\{[^}]{0,300}\}|\\\"[^\"]*\\\"|\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'"
-    r"|(?:Bearer|Basic)\s+[^\s,;&]+|[^\s,;&\"'{}\[\]()]+",
+    r"(?:(?<==)>\s{0,4})?(\$\{[^}]{0,300}\}|\\\"[^\"]*\\\"|\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'"
+    r"|(?:Bearer|Basic)\s+[^\s,;&]+|[^\s,;&\"'{}\[\]()]+)",
     re.IGNORECASE,
 )
 _A_WORD = late_pattern(
@@ -157,7 +157,7 @@ def _pairs(text: str) -> Iterator[_Pair]:
         first = 1 if text.endswith("${", 0, named.start()) else 0
         if _NAME_OF_SECRET.search(named[1], first) and (value := _VALUE.match(text, at)):
             at = value.end()
-            yield _Pair(value[0], value.start(), at)
+            yield _Pair(value[1], value.start(1), at)
 
 
 def _with_values(text: str, shown: Callable[[str], str]) -> str:

@@ -158,6 +158,8 @@ def consumer_config(
         "enable_auto_offset_store": False,
         "enable_partition_eof": True,
         "allow_auto_create_topics": False,
+        # What is fetched ahead. The default, 64 MiB, is what each reading of a long control log leaves in the process.
+        "queued_max_messages_kbytes": 4 * 1024,
     }
     return client_config(settings, log, **(fixed | role))
 
