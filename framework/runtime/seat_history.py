@@ -2,15 +2,16 @@
 
 In: the control log: the part before where a new coordinator begins to read, looked through once by a thread of its own,
 and each event that it reads from there on. Out: when the seat was taken, by the rule that `floe status` and the page
-follow, so that all tell the same. What cannot be read counts as calm: nothing waits for it.
+follow, so that all tell the same. What cannot be read counts as calm, and is read again later: nothing waits for it.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from framework.adapters.kafka.control import ControlReader
 from framework.commit.dangers import TAKEOVERS_KEPT, Seats, SeatWord, seat_word
@@ -20,6 +21,7 @@ from framework.commit.events.event_types import CommitComplete, ControlEvent, Co
 log = logging.getLogger(__name__)
 
 TAIL = 10_000  # as far back as `floe status` looks
+PAUSES_S = (1.0, 10.0, 60.0, 60.0, 60.0)  # then what came before is too old to count
 _TELLING = tuple(each.__name__ for each in (CoordinatorAssigned, CommitComplete, StateChanged))
 
 
@@ -37,15 +39,20 @@ def read_words(kafka: dict[str, str], control_topic: str, first: int, below: int
 class SeatHistory:
     """Of one coordinator. `hear` and `begins` belong to its thread; anybody may look."""
 
-    def __init__(self, read: Callable[[int, int], Sequence[SeatWord]]) -> None:
+    def __init__(self, read: Callable[[int, int], Sequence[SeatWord]], pauses_s: Iterable[float] = PAUSES_S) -> None:
         self._read = read
+        self._pauses_s = tuple(pauses_s)
         self._seats = Seats()
         self._held: deque[SeatWord] | None = None  # until what came before is known
         self._lock = threading.Lock()
 
     @property
     def takeovers_ms(self) -> tuple[int, ...]:
-        return self._seats.takeovers_ms
+        with self._lock:
+            seats = self._seats
+            for word in self._held or ():
+                seats = seats.after(word)
+        return seats.takeovers_ms
 
     def begins(self, log_start: int, begin: int, log_end: int) -> None:
         """It coordinates from now on, and reads on from `begin`."""
@@ -70,10 +77,15 @@ class SeatHistory:
 
     def _look(self, first: int, below: int, held: deque[SeatWord]) -> None:
         words: Sequence[SeatWord] = ()
-        try:
-            words = self._read(first, below)
-        except Exception as error:  # metrics lack it; whoever looks at the log itself sees it
-            log.info("who coordinated before is not known: %s", error)
+        for pause_s in (*self._pauses_s, None):
+            try:
+                words = self._read(first, below)
+                break
+            except Exception as error:  # metrics lack it meanwhile; whoever looks at the log itself sees it
+                log.info("who coordinated before is not known: %s", error)
+            if pause_s is None or self._held is not held:
+                break
+            time.sleep(pause_s)
         self._knows(words, held)
 
     def _knows(self, words: Sequence[SeatWord], held: deque[SeatWord]) -> None:

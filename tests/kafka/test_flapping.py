@@ -8,7 +8,7 @@ import re
 import subprocess
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from tests.conftest import Broker
 from tests.project import FLOE, Project, kill_group
 
 pytestmark = [pytest.mark.kafka, pytest.mark.iceberg]
-PATIENCE_S = 60.0
+PATIENCE_S = 180.0
 COMING_AND_GOING = 5
 
 
@@ -56,6 +56,13 @@ def wait_until(condition: Any) -> None:
     deadline = time.monotonic() + PATIENCE_S
     while not condition():
         assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def wait_until_seen(look: Callable[[], dict[str, int]], wanted: dict[str, int]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while (seen := look()) != wanted:
+        assert time.monotonic() < deadline, (seen, wanted)
         time.sleep(0.05)
 
 
@@ -105,15 +112,16 @@ def changes(project: Project, metrics: str, page: str) -> dict[str, int]:
 
 def test_coordinators_that_come_and_go_in_silence_are_told_alike_by_all_views(project: Project, broker: Broker) -> None:
     """Five coordinators, one after the other, that had nothing to commit, and a sixth that stays: `floe status`, `floe
-    top`, the page, REST and `/metrics` of the sixth say that who coordinates changed five times, and `floe log` who they
-    were. Before, with one of them alone, nothing is told."""
+    top`, the page, REST and `/metrics` of the sixth say that who coordinates changed as often as `floe log` names another
+    one. Before, with one of them alone, nothing is told."""
     ensure_control_topic(KafkaAdmin({"bootstrap.servers": broker.bootstrap_servers}), project.control_topic)
     comes_and_goes(project)
     with one_that_stays(project) as (metrics, page):
         calm = {"status": 0, "status as text": 0, "top": 0, "page": 0, "REST": 0, "metrics": 1}
-        wait_until(lambda: changes(project, metrics, page) == calm)
+        wait_until_seen(lambda: changes(project, metrics, page), calm)
     for _ in range(COMING_AND_GOING - 2):
         comes_and_goes(project)
     with one_that_stays(project) as (metrics, page):
-        wait_until(lambda: set(changes(project, metrics, page).values()) == {COMING_AND_GOING})
-    assert project.run("log").count("CoordinatorAssigned") == COMING_AND_GOING + 1
+        named = project.run("log").count("CoordinatorAssigned")
+        assert named > COMING_AND_GOING  # more often where the broker gave one of them the seat twice
+        wait_until_seen(lambda: changes(project, metrics, page), dict.fromkeys(calm, named - 1))

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from datetime import date, datetime, time, timezone
 from decimal import Decimal
+from http.client import HTTPConnection
 from pathlib import Path
 from time import monotonic
 from typing import Any
+from urllib.parse import urlsplit
 from uuid import UUID
 
 import pytest
@@ -225,13 +229,14 @@ def test_a_thousand_schema_ids_that_nobody_knows_are_dead_letters_in_time(
     project: Project, broker: Broker, registry: ApicurioRegistry
 ) -> None:
     """Records that name schemas which the registry has not are waited for together: the run goes on, each is a dead
-    letter with a reason, the neighbours are rows; and it takes at most five seconds more than a run over as many good
-    records."""
+    letter with a reason, the neighbours are rows; and such a run takes at most five seconds more than one over as many
+    good records, beside the time that the registry takes to answer as many questions twice."""
     target = project.root / "pipelines" / "targets" / "it.yaml"
     target.write_text(
         target.read_text().replace('      unknown.schema.patience.ms: "500"\n', "")
     )  # as it is by default
     known, _ = registry.register("late-value", json.dumps(NEXT))
+    asked_s = answers_a_thousand(registry)
     seconds = {}
     for name in ("warm", "good", "bad"):
         topic = broker.new_topic(name)
@@ -248,4 +253,23 @@ def test_a_thousand_schema_ids_that_nobody_knows_are_dead_letters_in_time(
     assert len(letters) == 1_000
     assert {(letter["code"], bool(letter["message"])) for letter in letters} == {("FLOE-D112", True)}
     assert sorted(project.table("shop.bad").column("id").to_pylist()) == list(range(2_000))
-    assert seconds["bad"] < seconds["good"] + 5, seconds
+    assert seconds["bad"] < seconds["good"] + 5 + 2 * asked_s, (seconds, asked_s)
+
+
+def answers_a_thousand(registry: ApicurioRegistry) -> float:
+    """How long the registry takes for a thousand questions by eight clients, in seconds. Apicurio takes 3 to 7 ms of
+    CPU for each on a slow machine, so a bound in seconds alone would be one of the machine's."""
+    address = urlsplit(registry.url)
+
+    def ask(ids: Iterable[int]) -> None:
+        with closing(HTTPConnection(str(address.hostname), address.port)) as connection:
+            for each in ids:
+                connection.request("GET", f"{address.path}/schemas/ids/{each}")
+                answer = connection.getresponse()
+                answer.read()
+                assert answer.status == 404
+
+    began = monotonic()
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(ask, (range(2_000_000 + i, 2_001_000, 8) for i in range(8))))
+    return monotonic() - began

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -65,7 +66,7 @@ def test_what_is_recent() -> None:
 
 def test_the_owner_knows_what_came_before_it_began_to_read() -> None:
     """What the log holds before the place where a coordinator begins is looked through beside its work, and counts
-    before what it has heard meanwhile; a look that fails hides nothing that is heard."""
+    before what it has heard meanwhile."""
     may_read = threading.Event()
 
     def read(first: int, below: int) -> list[SeatWord]:
@@ -78,20 +79,32 @@ def test_the_owner_knows_what_came_before_it_began_to_read() -> None:
     for _ in range(500):
         history.hear(CommitComplete("a", 0, 1))
     history.hear(CoordinatorAssigned("c", 3))
-    assert history.takeovers_ms == ()
+    assert history.takeovers_ms == (3,)
     may_read.set()
     _join()
     assert history.takeovers_ms == (2, 3)
 
-    def fails(first: int, below: int) -> list[SeatWord]:
-        raise OSError
 
-    history = SeatHistory(fails)
+@pytest.mark.parametrize(("failures", "takeovers"), [(2, (3, 4)), (3, (4,))])
+def test_a_look_that_fails_hides_nothing_and_is_tried_again(failures: int, takeovers: tuple[int, ...]) -> None:
+    """What is heard counts meanwhile; what came before counts once it can be read, and not if that never succeeds."""
+    may_read, asked = threading.Event(), []
+
+    def fails(first: int, below: int) -> list[SeatWord]:
+        may_read.wait(10)
+        asked.append(first)
+        if len(asked) <= failures:
+            raise OSError
+        return [SeatWord("a", 1, begins=True)]
+
+    history = SeatHistory(fails, pauses_s=(0.0, 0.0))
     history.begins(7, 20, 30)
-    _join()
     for name, at_ms in (("c", 3), ("d", 4)):
         history.hear(CoordinatorAssigned(name, at_ms))
     assert history.takeovers_ms == (4,)
+    may_read.set()
+    _join()
+    assert history.takeovers_ms == takeovers
 
 
 def _join() -> None:
