@@ -53,6 +53,7 @@ from framework.config.spec import (
     WriteMode,
     WritePolicy,
 )
+from framework.config.table_names import is_name, matches_glob, template_glob
 from framework.config.type_text import structure, text_of
 from framework.config.units import duration_ms, partition_field, setting_text, size_bytes, sort_field
 
@@ -161,9 +162,15 @@ def _appended(tables: TablesSpec, dead_letter_table: str | None) -> TablesSpec:
 
 
 def _with_histories(tables: TablesSpec, rules: tuple[RouteRule, ...]) -> TablesSpec:
-    named = [rule.table for rule in rules if "{" not in rule.table]
-    found = [History(history, table) for table in named if (history := tables.policy_for(table).write.history)]
-    return replace(tables, histories=tuple(dict.fromkeys(found)))
+    """The policies with the histories of the tables whose names are known: from a rule, or from an override for one table
+    to which a rule with a field leads."""
+    named = {tables.fold(rule.table): rule.table for rule in rules if "{" not in rule.table}
+    globs = [tables.fold(template_glob(rule.table)) for rule in rules if "{" in rule.table]
+    for match, _ in tables.overrides:
+        if is_name(match) and any(matches_glob(tables.fold(match), glob) for glob in globs):
+            named.setdefault(tables.fold(match), match)
+    histories = ((tables.policy_for(table).write.history, table) for table in named.values())
+    return replace(tables, histories=tuple(History(history, table) for history, table in histories if history))
 
 
 def _spelled_out(policy: Values) -> Values:

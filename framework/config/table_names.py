@@ -36,6 +36,11 @@ def as_written(name: str) -> str:
     return full_name(catalog_of(name), identifier_of(name))
 
 
+def is_name(pattern: str) -> bool:
+    """Whether a pattern means one name alone."""
+    return not any(character in "*?[" for character in pattern)
+
+
 def matches_glob(name: str, glob: str) -> bool:
     """`fnmatchcase`, without a regular expression for what most globs are: a name, or how names begin."""
     wild = next((at for at, character in enumerate(glob) if character in "*?["), -1)

@@ -151,8 +151,8 @@ def test_links_lead_somewhere(document: Path) -> None:
     assert [link for link in links if not (document.parent / link).exists()] == []
 
 
-def test_the_readme_names_only_commands_that_there_are() -> None:
-    """Each `make` target and each `floe` verb that the README mentions exists."""
+def test_the_readme_names_the_commands_that_there_are() -> None:
+    """Each `make` target and each `floe` verb that the README mentions exists, and its table has every verb."""
     from framework.cli.main import VERBS
 
     text = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -160,4 +160,6 @@ def test_the_readme_names_only_commands_that_there_are() -> None:
     assert set(re.findall(r"`make ([a-z-]+)`|^make ([a-z-]+)$", text, re.MULTILINE)) <= {(t, "") for t in targets} | {
         ("", t) for t in targets
     }
-    assert set(re.findall(r"floe ([a-z]+)(?: |`|$)", text)) - {"local", "turns", "is"} <= set(VERBS)
+    assert set(re.findall(r"floe ([a-z]+)(?: |`|$)", text)) - {"local", "turns", "is", "can"} <= set(VERBS)
+    table = text.partition("\n## Commands\n")[2].partition("\n## ")[0]
+    assert [verb for verb in VERBS if not re.search(rf"`[^`]*\b{verb}\b[^`]*`", table)] == []

@@ -12,12 +12,11 @@ from framework.config.metadata import HISTORY, OPERATION, metadata_column
 from framework.config.rules.routes import may_meet
 from framework.config.rules.rules import Document, Rule, at
 from framework.config.rules.upsert import UpsertPolicy, upsert_policies
-from framework.config.table_names import DEFAULT_CATALOG, template_glob
+from framework.config.table_names import DEFAULT_CATALOG, is_name, template_glob
 from framework.config.tree import Path
 from framework.diagnose.diagnostic import Diagnostic
 
 _DEFAULTS: Path = ("tables", "defaults")
-_WILD = frozenset("*?[")
 _ANOTHER = "choose another table"
 # Why a table cannot be the history, and the remedy.
 _Reason = tuple[str, str]
@@ -44,7 +43,7 @@ def _of_another(document: Document, found: UpsertPolicy, history: str, seen: dic
     for template in _templates(document):
         if _may_have(document, found.policy, template):
             why = f"it would be that of every table that `{template}` leads to"
-            return why, "give each table with a history a rule and an override of its own"
+            return why, "give each table with a history an override that names it"
     for table in tables_of(document, found.policy):
         first = seen.setdefault(_folded(document, history), table)
         if not document.names_match(first, table):
@@ -75,7 +74,7 @@ def _by_policy(document: Document, found: UpsertPolicy, history: str) -> _Reason
     if own == _DEFAULTS:
         return None  # it has the policy of the table
     is_upserted = UpsertPolicy(document, own).text("write", "mode") == "upsert"
-    if is_upserted and _WILD.isdisjoint(document.text(*own, "match") or ""):
+    if is_upserted and is_name(document.text(*own, "match") or ""):
         return "it is an upsert table", f"remove `write` from the override of `{history}`"
     catalogs = [UpsertPolicy(document, policy).text("catalog") or DEFAULT_CATALOG for policy in (found.policy, own)]
     if not is_upserted and catalogs[0] != catalogs[1]:
@@ -114,14 +113,20 @@ def _templates(document: Document) -> list[str]:
 
 
 def _may_have(document: Document, policy: Path, template: str) -> bool:
-    """Whether a table of the template may have the policy."""
+    """Whether tables of the template may have the policy whose names nobody knows yet."""
     match = document.text(*policy, "match") if policy != _DEFAULTS else "*"
-    return match is not None and may_meet(document, template.partition("{")[0], match)
+    return match is not None and not is_name(match) and may_meet(document, template.partition("{")[0], match)
 
 
 def tables_of(document: Document, policy: Path) -> list[str]:
-    """The tables that routes name as they are and that have the policy."""
-    return [table for table in _named(document) if policy_of(document, table) == policy]
+    """The tables that have the policy: those that routes name as they are, and the one that an override names to which a
+    rule with a field may lead."""
+    found = [table for table in _named(document) if policy_of(document, table) == policy]
+    match = document.text(*policy, "match") if policy != _DEFAULTS else None
+    if match is None or not is_name(match) or any(document.names_match(match, table) for table in found):
+        return found
+    leads = any(document.names_match(match, template_glob(template)) for template in _templates(document))
+    return [*found, match] if leads and policy_of(document, match) == policy else found
 
 
 def policy_of(document: Document, table: str) -> Path:
