@@ -7,6 +7,7 @@ slow. Ratios are of medians.
 
     python -m benchmarks.compare --quick
     python -m benchmarks.compare --case one-table --case 100-tables --rounds 3
+    python -m benchmarks.compare --case one-table --case 100-tables --contender floe --contender watched
 """
 
 from __future__ import annotations
@@ -22,11 +23,13 @@ import time
 from pathlib import Path
 
 from benchmarks import cases
-from benchmarks.contenders import SINK_VERSION, Connect, Contender, Floe, sink_jars
+from benchmarks.contenders import SINK_VERSION, Connect, Contender, Floe, WatchedFloe, sink_jars
 from benchmarks.report import write_report
 from benchmarks.servers import KAFKA_VERSION, Servers, kafka_jars
 from framework.adapters.kafka.reader import fetch_described
 from framework.record.json import compiled as compiled_json
+
+HELP = "which (default: floe and connect); watched: floe with metrics and page on, a scraper and three who look"
 
 
 def measure(chosen: list[str], only: list[str], rounds: int, quick: bool, folder: Path) -> list[cases.Figures]:
@@ -34,6 +37,7 @@ def measure(chosen: list[str], only: list[str], rounds: int, quick: bool, folder
     contenders: dict[str, Contender] = {
         "connect": Connect(servers, folder / "connect"),
         "floe": Floe(servers, folder / "floe"),
+        "watched": WatchedFloe(servers, folder / "watched"),
     }
     results: list[cases.Figures] = []
     try:
@@ -42,7 +46,8 @@ def measure(chosen: list[str], only: list[str], rounds: int, quick: bool, folder
             for number in range(-1 if len(together) > 1 else 0, rounds):
                 for name in together:
                     case = cases.CASES[name]
-                    names = [one for one in case.contenders if one in only]
+                    able = (*case.contenders, *(["watched"] if "floe" in case.contenders else ()))
+                    names = [one for one in able if one in only]
                     for contender in names if number % 2 == 0 else names[::-1]:
                         figures = _once(servers, name, case, contenders[contender], number, quick)
                         results += [figures] if number >= 0 else []
@@ -78,7 +83,7 @@ def _once(
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--case", action="append", choices=cases.CASES, help="which (default: all; with --quick a few)")
-    parser.add_argument("--contender", action="append", choices=["floe", "connect"], help="which (default: both)")
+    parser.add_argument("--contender", action="append", choices=["floe", "connect", "watched"], help=HELP)
     parser.add_argument("--rounds", type=int, help="runs of each contender (default 3; with --quick 1)")
     parser.add_argument("--quick", action="store_true", help="small loads, few cases: under ten minutes")
     parser.add_argument("--scale", type=float, default=1.0, help="all loads are multiplied by it")

@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 import uuid
 from collections.abc import Mapping, Sequence
@@ -19,7 +20,9 @@ from pathlib import Path
 from typing import Protocol
 
 import requests
+from typing_extensions import override
 
+from benchmarks.looks import Looks, addresses
 from benchmarks.servers import Servers, kafka_jars, log_settings
 from framework.adapters.java import find_java
 from framework.local.broker import free_port
@@ -72,12 +75,14 @@ class Floe:
         master: str = f"local[{CORES},4]",
         conf: Mapping[str, str] | None = None,
         words: Sequence[str] = (),
+        monitoring: str = "",
     ) -> None:
-        """`conf` is for Spark; `words` stand before the command, as `taskset` would."""
+        """`conf` is for Spark; `words` stand before the command, as `taskset` would; `monitoring` is the target's."""
         self._servers = servers
         self._folder = folder
         self._master = master
         self._conf = dict(conf or {})
+        self._monitoring = f"monitoring: {monitoring}\n" if monitoring else ""
         self._words = [*words, sys.executable, "-m", "framework.cli.main"]
 
     def start(self, job: Job) -> None:
@@ -108,6 +113,7 @@ class Floe:
             "apiVersion: floe/v1\nkind: Target\nmetadata: {name: bench}\nprefix: bench\nconnections:\n"
             f'  kafka: {{main: {{bootstrap.servers: "{self._servers.broker.address}"}}}}\n'
             f'  catalog:\n    default:\n{catalog}spark: {{master: "{self._master}", conf: {{{conf}}}}}\n'
+            + self._monitoring
         )
         schema = f", schema: {job.schema}" if job.schema else ""
         write = f"write: {job.write}, " if job.write else ""
@@ -137,6 +143,36 @@ class Floe:
     def stop(self) -> None:
         _end(self._process)
         self._log.close()
+
+
+class WatchedFloe(Floe):
+    """floe with its metrics and its page, a scraper of the one and three who have the other open."""
+
+    name = "watched"
+
+    def __init__(self, servers: Servers, folder: Path) -> None:
+        listening = f'{{listen: "127.0.0.1:{free_port()}", page: "127.0.0.1:{free_port()}"}}'
+        super().__init__(servers, folder, monitoring=listening)
+
+    @override
+    def start(self, job: Job) -> None:
+        super().start(job)
+        self._end = threading.Event()
+        self.looks = Looks(self._end)
+        threading.Thread(target=self._look, args=(Path(self._log.name), self.looks), daemon=True).start()
+
+    def _look(self, log: Path, looks: Looks) -> None:
+        while not self._end.wait(0.5):
+            if found := addresses(log):
+                looks.at(*found, f"/pipelines/{self._name}", f"/pipelines/{self._name}")
+                return
+
+    @override
+    def stop(self) -> None:
+        self._end.set()
+        super().stop()
+        if not self.looks.events or self.looks.failures > 1:  # one where it ended
+            raise RuntimeError(f"nobody could look: {self.looks.events} events, {self.looks.failures} failures")
 
 
 class Connect:

@@ -19,15 +19,13 @@ import argparse
 import contextlib
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
@@ -37,11 +35,11 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from pyiceberg.catalog import load_catalog
 from pyiceberg.table import Table
 
+from benchmarks.looks import Looks, addresses
 from framework.local import stack
 
 TOPIC, PARTITIONS = "long", 4
-SAMPLE_EVERY_S, SCRAPE_EVERY_S, TELL_EVERY_S = 30.0, 15.0, 300.0
-VIEWERS = 3
+SAMPLE_EVERY_S, TELL_EVERY_S = 30.0, 300.0
 GROWTH = 1.10
 HEAP_MB, BESIDE_HEAP_MB = 512, 400
 PATIENCE_S = 180.0
@@ -149,9 +147,7 @@ def run(folder: Path, given: argparse.Namespace) -> tuple[list[Sample], list[flo
         seats.append(wait_for_addresses(folder / "run.log", driver))
         looks = Looks(end)
         for metrics, page in seats:
-            looks.start(looks.scrape, metrics)
-            for at in ("/", "/pipelines/long", "/tables/long.kind_00")[:VIEWERS]:
-                looks.start(looks.follow, f"{page}/events?at={at}")
+            looks.at(metrics, page, "/pipelines/long", "/tables/long.kind_00")
         produced = Produced(broker.bootstrap_servers, given.tables, given.records, end)
         produced.thread.start()
         measured = watch(driver, coordinator, given.minutes * 60, looks)
@@ -184,45 +180,10 @@ def wait_for_addresses(log: Path, process: subprocess.Popen[bytes]) -> tuple[str
     """Where a started process serves its metrics and its page."""
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline and process.poll() is None:
-        text = log.read_text(errors="replace")
-        metrics = re.search(r"metrics and health at (http://\S+/metrics)", text)
-        page = re.search(r"the page of \S+ is at (http://[^/]+)/", text)
-        if metrics and page:
-            return metrics[1], page[1]
+        if found := addresses(log):
+            return found
         time.sleep(0.5)
     raise RuntimeError(f"a process does not begin:\n{log.read_text(errors='replace')[-3000:]}")
-
-
-class Looks:
-    """Those who look from outside; each in a thread of its own, until the end."""
-
-    def __init__(self, end: threading.Event) -> None:
-        self._end = end
-        self.scrapes = self.events = self.failures = 0
-
-    def start(self, work: Callable[[str], None], address: str) -> None:
-        threading.Thread(target=work, args=(address,), daemon=True).start()
-
-    def scrape(self, address: str) -> None:
-        while not self._end.wait(SCRAPE_EVERY_S):
-            try:
-                with urllib.request.urlopen(address, timeout=10) as answer:
-                    assert b"floe_" in answer.read()
-                self.scrapes += 1
-            except OSError:
-                self.failures += 1
-
-    def follow(self, address: str) -> None:
-        while not self._end.is_set():
-            try:
-                with urllib.request.urlopen(address, timeout=60) as answer:
-                    for line in answer:
-                        self.events += line.startswith(b"event:")
-                        if self._end.is_set():
-                            return
-            except OSError:
-                self.failures += 1
-                self._end.wait(1.0)
 
 
 class Produced:

@@ -57,7 +57,7 @@ def markdown(machine: Mapping[str, object], results: Sequence[Mapping[str, Any]]
         if CASES[case].note:
             lines += ["", f"{CASES[case].note}."]
         lines.append("")
-    lines += shares(results)
+    lines += shares(results) + watched(results)
     failures = [result for result in results if "failed" in result]
     if failures:
         lines += ["## Failed", ""]
@@ -85,6 +85,25 @@ def shares(results: Sequence[Mapping[str, Any]]) -> list[str]:
             pairs = zip(many, few, strict=True) if len(many) == len(few) else ()
             rounds = ", ".join(f"{a / b:.2f}" for a, b in pairs)
             lines.append(f"| {figure} | {statistics.median(many) / statistics.median(few):.2f} | {rounds} |")
+        lines.append("")
+    return lines
+
+
+def watched(results: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Lines on what it costs floe to be watched: the share of the medians, and the shares of the rounds."""
+    lines: list[str] = []
+    for case, figures in summary(results).items():
+        both = {
+            key: (each["watched"], each["floe"]) for key, each in figures.items() if {"watched", "floe"} <= each.keys()
+        }
+        if not both:
+            continue
+        lines += [f"## {CASES[case].title}: watched, beside floe alone", ""]
+        lines += ["| figure | share of medians | of each round |", "|---|---|---|"]
+        for figure in (figure for figure in SHARED if figure in both):
+            on, off = both[figure]
+            rounds = ", ".join(f"{a / b:.2f}" for a, b in zip(on, off, strict=False))
+            lines.append(f"| {figure} | {statistics.median(on) / statistics.median(off):.2f} | {rounds} |")
         lines.append("")
     return lines
 

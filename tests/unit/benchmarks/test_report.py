@@ -46,6 +46,18 @@ def test_cases_run_in_turn_are_shares_of_the_first() -> None:
     ]
 
 
+def test_being_watched_has_a_share() -> None:
+    """What metrics and page cost is the share of the medians and of each round, beside floe alone."""
+    rates = {"floe": (100, 200, 300), "watched": (99, 180, 300)}
+    results = [
+        {"case": "one-table", "contender": name, "round": number + 1, "cpu_s_per_million": rate}
+        for name, each in rates.items()
+        for number, rate in enumerate(each)
+    ]
+    assert "| cpu_s_per_million | 0.90 | 0.99, 0.90, 1.00 |" in markdown({}, results)
+    assert "watched" not in markdown({}, RESULTS)
+
+
 def test_the_plot_is_a_picture_of_the_ratios() -> None:
     """The plot is well-formed and has a bar for each case that both have run."""
     picture = ElementTree.fromstring(svg(RESULTS))
