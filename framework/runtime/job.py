@@ -10,14 +10,12 @@ from __future__ import annotations
 import shutil
 import signal
 import sys
-import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -27,6 +25,7 @@ from framework.adapters.iceberg.catalog import IcebergCatalog
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.kafka.control import ControlPublisher, ControlReader
 from framework.adapters.kafka.reader import fetch_described
+from framework.adapters.scratch import scratch_dir
 from framework.adapters.secrets import resolve
 from framework.commit.events.event_types import CommitComplete, CommitRequested, Deployed, Health, StopRequested
 from framework.config.spec import LoadedPipeline, TargetSpec
@@ -102,7 +101,7 @@ class Job:
         self._deployment = deployment
         self._target = pipelines[0].target
         self._signal: int | None = None
-        self._scratch = Path(tempfile.mkdtemp(prefix="floe-run-"))
+        self._scratch = scratch_dir(f"job-{uuid.uuid4().hex[:8]}")
         self._workers: list[PipelineWorker] = []
         self._coordinators: dict[tuple[str, str], Coordinator] = {}
         self._watches: dict[tuple[str, str], ControlWatch] = {}

@@ -26,6 +26,7 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from framework.adapters import spark as spark_room
 from framework.adapters.memory import MMAP_THRESHOLD, MMAP_THRESHOLD_BYTES
 from framework.adapters.private_files import private_dir, touch_private
+from framework.adapters.scratch import scratch_dir
 from framework.adapters.spark.class_archive import AT_EXIT, archive_options
 from framework.adapters.spark.java_stderr import start_java
 from framework.adapters.spark.python import python_command
@@ -113,6 +114,8 @@ def start_session(name: str, master: str, conf: Mapping[str, str], log_dir: Path
     touch_private(private_dir(log_dir) / "spark.log")  # Java opens it and leaves its mode as it is
     builder = SparkSession.builder.master(master).appName(name)
     local = LOOPBACK_CONF | LOCAL_CONF | worker_pool(master) if master.startswith("local") else {}
+    if master.startswith("local"):  # a JVM that is killed leaves its blocks, and nobody would remove them
+        local["spark.local.dir"] = str(scratch_dir("spark"))
     quiet = {} if conf.get("spark.ui.enabled", "false") == "true" else WITHOUT_UI_CONF
     settings = {**DEFAULT_CONF, **quiet, **local, **conf}
     options = settings.pop("spark.driver.extraJavaOptions", "")
@@ -120,6 +123,8 @@ def start_session(name: str, master: str, conf: Mapping[str, str], log_dir: Path
     # Under spark-submit the JVM is running already, and was given its options there.
     starts_java = master.startswith("local") and "PYSPARK_GATEWAY_PORT" not in os.environ
     jvm = f"{LOCAL_JVM} {archive_options(_jars(), options)}" if starts_java else ""
+    if starts_java and "-Djava.io.tmpdir" not in options:
+        jvm += f" -Djava.io.tmpdir={scratch_dir('java')}"
     settings["spark.driver.extraJavaOptions"] = (
         f"{options} {jvm} -Dlog4j2.configurationFile={log4j} -Dfloe.log={log_dir / 'spark.log'} -Xss16m "
         "-XX:+IgnoreUnrecognizedVMOptions --sun-misc-unsafe-memory-access=allow"

@@ -8,7 +8,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "security.md"
-CITED = re.compile(r"`((?:tests/)?(?:unit|security|fuzz|kafka|iceberg|spark|acceptance|registry|chaos)/[\w./-]+(?:::\w+)?)`")
+CITED = re.compile(
+    r"`((?:tests/)?(?:unit|security|fuzz|kafka|iceberg|spark|acceptance|registry|chaos)/[\w./-]+(?:::\w+)?)`"
+)
 ACTORS = (
     "pipeline author", "template author", "producer", "somebody with ALTER on a table",
     "somebody with write on the control topic", "a REST catalog's server", "another user of the machine",
