@@ -37,6 +37,7 @@ from framework.commit.events.event_types import DataFile
 from framework.config.table_names import catalog_of
 from framework.record.model import AlikeRows, TableTarget
 from framework.record.rows.dictionary_text import held_bytes, like, schema_like, together
+from framework.record.rows.nested_slices import own_entries
 from framework.record.rows.scatter import MOST_TABLES, Scatter, can_scatter
 from framework.table.arrow_schema import arrow_schema, parse_schema
 
@@ -353,6 +354,8 @@ def relabel(values: pa.Array, kind: pa.DataType) -> pa.Array:
         children = [relabel(values.field(i), child.type) for i, child in enumerate(kind)]
         return pa.StructArray.from_arrays(children, fields=list(kind), mask=mask)
     if pa.types.is_map(kind):
-        keys, items = relabel(values.keys, kind.key_type), relabel(values.items, kind.item_type)
-        return pa.MapArray.from_arrays(values.offsets, keys, items, type=kind, mask=mask)
-    return pa.ListArray.from_arrays(values.offsets, relabel(values.values, kind.value_type), type=kind, mask=mask)
+        offsets, (keys, items) = own_entries(values, values.keys, values.items)
+        keys, items = relabel(keys, kind.key_type), relabel(items, kind.item_type)
+        return pa.MapArray.from_arrays(offsets, keys, items, type=kind, mask=mask)
+    offsets, (elements,) = own_entries(values, values.values)
+    return pa.ListArray.from_arrays(offsets, relabel(elements, kind.value_type), type=kind, mask=mask)

@@ -17,6 +17,7 @@ from framework.record.convert.text import StringConverter
 from framework.record.failure import RecordFailure
 from framework.record.json.strict_parser import JsonValue
 from framework.record.rows.dictionary_text import plain, plain_type
+from framework.record.rows.nested_slices import own_entries
 
 
 @dataclass(frozen=True)
@@ -86,11 +87,10 @@ class ListConverter(Converter):
     element_required: bool
 
     def array(self, values: pa.Array) -> pa.Array:
-        # Null lists parsed from JSON are empty, so that the flattened elements lie as the offsets say.
-        elements = self.element.array(values.flatten())
+        offsets, (elements,) = own_entries(values, values.values)
+        elements = self.element.array(elements)
         if self.element_required and elements.null_count:
             raise pa.ArrowInvalid("a required value is missing")
-        offsets = pc.subtract(values.offsets, values.offsets[0])
         mask = values.is_null() if values.null_count else None
         kind = self.target
         if pa.types.is_dictionary(elements.type):
@@ -113,13 +113,10 @@ class MapConverter(Converter):
     item_required: bool
 
     def array(self, values: pa.Array) -> pa.Array:
-        # Null maps are empty, and keys and items of a slice lie between its own offsets.
-        first, last = values.offsets[0].as_py(), values.offsets[-1].as_py()
-        keys = self.key.array(values.keys.slice(first, last - first))
-        items = self.item.array(values.items.slice(first, last - first))
+        offsets, (keys, items) = own_entries(values, values.keys, values.items)
+        keys, items = self.key.array(keys), self.item.array(items)
         if self.item_required and items.null_count:
             raise pa.ArrowInvalid("a required value is missing")
-        offsets = pc.subtract(values.offsets, values.offsets[0])
         mask = values.is_null() if values.null_count else None
         return pa.MapArray.from_arrays(offsets, keys, items, type=self.target, mask=mask)
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from framework.record.convert.table_shape import TableShape
+from framework.record.rows.nested_slices import own_entries
 
 
 @dataclass(frozen=True)
@@ -85,4 +86,5 @@ def project(values: pa.Array, kind: pa.DataType) -> pa.Array:
     if pa.types.is_struct(kind):
         children = [project(values.field(child.name), child.type) for child in kind]
         return pa.StructArray.from_arrays(children, fields=list(kind), mask=mask)
-    return pa.ListArray.from_arrays(values.offsets, project(values.values, kind.value_type), type=kind, mask=mask)
+    offsets, (elements,) = own_entries(values, values.values)
+    return pa.ListArray.from_arrays(offsets, project(elements, kind.value_type), type=kind, mask=mask)

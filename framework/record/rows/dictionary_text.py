@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 import pyarrow as pa
-import pyarrow.compute as pc
+
+from framework.record.rows.nested_slices import own_entries
 
 
 def is_encoded(kind: pa.DataType) -> bool:
@@ -57,12 +58,9 @@ def plain(values: pa.Array) -> pa.Array:
         return values
     if pa.types.is_dictionary(values.type):
         return values.dictionary_decode()
-    # A slice's own elements only, and where its lists begin among them.
-    first = values.offsets[0]
-    elements = values.values.slice(first.as_py(), values.offsets[-1].as_py() - first.as_py()).dictionary_decode()
-    offsets = pc.subtract(values.offsets, first)
+    offsets, (elements,) = own_entries(values, values.values)
     mask = values.is_null() if values.null_count else None
-    return pa.ListArray.from_arrays(offsets, elements, type=plain_type(values.type), mask=mask)
+    return pa.ListArray.from_arrays(offsets, elements.dictionary_decode(), type=plain_type(values.type), mask=mask)
 
 
 def together(pieces: Sequence[pa.Table]) -> pa.Table:
