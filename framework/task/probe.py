@@ -29,6 +29,8 @@ from framework.task.stage import try_slices
 PIECES = 32
 # Where more records of a task end it, it is not they that are bad.
 MOST_CONDEMNED = 32
+# Four cuts lead to a record of a million. Where more pieces fail, it is no record of theirs but how they lie together.
+MOST_CUTS = 4 * MOST_CONDEMNED
 # Nothing is done with a piece for so long: it never ends.
 STALLED_S = 300.0
 _PROGRAM = "from framework.task.probe import main; main()"
@@ -55,6 +57,7 @@ def deadly_records(slices: Sequence[Slice], context: TaskContext) -> list[Condem
     """
     todo = [piece for piece in slices if piece.end > piece.start]
     found: list[Condemned] = []
+    cuts = 0
     if not todo:
         return found
     _check_alive(_first(todo[0]), "a control", context)
@@ -66,6 +69,9 @@ def deadly_records(slices: Sequence[Slice], context: TaskContext) -> list[Condem
             raise NotARecord(end.reason)
         bad, rest = todo[end.done], todo[end.done + 1 :]
         if bad.end - bad.start > 1:
+            cuts += 1
+            if cuts > MOST_CUTS:
+                raise NotARecord(f"more than {MOST_CUTS} pieces end it: {end.reason}")
             todo = [*_cut(bad), *rest]
             continue
         found.append(_check_alive(bad, end.reason, context))
