@@ -24,7 +24,9 @@ from pyiceberg.manifest import DataFileContent, FileFormat
 from pyiceberg.schema import Schema
 from pyiceberg.table import FileScanTask, TableProperties
 from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.transforms import IdentityTransform
 from pyiceberg.typedef import Record
+from pyiceberg.types import ListType, MapType, NestedField, StructType
 
 from framework.adapters.iceberg.keyed_target import ROW_ID
 from framework.adapters.iceberg.private.deletion_vectors import Positions
@@ -33,6 +35,7 @@ from framework.adapters.iceberg.supported_tables import UPDATED
 from framework.adapters.key_search import ROW_ID_FIELD
 from framework.adapters.parquet.files import TableWriter
 from framework.adapters.parquet.long_file import write_long_file
+from framework.adapters.parquet.project_by_id import NotProjected, field_ids, has_ids, projected
 from framework.commit.events.event_types import DataFile
 from framework.record.model import TableTarget
 from framework.table.arrow_schema import arrow_schema, parse_schema
@@ -167,9 +170,41 @@ class _Reader:
                 for number in range(opened.num_row_groups):
                     yield _filled(opened.read_row_group(number, use_threads=False), self._arrow)
                 return
+            if has_ids(opened.schema_arrow) and not self._stand_for_columns(file, opened.schema_arrow):
+                for number in range(opened.num_row_groups):
+                    yield self._projected(opened.read_row_group(number, use_threads=False), file)
+                return
+        if any(map(_loses_nulls, self._schema.fields)):
+            raise OSError(f"{file.path} has no field ids, and its lists or maps of structs cannot be read without them")
         task = FileScanTask(_as_iceberg(file), delete_files=set())
         for batch in self._scan.to_record_batches([task]):
             yield pa.Table.from_batches([batch])
+
+    def _projected(self, table: pa.Table, file: LiveFile) -> pa.Table:
+        try:
+            return projected(table, self._schema)
+        except NotProjected as error:
+            raise OSError(f"{file.path} cannot be read as the table is now: {error}") from error
+
+    def _stand_for_columns(self, file: LiveFile, found: pa.Schema) -> bool:
+        """Whether the file's partition has the values of columns that it lacks, as in tables that came from Hive."""
+        lacking = {field.field_id for field in self._schema.fields} - set(field_ids(found))
+        spec = next(each for each in self._metadata.partition_specs if each.spec_id == file.spec_id)
+        return any(
+            field.source_id in lacking and isinstance(field.transform, IdentityTransform) for field in spec.fields
+        )
+
+
+def _loses_nulls(field: NestedField) -> bool:
+    """Whether PyIceberg's reader makes empty lists or maps of null ones in this column."""
+    kind = field.field_type
+    if isinstance(kind, StructType):
+        return any(map(_loses_nulls, kind.fields))
+    if isinstance(kind, ListType):
+        return isinstance(kind.element_type, StructType) or _loses_nulls(kind.element_field)
+    if isinstance(kind, MapType):
+        return isinstance(kind.value_type, StructType) or _loses_nulls(kind.value_field)
+    return False
 
 
 def _deleted(io: FileIO, file: LiveFile) -> Positions:

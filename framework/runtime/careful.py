@@ -52,7 +52,9 @@ class Careful:
             if self._failed_at is None:
                 self._failed_at = starts
                 raise
-            text = f"batch {scope.batch}: its tasks ended twice; looking for records that end them, which may take minutes"
+            text = (
+                f"batch {scope.batch}: its tasks ended twice; looking for records that end them, which may take minutes"
+            )
             self._say(Line(text, Level.WARNING, batch=scope.batch))
             found = look()
             if isinstance(found, str):

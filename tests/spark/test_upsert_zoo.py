@@ -101,7 +101,7 @@ def test_every_table_is_the_fold_of_its_records(tmp_path: Path, broker: Broker, 
             fault = pick.choice(FAULTS)
             project.run("run", file, "--until-caught-up", code=None, env={"FLOE_FAULT": fault}, timeout_s=400)
         if run == 2:
-            project.run("maintain", "shop.*", timeout_s=600)
+            project.run("maintain", "shop.*", "--control-topic", project.control_topic, timeout_s=600)
         project.run("run", file, "--until-caught-up", timeout_s=400)
         for each in in_order(records):
             folds[each.kind.name].take(each)
