@@ -105,7 +105,9 @@ def summary(diagnostics: Sequence[Diagnostic], files: Sequence[str]) -> str:
     if not diagnostics:
         return f"{counted(len(files), 'file')} checked, nothing to report"
     parts = [counted(number, word) for number, word in ((errors, "error"), (warnings, "warning")) if number]
-    where = f" in {counted(len(files), 'file')}" if files else ""
+    hit = len({finding.span.file for finding in diagnostics if finding.span is not None})
+    among = f"{hit} of {counted(len(files), 'file')}" if 0 < hit < len(files) else counted(max(hit, len(files)), "file")
+    where = f" in {among}" if files else ""
     return f"found {' and '.join(parts)}{where}"
 
 
