@@ -56,6 +56,7 @@ from framework.record.model import (
     TableNeed,
     TableTarget,
 )
+from framework.record.partition_bounds import least_values
 from framework.record.route import routing_fields
 from framework.record.rows.dictionary_text import together
 from framework.record.value_buffer import with_value
@@ -115,6 +116,7 @@ class BlockState:
         self.shapes: dict[str, TableShape] = {
             name: table_shape(target, plan.decode.hints, self.metadata_names(name)) for name, target in tables.items()
         }
+        self._least = {name: found for name, target in tables.items() if (found := least_values(target))}
         self.insensitive = plan.write.tables.defaults.case is Case.INSENSITIVE
         self.any_insensitive = self.insensitive or any(shape.insensitive for shape in self.shapes.values())
         self.alone: set[int] = set()
@@ -315,8 +317,9 @@ class BlockState:
         return self.keyed is not None and self.policy(table_of(name)).write.is_upsert
 
     def gives_unsorted(self, names: Iterable[str]) -> bool:
-        """Whether rows of these tables may be given unsorted: those of a key are told apart from deletes."""
-        return self.scatter and not any(map(self._follows_key, names))
+        """Whether rows of these tables may be given unsorted: those of a key are told apart from deletes, and some have
+        values that no partition takes."""
+        return self.scatter and not any(self._follows_key(name) or name in self._least for name in names)
 
     @cached_property
     def routing_paths(self) -> frozenset[str]:
@@ -449,6 +452,20 @@ class BlockState:
                     self._needs.pop(self.keyed.histories.get(table, ""), None)
                 for position in waiting.tolist():
                     failures.setdefault(position, no_value(absent[0], table, policy))
+        self._refuse(failures)
+
+    def _refuse_without_partition(self) -> None:
+        """Records with a value of which no partition can be made leave every table that they were put in."""
+        failures: dict[int, RecordFailure] = {}
+        for name, bounds in sorted(self._least.items()):
+            for positions, rows in self._rows.get(name, ()):
+                for bound in bounds:
+                    if (found := bound.below(rows)) is not None:
+                        for row in np.flatnonzero(found[0]).tolist():
+                            failures.setdefault(int(positions[row]), bound.failure(found[1][row].as_py()))
+        self._refuse(failures)
+
+    def _refuse(self, failures: Mapping[int, RecordFailure]) -> None:
         for position in sorted(failures.keys() - set(self._failed)):
             self.fail(position, failures[position])
         if failures:
@@ -475,6 +492,8 @@ class BlockState:
         self._settle_needs()
         if self.keyed is not None:
             self._refuse_without_key()
+        if self._least:
+            self._refuse_without_partition()
         result = self._result
         places: list[Ints] = [np.empty(0, np.int64)]
         if len(self._alike) == 1 and not self._rows and not self._needs:

@@ -1,0 +1,88 @@
+"""Values of which no partition can be made are dead letters; all others have one."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from decimal import Context, Decimal
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyiceberg.conversions import to_bytes
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.transforms import IdentityTransform, TruncateTransform
+from pyiceberg.types import DecimalType, NestedField, StructType
+
+from framework.config.spec import RouteRule
+from framework.record.model import TableTarget
+from framework.record.partition_bounds import least_values
+from framework.record.process import process_block
+from testbed.record_samples import block, plan, target
+
+
+def truncated(columns: dict[str, object], width: int, source: int = 1, name: str = "ns.t") -> TableTarget:
+    """A table partitioned by a truncated decimal."""
+    spec = PartitionSpec(PartitionField(source, 1000, TruncateTransform(width), "part"))
+    return replace(target(name, columns), spec_json=spec.model_dump_json())
+
+
+@given(st.integers(1, 38).flatmap(lambda p: st.tuples(st.just(p), st.integers(0, p), st.integers(1, 10**min(p, 9)),
+                                                      st.integers(-(10**p - 1), 10**p - 1))))  # fmt: skip
+def test_a_value_has_a_partition_if_iceberg_can_write_it(found: tuple[int, int, int, int]) -> None:
+    """What is refused is what PyIceberg cannot serialize, of decimals of any size and partitions of any width."""
+    precision, scale, width, unscaled = found
+    for number in {unscaled, -(10**precision - 1), -((10**precision - 1) // width) * width}:
+        kind = DecimalType(precision, scale)
+        value = Decimal(number).scaleb(-scale, Context(prec=76))
+        part = TruncateTransform(width).transform(kind)(value)
+        assert part is not None
+        try:
+            to_bytes(kind, part)
+            fits = True
+        except (ValueError, OverflowError):
+            fits = False
+        (bound,) = least_values(truncated({"amount": kind}, width))
+        rows = pa.table({"amount": pa.array([None, value], pa.decimal128(precision, scale))})
+        below = bound.below(rows)
+        assert (below is None) == fits
+        assert below is None or below[0].tolist() == [False, True]
+
+
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize("alike", [False, True])
+def test_it_is_a_dead_letter_among_rows(nested: bool, alike: bool) -> None:
+    """The record alone, with a reason; in a struct too, and where several tables have like rows."""
+    kind: object = DecimalType(5, 2)
+    if nested:
+        kind = StructType(NestedField(2, "net", kind, required=False))
+    names = ["ns.t_a", "ns.t_b"] if alike else ["ns.t_a"]
+    targets = {name: truncated({"amount": kind, "k": "string"}, 50, 2 if nested else 1, name) for name in names}
+    values = ["-999.99", "-999.50", "999.99", "-999.51", None]
+    records = [
+        {"amount": {"net": value} if nested else value, "k": name[-1]} for value in values for name in sorted(names)
+    ]
+    made = plan([RouteRule("ns.t_{k}")])
+    result = process_block(block(records), made, targets, encode=True, scatter=True)
+    assert not result.needs
+    bad = [
+        at for at, record in enumerate(records) if "-999.99" in json.dumps(record) or "-999.51" in json.dumps(record)
+    ]
+    assert [letter.offset for letter in result.dead_letters] == bad
+    assert {letter.code for letter in result.dead_letters} == {"FLOE-D302"}
+    path = "amount.net" if nested else "amount"
+    assert result.dead_letters[0].message == (
+        f"{path}: '-999.99' has no partition: truncate[50] of it has more digits than decimal(5, 2)"
+    )
+    assert result.written == len(records) - len(bad)
+
+
+def test_tables_without_such_partitions_are_not_looked_at() -> None:
+    """Other transforms, and truncated text and whole numbers, have a partition for every value."""
+    kinds: list[tuple[object, object]] = [
+        (DecimalType(5, 2), IdentityTransform()), ("long", TruncateTransform(5)), ("string", TruncateTransform(1)),
+    ]  # fmt: skip
+    for kind, transform in kinds:
+        spec = PartitionSpec(PartitionField(1, 1000, transform, "part"))
+        assert least_values(replace(target("ns.t", {"c": kind}), spec_json=spec.model_dump_json())) == ()
