@@ -12,7 +12,7 @@ from tests.chaos.harness import Running
 from tests.conftest import Broker
 from tests.project import Project, kill_group, wait_for
 
-pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.iceberg]
+pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.iceberg, pytest.mark.slow]
 PIPELINE = """
     source: {{kafka: {{connection: main, topics: [{topic}]}}}}
     routes: {{rules: [{{table: shop.orders}}], allow_tables: ["shop.*"]}}
