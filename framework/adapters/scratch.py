@@ -20,7 +20,7 @@ from framework.adapters.private_files import FILE, private_dir
 
 PREFIX = "floe-run-"
 _LOCK = "lock"
-_own: tuple[int, Path, int] | None = None  # the process, its folder and the file that it holds
+_own: tuple[int, Path, tuple[int, int]] | None = None  # the process, its folder and what it holds open
 _making = threading.Lock()
 
 
@@ -40,18 +40,22 @@ def _process_dir() -> Path:
         return _own[1]
 
 
-def _hold(folder: Path) -> int:
-    """The open lock file. It gets its name when it is locked: whoever finds it unlocked finds nobody's folder."""
-    handle = os.open(folder / "unlocked", os.O_CREAT | os.O_EXCL | os.O_RDWR, FILE)
-    fcntl.flock(handle, fcntl.LOCK_EX)
+def _hold(folder: Path) -> tuple[int, int]:
+    """The open lock file and the open folder. The file gets its name when it is locked: whoever finds it unlocked finds
+    nobody's folder. The folder's own lock keeps systemd-tmpfiles out, which removes what is old below /tmp."""
+    file = os.open(folder / "unlocked", os.O_CREAT | os.O_EXCL | os.O_RDWR, FILE)
+    fcntl.flock(file, fcntl.LOCK_EX)
     os.rename(folder / "unlocked", folder / _LOCK)
-    return handle
+    itself = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    fcntl.flock(itself, fcntl.LOCK_SH)
+    return file, itself
 
 
-def _remove(process: int, folder: Path, handle: int) -> None:
+def _remove(process: int, folder: Path, handles: tuple[int, int]) -> None:
     if process == os.getpid():
         shutil.rmtree(folder, ignore_errors=True)
-        os.close(handle)
+        for handle in handles:
+            os.close(handle)
 
 
 def remove_abandoned(parent: Path) -> list[Path]:

@@ -124,7 +124,7 @@ def start_session(name: str, master: str, conf: Mapping[str, str], log_dir: Path
     starts_java = master.startswith("local") and "PYSPARK_GATEWAY_PORT" not in os.environ
     jvm = f"{LOCAL_JVM} {archive_options(_jars(), options)}" if starts_java else ""
     if starts_java and "-Djava.io.tmpdir" not in options:
-        jvm += f" -Djava.io.tmpdir={scratch_dir('java')}"
+        jvm += f' "-Djava.io.tmpdir={scratch_dir("java")}"'
     settings["spark.driver.extraJavaOptions"] = (
         f"{options} {jvm} -Dlog4j2.configurationFile={log4j} -Dfloe.log={log_dir / 'spark.log'} -Xss16m "
         "-XX:+IgnoreUnrecognizedVMOptions --sun-misc-unsafe-memory-access=allow"

@@ -109,7 +109,7 @@ def test_edit_test_review(tmp_path: Path) -> None:
     assert "did you mean `equals`?" in said
     assert "did you mean `table`?" in said
     assert "did you mean `3s`?" in said
-    assert "found 3 errors in 2 files" in said
+    assert "found 3 errors in 1 of 2 files" in said
     assert "masked: customer.email" in said
     assert "ada@" not in (tmp_path / "shop" / "pipelines" / "orders.yaml").read_text(encoding="utf-8")
     assert "1 test in 1 file: 0 passed, 1 failed" in said

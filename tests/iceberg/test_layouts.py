@@ -243,3 +243,19 @@ def _write(writer: TableWriter, result: BlockResult, targets: Mapping[str, Table
         if not writer.add_alike([targets[name] for name in alike.tables], alike):
             for name, _, rows in alike.split():
                 writer.add(targets[name], rows)
+
+
+def test_pyiceberg_still_makes_empty_lists_of_null_ones(lake: Lake) -> None:
+    """Why files of before are not read with PyIceberg (decision 0109). When this fails, its reader keeps nulls, and
+    `project_by_id` can go."""
+    inner = StructType(NestedField(5, "f", LongType()))
+    schema = Schema(NestedField(1, "row", LongType()), NestedField(2, "l", ListType(3, inner, element_required=False)))
+    name = lake.create("ns.t0", schema)
+    target = lake.tables.load_target(name, STRICT)
+    assert target is not None
+    writer = TableWriter(lake.tables.io_properties(), "p", "run", 1, 1 << 28, 1 << 28)
+    pipeline = plan(defaults=STRICT, rules=[RouteRule(name)])
+    _write(writer, process_block(block([{"row": 1, "l": None}]), pipeline, {name: target}, encode=True), {name: target})
+    assert isinstance(lake.tables.commit(lake.effect(name, writer.finish()[name], 1)), Committed)
+    assert stored(lake, name)[1]["l"] is None
+    assert lake.plain(name).scan().to_arrow()["l"].to_pylist() == [[]]

@@ -23,7 +23,7 @@ PIPELINE = """
 @pytest.fixture
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Where floe, Spark and Java put temporary files."""
-    folder = tmp_path / "t"
+    folder = tmp_path / "a folder"
     folder.mkdir()
     monkeypatch.setenv("TMPDIR", str(folder))
     return folder

@@ -3,7 +3,8 @@
 In: Arrow columns with the field ids of a Parquet file, and an Iceberg schema. Out: the schema's columns: renamed, moved
 and widened ones with their values, missing ones null or with their initial default. Invariant: what was null stays null,
 and no value changes. PyIceberg's own reader makes an empty list of a null one whose elements are structs, and an empty
-map of a null one whose values are (its ArrowProjectionVisitor, as of 0.11; tests/iceberg/test_layouts.py notices).
+map of a null one whose values are (its ArrowProjectionVisitor builds both without what is null). When that is mended
+there, this module can go; a test in tests/iceberg/test_layouts.py notices.
 """
 
 from __future__ import annotations
