@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import logging
 import re
 from collections.abc import Callable
@@ -46,17 +47,16 @@ def is_known(error: BaseException) -> bool:
     """Whether a failed batch failed with an error of floe's own, or of a file or a network, which is no matter of a
     record."""
     text = str(error)
-    return "error[FLOE-" in text or any(line.strip().startswith(_OUTSIDE) for line in text.splitlines())
+    return isinstance(error, OSError) or "error[FLOE-" in text or _OUTSIDE.search(text) is not None
 
 
-# The last line of a task's traceback, for what its surroundings do to it.
-_OUTSIDE = (
-    "OSError:",
-    "FileNotFoundError:",
-    "PermissionError:",
-    "ConnectionError:",
-    "TimeoutError:",
-    "BrokenPipeError:",
+# The last line of a task's traceback, for what its surroundings do to it. Python raises errors of their own for many of
+# the system's numbers (FileExistsError, ConnectionResetError); libraries name theirs after them.
+_OF_SYSTEM = tuple(
+    name for name, kind in vars(builtins).items() if isinstance(kind, type) and issubclass(kind, OSError)
+)
+_OUTSIDE = re.compile(
+    rf"^\s*(?:\w+\.)*(?:{'|'.join(_OF_SYSTEM)}|\w*(?:ConnectionError|Timeout|TimeoutError)):", re.MULTILINE
 )
 
 

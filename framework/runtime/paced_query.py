@@ -7,6 +7,7 @@ is offered when none is under way.
 
 from __future__ import annotations
 
+import shutil
 import threading
 import uuid
 from collections.abc import Mapping
@@ -75,25 +76,31 @@ class PacedQuery:
         self._handover.withdraw()
         with spark_errors():
             while True:
-                start = self._begin_offers()
-                # Looked at before the query starts: its first micro-batch is then the first batch, and no empty one.
-                pace = self._step()
-                if pace is Pace.DONE:
-                    return
-                if pace is None:
-                    continue  # a query goes on where its last batch ended, so a new one begins behind each recorded gap
-                query = start_query(spark, self._offer_file, start, runner.process)
+                folder = self._scratch / f"query-{uuid.uuid4().hex}"
                 try:
-                    if self._follow(query, pace):
+                    start = self._begin_offers(folder)
+                    # Looked at before the query starts: its first micro-batch is then the first batch, and no empty
+                    # one.
+                    pace = self._step()
+                    if pace is Pace.DONE:
                         return
+                    if pace is None:
+                        continue  # a query goes on where its last batch ended: a new one begins behind a recorded gap
+                    query = start_query(spark, self._offer_file, start, runner.process)
+                    try:
+                        if self._follow(query, pace):
+                            return
+                    finally:
+                        query.stop()  # from here on nothing runs on the callback thread
+                        self._take_in(self._handover.withdraw())
                 finally:
-                    query.stop()  # from here on nothing runs on the callback thread
-                    self._take_in(self._handover.withdraw())
+                    # Its offers and its checkpoint mean nothing to the next query, and a long outage makes many.
+                    shutil.rmtree(folder, ignore_errors=True)
 
-    def _begin_offers(self) -> Mapping[PartitionKey, int]:
+    def _begin_offers(self, folder: Path) -> Mapping[PartitionKey, int]:
         """A new query reads its offers from a new file, and begins where the last batch ended."""
         private_dir(self._scratch)
-        self._offer_file = self._scratch / f"offer-{uuid.uuid4().hex}.json"
+        self._offer_file = private_dir(folder) / "offer.json"
         self._pacer.begin_query()
         start = dict(self._chain.positions)
         self._write_offer(start)

@@ -11,6 +11,7 @@ a lock.
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
 import uuid
@@ -155,6 +156,9 @@ class PipelineWorker:
             batches_before = self.report.batches
             try:
                 if error is not None:
+                    # The error, its frames and the query that failed refer to each other. Python looks for such rings
+                    # when its own memory has grown, and does not see what Java holds for them.
+                    gc.collect()
                     self.chain.settle(error)
                 self._query.run(spark, runner)
                 self.report.state = "drained" if self._draining.is_set() else "caught up"

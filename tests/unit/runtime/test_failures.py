@@ -7,7 +7,7 @@ import re
 import pytest
 
 from framework.errors import RetriableError, SetupError, TableBlocked
-from framework.runtime.failures import of_batch, of_task
+from framework.runtime.failures import is_known, of_batch, of_task
 from framework.runtime.patience import holds_batches, is_outage
 
 TRACE = """An error occurred while calling o52.collectToPython.
@@ -76,3 +76,37 @@ def test_what_others_are_told_of_a_failed_batch_quotes_no_record(text: str, told
     error = of_batch(RuntimeError(text))
     assert error.told == (error.message if told is None else told)
     assert "a-secret" not in error.told
+
+
+def _of_system() -> set[type[OSError]]:
+    found, ahead = set[type[OSError]](), [OSError]
+    while ahead:
+        found.add(kind := ahead.pop())
+        ahead += [each for each in kind.__subclasses__() if each.__module__ == "builtins"]
+    return found
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *(f"{kind.__name__}: [Errno 17] Cannot create directory 'data'" for kind in _of_system()),
+        "requests.exceptions.ConnectionError: no route to host",
+        "requests.exceptions.ReadTimeout: 60 s",
+        "botocore.exceptions.EndpointConnectionError: Could not connect",
+        "urllib3.exceptions.ReadTimeoutError: 60 s",
+    ],
+)
+def test_an_outage_of_files_or_networks_is_no_matter_of_a_record(line: str) -> None:
+    """Whatever the system or a network library says of an outage, no record is looked for that would be the cause."""
+    assert is_known(RuntimeError(TRACE % line))
+
+
+def test_errors_of_the_driver_s_own_files_are_known() -> None:
+    """An error of the system that the driver meets itself has no traceback as text, and is known all the same."""
+    assert all(is_known(kind(17, "File exists")) for kind in _of_system())
+
+
+@pytest.mark.parametrize("line", ["ValueError: OSError: is text of a record", "pyarrow.lib.ArrowInvalid: Timeout: x"])
+def test_what_a_record_says_is_no_outage(line: str) -> None:
+    """An error of a value stays one of a record, whatever the value says."""
+    assert not is_known(RuntimeError(TRACE % line))
