@@ -19,7 +19,7 @@ from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table
-from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.metadata import TableMetadata, TableMetadataV3
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary, update_snapshot_summaries
 from pyiceberg.table.update import (
@@ -261,6 +261,9 @@ class TableCommits:
             self.remove(before.io, attempt.paths)
         if settled is not None:
             return settled
+        if _numbering(now.metadata) != _numbering(before.metadata):
+            reason = "the table was changed while its branch stayed or came back: snapshots are numbered anew"
+            return CommitConflict(effect.table, effect.commit_id, reason)
         said = f"the catalog did not commit: {_words(error)}"
         return CommitFailed(effect.table, effect.commit_id, said, FailureCause.REFUSED)
 
@@ -328,6 +331,13 @@ def _changed(effect: CommitTable, metadata: TableMetadata) -> str | None:
         found = progress.control_offset if progress else None
         return f"the recorded progress is not the one examined: control offset {found}"
     return None
+
+
+def _numbering(metadata: TableMetadata) -> tuple[int, int, int | None]:
+    """What a new snapshot's numbers are made from. An upgrade, or a change that is undone, moves them and leaves the head
+    where it was; a catalog refuses a snapshot with numbers of before."""
+    next_row_id = metadata.next_row_id if isinstance(metadata, TableMetadataV3) else None
+    return metadata.format_version, metadata.next_sequence_number(), next_row_id
 
 
 def _parent(effect: CommitTable, metadata: TableMetadata) -> Snapshot | None:
