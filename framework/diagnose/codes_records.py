@@ -199,7 +199,7 @@ ENTRIES = (
     Code(
         "FLOE-D123",
         "transform.sql fails for the record",
-        "An expression of `transform.sql` fails for a value of the record, as `CAST('x' AS INT)` does. The batch was halved until this record was found; all others were written. Use `try_cast` and similar functions where such values can occur, or fix the producer. Then replay the dead letters.",
+        "An expression of `transform.sql` fails for a value of the record, as `CAST('x' AS INT)` does. The batch was halved until this record was found; all others were written. Where more than 32 records of a batch fail so, floe does not search on: the batch waits and is tried again. Use `try_cast` and similar functions where such values can occur, or fix the producer. Then replay the dead letters.",
         transcript=_stopped(
             "transform",
             "transform.sql fails for the record: [CAST_INVALID_INPUT] The value 'x' of the type STRING cannot be cast to INT",

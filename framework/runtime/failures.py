@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import builtins
 import logging
 import re
 from collections.abc import Callable
 
 from framework.errors import AccountingError, FloeError, RetriableError, SetupError, TableBlocked
+from framework.task.told_failure import is_outside, told_failure
 
 log = logging.getLogger(__name__)
 
@@ -16,7 +16,10 @@ NAMED_ERROR = re.compile(r"^(?:error\[|[A-Za-z_.]+(?:Error|Exception|Gone)\b)")
 
 
 def said(error: BaseException) -> str:
-    """What an error from Spark says, in one line: the last line of a task's Python traceback, else the first line."""
+    """What an error from Spark says, in one line: what a task told, or the last line of its Python traceback, else the
+    first line."""
+    if (failure := told_failure(error)) is not None:
+        return failure.text
     # Py4J puts a colon before the name of the Java exception, on the second line.
     lines = [line.strip().removeprefix(": ") for line in str(error).splitlines() if line.strip()]
     named = [line for line in lines if NAMED_ERROR.match(line)]
@@ -30,34 +33,22 @@ _OF_TASKS: dict[str, type[FloeError]] = {
     "FLOE-E112": SetupError,
     "FLOE-R146": TableBlocked,
 }
-_TOLD = re.compile(r"error\[(FLOE-[A-Z]\d+)\] (.*?)(?: \(([^()]*)\))?$(?:\n\s*remedy: (.*)$)?", re.MULTILINE)
 
 
 def of_task(error: BaseException) -> FloeError | None:
     """The error that a task raised, as it was before it crossed the JVM; None for one that is no matter of its own."""
-    for found in _TOLD.finditer(str(error)):
-        kind = _OF_TASKS.get(found[1])
-        if kind is not None:
-            remedy = found[4] if kind is TableBlocked and found[4] else LOG_REMEDY
-            return kind(found[2], code=found[1], place=found[3] or "", remedy=remedy)
-    return None
+    failure = told_failure(error)
+    kind = _OF_TASKS.get(failure.code) if failure is not None else None
+    if failure is None or kind is None:
+        return None
+    remedy = failure.remedy if kind is TableBlocked and failure.remedy else LOG_REMEDY
+    return kind(failure.message, code=failure.code, place=failure.place, remedy=remedy)
 
 
 def is_known(error: BaseException) -> bool:
     """Whether a failed batch failed with an error of floe's own, or of a file or a network, which is no matter of a
     record."""
-    text = str(error)
-    return isinstance(error, OSError) or "error[FLOE-" in text or _OUTSIDE.search(text) is not None
-
-
-# The last line of a task's traceback, for what its surroundings do to it. Python raises errors of their own for many of
-# the system's numbers (FileExistsError, ConnectionResetError); libraries name theirs after them.
-_OF_SYSTEM = tuple(
-    name for name, kind in vars(builtins).items() if isinstance(kind, type) and issubclass(kind, OSError)
-)
-_OUTSIDE = re.compile(
-    rf"^\s*(?:\w+\.)*(?:{'|'.join(_OF_SYSTEM)}|\w*(?:ConnectionError|Timeout|TimeoutError)):", re.MULTILINE
-)
+    return isinstance(error, FloeError) or is_outside(error) or told_failure(error) is not None
 
 
 # What Python or SQL makes of a record's value may quote it; floe's own errors, files, networks and the JVM's do not.
@@ -65,8 +56,8 @@ _QUOTES = re.compile(r"Traceback \(most recent call last\)|\[[A-Z][A-Z_]+(?:\.[A
 
 
 def _may_quote(error: BaseException) -> bool:
-    text = str(error)
-    return (not is_known(error) or "error[FLOE-R324]" in text) and _QUOTES.search(text) is not None
+    failure = told_failure(error)
+    return (failure is None or failure.code == "FLOE-R324") and _QUOTES.search(str(error)) is not None
 
 
 def _named(text: str) -> str:
@@ -79,6 +70,9 @@ def of_batch(error: BaseException) -> FloeError:
     mend."""
     text = said(error)
     told = f"a batch failed: {_named(text)}" if _may_quote(error) else None
+    failure = told_failure(error)
+    if failure is not None and failure.told != failure.message:
+        told = f"a batch failed: {failure.told}"
     return of_task(error) or RetriableError(f"a batch failed: {text}", code="FLOE-R324", remedy=LOG_REMEDY, told=told)
 
 

@@ -21,6 +21,7 @@ from framework.task.context import TaskContext, Work, spans_of
 from framework.task.exchange import exchange
 from framework.task.output import REPORT_SCHEMA, remove_files
 from framework.task.stage import make_sending_task, make_task
+from framework.task.told_failure import telling
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,7 +47,7 @@ def run_stage(
     if plan.is_distributed:
         rows = exchange(numbers, make_sending_task(context, work), context).collect()
     else:
-        rows = numbers.mapInArrow(make_task(context, work), REPORT_SCHEMA).collect()
+        rows = numbers.mapInArrow(telling(make_task(context, work)), REPORT_SCHEMA).collect()
     reports: list[TaskReport] = [pickle.loads(bytes(row[0])) for row in rows]
     failed = [report for report in reports if report.failure is not None]
     again = [report for report in reports if report.needs]
@@ -66,7 +67,7 @@ def run_probe(session: SparkSession, work: Work, context: TaskContext) -> Care |
     """Look for the records that end tasks of this work; in words why it is none of them, where it is so."""
     plan, context = context.plan, replace(context, is_plain=True)
     numbers = session.range(0, len(work), 1, max(1, len(work)))
-    rows = numbers.mapInArrow(make_probe(context, work), REPORT_SCHEMA).collect()
+    rows = numbers.mapInArrow(telling(make_probe(context, work)), REPORT_SCHEMA).collect()
     found: list[list[Condemned] | str] = [pickle.loads(bytes(row[0])) for row in rows]
     for each in found:
         if isinstance(each, str):

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -25,6 +25,7 @@ from framework.record.rows.dictionary_text import plain_table
 from framework.task.context import TaskContext
 from framework.task.keyed_writer import DELETE, UPSERT, KeyedWriter, with_positions
 from framework.task.output import new_writer, report_batch
+from framework.task.told_failure import telling
 
 if TYPE_CHECKING:
     from pyiceberg.partitioning import PartitionSpec
@@ -49,10 +50,12 @@ _COMPRESSION = "lz4"
 _WORTH_COMPRESSING = 0.5
 
 
-def exchange(frame: DataFrame, send: Callable[..., object], context: TaskContext) -> DataFrame:
+def exchange(frame: DataFrame, send: Callable[[Any], Iterator[Any]], context: TaskContext) -> DataFrame:
     """Run `send` (for `mapInArrow`, giving `SENT_SCHEMA`) on the frame, share out what it sends, and write it."""
-    sent = frame.mapInArrow(send, SENT_SCHEMA)
-    return sent.repartition(context.plan.read.slices, "place").mapInArrow(make_receiver(context), "report binary")
+    sent = frame.mapInArrow(telling(send), SENT_SCHEMA)
+    return sent.repartition(context.plan.read.slices, "place").mapInArrow(
+        telling(make_receiver(context)), "report binary"
+    )
 
 
 @lru_cache(maxsize=4096)

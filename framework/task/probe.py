@@ -23,6 +23,7 @@ from framework.record.condemned import Condemned
 from framework.record.model import Slice
 from framework.task.context import TaskContext
 from framework.task.stage import try_slices
+from framework.task.told_failure import is_outside
 
 # A piece that fails is cut into so many: a hundred thousand records are four cuts, and each costs the start of a
 # process.
@@ -168,10 +169,10 @@ def main() -> None:
     for piece in pieces:
         try:
             try_slices([piece], context)
-        except (FloeError, OSError) as error:
-            tell("outage", str(error))
-            return
         except Exception as error:
+            if isinstance(error, FloeError) or is_outside(error):
+                tell("outage", str(error))
+                return
             tell("raised", f"it raised {type(error).__name__}: {str(error)[:200]}")
             return
         tell("done")

@@ -34,6 +34,7 @@ from framework.table.evolve import merge_needs
 from framework.task.context import TaskContext, Work, spans_of
 from framework.task.exchange import Outbox, exchange, sent_report
 from framework.task.task_run import TaskRun
+from framework.task.told_failure import telling
 
 if TYPE_CHECKING:
     from pyspark.errors import AnalysisException
@@ -107,16 +108,16 @@ def run_sql_stage(numbers: DataFrame, work: Work, sql: str, context: TaskContext
     from pyspark.sql.pandas.types import from_arrow_schema
 
     schema = schema_of_source(context.plan)
-    decoded = numbers.mapInArrow(make_decoder(context, work, schema), from_arrow_schema(schema)).persist()
+    decoded = numbers.mapInArrow(telling(make_decoder(context, work, schema)), from_arrow_schema(schema)).persist()
     try:
         source = decoded.where(f"{HIDDEN}.note IS NULL")
         rows = transformed(source, sql)
         notes = decoded.where(f"{HIDDEN}.note IS NOT NULL").select(f"{HIDDEN}.note")
-        early = notes.mapInArrow(make_note_writer(context), "report binary").collect()
+        early = notes.mapInArrow(telling(make_note_writer(context)), "report binary").collect()
         if context.plan.is_distributed:
             late = exchange(rows, make_writer(context, sending=True), context).collect()
         else:
-            late = rows.mapInArrow(make_writer(context), "report binary").collect()
+            late = rows.mapInArrow(telling(make_writer(context)), "report binary").collect()
     finally:
         decoded.unpersist()
     arrived = [pickle.loads(bytes(row[0])) for row in late]

@@ -18,6 +18,7 @@ from framework.record.condemned import Condemned
 from framework.task.context import TaskContext
 from framework.task.probe import MOST_CONDEMNED
 from framework.task.sql import run_sql_stage, why_sql_failed
+from framework.task.told_failure import is_outside, told_failure
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,11 +50,12 @@ def deadly_to_sql(
 
 
 def _failure(session: SparkSession, spans: Sequence[Span], sql: str, context: TaskContext) -> str | None:
-    """What the job over some spans fails with; errors of floe's own are raised."""
+    """What the job over some spans fails with; errors of floe's own, of files and of networks are
+    raised."""
     try:
         run_sql_stage(session.range(0, 1, 1, 1), [list(spans)], sql, context)
     except Exception as error:
-        if isinstance(error, FloeError) or "error[FLOE-" in str(error):
+        if isinstance(error, FloeError) or is_outside(error) or told_failure(error) is not None:
             raise
         return why_sql_failed(error)
     return None

@@ -4,8 +4,6 @@ whatever others did to it between the search for live rows and the commit."""
 from __future__ import annotations
 
 import itertools
-import json
-import sqlite3
 import uuid
 from collections.abc import Sequence
 from dataclasses import replace
@@ -35,6 +33,7 @@ from framework.commit.machine.effects import CommitConflict, CommitFailed, Commi
 from framework.config.maintenance import CompactionPolicy
 from framework.config.spec import PartitionFieldSpec
 from tests.iceberg.conftest import Lake
+from tests.iceberg.lineage import upgrade
 
 pytestmark = pytest.mark.iceberg
 
@@ -170,19 +169,8 @@ class Table:
 
     def foreign_upgrade(self) -> None:
         """The table is of version 3 from here on; its position deletes stay, and count, until vectors take their place."""
-        table = self.lake.plain(self.name)
-        if table.format_version == 3:
-            return
-        # PyIceberg upgrades no table so far, so this is what Iceberg's Java library writes.
-        old = Path(table.metadata_location.removeprefix("file://"))
-        new = old.with_name(f"{uuid.uuid4().hex}.metadata.json")
-        new.write_text(json.dumps({**json.loads(old.read_text()), "format-version": 3, "next-row-id": 0}))
-        with sqlite3.connect(self.lake.settings["uri"].removeprefix("sqlite:///")) as database:
-            database.execute(
-                "UPDATE iceberg_tables SET metadata_location = ?, previous_metadata_location = ? WHERE metadata_location = ?",
-                (f"file://{new}", table.metadata_location, table.metadata_location),
-            )
-        assert self.lake.plain(self.name).format_version == 3
+        if self.lake.plain(self.name).format_version < 3:
+            upgrade(self.lake, self.name)
 
     def compact(self) -> None:
         """floe's own compaction, of whatever there is."""
@@ -273,6 +261,18 @@ def test_a_change_that_leaves_the_head_is_a_conflict(lake: Lake, acts: list[tupl
     table.upsert({(1, "a"): (1, "x"), (2, "a"): (1, "x")})
     effect = table.probe({(1, "a"): (1, "y")})
     interfere(table, acts)
+    assert isinstance(lake.tables.commit(effect, copies_without), CommitConflict)
+    table.commit(replace(effect, view=lake.view(table.name)), {(1, "a"): (1, "y")})
+    table.check()
+
+
+def test_an_expiry_since_the_look_is_a_conflict(lake: Lake) -> None:
+    """An expiry takes the very files that the table at hand names: the commit is decided again at once."""
+    table = Table(lake, "2", False)
+    table.upsert({(1, "a"): (1, "x")})
+    table.foreign_insert((2, "a"), (1, "x"))  # a list of manifests that floe has not written
+    effect = table.probe({(1, "a"): (1, "y")})
+    interfere(table, [("insert", (3, "b"), (1, "x")), ("expire",)])
     assert isinstance(lake.tables.commit(effect, copies_without), CommitConflict)
     table.commit(replace(effect, view=lake.view(table.name)), {(1, "a"): (1, "y")})
     table.check()

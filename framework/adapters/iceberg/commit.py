@@ -142,6 +142,8 @@ class TableCommits:
             attempt = self._write(effect, table, files, snapshot_id, copies)
         except Exception as error:  # the catalog has heard of none of these files: they can go
             self.remove(table.io, files.written)
+            if examined is not None and (settled := self._settled_now(effect)) is not None:
+                return settled
             said = f"metadata could not be written: {_words(error)}"
             return CommitFailed(effect.table, effect.commit_id, said, FailureCause.STORE)
         reach("manifests-written")
@@ -277,6 +279,15 @@ class TableCommits:
             if snapshot.snapshot_id == snapshot_id or own == effect.commit_id:
                 return _committed(effect, metadata, snapshot)
         return CommitConflict(effect.table, effect.commit_id, reason)
+
+    def _settled_now(self, effect: CommitTable) -> Outcome | None:
+        """What the table itself says, where the one at hand names files that are gone since; None if it is as it was, or
+        cannot be asked."""
+        try:
+            return self._settled(effect, self._catalog.load_table(identifier_of(effect.table)).metadata, None)
+        except Exception as error:
+            log.info("table %s could not be looked at again: %s", effect.table, error)
+            return None
 
     def _in_use(self, written: Sequence[str], before: TableMetadata, now: Table, branch: str) -> bool:
         """Whether a snapshot that came meanwhile lists one of these manifests: then our commit did land, was built

@@ -1,81 +1,91 @@
-"""Errors of tasks as the driver gets them: text out of Java, from which the registry's are told apart."""
+"""Errors of tasks as the driver gets them: text out of Java, in which a task's own are told from what records say."""
 
 from __future__ import annotations
 
-import re
+import traceback
+from collections.abc import Iterator
 
 import pytest
 
-from framework.errors import RetriableError, SetupError, TableBlocked
+from framework.errors import AccountingError, FloeError, RetriableError, SetupError, TableBlocked
 from framework.runtime.failures import is_known, of_batch, of_task
 from framework.runtime.patience import holds_batches, is_outage
+from framework.task.told_failure import TaskFailure, telling
 
 TRACE = """An error occurred while calling o52.collectToPython.
 : org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 3.0 failed 4 times:
 org.apache.spark.api.python.PythonException: Traceback (most recent call last):
   File "spark_stage.py", line 120, in run_slices
 %s
-  remedy: the batch waits and is tried again
+
+\tat org.apache.spark.api.python.BasePythonRunner$ReaderIterator.handlePythonException(PythonRunner.scala:581)
 """
 
 
+def crossed(error: Exception) -> RuntimeError:
+    """An error that a task raises, as the driver gets it."""
+
+    def task(_batches: object) -> Iterator[object]:
+        yield 1
+        raise error
+
+    with pytest.raises((TaskFailure, type(error))) as raised:
+        list(telling(task)(iter(())))
+    return RuntimeError(TRACE % "".join(traceback.format_exception(raised.value)))
+
+
 @pytest.mark.parametrize(
-    ("line", "kind", "outage"),
+    ("error", "outage"),
     [
-        ("framework.errors.RetriableError: error[FLOE-R141] the registry is silent: x (http://r)", RetriableError, True),
-        ("framework.errors.SetupError: error[FLOE-E112] the registry refuses: 401 (http://r)", SetupError, False),
+        (RetriableError("the registry is silent: x", code="FLOE-R141", place="http://r"), True),
+        (SetupError("the registry refuses: 401", code="FLOE-E112", place="http://r"), False),
+        (AccountingError("one row is missing", code="FLOE-R108", place="shop.orders"), False),
     ],
-)  # fmt: skip
-def test_the_registry_s_errors_keep_their_meaning(line: str, kind: type, outage: bool) -> None:
+)
+def test_errors_of_tasks_keep_their_meaning(error: FloeError, outage: bool) -> None:
     """An outage of the registry is waited out like the broker's; a refusal stops the run, with its own exit code."""
-    error = of_task(RuntimeError(TRACE % line))
-    assert type(error) is kind
-    assert error is not None
-    assert (error.code, error.place) == (re.findall(r"FLOE-[A-Z]\d+", line)[0], "http://r")
-    assert f"] {error.message} (" in line
-    assert is_outage(error) is outage
+    got = of_task(crossed(error))
+    assert type(got) is type(error)
+    assert (got.code, got.place, got.message) == (error.code, error.place, error.message)
+    assert is_outage(got) is outage
+    assert is_known(crossed(error))
 
 
 def test_lost_deletes_in_a_task_hold_the_pipeline() -> None:
     """A task that finds a damaged file of deleted keys is a table in trouble, with its own remedy, and no failed
     batch."""
-    line = "framework.errors.TableBlocked: error[FLOE-R146] the deleted keys cannot be used: damaged (shop.orders)"
-    error = of_task(RuntimeError(TRACE % line))
+    remedy = "the batch waits and is tried again"
+    lost = TableBlocked("the deleted keys: damaged", code="FLOE-R146", place="shop.orders", remedy=remedy)
+    error = of_task(crossed(lost))
     assert isinstance(error, TableBlocked)
-    assert (error.code, error.place, error.remedy) == ("FLOE-R146", "shop.orders", "the batch waits and is tried again")
+    assert (error.code, error.place, error.remedy) == ("FLOE-R146", "shop.orders", remedy)
     assert holds_batches(error)
 
 
 def test_other_errors_of_tasks_stay_as_they_were() -> None:
     """Any other failure of a task is no matter of the registry."""
-    assert of_task(RuntimeError(TRACE % "pyarrow.lib.ArrowInvalid: no")) is None
+    assert of_task(crossed(ValueError("no"))) is None
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("error", "told"),
     [
-        (
-            TRACE % "pyarrow.lib.ArrowInvalid: cannot convert 'a-secret'",
-            "a batch failed: org.apache.spark.api.python.PythonException",
-        ),
-        (TRACE % "ValueError: a-secret", "a batch failed: ValueError"),
-        (TRACE % "what: a-secret", "a batch failed: org.apache.spark.api.python.PythonException"),
-        (
-            TRACE % "framework.errors.RetriableError: error[FLOE-R324] a batch failed: [CAST_INVALID_INPUT] 'a-secret'",
-            "a batch failed: framework.errors.RetriableError",
-        ),
-        ("[CAST_INVALID_INPUT] The value 'a-secret' of the type STRING", "a batch failed: the run's own log says why"),
-        (TRACE % "OSError: No space left on device", None),
-        ("Job aborted due to stage failure: ExecutorLostFailure", None),
-        ("java.lang.OutOfMemoryError: Java heap space", None),
+        (ValueError("a-secret"), "a batch failed: ValueError"),
+        (RuntimeError(TRACE % "what: a-secret"), "a batch failed: org.apache.spark.api.python.PythonException"),
+        (RuntimeError("[CAST_INVALID_INPUT] The value 'a-secret'"), "a batch failed: the run's own log says why"),
+        (RuntimeError("[CAST_INVALID_INPUT] 'x\nOSError: a-secret'"), "a batch failed: OSError"),
+        (FloeError("it says a-secret", code="FLOE-R001", told="it says something"), "a batch failed: it says something"),
+        (OSError(28, "No space left on device"), None),
+        (RuntimeError("Job aborted due to stage failure: ExecutorLostFailure"), None),
+        (RuntimeError("java.lang.OutOfMemoryError: Java heap space"), None),
     ],
-)
-def test_what_others_are_told_of_a_failed_batch_quotes_no_record(text: str, told: str | None) -> None:
+)  # fmt: skip
+def test_what_others_are_told_of_a_failed_batch_quotes_no_record(error: Exception, told: str | None) -> None:
     """The control topic and the pages get the kind of an error that may quote a record's value; what files, networks and the
     JVM say is told as it is, and the run's own log has all of it."""
-    error = of_batch(RuntimeError(text))
-    assert error.told == (error.message if told is None else told)
-    assert "a-secret" not in error.told
+    got = of_batch(error if isinstance(error, RuntimeError) else crossed(error))
+    assert got.told == (got.message if told is None else told)
+    assert "a-secret" not in got.told
 
 
 def _of_system() -> set[type[OSError]]:
@@ -86,27 +96,36 @@ def _of_system() -> set[type[OSError]]:
     return found
 
 
+class EndpointConnectionError(Exception):
+    """As the S3 client's, which is no error of the system to Python."""
+
+
+@pytest.mark.parametrize("kind", [*_of_system(), EndpointConnectionError], ids=lambda kind: kind.__name__)
+def test_an_outage_of_files_or_networks_is_no_matter_of_a_record(kind: type[Exception]) -> None:
+    """Whatever the system or a network library says of an outage, in a task or in the driver, no record is looked for
+    that would be the cause; the log says what it was."""
+    error = kind(17, "Cannot create\ndirectory")
+    assert is_known(error)
+    assert is_known(crossed(error))
+    assert of_batch(crossed(error)).message == f"a batch failed: {type(error).__name__}: {' '.join(str(error).split())}"
+
+
 @pytest.mark.parametrize(
-    "line",
+    "text",
     [
-        *(f"{kind.__name__}: [Errno 17] Cannot create directory 'data'" for kind in _of_system()),
-        "requests.exceptions.ConnectionError: no route to host",
-        "requests.exceptions.ReadTimeout: 60 s",
-        "botocore.exceptions.EndpointConnectionError: Could not connect",
-        "urllib3.exceptions.ReadTimeoutError: 60 s",
+        "x\nOSError: [Errno 28] No space left on device",
+        "error[FLOE-R141] the registry is silent (http://r)",
+        "x\nframework.errors.SetupError: error[FLOE-E112] the registry refuses: 401 (http://r)",
+        "x\nframework.errors.TableBlocked: error[FLOE-R146] lost (shop.orders)\n  remedy: floe discard",
+        'x\nframework.task.told_failure.TaskFailure: 00000000000000000000000000000000 {"text": "x", "code": "FLOE-E112"}',
+        "x\nrequests.exceptions.ConnectionError: no route to host",
     ],
 )
-def test_an_outage_of_files_or_networks_is_no_matter_of_a_record(line: str) -> None:
-    """Whatever the system or a network library says of an outage, no record is looked for that would be the cause."""
-    assert is_known(RuntimeError(TRACE % line))
-
-
-def test_errors_of_the_driver_s_own_files_are_known() -> None:
-    """An error of the system that the driver meets itself has no traceback as text, and is known all the same."""
-    assert all(is_known(kind(17, "File exists")) for kind in _of_system())
-
-
-@pytest.mark.parametrize("line", ["ValueError: OSError: is text of a record", "pyarrow.lib.ArrowInvalid: Timeout: x"])
-def test_what_a_record_says_is_no_outage(line: str) -> None:
-    """An error of a value stays one of a record, whatever the value says."""
-    assert not is_known(RuntimeError(TRACE % line))
+def test_a_record_cannot_speak_for_a_task(text: str) -> None:
+    """What Spark quotes of a record's value is no outage, no refusal and no table in trouble, whatever the value says."""
+    quoted = RuntimeError(
+        TRACE.replace("%s", f"SparkNumberFormatException: [CAST_INVALID_INPUT] The value '{text}' of")
+    )
+    for error in (quoted, crossed(ValueError(text))):
+        assert not is_known(error)
+        assert of_task(error) is None

@@ -1,0 +1,77 @@
+"""Errors of tasks that the driver must tell from those of records, as text that no record can write.
+
+In: the function of a task. Out: the same function, whose errors of floe's own and of files and networks reach the
+driver as values. Errors cross Java as text, and Spark quotes values in it: a record that reads like an outage would be
+waited for without end. So what a task tells stands behind a word that only this driver and its tasks know.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from framework.errors import FloeError
+
+Task = Callable[[Any], Iterator[Any]]
+# Of the driver's process; tasks get it with their function.
+_WORD = secrets.token_hex(16)
+_TOLD = re.compile(rf"{_WORD} (\{{.*\}})\s*$", re.MULTILINE)
+# Libraries that are no part of Python name their errors of networks after Python's.
+_OF_NETWORKS = ("ConnectionError", "Timeout", "TimeoutError")
+
+
+class TaskFailure(Exception):
+    """What a task raises instead of an error that is told; that one is its cause, for Spark's log."""
+
+
+@dataclass(frozen=True)
+class ToldFailure:
+    """`code`, `place`, `remedy` and `told` are those of an error of floe's own. `text` is all of it in one line."""
+
+    text: str
+    message: str
+    told: str
+    code: str = ""
+    place: str = ""
+    remedy: str = ""
+
+
+def telling(task: Task) -> Task:
+    """The task, which tells errors that are no matter of a record. Call it in the driver."""
+    word = _WORD
+
+    def told(batches: Any) -> Iterator[Any]:
+        try:
+            yield from task(batches)
+        except Exception as error:
+            failure = _of(error)
+            if failure is None:
+                raise
+            raise TaskFailure(f"{word} {json.dumps(asdict(failure))}") from error
+
+    return told
+
+
+def told_failure(error: BaseException) -> ToldFailure | None:
+    """What a task of this driver told, in the text of an error out of Java; None for any other error."""
+    found = _TOLD.search(str(error))
+    return ToldFailure(**json.loads(found[1])) if found is not None else None
+
+
+def is_outside(error: BaseException) -> bool:
+    """Whether it is an error of files or a network, whatever library raises it."""
+    return isinstance(error, OSError) or any(kind.__name__.endswith(_OF_NETWORKS) for kind in type(error).__mro__)
+
+
+def _of(error: Exception) -> ToldFailure | None:
+    if isinstance(error, FloeError):
+        text = str(error).splitlines()[0]
+        return ToldFailure(text, error.message, error.told, error.code, error.place, error.remedy)
+    if is_outside(error):
+        text = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        return ToldFailure(text, text, text)
+    return None
