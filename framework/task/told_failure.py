@@ -51,7 +51,7 @@ def telling(task: Task) -> Task:
             failure = _of(error)
             if failure is None:
                 raise
-            raise TaskFailure(f"{word} {json.dumps(asdict(failure))}") from error
+            raise TaskFailure(f"{word} {json.dumps(asdict(failure), default=str)}") from error
 
     return told
 
@@ -59,7 +59,11 @@ def telling(task: Task) -> Task:
 def told_failure(error: BaseException) -> ToldFailure | None:
     """What a task of this driver told, in the text of an error out of Java; None for any other error."""
     found = _TOLD.search(str(error))
-    return ToldFailure(**json.loads(found[1])) if found is not None else None
+    if found is None:
+        return None
+    # A name of a file may hold what is no Unicode; what is told goes on to the control log, which is UTF-8.
+    values: dict[str, str] = json.loads(found[1])
+    return ToldFailure(**{name: text.encode(errors="replace").decode() for name, text in values.items()})
 
 
 def is_outside(error: BaseException) -> bool:

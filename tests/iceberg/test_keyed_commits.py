@@ -202,6 +202,15 @@ def interfere(table: Table, acts: Sequence[tuple[Any, ...]]) -> None:
         getattr(table, act if act == "compact" else f"foreign_{act}")(*arguments)
 
 
+def follow(table: Table, steps: Sequence[tuple[dict[Key, Row], list[tuple[Any, ...]], bool]]) -> None:
+    """Each step's changes, with what others do between search and commit; the table is looked at after each."""
+    for changes, acts, is_copied in steps:
+        effect = table.probe(changes, is_copied)
+        interfere(table, acts)
+        table.commit(effect, changes)
+        table.check()
+
+
 @pytest.mark.parametrize("partitioned", [False, True])
 @pytest.mark.timeout(600)
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -212,12 +221,7 @@ def test_a_table_is_the_fold_of_its_changes(
     """Inserts, updates, deletes, moves between partitions and keys that come back, by deletes and by copies of files,
     with appends, deletes and rewrites of others between search and commit, their undoing, the end of old snapshots, and
     another partitioning or schema: the table holds one row for each live key. Invariants 13 to 15."""
-    table = Table(lake, "2", partitioned)
-    for changes, acts, is_copied in steps:
-        effect = table.probe(changes, is_copied)
-        interfere(table, acts)
-        table.commit(effect, changes)
-        table.check()
+    follow(Table(lake, "2", partitioned), steps)
 
 
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -245,12 +249,7 @@ def test_a_table_that_is_upgraded_is_the_fold_of_its_changes(
 ) -> None:
     """The same where somebody makes the table one of version 3 between search and commit: files with position deletes
     get vectors that hold these, too, and no row comes back."""
-    table = Table(lake, "2", partitioned)
-    for changes, acts, is_copied in steps:
-        effect = table.probe(changes, is_copied)
-        interfere(table, acts)
-        table.commit(effect, changes)
-        table.check()
+    follow(Table(lake, "2", partitioned), steps)
 
 
 @pytest.mark.parametrize("acts", [[("upgrade",)], [("insert", (3, "b"), (1, "x")), ("rollback",)]])

@@ -285,7 +285,7 @@ class TableCommits:
         cannot be asked."""
         try:
             return self._settled(effect, self._catalog.load_table(identifier_of(effect.table)).metadata, None)
-        except Exception as error:
+        except Exception as error:  # each catalog has exceptions of its own, and the first error is the one to tell
             log.info("table %s could not be looked at again: %s", effect.table, error)
             return None
 

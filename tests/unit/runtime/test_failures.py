@@ -129,3 +129,11 @@ def test_a_record_cannot_speak_for_a_task(text: str) -> None:
     for error in (quoted, crossed(ValueError(text))):
         assert not is_known(error)
         assert of_task(error) is None
+
+
+@pytest.mark.parametrize("kind", [OSError, FloeError])
+def test_what_a_task_tells_can_be_written_down(kind: type[Exception]) -> None:
+    """A name of a file that is no Unicode, in a task's error, never keeps the driver from telling what failed."""
+    got = of_batch(crossed(kind("cannot open a\udc80b")))
+    assert "cannot open a?b" in got.message
+    got.told.encode()
